@@ -116,16 +116,16 @@ DOOR = (
         ("tests/laws/test_every_claim_has_a_law.py", "tests/laws/test_strategy_laws.py"),
     ),
     Room(
-        ("state/stream.py", "state/stream_writer.py", "state/journal.py", "state/records.py",
+        ("state/stream.py", "state/reader.py", "state/journal.py", "state/records.py",
          "state/ordered_state.py", "state/exact_state.py", "state/on_demand.py",
          "state/noise_table.py",
-         "state/creation.py", "state/ledger_rows.py", "state/unit_names.py"),
+         "state/ledger_rows.py", "state/unit_names.py"),
         "a step is released once: journaled before it is shown, and other data are refused",
         ("tests/state/test_kill.py", "tests/run/test_tables_once.py"),
     ),
     Room(
-        ("state/key_and_witness.py", "state/second_witness.py", "state/watch.py",
-         "state/verification.py"),
+        ("state/key_and_witness.py", "state/second_witness.py", "state/standing.py",
+         "state/watch.py", "state/verification.py"),
         "a state that has forgotten what its witness knows releases nothing",
         ("tests/state/test_witness.py", "tests/state/test_put_back.py"),
     ),
@@ -216,18 +216,18 @@ PROMISES = (
     ),
     Promise(
         "a step is released once, and other data for it are refused",
-        "state/stream_writer.py: Writer.take",
-        "state/stream_writer.py: Writer._release",
+        "state/stream.py: Stream.take",
+        "state/stream.py: Stream._release",
     ),
     Promise(
         "nothing is shown before it is journaled",
-        "state/stream_writer.py: Writer._advance",
-        "state/stream_writer.py: Writer._commit",
+        "state/stream.py: Stream._advance",
+        "state/stream.py: Stream._commit",
     ),
     Promise(
         "a state that has forgotten what was released releases nothing",
         "state/key_and_witness.py: Witness",
-        "state/stream_writer.py: Writer._check_copy",
+        "state/stream.py: Stream._check_copy",
     ),
 )
 #: Files to be read whole besides the reference; `tools.brute_force` and tests try the rest.
@@ -243,7 +243,7 @@ BESIDES = (
     "privacy/ledger.py",
     "state/journal.py",
     "state/key_and_witness.py",
-    "state/stream_writer.py",
+    "state/stream.py",
 )
 #: Whoever reads the reference need not read these: it computes again what they do.
 RECOMPUTED = (

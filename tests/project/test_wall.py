@@ -334,7 +334,7 @@ def test_the_rooms_of_rows_are_forbidden_where_they_open() -> None:
     rooms = {f"counton.{file.removesuffix('.py').replace('/', '.')}" for file, _ in openings()}
     called = {  # what a command or a page calls, and what hands on what is closed
         *("counton.run.journal_values", "counton.run.continuation", "counton.run.erasure"),
-        *("counton.serve.served_jobs", "counton.state.stream"),
+        *("counton.serve.served_jobs", "counton.state.reader", "counton.state.stream"),
         # what a program counts with
         *("counton.numbers.counter", "counton.statistics.live_statistic"),
     }
@@ -413,7 +413,7 @@ from counton.run.unordered_rows import CountedRows, compare_changes
 from counton.base.private import open_private
 from counton.serve.log_lines import note
 from counton.state.inbox import Batch, Fold
-from counton.state.store import JournalReader
+from counton.state.reader import JournalReader
 """
 HANDS = (
     "outcome: Outcome, reader: JournalReader, table: Table, report: dict[str, int], "
@@ -498,7 +498,7 @@ def test_nothing_that_a_run_holds_says_what_is_exact(outcome: Outcome) -> None:
     """A debugger, a log of locals or a rich traceback shows what ``repr`` says."""
     held = all_held_by(outcome)
     names = {type(one).__name__ for one in held}
-    assert {"Private", "Counts", "Counter", "StreamProgress", "Stream", "Writer"} <= names
+    assert {"Private", "Counts", "Counter", "StreamProgress", "Stream"} <= names
     shown = {type(one).__name__ for one in held if str(EXACT) in repr(one).replace(",", "")}
     assert shown == set()
 
@@ -658,7 +658,7 @@ def test_the_same_mistake_shows_what_is_open(
 
 
 def test_a_stream_takes_what_is_closed(tmp_path: Path) -> None:
-    from counton.state.stream_writer import Addition
+    from counton.state.addition import Addition
 
     with Stream.create(tmp_path / "s.db", "s", Binary(9), PureDP(1)) as stream:
         stream.take(Private(Addition([3, 4], {1: 3}, ["a file"])))

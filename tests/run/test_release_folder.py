@@ -14,7 +14,7 @@ from counton.base.errors import InvalidInput
 from counton.run import written_files
 from counton.run.exports import export, export_all
 from counton.run.written_files import write_table
-from counton.state.store import JournalReader
+from counton.state.reader import JournalReader
 
 DAYS: dict[str, Any] = {"time": "t", "every": "1d", "start": "2024-03-01", "steps": 30, "rho": 1}
 GROUPS: dict[str, Any] = {"by": "page", "domain": "a,b,c,d,e"}

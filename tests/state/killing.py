@@ -28,9 +28,8 @@ from counton.base.private import Private
 from counton.planning.ranges_plan import plan_cells  # noqa: F401 - loaded before the children are forked
 from counton.run import Job, run
 from counton.state import Store, state_summary
-from counton.state import stream_writer as writer
+from counton.state.addition import Addition
 from counton.state.sql import Connection
-from counton.state.stream_writer import Addition
 from counton.strategies import KAry
 
 STRATEGY = KAry(horizon=100_000, arity=9, subtraction=True)
@@ -119,13 +118,13 @@ def watch(progress: Progress) -> None:
                 progress.enter(phase)
 
     hear(before, after)
-    commit = writer.Writer._commit
+    commit = Stream._commit
 
     def committed(*arguments: Any) -> None:
         commit(*arguments)
         progress.enter("committed")
 
-    setattr(writer.Writer, "_commit", committed)  # noqa: B010 - a type checker cannot follow
+    setattr(Stream, "_commit", committed)  # noqa: B010 - a type checker cannot follow
 
 
 def show(pipe: int, first: int, values: NDArray[np.int64]) -> None:
@@ -549,14 +548,14 @@ def counted_writes(deadly: int) -> Callable[[], None]:
         return execute(connection, said, *rows)
 
     setattr(Connection, "execute", executed)  # noqa: B010 - a type checker cannot follow
-    commit = writer.Writer._commit
+    commit = Stream._commit
 
     def committed(*arguments: Any) -> None:
         count()
         commit(*arguments)
         count()
 
-    setattr(writer.Writer, "_commit", committed)  # noqa: B010 - a type checker cannot follow
+    setattr(Stream, "_commit", committed)  # noqa: B010 - a type checker cannot follow
     return count
 
 

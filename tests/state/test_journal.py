@@ -17,7 +17,7 @@ from counton import ZCDP, Contribution, Key, PureDP, Stream
 from counton.base.arrays import narrowest, pack, unpack
 from counton.base.errors import ReplayMismatch
 from counton.base.private import Private, open_private
-from counton.state.stream_writer import Addition
+from counton.state.addition import Addition
 from counton.strategies import KAry, SqrtToeplitz, StreamStrategy
 
 WHOLE = arrays(

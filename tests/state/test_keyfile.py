@@ -18,7 +18,7 @@ from counton.base.errors import InvalidInput, StateError, WrongKey
 from counton.noise import Key
 from counton.noise.key import give_name
 from counton.state import key_path, state_summary, verify
-from counton.state.key_and_witness import Witness, witness_beside
+from counton.state.key_and_witness import Mark, Witness, witness_beside
 from counton.state.watch import accept_old_copy
 from counton.strategies import Binary, KAry
 
@@ -125,12 +125,12 @@ class TestWitness:
     def test_it_forgets_no_other_stream_and_never_goes_back(self, tmp_path: Path) -> None:
         witness = Witness([tmp_path / "witness"], "visits.db")
         for stream, step in (("a", 2), ("b", 9), ("a", 3), ("a", 1)):
-            witness.note("key", stream, step, f"digest {step}")
-        witness.check("key", "a", 3, lambda step: f"digest {step}", 0)
-        witness.check("key", "b", 12, lambda step: f"digest {step}", 0)
+            witness.note(Mark("key", stream, step), f"digest {step}")
+        witness.check(Mark("key", "a", 3), lambda step: f"digest {step}")
+        witness.check(Mark("key", "b", 12), lambda step: f"digest {step}")
         with pytest.raises(StateError, match="step 9 is released"):
-            witness.check("key", "b", 8, lambda step: f"digest {step}", 0)
-        witness.check("another key", "b", 8, lambda step: "", 0)
+            witness.check(Mark("key", "b", 8), lambda step: f"digest {step}")
+        witness.check(Mark("another key", "b", 8), lambda step: "")
 
     def test_it_is_private_and_holds_no_secret(self, file: Path) -> None:
         with create(file) as stream:

@@ -20,7 +20,7 @@ from patience import HANGS
 from counton import Key, PureDP, Stream
 from counton.base.private import Private
 from counton.state import Store, journal, state_summary
-from counton.state.stream_writer import Addition
+from counton.state.addition import Addition
 
 pytestmark = pytest.mark.slow
 

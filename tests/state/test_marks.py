@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from counton import Key, PureDP, Stream
 from counton.base.errors import StateError, StreamConflict
 from counton.base.private import Private, open_private
+from counton.state.addition import Addition
 from counton.state.seen import Change, MarkSet, Secret, merge, pack, unpack
-from counton.state.stream_writer import Addition
 from counton.strategies import Binary
 
 SECRET = bytes(range(32))

@@ -20,7 +20,6 @@ from counton.state import verify
 from counton.state.backup import back_up
 from counton.state.database import Database
 from counton.state.noise_table import NoiseTable
-from counton.state.stream_writer import Writer
 from counton.strategies import Binary, NormalisedSqrt
 
 KEY = chosen_key()
@@ -227,7 +226,7 @@ def test_a_kill_around_it_changes_no_release(
 
             patch.setattr(NoiseTable, "replace", halfway)
         else:
-            patch.setattr(Writer, "_commit", dies)
+            patch.setattr(Stream, "_commit", dies)
         with pytest.raises(Killed):
             night(state, 5)
     assert (kept(state) == before) == (place != "after")

@@ -177,11 +177,10 @@ def test_an_interruption_leaves_what_the_database_says(
 
 def strike(patched: pytest.MonkeyPatch, stream: Stream, place: str) -> None:
     """Let something be interrupted right after it has done its work."""
-    writer = stream._writer()
     owner, name = {
-        "before": (writer.counter(), "release_many"),
-        "commit": (writer, "_commit"),
-        "witness": (writer._witness, "note"),
+        "before": (stream._counter(), "release_many"),
+        "commit": (stream, "_commit"),
+        "witness": (stream._witness, "note"),
         "counting": (exact(stream)._exact, "take"),
     }[place]
     work = getattr(owner, name)

@@ -36,7 +36,7 @@ from counton.run.settlement import open_job
 from counton.state import Store, key_and_witness, second_witness, verify
 from counton.state.database import given_address, kept_address
 from counton.state.inbox import Inbox
-from counton.state.key_and_witness import Witness, witness_beside, witness_remarks
+from counton.state.key_and_witness import Mark, Witness, witness_beside, witness_remarks
 from counton.state.second_witness import HOME, LEFT, LOST, NAMED, NONE, address_of
 from counton.state.watch import accept_old_copy
 from counton.strategies import Binary
@@ -483,14 +483,14 @@ def test_a_release_is_noted_in_one_place_at_least(tmp_path: Path) -> None:
     """In all that stand; where none can be made, nothing is released."""
     (tmp_path / "file").write_text("")
     cannot = tmp_path / "file" / "a.witness"
-    Witness([cannot, tmp_path / "b.witness"], "s.db").reserve("k", "a", 1)
+    Witness([cannot, tmp_path / "b.witness"], "s.db").reserve(Mark("k", "a", 1))
     with pytest.raises(StateUnavailable, match="cannot be written"):
-        Witness([cannot], "s.db").reserve("k", "a", 1)
+        Witness([cannot], "s.db").reserve(Mark("k", "a", 1))
     with pytest.raises(StateUnavailable, match="no witness"):
-        Witness([], "s.db").note("k", "a", 1, "")
+        Witness([], "s.db").note(Mark("k", "a", 1), "")
     (tmp_path / "b.witness").write_bytes(b"")
     with pytest.raises(StateError, match="cannot be read"):
-        Witness([tmp_path / "b.witness", tmp_path / "c.witness"], "s.db").reserve("k", "a", 1)
+        Witness([tmp_path / "b.witness", tmp_path / "c.witness"], "s.db").reserve(Mark("k", "a", 1))
 
 
 def test_a_step_that_is_known_lies_inside_a_longer_commit(file: Path, tmp_path: Path) -> None:
@@ -522,7 +522,7 @@ def test_a_step_that_is_known_lies_inside_a_longer_commit(file: Path, tmp_path: 
         pass
     (known,) = (one for one in parse_entries(knows) if one["stream"] == "a")
     with pytest.raises(OldCopy, match="another release at step 2 than"):
-        witness_beside(file, None).check(known["key"], "a", 4, lambda _: None, 0)
+        witness_beside(file, None).check(Mark(known["key"], "a", 4), lambda _: None)
     assert verify(file)[0].old_copy
 
 

@@ -22,8 +22,7 @@ from counton.noise import Key
 from counton.privacy import ExpiringDP
 from counton.run import Job, run
 from counton.state import Store, key_path, state_summary, verify
-from counton.state.key_and_witness import Witness
-from counton.state.stream_writer import Writer
+from counton.state.key_and_witness import Mark, Witness
 from counton.state.watch import accept_old_copy
 from counton.statistics import Distinct, TopK
 from counton.strategies import Binary, Expiring
@@ -307,7 +306,7 @@ def test_a_copy_that_commits_at_the_same_moment(
     other = file.with_name("other.db")
     begun(file, key)
     shutil.copy2(file, other)
-    monkeypatch.setattr(Writer, "_check_copy", lambda *_: None)
+    monkeypatch.setattr(Stream, "_check_copy", lambda *_: None)
     with Stream.open(file, "first", key=key) as stream, Stream.open(other, "first", key=key) as two:
         stream.release_many([9, 9])
         with pytest.raises(StateError, match="has another release at step 4 than"):
@@ -318,10 +317,10 @@ def test_a_copy_that_commits_at_the_same_moment(
 
 def test_an_equal_step_with_another_digest_is_refused(tmp_path: Path) -> None:
     witness = Witness([tmp_path / "witness"], "visits.db")
-    witness.note("key", "a", 2, "one")
-    witness.note("key", "a", 2, "one")
+    witness.note(Mark("key", "a", 2), "one")
+    witness.note(Mark("key", "a", 2), "one")
     with pytest.raises(StateError, match="has another release at step 2"):
-        witness.note("key", "a", 2, "two")
+        witness.note(Mark("key", "a", 2), "two")
     assert witness.entries()[0]["digest"] == "one"
 
 

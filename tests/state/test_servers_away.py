@@ -257,8 +257,8 @@ def _any_step_of_a_writer(patch: pytest.MonkeyPatch) -> None:
     """Who was seen is taken for one's own: it may have gone on, and an old dump come back."""
     plain = Witness.note
 
-    def note(self: Witness, *of: Any, seen: int | None = None, **more: Any) -> None:
-        plain(self, *of, **{**more, "writer": more.get("writer") or seen})
+    def note(self: Witness, *of: Any, seen: bool = False, writes: bool = False) -> None:
+        plain(self, *of, writes=writes or seen)
 
     patch.setattr(Witness, "note", note)
 

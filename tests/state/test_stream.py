@@ -26,8 +26,8 @@ from counton.base.errors import (
 )
 from counton.base.private import Private
 from counton.noise import InsecureSeededKey
-from counton.state import Store, creation, key_path, state_summary
-from counton.state.stream_writer import Addition, Writer
+from counton.state import Store, key_path, standing, state_summary
+from counton.state.addition import Addition
 from counton.strategies import Binary, KAry
 
 pytestmark = pytest.mark.filterwarnings("ignore::counton.noise.key.InsecureKeyWarning")
@@ -208,17 +208,15 @@ def test_a_failed_commit_undoes_the_release(
 def test_an_interrupt_after_the_commit_is_noticed(
     file: Path, key: Key, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from counton.state.stream_writer import Writer
-
     with create(file, key) as stream:
-        commit = Writer._commit
+        commit = Stream._commit
 
         def commit_and_die(*arguments: Any) -> None:
             commit(*arguments)
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:
-            patch.setattr(Writer, "_commit", commit_and_die)
+            patch.setattr(Stream, "_commit", commit_and_die)
             with pytest.raises(KeyboardInterrupt):
                 stream.release(XS[0])
         with pytest.raises(StateError, match=r"stands at step 1, not 0: open it again"):
@@ -299,10 +297,10 @@ def test_later_writer_wins_and_the_earlier_is_told(state: str, key: Key) -> None
 
 def test_a_fork_must_open_its_own_handle(file: Path, key: Key) -> None:
     with create(file, key) as stream:
-        stream._writer().database._owner += 1
+        stream.database._owner += 1
         with pytest.raises(StreamConflict, match="open it anew in each process"):
             stream.release(XS[0])
-        stream._writer().database._owner = os.getpid()
+        stream.database._owner = os.getpid()
         assert stream.release(XS[0]).step == 1
 
 
@@ -523,7 +521,7 @@ def _interrupt(*_: object) -> None:
 def test_streams_created_at_once_in_a_new_state_keep_their_keys(file: Path) -> None:
     """Each made a key of its own before the other had given its key the name."""
     guarantee = PureDP(1)
-    with creation.for_creation(file, None) as (waiting, _):
+    with standing.for_creation(file, None) as (waiting, _):
         Stream.create(file, "b", STRATEGY, guarantee).close()
         Stream.create(file, "a", STRATEGY, guarantee, key=waiting).close()
     for name in ("a", "b"):
@@ -536,15 +534,15 @@ def test_a_release_within_a_commit_is_refused(
 ) -> None:
     """As a signal handler would: its step would be shown before the one it follows is kept."""
     with create(file, key) as stream:
-        commit, refused = Writer._commit, []
+        commit, refused = Stream._commit, []
 
-        def interrupted(writer: Writer, *arguments: Any) -> None:
+        def interrupted(writer: Stream, *arguments: Any) -> None:
             with pytest.raises(StreamConflict, match="releasing already"):
                 stream.release(XS[1])
             refused.append(True)
             commit(writer, *arguments)
 
-        monkeypatch.setattr(Writer, "_commit", interrupted)
+        monkeypatch.setattr(Stream, "_commit", interrupted)
         assert stream.release(XS[0]).step == 1
         monkeypatch.undo()
         assert refused == [True]

@@ -13,8 +13,8 @@ from counton import Contribution, Key, PureDP, Running, Stream
 from counton.base.errors import InvalidInput, ReplayMismatch
 from counton.base.private import Private
 from counton.state import Store, verify
+from counton.state.addition import Addition
 from counton.state.key_and_witness import Witness
-from counton.state.stream_writer import Addition
 from counton.statistics import Average, Quantiles, Statistic, TopK
 from counton.strategies import Binary
 

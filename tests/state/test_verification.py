@@ -25,7 +25,7 @@ from counton.base.private import Private
 from counton.noise import NoiseField
 from counton.state import Store, journal, verify
 from counton.state import seen as marks
-from counton.state.stream_writer import Addition
+from counton.state.addition import Addition
 from counton.strategies import (
     Binary,
     Epochs,

@@ -22,7 +22,7 @@ from counton.base.errors import StateError, StateUnavailable, WrongKey
 from counton.noise import Key, witness
 from counton.noise.witness import parse_entries
 from counton.state import Store, key_path, verify
-from counton.state.key_and_witness import Witness
+from counton.state.key_and_witness import Mark, Witness
 from counton.state.watch import Watch, accept_old_copy
 from counton.strategies import Binary
 
@@ -412,7 +412,7 @@ def test_a_step_is_noted_in_one_place_at_least_unless_none_is_wanted(
         second = SimpleNamespace(none_wanted=none_wanted)
         look = SimpleNamespace(places=places, second=second)
         monkeypatch.setattr(Witness, "_look_at_places", lambda self: look)
-        Witness([], "s.db").join("key", "visits", 1)
+        Witness([], "s.db").join(Mark("key", "visits", 1))
 
     places = [Place(takes=at < noted, stands=False) for at in range(2)]
     if noted or none_wanted:

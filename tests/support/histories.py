@@ -23,8 +23,8 @@ from counton.base.private import Private
 from counton.noise import Key
 from counton.state import Store, state_summary
 from counton.state import key_and_witness as keyfile
+from counton.state.addition import Addition
 from counton.state.key_and_witness import Witness
-from counton.state.stream_writer import Addition
 from counton.state.watch import Watch
 from counton.strategies import Binary
 
@@ -337,7 +337,7 @@ def two_files(folder: Path) -> list[Place]:
 
 def in_silence(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Witness, "reserve", lambda *_: None)
-    patch.setattr("counton.state.records.let_show", lambda *_: None)  # by whoever looks
+    patch.setattr("counton.state.standing.let_show", lambda *_: None)  # by whoever looks
 
     def each(self: Witness, act: Callable[[Any], None], _: str) -> None:
         for place in self.places:

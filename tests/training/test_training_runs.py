@@ -21,7 +21,7 @@ from counton import ZCDP, ApproxDP, Key
 from counton.base.errors import CountonError, InvalidInput, StateError
 from counton.laws.training_laws import sets_of_steps
 from counton.noise import witness
-from counton.state.key_and_witness import Witness
+from counton.state.key_and_witness import Mark, Witness
 from counton.strategies.training import (
     BandedInverseSquareRoot,
     BufferedToeplitz,
@@ -100,7 +100,7 @@ def test_a_key_of_a_file_remembers_names_beside_it(
     # a state under the same key takes no offence at it
     beside = Witness([witness.witness_of(path)], "state.db")
     assert not beside.forgotten_entries({key.fingerprint: ()}, None)
-    beside.note(key.fingerprint, "visits", 3, "d" * 64)
+    beside.note(Mark(key.fingerprint, "visits", 3), "d" * 64)
     assert {entry["stream"] for entry in beside.entries()} >= {"visits", "training: first"}
     witness.witness_of(path).write_text("[")
     with pytest.raises(StateError, match="cannot be read"):

@@ -49,7 +49,7 @@ from counton.statistics.by_group import inner_of
 if TYPE_CHECKING:
     from counton.base.distributions import NoiseDistribution
     from counton.state import Stream
-    from counton.state.stream_writer import Addition
+    from counton.state.addition import Addition
 
 X = TypeVar("X")
 

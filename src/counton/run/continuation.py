@@ -40,7 +40,7 @@ from counton.released.description import CarriedTotals, Predecessor
 from counton.run.changes import for_operator, unpack_observed
 from counton.run.definition import Continuation, Definition
 from counton.state import Store, Stream
-from counton.state.store import JournalReader
+from counton.state.reader import JournalReader
 from counton.statistics.tally_statistic import TallyStatistic
 from counton.strategies import StreamStrategy
 

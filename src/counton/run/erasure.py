@@ -38,10 +38,10 @@ from counton.run.contribution_bounds import BUCKETS, CLOSED, REFUSED, USER, buck
 from counton.run.definition import Definition
 from counton.state import Store, Stream
 from counton.state import seen as marks
+from counton.state.addition import Addition
 from counton.state.backup import compact
 from counton.state.inbox import HeldBatches, held_batches
 from counton.state.key_and_witness import Kept
-from counton.state.stream_writer import Addition
 
 X = TypeVar("X")
 

@@ -52,7 +52,7 @@ from counton.run.written_files import (
 )
 from counton.state import Store, Stream, published, state_file
 from counton.state.key_and_witness import state_files
-from counton.state.store import JournalReader
+from counton.state.reader import JournalReader
 from counton.state.stream_facts import record_in
 from counton.strategies.strategy import check_law
 

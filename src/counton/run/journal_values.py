@@ -25,7 +25,7 @@ from counton.state import Stream
 if TYPE_CHECKING:
     from counton.numbers.fit_request import Fit
     from counton.released.read_options import View
-    from counton.state.store import JournalReader
+    from counton.state.reader import JournalReader
 
 #: Values of groups that nobody declared which are looked at together.
 _READ = 2**22

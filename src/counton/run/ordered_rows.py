@@ -42,7 +42,7 @@ from counton.run.definition import Definition
 from counton.run.redelivery import new_files
 from counton.run.settlement import SettledJob
 from counton.state import Stream
-from counton.state.stream_writer import Addition
+from counton.state.addition import Addition
 from counton.statistics import Statistic
 
 

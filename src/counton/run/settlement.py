@@ -56,9 +56,9 @@ from counton.run.progress import Progress, silent
 from counton.state import Store
 from counton.state.database import Closing, kept_address
 from counton.state.key_and_witness import state_files
+from counton.state.reader import JournalReader
 from counton.state.shared import SharedBook, known_units, ledger_of
 from counton.state.sqlite_file import NoState
-from counton.state.store import JournalReader
 from counton.state.unit_names import SpentUnit
 
 #: How a stream keeps options that a later run has again where it leaves them out.

@@ -53,8 +53,8 @@ from counton.run.redelivery import (
 )
 from counton.run.settlement import SettledJob
 from counton.state import Stream
+from counton.state.addition import Addition
 from counton.state.seen import Change
-from counton.state.stream_writer import Addition
 
 if TYPE_CHECKING:
     from counton.run.contribution_bounds import ChosenRows, ContributionBounder

@@ -29,7 +29,7 @@ from counton.run.clock import length_of
 from counton.run.definition import Definition
 from counton.run.journal_values import level_of, read_released
 from counton.state import Store
-from counton.state.store import JournalReader
+from counton.state.reader import JournalReader
 from counton.statistics.catalogue import is_keyword, statistic_named
 
 #: What has been released of a stream, at a level, is kept for this many pairs of both.

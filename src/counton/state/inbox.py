@@ -32,7 +32,7 @@ from counton.state import key_and_witness as keyfile
 from counton.state import schema
 from counton.state.database import Closing, Database
 from counton.state.sql import Connection
-from counton.state.store import position_of
+from counton.state.standing import position_of
 
 #: Longest id of a batch.
 LONGEST_ID = schema.LONGEST_NAME
@@ -195,7 +195,7 @@ class Inbox(Closing):
 
     >>> from counton import PureDP, Stream
     >>> from counton.base.private import Private
-    >>> from counton.state.stream_writer import Addition
+    >>> from counton.state.addition import Addition
     >>> from counton.strategies import Binary
     >>> Stream.create("visits.db", "visits", Binary(horizon=100), PureDP(epsilon=1)).close()
     >>> with Inbox("visits.db") as inbox:

@@ -282,6 +282,27 @@ def _why_not_written(folder: Path | None) -> str | None:
     return None
 
 
+class Mark(NamedTuple):
+    """Where a stream stands.
+
+    Attributes:
+        key: fingerprint of its key.
+        writer: number of the last one that opened it to write.
+        forgotten: how many times people were.
+    """
+
+    key: str
+    name: str
+    step: int
+    writer: int = 0
+    forgotten: int = 0
+
+    @classmethod
+    def of(cls, row: Any) -> Mark:
+        """As the row of a stream says it."""
+        return cls(row.key_fingerprint, row.name, row.step, row.writer_epoch, row.forgotten)
+
+
 class _OtherRelease(Exception):
     """A place knows another release."""
 
@@ -647,29 +668,24 @@ class Witness:
             )
 
     def check(
-        self,
-        fingerprint: str,
-        name: str,
-        step: int,
-        digest: Callable[[int], str | None],
-        forgotten: int | None,
+        self, at: Mark, digest: Callable[[int], str | None], *, forgetting: bool = False
     ) -> None:
         """Refuse a stream that has forgotten releases, or that it forgot somebody.
 
         Args:
+            at: where the state says that it stands.
             digest: of one of the releases that the state knows; None where it has no such one.
-            forgotten: how many times people were forgotten, as the state knows; None: of no
-                interest, since somebody is forgotten now.
+            forgetting: somebody is forgotten now, so that it matters not how often people were.
 
         Raises:
             StateError: the witness knows later ones, or another one at the same step, or more times
                 that people were forgotten; or it cannot be read, or a part of it is missing.
         """
         self.refuse_missing()
-        for entry in self._of(fingerprint, name):
-            if entry["step"] > step:
+        for entry in self._of(at):
+            if entry["step"] > at.step:
                 raise OldCopy(
-                    f"stream {name!r} is at step {step:,} in state {self._label}, but "
+                    f"stream {at.name!r} is at step {at.step:,} in state {self._label}, but "
                     f"{entry['where']} "
                     f"says that step {entry['step']:,} is released, so the state was restored from "
                     f"an old copy; the same noise on other data would give their difference away: "
@@ -678,22 +694,22 @@ class Witness:
                     f"with another {field('name')})"
                 )
             if entry["step"] and digest(entry["step"]) != entry["digest"]:
-                raise self._other_release(name, entry["step"], entry["where"])
-            if forgotten is not None and entry["forgotten"] > forgotten:
-                more = entry["forgotten"] - forgotten
+                raise self._other_release(at.name, entry["step"], entry["where"])
+            if not forgetting and entry["forgotten"] > at.forgotten:
+                more = entry["forgotten"] - at.forgotten
                 times = "once" if more == 1 else f"{more:,} times"
                 raise OldCopy(
                     f"state {self._label} is an old copy: {entry['where']} says that people were "
-                    f"forgotten in stream {name!r} {times} since it was made, and it has them "
+                    f"forgotten in stream {at.name!r} {times} since it was made, and it has them "
                     f"again: bring the newest copy back, or forget them again (counton forget), "
                     f"{times}; until then it releases nothing"
                 )
 
-    def _of(self, fingerprint: str, name: str) -> list[dict[str, Any]]:
+    def _of(self, at: Mark) -> list[dict[str, Any]]:
         """Entries of a stream, the latest steps first."""
-        return [one for one in self.entries() if (one["key"], one["stream"]) == (fingerprint, name)]
+        return [one for one in self.entries() if (one["key"], one["stream"]) == at[:2]]
 
-    def check_shown(self, fingerprint: str, name: str, step: int, digest: str | None) -> bool:
+    def check_shown(self, at: Mark, digest: str | None) -> bool:
         """Refuse to show the last release of a state that may be an old copy, if it is another one.
 
         Returns:
@@ -703,24 +719,23 @@ class Witness:
             StateError: another release of this step was noted, or one of a later step, and this
                 one was not; or the witness cannot be read.
         """
-        of = self._of(fingerprint, name)
-        known = False
+        of, known = self._of(at), False
         for entry in of:
             past = {**dict(map(tuple, entry["past"])), entry["step"]: entry["digest"]}
-            if past.get(step, digest) != digest:
-                raise self._other_release(name, step, entry["where"])
-            known |= step in past or (len(past) > PAST and step < min(past))
-        if of and of[0]["step"] > step and not known:
-            raise self._other_release(name, step, of[0]["where"])
+            if past.get(at.step, digest) != digest:
+                raise self._other_release(at.name, at.step, entry["where"])
+            known |= at.step in past or (len(past) > PAST and at.step < min(past))
+        if of and of[0]["step"] > at.step and not known:
+            raise self._other_release(at.name, at.step, of[0]["where"])
         return known
 
-    def is_later(self, fingerprint: str, name: str, step: int) -> bool:
+    def is_later(self, at: Mark) -> bool:
         """Whether it knows later steps of a stream than a state does."""
-        return any(entry["step"] > step for entry in self._of(fingerprint, name))
+        return any(entry["step"] > at.step for entry in self._of(at))
 
-    def knows(self, fingerprint: str, name: str) -> bool:
+    def knows(self, at: Mark) -> bool:
         """Whether it has heard of a stream."""
-        return bool(self._of(fingerprint, name))
+        return bool(self._of(at))
 
     def _other_release(self, name: str, step: int, where: str) -> StateError:
         return OldCopy(
@@ -730,47 +745,47 @@ class Witness:
             f"stop the other"
         )
 
-    def vouches(self, fingerprint: str, name: str, step: int, writer: int | None) -> bool:
+    def vouches(self, at: Mark) -> bool:
         """Whether it can tell that a state is the newest: it knows the stream, and who wrote it.
 
-        Args:
-            writer: of a state on a server the last one that opened the stream, as the state knows;
-                of a file None: whoever writes it goes by what lies beside it.
+        Whoever writes a file goes by what lies beside it.
 
         Returns:
             Of a stream that it does not know, whether that has released nothing, or somebody said
-            that no second witness is wanted. On a server, whether that writer's witness is this
+            that no second witness is wanted. On a server, whether the last writer's witness is this
             one, or it has seen the stream exactly as it is: somebody else who wrote may have gone
             on further than the state.
         """
-        of = self._of(fingerprint, name)
+        of = self._of(at)
         if not of:
             second = self._look().second
-            return not step or (second is not None and second.none_wanted)
+            return not at.step or (second is not None and second.none_wanted)
+        if not self._on_server:
+            return True
         for entry in of:
             seen = entry["seen"] or [None, None]
-            if writer is None or (
-                entry["step"] == of[0]["step"]
-                and (
-                    _wrote(entry["writers"], writer)
-                    or (seen[1] == step and _wrote(seen[:1], writer))
-                )
+            if entry["step"] == of[0]["step"] and (
+                _wrote(entry["writers"], at.writer)
+                or (seen[1] == at.step and _wrote(seen[:1], at.writer))
             ):
                 return True
         return False
 
-    def unseen(self, fingerprint: str, name: str, step: int, writer: int | None) -> str | None:
+    def unseen(self, at: Mark) -> str | None:
         """Why it does not vouch for a stream, in words; None where it does or knows later steps."""
-        later = self.is_later(fingerprint, name, step)
-        if later or self.vouches(fingerprint, name, step, writer):
+        if self.is_later(at) or self.vouches(at):
             return None
-        if writer is None:
-            return self._unknown(f"stream {name!r} is at step {step:,}")
+        what = f"stream {at.name!r} is at step {at.step:,}"
+        if not self._on_server:
+            return self._unknown(what)
         seen = f"{self.where} has not" if self.places else "no witness here has"
         return self._unknown(
-            f"stream {name!r} is at step {step:,}",
-            f"{seen} seen who wrote it last: another server went on while this one was away",
+            what, f"{seen} seen who wrote it last: another server went on while this one was away"
         )
+
+    @property
+    def _on_server(self) -> bool:
+        return self._database is not None and not self._database.is_sqlite
 
     def _unknown(self, what: str, why: str | None = None) -> str:
         why = why or f"{self.where} knows nothing of it: it is missing, or new"
@@ -783,79 +798,75 @@ class Witness:
             f"({field('accept_old_copy', True)})"
         )
 
-    def join(self, fingerprint: str, name: str, writer: int) -> None:
+    def join(self, at: Mark) -> None:
         """Remember who is to write a stream, before it does."""
-        entry = self._entry(fingerprint, name, 0, "", writer)
+        entry = self._entry(at._replace(step=0), "", writes=True)
         self._each(lambda place: place.join(entry), _NOTHING_RELEASED)
 
     def note(
         self,
-        fingerprint: str,
-        name: str,
-        step: int,
+        at: Mark,
         digest: str,
         released: Callable[[int], str | None] | None = None,
         *,
-        writer: int | None = None,
-        seen: int | None = None,
-        forgotten: int = 0,
+        writes: bool = False,
+        seen: bool = False,
     ) -> None:
         """Remember a release that is committed, before anybody is shown it.
 
         Args:
+            at: where the stream stands by that release.
             released: digest of what the state has released at a step by now; None where it has no
                 such step.
-            writer: who released it, where that was this process.
-            seen: who did, where that was another one, and it was seen to do so.
+            writes: this process released it, as the stream's writer.
+            seen: the stream's writer is another process, and was seen to do so.
 
         Raises:
             StateError: the witness knows another release of a step, so that another copy of the
                 state is in use; it stays as it is.
         """
-        entry = self._entry(fingerprint, name, step, digest, writer)
-        entry["seen"] = None if seen is None else [seen, step]
-        entry["forgotten"] = forgotten
+        entry = self._entry(at, digest, writes=writes)
+        entry["seen"] = [at.writer, at.step] if seen and self._on_server else None
+        entry["forgotten"] = at.forgotten
 
         def agrees(old: dict[str, Any]) -> bool:
-            if old["step"] == step:
+            if old["step"] == at.step:
                 return bool(old["digest"] == digest)
             return released is None or not old["step"] or released(old["step"]) == old["digest"]
 
         def act(place: WitnessPlace) -> None:
             if (other := place.note(entry, agrees)) is not None:
-                raise _OtherRelease(self._other_release(name, other, str(place)))
+                raise _OtherRelease(self._other_release(at.name, other, str(place)))
 
         try:
             self._each(
                 act,
-                f"what is released of {name!r} is kept in the state, and is not shown yet; make "
+                f"what is released of {at.name!r} is kept in the state, and is not shown yet; make "
                 f"the witness writable, then run the same again",
             )
         except _OtherRelease as error:
             raise error.said from None
 
-    def reserve(self, fingerprint: str, name: str, step: int, writer: int | None = None) -> None:
+    def reserve(self, at: Mark) -> None:
         """Make sure that a release can be noted, before it is committed."""
-        entry = self._entry(fingerprint, name, step, "0" * 64, writer)
+        entry = self._entry(at, "0" * 64, writes=True)
         self._each(lambda place: place.reserve(entry), _NOTHING_RELEASED)
 
-    def is_behind(self, fingerprint: str, name: str, step: int, forgotten: int = 0) -> bool:
+    def is_behind(self, at: Mark) -> bool:
         """Whether one of its places, written or still to be made, does not know a step."""
-        of = (fingerprint, name, step)
         return any(
             all(
-                (one["key"], one["stream"], one["step"]) != of or one["forgotten"] < forgotten
+                (one["key"], one["stream"], one["step"]) != at[:3]
+                or one["forgotten"] < at.forgotten
                 for one in self._entries_of(place)
                 if "onward" not in one
             )
             for place in self.places
         )
 
-    def lacks(
-        self, fingerprint: str, name: str, step: int, writer: int | None = None
-    ) -> str | None:
+    def lacks(self, at: Mark) -> str | None:
         """Why it would not notice an old copy of the state, in words; None where it would."""
-        if not step:
+        if not at.step:
             return None
         for place in self.places:
             if not isinstance(place, WitnessFile) or not place.stands:
@@ -872,14 +883,14 @@ class Witness:
         for wait in (0, 0.05, 0.2, 1):  # a writer notes what it has just committed
             time.sleep(wait)
             now = self._unread()
-            known = [entry["step"] for entry in now._of(fingerprint, name)]
-            if known and max(known) >= step:
+            known = [entry["step"] for entry in now._of(at)]
+            if known and max(known) >= at.step:
                 break
-        unseen = now.unseen(fingerprint, name, step, writer)
-        if unseen is not None or not known or max(known) >= step:
+        unseen = now.unseen(at)
+        if unseen is not None or not known or max(known) >= at.step:
             return unseen
         return (
-            f"the state is at step {step:,} and its witness {self.where} knows it up to step "
+            f"the state is at step {at.step:,} and its witness {self.where} knows it up to step "
             f"{max(known):,}, so an old copy would be taken for the newest: if the witness was put "
             f"back, bring its newest copy back first; if a run was interrupted, the next one notes "
             f"what the state has"
@@ -891,17 +902,15 @@ class Witness:
         path = None if self._database is None else self._database.path
         return path is not None and not may_be_written(path)
 
-    def _entry(
-        self, fingerprint: str, name: str, step: int, digest: str, writer: int | None = None
-    ) -> dict[str, Any]:
+    def _entry(self, at: Mark, digest: str, *, writes: bool) -> dict[str, Any]:
         return {
-            "key": fingerprint,
+            "key": at.key,
             "state": self._label,
             "identity": None if self._database is None else self._database.identity,
-            "stream": name,
-            "step": step,
+            "stream": at.name,
+            "step": at.step,
             "digest": digest,
-            "writers": [] if writer is None else [writer],
+            "writers": [at.writer] if writes else [],
             "seen": None,
             "past": [],
             "forgotten": 0,

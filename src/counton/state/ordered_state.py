@@ -5,31 +5,46 @@ from __future__ import annotations
 import json
 import math
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput, ReplayMismatch, StateError
 from counton.base.exact import check_integer
-from counton.base.private import Private
 from counton.noise import Key
+from counton.numbers import Design
+from counton.state.addition import Addition
 from counton.state.database import reading
 from counton.state.exact_state import Parts, SavedState, StatisticRecord
 from counton.state.journal import first_other
 from counton.state.sql import Connection
-from counton.state.stream_writer import Addition, Writer
 from counton.statistics.event_machine import Machine
 from counton.statistics.live_statistic import statistic_of
 from counton.statistics.statistic import restore
 
 if TYPE_CHECKING:
+    from counton.numbers import Counter, Releases
+    from counton.state.database import CommitHook
     from counton.statistics.statistic import Events, Exact, Statistic
 
 #: Bytes of the digest of one step's events.
 _DIGEST = 8
 #: Whole numbers that are floats too, so that 5 and 5.0 are one event.
 _WHOLE = 2**53
+
+
+class Writer(Protocol):
+    """The stream that commits what a machine has counted."""
+
+    @property
+    def step(self) -> int: ...
+
+    def _counter(self) -> Counter: ...
+
+    def _release(
+        self, addition: Addition, first_step: int | None, also: CommitHook | None = None
+    ) -> Releases: ...
 
 
 class OrderedMachine(Machine):
@@ -41,12 +56,11 @@ class OrderedMachine(Machine):
 
     _remedy = "open it again with Stream.open, which reads what was committed"
 
-    def __init__(self, writer: Writer, key: Key, known: SavedState) -> None:
-        terms = writer.counter().design
+    def __init__(self, stream_id: int, terms: Design, key: Key, known: SavedState) -> None:
         statistic, batched = statistic_of(terms)
         exact = restore_exact(statistic, known, terms.name)
-        super().__init__(statistic, exact, batched, terms, key, writer.step)
-        self._saved, self._parts = StatisticRecord(writer.stream_id, key, terms.name), known.parts
+        super().__init__(statistic, exact, batched, terms, key, known.step)
+        self._saved, self._parts = StatisticRecord(stream_id, key, terms.name), known.parts
         self._events = bytearray(known.events)
         self._subkey = key.derive(b"events of a statistic", terms.name.encode())
 
@@ -101,7 +115,7 @@ class OrderedMachine(Machine):
         known: int,
     ) -> None:
         """Count, and commit what is released with what is known then."""
-        writer.counter()  # before anything is counted, where a release failed half-way
+        writer._counter()  # before anything is counted, where a release failed half-way
         self._check_horizon(len(stops))
         before = writer.step
         changes = self._take(events, stops)
@@ -123,10 +137,10 @@ class OrderedMachine(Machine):
                     None if news is None else (new, news),
                 )
 
-            writer.take(Private(Addition(inputs)), also=also)
+            writer._release(Addition(inputs), None, also)
         except BaseException:
             # A commit that the writer knows of counts, whatever failed after it. Of one that it
-            # does not know of, `writer.counter` tells at the next release.
+            # does not know of, its counter tells at the next release.
             if writer.step == before:
                 self._undone()
                 raise

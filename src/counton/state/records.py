@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from counton.base.errors import InvalidInput, OldCopy, RequestMismatch, StateError, WrongKey
@@ -27,7 +27,7 @@ from counton.state import ledger_rows as ledger
 from counton.state import stream_facts as public
 from counton.state import unit_names as units
 from counton.state.database import Database, reading
-from counton.state.shared import entry_in, known_to
+from counton.state.shared import known_to
 from counton.state.sql import Connection
 from counton.state.stream_facts import Facts, record_in, to_json
 from counton.strategies import StreamStrategy
@@ -280,26 +280,16 @@ def take_over(
             f"altered; restore it from a copy"
         )
     known = keyfile.witness_beside(database, key, witness)
-    check_witness(connection, row, known, forgetting=forgetting)
+    at = keyfile.Mark.of(row)
+    known.check(at, partial(journal.digest_at, connection, row.id), forgetting=forgetting)
     check_seal(connection, row, held)
     check_digest(connection, row, held)
-    stream = row.key_fingerprint, name
-    before = None if database.is_sqlite else row.writer_epoch - further
-    if (unseen := known.unseen(*stream, row.step, before)) is not None:
+    if (unseen := known.unseen(at._replace(writer=row.writer_epoch - further))) is not None:
         raise OldCopy(unseen)
     known.keep(connection, witness)
     if not database.is_sqlite:
-        known.join(*stream, row.writer_epoch)
+        known.join(at)
     return row, held
-
-
-def check_witness(
-    connection: Connection, row: Any, witness: keyfile.Witness, *, forgetting: bool = False
-) -> None:
-    """Refuse a stream that has forgotten releases, or that it forgot somebody."""
-    digest = cache(partial(journal.digest_at, connection, row.id))
-    forgotten = None if forgetting else row.forgotten
-    witness.check(row.key_fingerprint, row.name, row.step, digest, forgotten)
 
 
 def check_digest(connection: Connection, row: Any, key: Key) -> None:
@@ -317,71 +307,6 @@ def check_digest(connection: Connection, row: Any, key: Key) -> None:
             f"step {row.step:,} of stream {row.name!r} is not what was released under its key: the "
             f"state was altered; restore it from a copy"
         )
-
-
-def let_show(database: Database, name: str, key: keyfile.Kept = None) -> None:
-    """Make sure that witness and ledger know the last release of a stream, before it is shown.
-
-    Whoever released it may have been killed before it noted that, or could not; then it is noted
-    here. Everything that shows a stream which it does not write goes through here. Needs no key.
-
-    Raises:
-        StateError: it cannot be noted; or another release of the step is known, so that this one
-            comes from another copy of the state.
-    """
-    witness = keyfile.witness_beside(database, key).snapshot()  # before the state is read
-    with database.transaction(write=False) as connection:
-        row = connection.one(f"{PUBLIC} WHERE name = :name", name=name)
-        digest = journal.digest_at(connection, row.id, row.step)
-        if not row.step or digest is None:  # the journal is damaged, as its reader will say
-            return
-        of = row.key_fingerprint, name, row.step
-        if not witness.check_shown(*of, digest):  # the ledger knows the last one alone
-            with entry_in(connection, database, name) as entry:
-                if entry is not None:
-                    entry.refuse_forgotten(row.step, partial(journal.digest_at, connection, row.id))
-    if witness.is_later(*of) or not witness.knows(*of[:2]):
-        return  # an old copy, or whoever writes it has the witness
-    if witness.is_behind(*of):
-        note(database, witness, row, digest)
-
-
-def note(
-    database: Database,
-    witness: keyfile.Witness,
-    row: Any,
-    digest: str,
-    *,
-    seen: int | None = None,
-) -> None:
-    """Note the last release of a stream that another process writes, or wrote.
-
-    In the ledger first: whatever a witness knows, the ledger knows too.
-
-    Raises:
-        StateError: it cannot be noted, or another release is known.
-    """
-
-    def digest_of(step: int) -> str | None:
-        with database.transaction(write=False) as connection:
-            return journal.digest_at(connection, row.id, step)
-
-    if row.step:
-        with (
-            database.transaction(write=False) as connection,
-            entry_in(connection, database, row.name) as entry,
-        ):
-            if entry is not None:
-                entry.note(row.step, digest, digest_of)
-    witness.note(
-        row.key_fingerprint,
-        row.name,
-        row.step,
-        digest,
-        digest_of,
-        seen=seen,
-        forgotten=row.forgotten,
-    )
 
 
 def check_key_of(row: Any, key: Key) -> None:

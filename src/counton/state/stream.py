@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -12,34 +12,37 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from typing_extensions import override
 
-from counton.base.errors import InvalidInput, StateError
-from counton.base.exact import check_integer, name_alone, quote
+from counton.base.errors import InvalidInput, ReplayMismatch, StateError, StreamConflict
+from counton.base.exact import check_integer, name_alone, quote, without_mask
 from counton.base.private import Private, open_private
+from counton.noise import Key
 from counton.numbers import Counter, Design, Releases, StepRelease
 from counton.numbers.counter import OneAtATime
 from counton.numbers.releases import Window, window_of
 from counton.privacy import Contribution, Guarantee, Limit
 from counton.privacy.contribution import Relation
 from counton.privacy.value_grid import extremes
-from counton.state import creation, journal, records, shared
+from counton.state import journal, records, shared, standing
 from counton.state import key_and_witness as keyfile
 from counton.state import stream_facts as public
+from counton.state.addition import Addition
 from counton.state.database import Closing, CommitHook, Database, reading
-from counton.state.store import ObservedBlock, Store, StreamJournal, released_steps
+from counton.state.key_and_witness import Mark
+from counton.state.reader import JournalReader, released_steps
+from counton.state.sql import Connection
+from counton.state.store import Store
 from counton.state.stream_facts import Facts
-from counton.state.stream_writer import Addition, Writer
 from counton.statistics.statistic import restore
 from counton.statistics.tally_statistic import is_tallied
 from counton.strategies import StreamStrategy
 
 if TYPE_CHECKING:
-    from counton.noise import Key
     from counton.state.ordered_state import OrderedMachine
-    from counton.state.seen import MarkSet
-    from counton.state.sql import Connection
+    from counton.state.shared import SharedEntry
     from counton.statistics.event_machine import Machine
     from counton.statistics.readings import Reading, Readings
     from counton.statistics.statistic import Events, Exact, Statistic
+    from counton.statistics.tally_statistic import TallyStatistic
 
 
 @name_alone
@@ -55,7 +58,7 @@ class Amounts(NamedTuple):
     whole: float
 
 
-class Stream(StreamJournal, Closing):
+class Stream(JournalReader, Closing):
     """A stream is a running total in a database: what was released stays released, after any crash.
 
     A stream holds counts, or a statistic whose cells are counted: `release_events` takes the
@@ -64,7 +67,9 @@ class Stream(StreamJournal, Closing):
     the stream commits the events; an answer is a function of key, cell and step.
 
     Make a stream with `create`, continue it with `open`. One process writes at a time: the latest
-    to open a stream takes it over, and the one before gets ``StreamConflict`` at its next release.
+    to open a stream takes it over, and the one before gets ``StreamConflict`` at its next release:
+    each opening raises the writer epoch in the stream's row, and a commit changes the row only
+    where epoch and step are those that this writer knows. No lock outlives a killed process.
     Noise is a function of key and step, and the journal is written first, so a process killed at
     any moment cannot show two values for one step.
 
@@ -82,16 +87,36 @@ class Stream(StreamJournal, Closing):
     """
 
     def __init__(
-        self, writer: Writer, details: Mapping[str, Any], machine: Machine | None = None
+        self,
+        database: Database,
+        row: Any,
+        details: Mapping[str, Any],
+        key: Key,
+        witness: keyfile.Witness,
+        entry: SharedEntry | None,
+        counter: Counter | None = None,
+        strategy: StreamStrategy | None = None,
     ) -> None:
         """Not for callers: use `create` or `open`."""
-        self._open_writer: Writer | None = writer
-        self._name, self._details, self._step = writer.name, dict(details), writer.step
-        self._machine = machine
-        if machine is not None and is_tallied(machine.statistic):
-            writer.tallied = machine.statistic
-        self._turn = OneAtATime(f"stream {self._name!r}", elsewhere="open it anew in each process")
+        self._key, self._strategy = key, strategy
+        self._witness, self._entry, self._epoch = witness, entry, int(row.writer_epoch)
+        self._step, self._forgotten = int(row.step), int(row.forgotten)
+        self._last_std: dict[int, float] = {}  # of the last step that this writer has released
+        self._noted = 0, 0  # what witness and ledger know: the last step, how often people were
+        self._seal = records.Seal(key, row.name)
+        # What the seal is of; how much is remembered is counted when it is first asked for.
+        self._sealed_details, self._remembered = str(row.details), ""
+        self._digest = journal.Digester(key.derive(b"journal digest", row.name.encode()))
+        self._turn = OneAtATime(f"stream {row.name!r}", elsewhere="open it anew in each process")
         self._lock = threading.RLock()
+        self._closed, self._machine = False, cast("Machine | None", None)
+        began = counter is not None
+        made = records.revive(row, key, strategy) if counter is None else counter
+        super().__init__(database, row, made.design, details, key)
+        self._held = key
+        self._ready: Counter | None = self._drawing_ahead(made)
+        if not began:
+            self._settle()
 
     @classmethod
     def create(
@@ -158,7 +183,7 @@ class Stream(StreamJournal, Closing):
         facts = Facts.of(dict(details or {}))
         records.check_length(name)
         place = state.database if isinstance(state, Store) else state
-        with creation.for_creation(place, key, witness) as (held, database):
+        with standing.for_creation(place, key, witness) as (held, database):
             if statistic is None:
                 counter = Counter(
                     strategy,
@@ -198,8 +223,11 @@ class Stream(StreamJournal, Closing):
                 if entry is not None:
                     entry.check(0, lambda _: None)
                 beside = keyfile.witness_beside(database, key)
-                writer = Writer(database, row, held, strategy, beside, counter, entry)
-                return cls(writer, facts.values(), _machine_of(writer, held))
+                made = cls(database, row, facts.values(), held, beside, entry, counter)
+                if statistic is not None:
+                    with database.transaction(write=False) as connection:
+                        made._machine = _machine_of(made, connection)
+                return made
             except BaseException:
                 database.close()
                 if book is not None:
@@ -250,10 +278,11 @@ class Stream(StreamJournal, Closing):
                 beside = keyfile.witness_beside(database, key)
                 if entry is not None:
                     entry.check(row.step, partial(journal.digest_at, connection, row.id))
-                writer = Writer(database, row, held, strategy, beside, None, entry)
-                machine = _machine_of(writer, held, connection)
                 with reading(f"the details of stream {name!r}"):
-                    return cls(writer, public.read(connection, row.id, row.details), machine)
+                    details = public.read(connection, row.id, row.details)
+                made = cls(database, row, details, held, beside, entry, None, strategy)
+                made._machine = _machine_of(made, connection)
+                return made
         except BaseException:
             database.close()
             if book is not None:
@@ -263,16 +292,17 @@ class Stream(StreamJournal, Closing):
     @property
     def name(self) -> str:
         """Its name in the database."""
-        return self._name
+        return str(self._row.name)
 
     @property
     def database(self) -> Database:
         """The open database of its state."""
-        return self._writer().database
+        self._open()
+        return self._database
 
     @property
+    @override
     def key_fingerprint(self) -> str:
-        """Of its key; public."""
         return self._counter().key_fingerprint
 
     @property
@@ -285,18 +315,9 @@ class Stream(StreamJournal, Closing):
     def design(self) -> Design:
         return self._counter().design
 
-    @override
-    def _row(self) -> tuple[Database, int]:
-        writer = self._writer()
-        return writer.database, writer.stream_id
-
-    @override
-    def _held_key(self) -> Key:
-        return self._writer().key
-
     @property
+    @override
     def statistic(self) -> Statistic | None:
-        """What its cells are of; None of plain counts."""
         return None if self._machine is None else self._machine.statistic
 
     @property
@@ -328,7 +349,7 @@ class Stream(StreamJournal, Closing):
         one: Any = x[None] if isinstance(x, np.ndarray) else [x]
         many = self.release_many(one, first_step=step)
         value, at = many.values[0], many.steps[0]
-        std = self._writer().std(at)
+        std = self._last_std.get(at)
         alone = value.item() if value.ndim == 0 else value
         return StepRelease(at, alone, float(many.std()[0]) if std is None else std, many._design)
 
@@ -352,15 +373,11 @@ class Stream(StreamJournal, Closing):
         """
         if self._ordered_machine:
             raise InvalidInput(
-                f"stream {self._name!r} is of {self.statistic!r}, which takes events in order, and "
+                f"stream {self.name!r} is of {self.statistic!r}, which takes events in order, and "
                 f"no changes of cells: give them to release_events"
             )
         with self._turn.take(), self._lock:
-            writer = self._writer()
-            releases = writer.take(Private(Addition(xs)), first_step)
-            self._step = writer.step
-            assert releases is not None
-            return releases
+            return self._release(Addition(xs), first_step)
 
     def take(self, addition: Private[Addition], also: CommitHook | None = None) -> Releases | None:
         """Release the next steps, and keep what belongs to them, in one transaction; or keep alone.
@@ -378,13 +395,17 @@ class Stream(StreamJournal, Closing):
             StreamConflict: another process took the stream over, or holds the lock.
         """
         with self._turn.take(), self._lock:
-            if (given := open_private(addition).events) is not None:
-                self._take_events(*given, None)
+            given = open_private(addition)
+            if given.events is not None:
+                self._take_events(*given.events, None)
                 return None
-            writer = self._writer()
-            releases = writer.take(addition, None, also)
-            self._step = writer.step
-            return releases
+            if given.inputs is not None:
+                return self._release(given, None, also)
+            self._commit(self._counter(), [], given, also)
+            if given.remembered is not None and given.remembered.forgets:
+                self._forgotten += 1
+            self._settle()
+            return None
 
     def release_events(
         self,
@@ -436,15 +457,8 @@ class Stream(StreamJournal, Closing):
         machine = self._machine_for("release_events")
         ends = machine._ends(events, stops)
         if (ordered := self._ordered_machine) is not None:
-            try:
-                return ordered.release(self._writer(), events, ends, first_step)
-            finally:
-                self._step = ordered.step
-        addition = Private(Addition(_changes(machine, events, ends)))
-        releases = self._writer().take(addition, first_step)
-        assert releases is not None  # there are steps
-        self._step = self._writer().step
-        return releases.steps
+            return ordered.release(self, events, ends, first_step)
+        return self._release(Addition(_changes(machine, events, ends)), first_step).steps
 
     def check_events(
         self, events: Events, stops: Sequence[int] | NDArray[np.int64] | None = None
@@ -464,18 +478,18 @@ class Stream(StreamJournal, Closing):
             ends = machine._ends(events, stops)
             if len(ends) > self._step:
                 raise InvalidInput(
-                    f"{len(ends):,} steps are given; stream {self._name!r} has released "
+                    f"{len(ends):,} steps are given; stream {self.name!r} has released "
                     f"{self._step:,}: give those alone"
                 )
             if (ordered := self._ordered_machine) is not None:
                 ordered.check(events, ends)
             elif len(ends):
-                self._writer().take(Private(Addition(_changes(machine, events, ends))), 1)
+                self._release(Addition(_changes(machine, events, ends)), 1)
 
     @property
     def amounts(self) -> Private[Amounts]:
         """How much has been counted so far."""
-        tallied, taken = self._writer().tallied, open_private(self._counter().totals_taken)
+        tallied, taken = self._tallied, open_private(self._counter().totals_taken)
         (smallest, most), whole = extremes(taken), 0.0
         if tallied is not None and taken.size:
             whole = float(tallied.total(taken[None])[0])
@@ -495,58 +509,24 @@ class Stream(StreamJournal, Closing):
         """
         facts = Facts.of(dict(details))
         with self._turn.take(), self._lock:
-            self._writer().amend(facts)
-            self._details = facts.values()
+            with self.database.transaction(write=True) as connection:
+                self._change(connection, "details", facts.text)
+                facts.write(connection, self._row.id, self._sealed_details)
+                self._seal.write(connection, self._row.id, self._step, facts.text)
+            self._sealed_details, self._details = facts.text, facts.values()
 
     @override
-    def observed_blocks(
-        self, also: Private[NDArray[np.int64]] | None = None
-    ) -> Private[Iterator[ObservedBlock]]:
-        """What was kept as seen of windows, some at a time.
-
-        Args:
-            also: of no other windows than these, ascending, those after the last release, and those
-                of which something was seen since; and of some beside them. None: of all.
-        """
-        return Private(self._blocks(None if also is None else open_private(also)))
-
-    def marks(self, kind: str) -> Private[Iterator[MarkSet]]:
-        """Digests of users ("user") or ids ("id") that have counted, part by part."""
-        return Private(self._marks(kind))
-
-    def _marks(self, kind: str) -> Iterator[MarkSet]:
-        from counton.state import seen as marks
-
-        database, number = self._row()
-        with database.transaction(write=False) as connection:
-            yield from marks.read(connection, number, kind)
-
     def readings(
         self, start: int = 1, stop: int | None = None, read_as: Statistic | None = None
     ) -> Readings:
-        """What steps ``start..stop-1`` said of the statistic, from the journal, as it was released.
-
-        Args:
-            start, stop: of the steps; all released ones unless given.
-            read_as: the statistic in other words that cost nothing, as another k of `TopK`.
-
-        Raises:
-            InvalidInput: the steps are not all released, or the stream is of plain counts.
-        """
         from counton.statistics.readings import Readings
 
         machine = self._machine_for("readings")
-        statistic = machine.statistic if read_as is None else read_as
-        if not statistic.allows(machine.statistic):
-            raise InvalidInput(
-                f"stream {self._name!r} is of {machine.statistic!r}: read it as that"
-            )
-        if machine.statistic.card.on_demand:
-            with self._lock:
-                steps = released_steps(self.design, self._step, start, stop)
-            return Readings(statistic, steps, None, machine)
-        releases = self.releases(start, stop)
-        return Readings(statistic, releases.steps, releases)
+        if not machine.statistic.card.on_demand:
+            return super().readings(start, stop, read_as)
+        with self._lock:
+            steps = released_steps(self.design, self._step, start, stop)
+        return Readings(machine.statistic if read_as is None else read_as, steps, None, machine)
 
     def reading(self, step: int | None = None) -> Reading:
         """What a step said, as it was released; the last one unless stated.
@@ -579,7 +559,7 @@ class Stream(StreamJournal, Closing):
         """
         if not 1 <= check_integer("step", step, 0) <= self._step:
             raise InvalidInput(
-                f"step {step} is not released; stream {self._name!r} has released steps 1 to "
+                f"step {step} is not released; stream {self.name!r} has released steps 1 to "
                 f"{self._step}: use release"
             )
         return self.release(x, step=step)
@@ -587,12 +567,14 @@ class Stream(StreamJournal, Closing):
     def close(self) -> None:
         """Close the database. Everything released is already in it."""
         with self._lock:
-            if self._open_writer is not None:
-                self._open_writer.close()
-            self._open_writer = None
+            if not self._closed:
+                self._database.close()
+                if self._entry is not None:
+                    self._entry.close()
+            self._closed = True
 
     def __repr__(self) -> str:
-        return f"Stream(name={self._name!r}, step={self._step})"
+        return f"Stream(name={self.name!r}, step={self._step})"
 
     @property
     def _ordered_machine(self) -> OrderedMachine | None:
@@ -603,25 +585,258 @@ class Stream(StreamJournal, Closing):
             else cast("OrderedMachine", machine)
         )
 
+    @property
+    def _tallied(self) -> TallyStatistic | None:
+        """What the cells are of, where rows add up."""
+        statistic = self.statistic
+        return statistic if statistic is not None and is_tallied(statistic) else None
+
     def _machine_for(self, what: str) -> Machine:
         if self._machine is None:
-            raise InvalidInput(
-                f"stream {self._name!r} holds counts and no statistic, so that it has no {what}: "
-                f"ask for its releases"
-            )
+            raise self._no_statistic(what)
         return self._machine
 
-    def _writer(self) -> Writer:
-        if self._open_writer is None:
+    @override
+    def _looking(self) -> Any:
+        self._open()
+        return super()._looking()
+
+    @override
+    def _let_show(self) -> None:
+        self._open()
+
+    def _open(self) -> None:
+        """Refuse a handle that is closed; what it shows has to be noted."""
+        if self._closed:
             raise StateError(
-                f"this handle on stream {self._name!r} is closed: open the stream with Stream.open"
+                f"this handle on stream {self.name!r} is closed: open the stream with Stream.open"
             )
-        self._open_writer.settle()
-        return self._open_writer
+        self._settle()
+
+    def _mark(self, step: int) -> Mark:
+        return Mark(self._held.fingerprint, self.name, step, self._epoch, self._forgotten)
+
+    def _settle(self) -> None:
+        """Note the last release, if it is not: it is shown after that alone.
+
+        Its process may have been killed before its note, or may have had another witness.
+        """
+        step, entry = self._step, self._entry
+        if self._noted == (step, self._forgotten):
+            return
+        behind = entry is not None and bool(step) and entry.is_behind(step)
+        if behind or self._witness.is_behind(self._mark(step)):
+            with self._database.transaction(write=False) as connection:
+                digest = journal.digest_at(connection, self._row.id, step) if step else ""
+            if digest is not None:
+                self._note(step, digest)
+        self._noted = step, self._forgotten
+
+    def _note(self, step: int, digest: str) -> None:
+        at = self._mark(step)
+        standing.note(
+            self._database, self._witness, self._row.id, at, digest, self._entry, writes=True
+        )
+        self._noted = step, self._forgotten
 
     def _counter(self) -> Counter:
+        """The counter at the last committed step, read again if a release failed half-way."""
         with self._lock:
-            return self._writer().counter()
+            self._open()
+            if self._ready is None:
+                with self._database.transaction(write=False) as connection:
+                    row = records.find(connection, self.name)
+                if row.writer_epoch != self._epoch:
+                    raise self._taken_over()
+                if row.step != self._step:
+                    raise StateError(
+                        f"stream {self.name!r} was interrupted while it committed and stands at "
+                        f"step {row.step}, not {self._step}: open it again and look at its step"
+                    )
+                self._ready = self._drawing_ahead(records.revive(row, self._held, self._strategy))
+            return self._ready
+
+    def _drawing_ahead(self, counter: Counter) -> Counter:
+        """The same counter, which keeps noise in the state where that saves work."""
+        if counter.noise_is_worth_keeping:
+            from counton.state.noise_table import NoiseTable  # of many groups or steps alone
+
+            counter.keep_noise(NoiseTable(self._database, self._row.id))
+        return counter
+
+    def _release(
+        self, addition: Addition, first_step: int | None, also: CommitHook | None = None
+    ) -> Releases:
+        """Release steps, or answer from the journal those that are released."""
+        counter = self._counter()
+        array, grid = self._inputs(counter, cast("ArrayLike", addition.inputs))
+        first = self._step + 1 if first_step is None else first_step
+        first = check_integer("first step", first, 0)
+        if not 1 <= first <= self._step + 1:
+            raise InvalidInput(
+                f"first step is {first}; it must be within 1 and {self._step + 1}, the next step "
+                f"of stream {self.name!r}: release the steps between first"
+            )
+        known = min(len(grid), self._step + 1 - first)
+        if not known:
+            return self._advance(counter, array, grid, addition, also)
+        answer = self._answer(counter, first, grid[:known])
+        if known < len(grid):
+            fresh = self._advance(counter, array[known:], grid[known:], addition, also)
+            answer = np.concatenate([answer, fresh.values])
+        return Releases(range(first, first + len(grid)), answer, counter.design)
+
+    def _inputs(self, counter: Counter, xs: ArrayLike) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Inputs as given, and as the exact integers which the counter will add."""
+        xs = without_mask(xs, "the inputs")
+        try:
+            array = np.asarray(xs)
+        except (ValueError, TypeError) as error:
+            raise InvalidInput(
+                f"inputs of type {type(xs).__name__} do not form an array ({error}): pass one "
+                f"total for each step and declared cell"
+            ) from error
+        shape = counter.shape if counter.design.counters is None else array.shape[1:]
+        if array.ndim == 0 or array.shape[1:] != shape or len(shape) != len(counter.shape):
+            raise InvalidInput(
+                f"inputs of stream {self.name!r} have shape {array.shape}; it must be "
+                f"{('n', *counter.shape)}: pass one total for each step and declared cell"
+            )
+        return array, counter.design.contribution.grid_total(array)
+
+    def _answer(self, counter: Counter, first: int, grid: NDArray[np.int64]) -> NDArray[Any]:
+        """What the journal says of released steps, if these are their inputs."""
+        stop = first + len(grid)
+        with self._database.transaction(write=False) as connection:
+            shape = grid.shape[1:] if counter.design.counters is None else (-1,)
+            entries = journal.read(connection, self._row.id, first, stop, shape)
+        if entries.values.shape != grid.shape:
+            raise ReplayMismatch(
+                f"steps {first} to {stop - 1} had inputs of another number of cells: give those"
+            )
+        journal.check_inputs(entries.input_digests, first, grid, self._digest)
+        return entries.values
+
+    def _advance(
+        self,
+        counter: Counter,
+        xs: NDArray[Any],
+        grid: NDArray[np.int64],
+        addition: Addition,
+        also: CommitHook | None,
+    ) -> Releases:
+        if counter.design.counters is not None:
+            self._ready = None  # with more cells it is ahead of the journal
+            counter.widen(xs.shape[1], self._held)
+        try:
+            if (tallied := self._tallied) is not None:
+                taken = open_private(counter.totals_taken)
+                tallied.refuse_unreadable_cells(counter.design, taken, grid)
+            releases = counter.release_many(xs)
+            std = counter.std_of(releases) if len(releases) else np.empty(0)
+            rows = [*journal.release_rows(self._row.id, releases, std, grid, self._digest)]
+            digest = ""
+            if rows:
+                subkey = keyfile.witness_key(self._held, self.name)
+                digest = keyfile.release_digest(counter.step, releases.values[-1], subkey)
+                rows[-1]["digest"] = digest
+            self._commit(counter, rows, addition, also)
+        except BaseException:
+            # A counter ahead of the journal is forgotten, and read again when needed.
+            if counter.step != self._step:
+                self._ready = None
+            raise
+        self._ready, self._step = counter, counter.step
+        if len(releases):
+            self._note(self._step, digest)
+            self._last_std = {self._step: float(std[-1])}
+        return releases
+
+    def _check_copy(self, connection: Connection, now: int) -> None:
+        """Refuse to commit steps which another copy of the state has released, or may have.
+
+        Raises:
+            StateError: the witness knows what this state does not, or could not note the commit.
+        """
+        at = self._mark(self._step)
+        if not self._step:
+            standing.refuse_forgotten(
+                connection, self._database, self._witness, beginning=self.name
+            )
+            if not self._database.is_sqlite:
+                self._witness.join(at)
+        digest = standing.digests_in(connection, self._row.id)
+        self._witness.check(at, digest)
+        if self._entry is not None:
+            self._entry.check(self._step, digest)
+            self._entry.reserve(now)
+        self._witness.reserve(self._mark(now))
+
+    def _commit(
+        self,
+        counter: Counter,
+        rows: list[dict[str, Any]],
+        addition: Addition,
+        also: CommitHook | None,
+    ) -> None:
+        """Commit what is released, and all that is kept with it, in one transaction."""
+        number, step = self._row.id, counter.step
+        observed = journal.observed_rows(number, addition.observed)
+        _, _, sources, remembered, labels, _ = addition
+        remembers = bool(sources) or labels is not None or remembered is not None
+        with self._database.transaction(write=True) as connection:
+            kept = self._remembered
+            if not (kept or remembers):  # else it is sealed below
+                kept = records.memory_digest(connection, number)
+            advanced = connection.run(
+                "UPDATE counton_streams SET step = :now, checkpoint = :saved, seal = :sealed"
+                " WHERE id = :stream AND writer_epoch = :epoch AND step = :before",
+                stream=number,
+                epoch=self._epoch,
+                before=self._step,
+                now=step,
+                saved=counter.checkpoint(),
+                sealed=self._seal.of(step, self._sealed_details, kept),
+            )
+            if advanced != 1:
+                raise self._taken_over()
+            self._database.read_witnesses(connection)  # all of its places are told
+            if rows:
+                self._check_copy(connection, step)
+                connection.insert("counton_journal", *rows)
+            journal.write_observed(connection, observed, self._step)
+            journal.write_sources(connection, number, sources, step, self._source_key)
+            if also is not None:
+                also(connection)
+            if remembers:
+                from counton.state import seen as marks  # only where rows are told apart
+            if labels is not None:
+                marks.write_labels(connection, number, *labels)
+            if remembered is not None:
+                marks.write(connection, number, remembered, marks.subkey(self._held, self.name))
+                if remembered.forgets:
+                    self._witness.reserve(self._mark(self._step))
+                    self._change(connection, "forgotten", self._forgotten + 1)
+            if remembers:
+                kept = self._seal.write(connection, number, step, self._sealed_details)
+        self._remembered = kept
+
+    def _change(self, connection: Connection, column: str, value: Any) -> None:
+        """Change the stream's row, if this is still its writer."""
+        said = (
+            f"UPDATE counton_streams SET {column} = :value"
+            " WHERE id = :stream AND writer_epoch = :epoch AND step = :step"
+        )
+        own = {"stream": self._row.id, "epoch": self._epoch, "step": self._step}
+        if connection.run(said, **own, value=value) != 1:
+            raise self._taken_over()
+
+    def _taken_over(self) -> StreamConflict:
+        return StreamConflict(
+            f"stream {self.name!r} was opened by another process, which now writes it; this one "
+            f"(writer {self._epoch}) released nothing: end one of the two, then open the stream "
+            f"again"
+        )
 
 
 def _complete(
@@ -672,9 +887,9 @@ def _counter_of(
     return counter if isinstance(counter, Counter) else OnDemand(counter, key)
 
 
-def _machine_of(writer: Writer, key: Key, connection: Connection | None = None) -> Machine | None:
+def _machine_of(stream: Stream, connection: Connection) -> Machine | None:
     """What takes the events of a statistic; None of plain counts."""
-    terms = writer.counter().design
+    terms, key = stream.design, stream._held
     if terms.statistic is None:
         return None
     from counton.state import ordered_state as ordered
@@ -683,12 +898,9 @@ def _machine_of(writer: Writer, key: Key, connection: Connection | None = None) 
 
     statistic, batched = statistic_of(terms)
     if is_tallied(statistic):
-        return Machine(statistic, statistic.begin(), batched, terms, key, writer.step)
-    if connection is None:
-        with writer.database.transaction(write=False) as connection:
-            return _machine_of(writer, key, connection)
-    row = records.find(connection, writer.name)
-    return ordered.OrderedMachine(writer, key, ordered.known_at(connection, row, key))
+        return Machine(statistic, statistic.begin(), batched, terms, key, stream.step)
+    row = records.find(connection, stream.name)
+    return ordered.OrderedMachine(row.id, terms, key, ordered.known_at(connection, row, key))
 
 
 def _changes(machine: Machine, events: Events, stops: NDArray[np.int64]) -> NDArray[Any]:

@@ -37,14 +37,14 @@ from counton.numbers import Counter
 from counton.numbers.counter_state import StreamProgress, read_checkpoint, write_checkpoint
 from counton.numbers.design import Design
 from counton.numbers.node_law import calibration_of
-from counton.state import creation, journal, records
+from counton.state import journal, records, standing
 from counton.state import key_and_witness as keyfile
 from counton.state import ledger_rows as books
 from counton.state.by_reference import BeyondReference, Watcher, check_by_reference
 from counton.state.database import Database, reading
 from counton.state.shared import names_in_ledger
 from counton.state.sql import Connection
-from counton.state.store import position_of
+from counton.state.standing import position_of
 from counton.statistics.tally_statistic import is_tallied
 from counton.strategies.strategy import check_law
 
@@ -131,7 +131,7 @@ def verify(
             every = connection.rows("SELECT * FROM counton_streams ORDER BY name")
             rows = [row for row in every if name in (None, row.name)]
             spent = {spend.name: spend for spend in books.entries(connection)}
-            known = creation.released_names(connection)
+            known = standing.released_names(connection)
             entered = _entered_names(connection, database)
             keys = {row.name: _fitting(database, row, given) for row in rows}
             refused = {
@@ -198,8 +198,7 @@ def _witness_problems(
         if not isinstance(key, WrongKey):
             with reading(f"the terms of stream {row.name!r}"):
                 records.check_digest(connection, row, key)
-        writer = None if connection.is_sqlite else row.writer_epoch
-        lacking = witness.lacks(row.key_fingerprint, row.name, row.step, writer)
+        lacking = witness.lacks(keyfile.Mark.of(row))
     except (StateError, ReplayMismatch) as error:
         return (error,)
     return () if lacking is None else (OldCopy(lacking),)

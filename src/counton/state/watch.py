@@ -13,11 +13,10 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from counton.base.errors import WrongKey
-from counton.state import journal, records
+from counton.state import journal, records, standing
 from counton.state import key_and_witness as keyfile
 from counton.state.database import Database
 from counton.state.sql import Connection
-from counton.state.store import position_of
 
 #: Seconds between two looks, after which nobody can tell what happened between them.
 LONGEST = 60
@@ -156,27 +155,22 @@ def _note(
 ) -> Sighting:
     known = witness.snapshot()  # read before the state, which knows all that stood there then
     with database.transaction(write=False) as connection:
-        row = records.find(connection, name)
-        position_of(connection, database, name, known)  # refused, if it has forgotten anything
-        of = row.key_fingerprint, name
-        marks, now = _marks(connection, database, row, row.step), monotonic()
-        writer = None if database.is_sqlite else row.writer_epoch
-        vouched = known.vouches(*of, row.step, writer)
-        if vouched or adopted or (last is not None and _went_on(connection, database, row, last)):
-            look = Sighting(row.step, marks, now, known=True)
-        else:
-            look = Sighting(row.step, marks, now, known=False)
-        behind = bool(row.step or row.forgotten) and witness.is_behind(*of, row.step, row.forgotten)
+        row = standing.position_of(connection, database, name, known)  # refused, if it is old
+        at, held_at = keyfile.Mark.of(row), monotonic()
+        marks, vouched = _marks(connection, database, row, row.step), known.vouches(at)
+        went_on = last is not None and _went_on(connection, database, row, last)
+        look = Sighting(row.step, marks, held_at, known=vouched or adopted or went_on)
+        behind = bool(row.step or row.forgotten) and witness.is_behind(at)
         if not behind and vouched is look.known:
             return look
-        if writer is None and not look.known:
+        if database.is_sqlite and not look.known:
             return look  # once noted, it would be taken for the newest
         held = keyfile.key_for(database, row.key_fingerprint, row.key_salt, key)
         records.check_key_of(row, held)
         records.check_digest(connection, row, held)
         digest = journal.digest_at(connection, row.id, row.step) if row.step else ""
         if digest is not None:
-            records.note(database, witness, row, digest, seen=writer if look.known else None)
+            standing.note_of_another(database, witness, row.id, at, digest, seen=look.known)
         return look
 
 

@@ -1,25 +1,147 @@
-"""What must hold before a release is created: the one gate for all streams.
+"""What witness and shared ledger know of a stream: asked before it is shown, and told first.
 
-A state that was restored from an old copy has forgotten what it released since: under the same key
-the forgotten name would get the same noise over other data, and what it spent would be spent again.
-Two things stand against it. A kept key is never used as it is: every release has a key of its own,
-drawn with a fresh public salt. And whatever the witness knows to be released from this state must
-be in it, before anything else is.
+Nobody is shown a release which they do not know, and nothing is released by an old copy of a state,
+of which they know more than it does. The ledger is told first: whatever a witness knows, the ledger
+knows too.
+
+Here is the one gate for new streams, too. A state that was restored from an old copy has forgotten
+what it released since: under the same key the forgotten name would get the same noise over other
+data, and what it spent would be spent again. Two things stand against it. A kept key is never used
+as it is: every release has a key of its own, drawn with a fresh public salt. And whatever the
+witness knows to be released from this state must be in it, before anything else is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache, partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from counton.base.errors import InvalidInput, RequestMismatch, WrongKey, field
+from counton.base.errors import InvalidInput, OldCopy, RequestMismatch, WrongKey, field
 from counton.noise import Key
 from counton.noise.key import check_key
+from counton.state import journal, records
 from counton.state import key_and_witness as keyfile
 from counton.state.database import Database
-from counton.state.key_and_witness import Kept, State, Witness, witness_beside
+from counton.state.key_and_witness import Kept, Mark, State, Witness, witness_beside
+from counton.state.shared import SharedEntry, entry_in
 from counton.state.sql import Connection
+
+
+class Position(NamedTuple):
+    """Where a stream stands: how many steps are released, and who writes it."""
+
+    step: int
+    epoch: int
+
+
+def position_of(connection: Connection, database: Database, name: str, witness: Witness) -> Any:
+    """The public row of a stream that is not old, by the ledger, and a witness held before.
+
+    Raises:
+        StateError: the stream is gone, or they know more of it than the state.
+    """
+    database.read_witnesses(connection)  # for who asks next: somebody may have given one up
+    row = records.public_row(connection, name)
+    if row is None:
+        raise OldCopy(
+            f"state {database.label} has no stream {name!r} any more; put the state back that was "
+            f"used before"
+        )
+    digest = digests_in(connection, row.id)
+    witness.check(Mark.of(row), digest)
+    with entry_in(connection, database, name) as entry:
+        if entry is not None:
+            entry.refuse_forgotten(row.step, digest)
+    return row
+
+
+def digests_in(connection: Connection, stream_id: int) -> Callable[[int], str | None]:
+    """Digest of what the state has released at a step, as the witness keeps it, by step."""
+    return cache(partial(journal.digest_at, connection, stream_id))
+
+
+def let_show(database: Database, name: str, key: keyfile.Kept = None) -> None:
+    """Make sure that witness and ledger know the last release of a stream, before it is shown.
+
+    Whoever released it may have been killed before it noted that, or could not; then it is noted
+    here. Everything that shows a stream which it does not write goes through here. Needs no key.
+
+    Raises:
+        StateError: it cannot be noted; or another release of the step is known, so that this one
+            comes from another copy of the state.
+    """
+    witness = witness_beside(database, key).snapshot()  # before the state is read
+    with database.transaction(write=False) as connection:
+        row = records.public_row(connection, name)
+        digests, at = digests_in(connection, row.id), Mark.of(row)
+        digest = digests(row.step)
+        if not row.step or digest is None:  # the journal is damaged, as its reader will say
+            return
+        if not witness.check_shown(at, digest):  # the ledger knows the last one alone
+            with entry_in(connection, database, name) as entry:
+                if entry is not None:
+                    entry.refuse_forgotten(row.step, digests)
+    if witness.is_later(at) or not witness.knows(at):
+        return  # an old copy, or whoever writes it has the witness
+    if witness.is_behind(at):
+        note_of_another(database, witness, row.id, at, digest)
+
+
+def note_of_another(
+    database: Database,
+    witness: Witness,
+    stream_id: int,
+    at: Mark,
+    digest: str,
+    *,
+    seen: bool = False,
+) -> None:
+    """As `note`, of a release that another process made.
+
+    Args:
+        seen: it was seen to do so.
+    """
+    with (
+        database.transaction(write=False) as connection,
+        entry_in(connection, database, at.name) as entry,
+    ):
+        note(database, witness, stream_id, at, digest, entry, seen=seen)
+
+
+def note(
+    database: Database,
+    witness: Witness,
+    stream_id: int,
+    at: Mark,
+    digest: str,
+    entry: SharedEntry | None,
+    *,
+    writes: bool = False,
+    seen: bool = False,
+) -> None:
+    """Tell ledger and witness of the last release of a stream.
+
+    Args:
+        at: where the stream stands by that.
+        digest: of that release.
+        entry: in the ledger that its state shares with others.
+        writes: this process released it.
+        seen: another one did, and was seen to do so.
+
+    Raises:
+        StateError: it cannot be noted, or another release is known.
+    """
+
+    def digest_of(step: int) -> str | None:
+        with database.transaction(write=False) as connection:
+            return journal.digest_at(connection, stream_id, step)
+
+    if at.step and entry is not None:
+        entry.note(at.step, digest, digest_of)
+    witness.note(at, digest, digest_of, writes=writes, seen=seen)
 
 
 @contextmanager

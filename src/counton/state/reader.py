@@ -1,0 +1,268 @@
+"""A stream as its journal shows it, to whoever reads beside its writer, and to the writer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.base.errors import InvalidInput, StateError
+from counton.base.exact import check_integer
+from counton.base.private import Private, open_private
+from counton.numbers import Design, Releases
+from counton.state import journal, records, standing
+from counton.state import key_and_witness as keyfile
+from counton.state import stream_facts as facts
+from counton.state.database import Database, reading
+from counton.state.sql import Connection
+
+if TYPE_CHECKING:
+    from counton.noise import Key
+    from counton.state.seen import MarkSet, Secret
+    from counton.statistics.readings import Readings
+    from counton.statistics.statistic import Statistic
+
+#: Numbers of some windows, and what was seen of each.
+ObservedBlock = tuple[NDArray[np.int64], NDArray[np.int64]]
+
+
+class JournalReader:
+    """A stream as its journal shows it: needs no key and disturbs no writer. See `Store.reader`.
+
+    >>> from counton import PureDP, Stream
+    >>> from counton.state import Store
+    >>> from counton.strategies import Binary
+    >>> stream = Stream.create("visits.db", "visits", Binary(horizon=100), PureDP(epsilon=1))
+    >>> released = stream.release_many([3, 0, 5])
+    >>> with Store("visits.db") as store:
+    ...     bool((store.reader("visits").releases(2).values == released.values[1:]).all())
+    True
+    >>> stream.close()
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        row: Any,
+        design: Design,
+        details: Mapping[str, Any],
+        key: keyfile.Kept,
+    ) -> None:
+        """Not for callers: see `Store.reader` and ``Stream.open``."""
+        self._database, self._row, self._kept = database, row, key
+        self._design, self._details, self._shown = design, dict(details), False
+
+    @classmethod
+    def find(
+        cls, connection: Connection, database: Database, name: str, key: keyfile.Kept
+    ) -> JournalReader | None:
+        """A stream of this name; None if there is none."""
+        records.check_text_name(name)
+        row = records.public_row(connection, name)
+        if row is None:
+            return None
+        with reading(f"the terms of stream {row.name!r}"):
+            design = Design.from_dict(json.loads(row.terms)).under(row.key_fingerprint)
+            details = facts.read(connection, row.id, row.details)
+        return cls(database, row, design, details, key)
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """Public facts that the stream was created with, or that took their place."""
+        return dict(self._details)
+
+    @property
+    def design(self) -> Design:
+        """Strategy, guarantee, contribution, shape and law."""
+        return self._design
+
+    @property
+    def step(self) -> int:
+        """How many steps have been released; of a reader when it was made."""
+        return int(self._row.step)
+
+    @property
+    def key_fingerprint(self) -> str:
+        """Of the stream's key; public."""
+        return str(self._row.key_fingerprint)
+
+    @property
+    def statistic(self) -> Statistic | None:
+        """What its cells are of; None of plain counts."""
+        if self.design.statistic is None:
+            return None
+        from counton.statistics.live_statistic import statistic_of
+
+        return statistic_of(self.design)[0]
+
+    def releases(self, start: int = 1, stop: int | None = None) -> Releases:
+        """What was released at steps ``start..stop-1``, from the journal, to the bit.
+
+        Of a job that discovers its groups that is more than may be published: also groups that are
+        not shown, whose number and labels are secret. Publish the job's own table.
+
+        Raises:
+            InvalidInput: the steps are not all released.
+        """
+        self._let_show()
+        terms = self.design
+        steps = released_steps(terms, self.step, start, stop)
+        if (statistic := self.statistic) is not None and statistic.card.on_demand:
+            raise InvalidInput(
+                f"cells of {terms.name!r} are computed from its events and its key when they "
+                f"are asked for, and the journal holds none: open it with Stream.open, or run "
+                f"its command again"
+            )
+        shape = terms.shape if terms.counters is None else (-1,)
+        with self._looking() as connection:
+            entries = journal.read(connection, self._row.id, steps.start, steps.stop, shape)
+        return Releases(steps, entries.values, terms)
+
+    def readings(
+        self, start: int = 1, stop: int | None = None, read_as: Statistic | None = None
+    ) -> Readings:
+        """What steps ``start..stop-1`` said of the statistic, from the journal, as it was released.
+
+        Args:
+            start, stop: of the steps; all released ones unless given.
+            read_as: the statistic in other words that cost nothing, as another k of `TopK`.
+
+        Raises:
+            InvalidInput: the steps are not all released, or the stream is of plain counts.
+        """
+        from counton.statistics.readings import Readings
+
+        own = self.statistic
+        if own is None:
+            raise self._no_statistic("readings")
+        if read_as is not None and not read_as.allows(own):
+            raise InvalidInput(f"stream {self.design.name!r} is of {own!r}: read it as that")
+        releases = self.releases(start, stop)
+        return Readings(own if read_as is None else read_as, releases.steps, releases)
+
+    def observed_blocks(
+        self, also: Private[NDArray[np.int64]] | None = None
+    ) -> Private[Iterator[ObservedBlock]]:
+        """What was kept as seen of windows, some at a time.
+
+        Windows of many cells need less memory so. Nothing may be released meanwhile.
+
+        Args:
+            also: of no other windows than these, ascending, those after the last release, and those
+                of which something was seen since; and of some beside them. None: of all.
+        """
+        return Private(self._blocks(None if also is None else open_private(also)))
+
+    def _blocks(self, also: NDArray[np.int64] | None) -> Iterator[ObservedBlock]:
+        with self._looking() as connection:
+            for seen in journal.read_observed(connection, self._row.id, self.step, also):
+                yield seen.steps, seen.totals
+
+    def marks(self, kind: str) -> Private[Iterator[MarkSet]]:
+        """Digests of users ("user") or ids ("id") that have counted, part by part."""
+        return Private(self._marks(kind))
+
+    def _marks(self, kind: str) -> Iterator[MarkSet]:
+        from counton.state import seen as marks
+
+        with self._looking() as connection:
+            yield from marks.read(connection, self._row.id, kind)
+
+    def labels(self) -> Private[tuple[str, ...]]:
+        """Labels of cells that came as they were needed, in the order of these."""
+        from counton.state import seen as marks
+
+        with self._looking() as connection:
+            return Private(marks.read_labels(connection, self._row.id))
+
+    def secret(self) -> Secret | None:
+        """With what its users and ids are known again; None where none are yet. Needs the key.
+
+        Raises:
+            WrongKey: the key is not the stream's.
+            StateError: the secret was altered.
+        """
+        from counton.state import seen as marks
+
+        subkey = marks.subkey(self._held, self.design.name)
+        with self._looking() as connection:
+            return marks.read_secret(connection, self._row.id, subkey)
+
+    def has_source(self, digest: str) -> bool:
+        """Whether a source of this digest has been counted. Needs the key.
+
+        Raises:
+            WrongKey: the key is not the stream's.
+        """
+        with self._looking() as connection:
+            return journal.has_source(connection, self._row.id, digest, self._source_key)
+
+    def beside(self, name: str) -> JournalReader:
+        """Another stream of the same state, to read from.
+
+        Raises:
+            StateError: there is no such stream, or its terms cannot be read.
+        """
+        return reader_of(self._database, name)
+
+    def doubt(self) -> str | None:
+        """Why the state may be an old copy, as its witness or its ledger says; or None."""
+        witness = keyfile.witness_beside(self._database, self._kept).snapshot()
+        try:
+            with self._database.transaction(write=False) as connection:
+                standing.position_of(connection, self._database, self.design.name, witness)
+        except StateError as error:
+            return str(error)
+        return None
+
+    @cached_property
+    def _held(self) -> Key:
+        """Its key; refused where it is another one."""
+        row = self._row
+        held = keyfile.key_for(self._database, row.key_fingerprint, row.key_salt, self._kept)
+        records.check_key_of(row, held)
+        return held
+
+    @cached_property
+    def _source_key(self) -> bytes:
+        return journal.source_key(self._held, self._row.name)
+
+    def _looking(self) -> Any:
+        """A transaction that writes nothing."""
+        return self._database.transaction(write=False)
+
+    def _let_show(self) -> None:
+        if not self._shown:
+            standing.let_show(self._database, self.design.name, self._kept)
+            self._shown = True
+
+    def _no_statistic(self, what: str) -> InvalidInput:
+        return InvalidInput(
+            f"stream {self.design.name!r} holds counts and no statistic, so that it has no {what}: "
+            f"ask for its releases"
+        )
+
+
+def released_steps(terms: Design, step: int, start: int, stop: int | None) -> range:
+    """Steps ``start..stop-1`` of a stream at ``step``."""
+    start = check_integer("start", start, 0)
+    stop = step + 1 if stop is None else check_integer("stop", stop, 0)
+    if not 1 <= start <= stop <= step + 1:
+        raise InvalidInput(
+            f"steps {start} to {stop - 1} are not all released; stream {terms.name!r} has "
+            f"released steps 1 to {step}: ask for steps among them"
+        )
+    return range(start, stop)
+
+
+def reader_of(database: Database, name: str, key: keyfile.Kept = None) -> JournalReader:
+    """A stream of an open state to read from; see `Store.reader`."""
+    with database.transaction(write=False) as connection:
+        found = JournalReader.find(connection, database, name, key)
+        if found is None:
+            raise records.no_such_stream(connection, database, name)
+        return found
