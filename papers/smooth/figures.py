@@ -10,7 +10,7 @@ import numpy as np
 
 from counton.charts.style import FAINT, INK, PALETTE, shade
 from counton.strategies import Binary, SmoothBinary, SqrtToeplitz
-from counton.strategies.published.smooth import successor, unrank
+from counton.strategies.published.smooth import unrank
 from counton.strategies.streams.square_root import square_root_coefficients
 from papers.drawing import (
     Box,
@@ -161,9 +161,7 @@ def _neighbours(path: Path) -> Figure:
     )
     ax = axes[0, 0]
     leaf = int("00110100111100", 2)
-    rows = [leaf]
-    while len(rows) < 5:
-        rows.append(successor(rows[-1]))
+    rows = [n for n in range(leaf, 2**14) if n.bit_count() == 7][:5]
     places = []
     for number, row in enumerate(rows):
         before = rows[number - 1] if number else row

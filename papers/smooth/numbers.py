@@ -20,7 +20,7 @@ from counton.strategies import (
     StreamStrategy,
     matrices,
 )
-from counton.strategies.published.smooth import successor, unrank
+from counton.strategies.published.smooth import unrank
 from papers.evidence import Comparison
 from papers.simulation import Measured, errors
 
@@ -96,9 +96,7 @@ def replaced(height: int, zeros: int, releases: int) -> list[tuple[int, int]]:
     def read(leaf: int) -> set[tuple[int, int]]:
         return {(level, leaf >> level) for level in range(height) if leaf >> level & 1}
 
-    leaves = [unrank(height, zeros, 0)]
-    while len(leaves) <= releases:
-        leaves.append(successor(leaves[-1]))
+    leaves = [unrank(height, zeros, rank) for rank in range(releases + 1)]
     return [(len(read(after) - read(before)), before) for before, after in pairwise(leaves)]
 
 

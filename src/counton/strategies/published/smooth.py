@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import lru_cache
-from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +22,6 @@ from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
 from counton.strategies.participation import Schedule, Stretch, Structure, check_norm
 from counton.strategies.strategy import (
-    ROWS_CHUNK,
     Metric,
     Node,
     NodeNoise,
@@ -36,7 +33,6 @@ from counton.strategies.strategy import (
     check_metric,
     check_step,
     check_window,
-    nodes_per_chunk,
     window_ends,
 )
 
@@ -277,47 +273,22 @@ class SmoothBinary(StreamStrategy):
         return (2 * read - ones) / last
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """One addition a new node, in place: between two leaves only the lowest ones change."""
-        out = np.empty((len(check_window(self, steps)), *field.shape), np.int64)
-        if not steps:
-            return out
-        leaf = unrank(self.height, self.zeros, steps.start)
-        # Sums of the highest 0, 1, 2, .. nodes of the present leaf; the last one is the release.
-        sums = np.zeros((self._ones, *field.shape), np.int64)
-        places = [self._place(leaf, level) for level in range(self.height)]
-        size = nodes_per_chunk(field.shape, ROWS_CHUNK // 2)
-        for at in range(0, len(steps), size):
-            rows = range(at, min(at + size, len(steps)))
-            entered = []
-            for row in rows:
-                if row == 0:
-                    entered.append([i for i in reversed(range(self.height)) if leaf >> i & 1])
-                else:
-                    entered.append(_levels_entered(leaf))
-                    leaf = successor(leaf)
-            drawn = {}
-            for level, nodes in Counter(chain.from_iterable(entered)).items():
-                place = places[level]
-                places[level] += nodes
-                drawn[level] = iter(field.run(level, range(place, place + nodes)))
-            for row, levels in zip(rows, entered, strict=True):
-                depth = self._ones - len(levels)
-                for level in levels:
-                    target = sums[depth + 1, ...] if depth + 1 < self._ones else out[row, ...]
-                    np.add(sums[depth], next(drawn[level]), out=target)
-                    depth += 1
-        return out
-
-
-def _levels_entered(leaf: int) -> list[int]:
-    """Levels of the nodes that the leaf after ``leaf`` reads anew, from the highest down.
-
-    The lowest run of ones moves: its top bit goes up by one, the others to the bottom.
-    """
-    lowest = (leaf & -leaf).bit_length() - 1
-    run = leaf >> lowest
-    length = (run ^ (run + 1)).bit_length() - 1
-    return [lowest + length, *range(length - 2, -1, -1)]
+        """B z on a window: sums over the bits of leaves from the highest down, once a prefix."""
+        ranks = np.arange(steps.start, check_window(self, steps).stop)
+        sums = np.zeros((min(len(ranks), 1), *field.shape), np.int64)
+        begins = ranks == steps.start  # where the leaves of another prefix begin
+        for bit, ones in zip(reversed(range(self.height)), self._bits(ranks), strict=True):
+            above = np.cumsum(begins) - 1
+            begins[1:] |= ones[1:] != ones[:-1]
+            first = np.flatnonzero(begins)
+            if len(first) > len(sums):
+                sums = sums[above[first]]
+            (read,) = ones[first].nonzero()
+            if len(read):
+                leaf = unrank(self.height, self.zeros, int(ranks[first[read[0]]]))
+                place = self._place(leaf, bit)
+                sums[read] += field.run(bit, range(place, place + len(read)))
+        return sums
 
 
 def _fewest_ones(horizon: int, zeros: int) -> int:
@@ -348,17 +319,6 @@ def unrank(height: int, zeros: int, rank: int) -> int:
             rank -= with_zero
             number |= 1 << bit
     return number
-
-
-def successor(number: int) -> int:
-    """The next larger number with as many ones (Gosper's hack).
-
-    >>> f"{successor(0b0110):04b}"
-    '1001'
-    """
-    lowest = number & -number
-    carried = number + lowest
-    return carried | ((number ^ carried) // lowest >> 2)
 
 
 def forks_before(height: int, zeros: int, level: int, prefix: int) -> int:
