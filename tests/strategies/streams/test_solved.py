@@ -113,7 +113,6 @@ def test_what_is_solved_approximately_never_changes_a_value(
             patch.setattr(least_squares, "_RESERVE", reserve)
             patch.setattr(solved, "_SOLVED", chunk)
             patch.setattr(solved, "_PASSED", chunk)
-            patch.setattr(block_tree, "_DIVIDED", chunk)
             again = strategy_from_dict(strategy.to_dict())
             assert (again.noise(table, window) == usual).all()
         assert len(solves) > (3 if chunk == 1 else 1), "digits were enough at once"
@@ -123,10 +122,10 @@ def test_what_is_solved_approximately_never_changes_a_value(
 @pytest.mark.parametrize(
     ("spread", "smallest"), [(2**12, 1), (2**30, 2**10), (2**30, 2**24), (2**52, 2**20), (2**60, 3)]
 )
-def test_division_by_floats_is_that_by_integers(
+def test_quotients_are_rounded_as_fractions_are(
     spread: int, smallest: int, coordinates: int
 ) -> None:
-    """Also at halves, where floats do not decide, and where numbers are too large for them."""
+    """Also at halves, and with numbers that float64 does not hold."""
     rng = np.random.default_rng(spread + smallest)
     weights = rng.integers(smallest, 4 * smallest + 1, (20_000, 1))
     drawn = rng.integers(-spread, spread + 1, (len(weights), coordinates))

@@ -24,14 +24,6 @@ LARGEST_BLOCK = 2**22
 INNER_BITS = 24
 #: Estimates inside blocks are combined with weights in units of 2^-8.
 _WEIGHT_BITS = 8
-#: Where float64 leaves more of its results in doubt than such a part, integers decide all of them.
-_DOUBTFUL = 2.0**-8
-#: Added to a number of magnitude below 2^51 it leaves the nearest integer in the last bits.
-_SHIFT = 1.5 * 2.0**52
-_SHIFTED = int(np.float64(_SHIFT).view(np.int64))
-_CAST = 2**50
-#: Numbers divided at a time.
-_DIVIDED = 2**14
 
 
 class BlockTree:
@@ -309,48 +301,11 @@ def _sum_children(below: Integers, radix: int) -> Integers:
 def _quotients(drawn: Integers, weights: Integers) -> Integers:
     """drawn / weights in units of 2^-24, a half rounded up: floor(2^24 drawn / weight + h).
 
-    h is a half, or less by 1 / (2 weight) for odd weights. By float64, of whose results those that
-    lie near a half are computed again.
+    h is a half, or less by 1 / (2 weight) for odd weights.
 
     >>> (_quotients(np.array([[4], [5], [8]]), np.array([[4], [4], [3]])) / 2**24).round(3).tolist()
     [[1.0], [1.25], [2.667]]
     """
-    found = np.empty(drawn.shape, np.int64)
-    step = max(1, _DIVIDED // drawn.shape[1])
-    # Used again: what a new array costs is mostly that its memory is new.
-    scratch = np.empty((2, min(step, len(drawn)), drawn.shape[1]))
-    for at in range(0, len(drawn), step):
-        part = slice(at, at + step)
-        _divide(drawn[part], weights[part], found[part], scratch)
-    return found
-
-
-def _divide(drawn: Integers, weights: Integers, found: Integers, scratch: Floats) -> None:
-    """See `_quotients`: numbers of which the second-level cache holds all that is made of them."""
-    real, shifted = scratch[:, : len(drawn)]
-    # Integers to floats and back by their bits, which is faster than casts and as exact.
-    np.add(drawn, _SHIFTED, out=found)
-    np.subtract(found.view(np.float64), _SHIFT, out=real)
-    real *= np.divide(2.0**INNER_BITS, weights, out=shifted[:, :1])
-    np.add(real, _SHIFT, out=shifted)
-    np.subtract(shifted.view(np.int64), _SHIFTED, out=found)
-    shifted -= _SHIFT
-    largest = max(float(shifted.max()), -float(shifted.min()))
-    # The quotient, the product and the number itself are each off by 2^-53 of it, at most.
-    doubt = (largest + 1) * 2.0**-51 + 1 / float(weights.min())
-    if doubt > _DOUBTFUL or max(int(drawn.max()), -int(drawn.min())) > _CAST:
-        found[...] = _divided_exactly(drawn, weights)
-        return
-    real -= shifted
-    np.abs(real, out=real)
-    (at,) = (real > 0.5 - doubt).reshape(-1).nonzero()
-    if len(at):
-        by = weights[at // drawn.shape[1], 0]
-        found.reshape(-1)[at] = _divided_exactly(drawn.reshape(-1)[at], by)
-
-
-def _divided_exactly(drawn: Integers, weights: Integers) -> Integers:
-    """`_quotients`, by integers alone."""
     whole, rest = np.divmod(drawn, weights)
     rest <<= INNER_BITS
     rest += weights // 2

@@ -29,7 +29,6 @@ from counton.strategies.strategy import (
     check_step,
     check_window,
     node_law,
-    nodes_per_chunk,
     window_ends,
 )
 
@@ -197,31 +196,15 @@ class Expiring(EndlessStrategy):
         first, stop = max(steps.start - self.delay, 1), steps.stop - self.delay
         if first >= stop:
             return out
-        place = out[len(steps) - (stop - first) :]
-        # Large intervals once for the window, small ones chunk by chunk, in the cache.
-        base = nodes_per_chunk(field.shape).bit_length() - 1
-        shared = np.zeros((1, *field.shape), np.int64)  # nothing lies above the highest level
-        shared = self._descend(field, shared, range(first, stop), range(base, stop.bit_length()))
-        for number, above in enumerate(shared, first >> base):
-            part = range(max(number << base, first), min(number + 1 << base, stop))
-            values = self._descend(field, above[None], part, range(base))
-            place[part.start - first : part.stop - first] = values
-        return out
-
-    def _descend(
-        self, field: NodeNoise, above: NDArray[np.int64], positions: range, levels: range
-    ) -> NDArray[np.int64]:
-        """Add the noise of ``levels``, highest first, for all intervals that meet ``positions``.
-
-        ``above`` holds the sums over all higher levels, one for each interval of the next level.
-        """
-        for level in reversed(levels):
-            low, high = positions.start >> level, (positions.stop - 1 >> level) + 1
-            above = np.repeat(above, 2, axis=0)[low & 1 : (low & 1) + high - low]
+        sums = np.zeros((1, *field.shape), np.int64)  # nothing lies above the highest level
+        for level in reversed(range(stop.bit_length())):
+            low, high = first >> level, (stop - 1 >> level) + 1
+            sums = np.repeat(sums, 2, axis=0)[low & 1 : (low & 1) + high - low]
             nodes = range(max(low, 1), high)  # no interval starts at 0
-            if level <= self.expiry.top and len(nodes) > 0:
-                above[nodes.start - low :] += field.run(level, nodes)
-        return above
+            if level <= self.expiry.top and nodes:
+                sums[nodes.start - low :] += field.run(level, nodes)
+        out[len(steps) - len(sums) :] = sums
+        return out
 
     def _height(self, position: int) -> int:
         """How many intervals contain a position."""
