@@ -55,7 +55,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -192,6 +192,54 @@ class Structure(NamedTuple):
     change_bound: Callable[[], int] | None = None
     largest_sum: Callable[[Norm, Schedule], int] | None = None
     aligned: Callable[[], bool] = lambda: True
+
+
+def tree_structure(
+    horizon: int,
+    widths: Sequence[int],
+    unread: tuple[int, int] = (0, 2**62),
+    *,
+    whole: bool = False,
+) -> Structure:
+    """What is known of the columns of a tree: each step enters the nodes that hold it.
+
+    Args:
+        horizon: steps.
+        widths: steps of a node of each level; nodes of one level stand side by side.
+        unread: which of how many siblings is no node, from 1; 0: none.
+        whole: a node that the horizon cuts short is none.
+
+    >>> of_halves = tree_structure(7, (1, 2, 4), whole=True)
+    >>> [nodes.tolist() for nodes in of_halves.nodes_by_level()][1:]
+    [[0, 0, 1, 1, 2, 2, -1], [0, 0, 0, 0, -1, -1, -1]]
+    >>> [(part.nodes, part.steps, times) for part, times in of_halves.divisions(None)]
+    [(1, 4, 1), (0, 3, 1)]
+    """
+    number, siblings = unread
+
+    def divisions(part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
+        level, _, steps, _ = part or Stretch(len(widths), 0, horizon)
+        if level == 0:
+            return ()
+        width = widths[level - 1]
+        full, rest = divmod(steps, width)
+        missing = 0 < number <= full
+        parts = (
+            (Stretch(level - 1, 1, width), full - missing),
+            (Stretch(level - 1, 0, width), int(missing)),
+            (Stretch(level - 1, int(not whole and number != full + 1), rest), int(rest > 0)),
+        )
+        return tuple(one for one in parts if one[1])
+
+    def nodes_by_level() -> Iterator[Integers]:
+        for width in widths:
+            nodes = np.arange(horizon) // width
+            read = (
+                nodes < horizon // width if whole else (nodes + 1) % siblings != number % siblings
+            )
+            yield np.where(read, nodes, -1)
+
+    return Structure(divisions, nodes_by_level)
 
 
 class _StepNodes(Hashable, Protocol):
@@ -689,7 +737,7 @@ def _shared_out(
     members = np.arange(most + 1).astype(of_sums)
     powers = members % 2 if alternating else members**2
     known: dict[Stretch, _Most] = {}
-    weights = level_weights(strategy)
+    weights, divisions_of = level_weights(strategy), strategy.structure.divisions
 
     def best(part: Stretch) -> _Most:
         """For 0, 1, 2, ... members in this part."""
@@ -697,7 +745,7 @@ def _shared_out(
         if found is not None:
             return found
         room = min(most, -(-part.steps // schedule.apart))
-        divisions = strategy.structure.divisions(part)
+        divisions = divisions_of(part)
         # One step holds one member, which enters no smaller node.
         sums, together = share_out(divisions, room) if divisions else _Most(np.zeros(2, of_sums))
         weight: int = part.nodes * weights[part.level] ** norm
@@ -716,7 +764,7 @@ def _shared_out(
             total = _either(total, more, room)
         return total
 
-    return int(share_out(strategy.structure.divisions(None), most).sums.max())
+    return int(share_out(divisions_of(None), most).sums.max())
 
 
 def _either(left: _Most, right: _Most, room: int) -> _Most:
@@ -732,13 +780,14 @@ def _either(left: _Most, right: _Most, room: int) -> _Most:
 def _side_by_side(strategy: _StepNodes, schedule: Schedule) -> int:
     """The same for the 1-norm, to which every member adds by itself: the best ones are taken."""
     most, weights = schedule.steps, level_weights(strategy)
+    divisions_of = strategy.structure.divisions
     known: dict[Stretch, dict[int, int]] = {}
 
     def best(part: Stretch) -> dict[int, int]:
         """How many members in this part add so much: the best, as many as fit."""
         if part not in known:
             room = min(most, -(-part.steps // schedule.apart))
-            divisions = strategy.structure.divisions(part)
+            divisions = divisions_of(part)
             weight: int = part.nodes * weights[part.level]
             members = places_taken(divisions, room) if divisions else {0: 1}
             known[part] = {added + weight: number for added, number in members.items()}
@@ -755,10 +804,7 @@ def _side_by_side(strategy: _StepNodes, schedule: Schedule) -> int:
             room -= found[added]
         return found
 
-    return sum(
-        added * number
-        for added, number in places_taken(strategy.structure.divisions(None), most).items()
-    )
+    return sum(added * number for added, number in places_taken(divisions_of(None), most).items())
 
 
 def _over_parts(strategy: _StepNodes, norm: Norm, *, alternating: bool = False) -> int:
@@ -766,20 +812,18 @@ def _over_parts(strategy: _StepNodes, norm: Norm, *, alternating: bool = False) 
 
     With ``alternating`` changes it is that of 1 in every node, which is no less than any.
     """
-    known: dict[Stretch, int] = {}
-    weights = level_weights(strategy)
+    weights, divisions_of = level_weights(strategy), strategy.structure.divisions
 
-    def total(part: Stretch) -> int:
-        if part not in known:
-            weight = part.nodes * weights[part.level] ** norm
-            held = 1 if alternating else part.steps**norm
-            known[part] = weight * held + divisor_of(strategy.structure.divisions(part))
-        return known[part]
+    @cache
+    def total(part: Stretch | None) -> int:
+        held = 0
+        if part is not None:
+            held = (
+                part.nodes * weights[part.level] ** norm * (1 if alternating else part.steps**norm)
+            )
+        return held + sum(times * total(one) for one, times in divisions_of(part))
 
-    def divisor_of(divisions: Sequence[tuple[Stretch, int]]) -> int:
-        return sum(times * total(part) for part, times in divisions)
-
-    return divisor_of(strategy.structure.divisions(None))
+    return total(None)
 
 
 def _repeat(best: Integers, times: int, room: int) -> Integers:
@@ -838,16 +882,16 @@ def _bends(sums: Integers) -> list[int]:
 def _level_bound(strategy: _StepNodes, schedule: Schedule) -> int:
     """Sum over levels of w^2 (q m^2 + r^2), (q, r) = divmod(k, m): as if they were independent."""
     widest: dict[int, int] = {}
-    seen: set[Stretch] = set()
-    waiting = [part for part, _ in strategy.structure.divisions(None)]
+    divisions_of = strategy.structure.divisions
+    waiting: list[Stretch | None] = [None]
+    seen = {*waiting}
     while waiting:
-        part = waiting.pop()
-        if part in seen:
-            continue
-        seen.add(part)
-        if part.nodes:
-            widest[part.level] = max(widest.get(part.level, 0), part.steps)
-        waiting += [division for division, _ in strategy.structure.divisions(part)]
+        for part, _ in divisions_of(waiting.pop()):
+            if part.nodes:
+                widest[part.level] = max(widest.get(part.level, 0), part.steps)
+            if part not in seen:
+                seen.add(part)
+                waiting.append(part)
     total, weights = 0, level_weights(strategy)
     for level, steps in widest.items():
         room = min(schedule.steps, -(-steps // schedule.apart))

@@ -17,7 +17,6 @@ the release is a function of the private measurements C x + z alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from fractions import Fraction
 from itertools import accumulate
 
@@ -28,7 +27,7 @@ from typing_extensions import override
 from counton.base.distributions import NoiseDistribution
 from counton.base.errors import SumOverflow
 from counton.base.exact import check_integer
-from counton.strategies.participation import Stretch, Structure
+from counton.strategies.participation import Structure, tree_structure
 from counton.strategies.rounding import PART_BITS, part_of, part_times
 from counton.strategies.strategy import (
     Metric,
@@ -119,25 +118,9 @@ class HonakerOnline(StreamStrategy):
     @property
     @override
     def structure(self) -> Structure:
-        """How nodes divide."""
-        return Structure(self._divisions, self._nodes_by_level)
-
-    def _divisions(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
-        """Two halves, each a node if it is complete by the horizon."""
-        if part is None:
-            part = Stretch(self.height, 0, self.horizon)
-        if part.level == 0:
-            return ()
-        half = 1 << part.level - 1
-        steps = [min(part.steps, half), max(part.steps - half, 0)]
-        halves = (Stretch(part.level - 1, int(count == half), count) for count in steps if count)
-        return tuple((piece, 1) for piece in halves)
-
-    def _nodes_by_level(self) -> Iterator[NDArray[np.int64]]:
-        """The node of each level, unless it is not complete by the horizon."""
-        for level in range(self.height):
-            nodes = np.arange(self.horizon) >> level
-            yield np.where(nodes < self.horizon >> level, nodes, -1)
+        """Halves of halves, each a node if it is complete by the horizon."""
+        widths = [1 << level for level in range(self.height)]
+        return tree_structure(self.horizon, widths, whole=True)
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
         """Estimates that only one end reads, less what two of them share.

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.exact import check_integer
-from counton.strategies.participation import Stretch, Structure
+from counton.strategies.participation import Structure, tree_structure
 from counton.strategies.strategy import (
     LARGEST_HORIZON,
     Metric,
@@ -67,12 +67,8 @@ class Independent(StreamStrategy):
     @property
     @override
     def structure(self) -> Structure:
-        """How nodes divide."""
-        return Structure(self._divisions, lambda: [np.arange(self.horizon)])
-
-    def _divisions(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
         """Every step is a node of its own."""
-        return ((Stretch(0, 1, 1), self.horizon),) if part is None else ()
+        return tree_structure(self.horizon, (1,))
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
         """As many as there are steps."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import groupby, islice
@@ -24,7 +23,7 @@ from typing_extensions import override
 from counton.base.arrays import Integers
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
-from counton.strategies.participation import Stretch, Structure, check_norm
+from counton.strategies.participation import Structure, check_norm, tree_structure
 from counton.strategies.strategy import (
     Metric,
     Node,
@@ -152,30 +151,10 @@ class DigitTree(StreamStrategy):
     @property
     @override
     def structure(self) -> Structure:
-        """How nodes divide."""
-        return Structure(self._divisions, self._nodes_by_level)
-
-    def _divisions(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
-        """As many parts as the arity, all nodes but the one that no release reads."""
-        part = part or Stretch(self.height, 0, self.horizon)
-        if part.level == 0:
-            return ()
-        level, width = part.level - 1, self.arity ** (part.level - 1)
-        full, rest = divmod(part.steps, width)
-        unread = -self._digits.below % self.arity or self.arity  # its number among its siblings
-        parts = (
-            (Stretch(level, 1, width), full - (unread <= full)),
-            (Stretch(level, 0, width), int(unread <= full)),
-            (Stretch(level, int(unread != full + 1), rest), int(rest > 0)),
-        )
-        return tuple(one for one in parts if one[1])
-
-    def _nodes_by_level(self) -> Iterator[Integers]:
-        """The node of each level, unless no release reads it."""
-        steps = np.arange(1, self.horizon + 1)
-        for level in range(self.height):
-            ends = -(-steps // self.arity**level)
-            yield np.where((ends + self._digits.below) % self.arity, ends, -1)
+        """A node has as many children as the arity, of which one is never read."""
+        unread = -self._digits.below % self.arity or self.arity
+        widths = [self.arity**level for level in range(self.height)]
+        return tree_structure(self.horizon, widths, (unread, self.arity))
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
         """Absolute digits of both ends below the highest in which they differ, and there how much.

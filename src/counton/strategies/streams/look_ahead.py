@@ -25,7 +25,7 @@ from counton.base.arrays import Floats, Integers
 from counton.base.distributions import NoiseDistribution
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer, check_integers, shorten
-from counton.strategies.participation import Stretch, Structure, check_norm, schedule_for
+from counton.strategies.participation import Structure, check_norm, schedule_for, tree_structure
 from counton.strategies.rounding import PART_BITS
 from counton.strategies.strategy import (
     CHUNK,
@@ -346,25 +346,8 @@ class LookAhead(StreamStrategy):
     @property
     @override
     def structure(self) -> Structure:
-        """How nodes divide."""
-        return Structure(self._divisions, self._nodes_by_level)
-
-    def _divisions(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
-        """The nodes of the highest level, and the children of each node."""
-        if part is None:
-            part = Stretch(self.height, 0, self.horizon)
-        if part.level == 0:
-            return ()
-        width = self._trees.widths[part.level - 1]
-        full, rest = divmod(part.steps, width)
-        parts = [(Stretch(part.level - 1, 1, width), full)] if full else []
-        return (*parts, (Stretch(part.level - 1, 1, rest), 1)) if rest else tuple(parts)
-
-    def _nodes_by_level(self) -> Iterator[NDArray[np.int64]]:
-        """The node of each level that holds each step."""
-        leaves = np.arange(self.horizon)
-        for width in self._trees.widths:
-            yield leaves // width
+        """Every step enters a node of each level."""
+        return tree_structure(self.horizon, self._trees.widths)
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
         """From how much of its node of each level is over.
