@@ -103,13 +103,13 @@ class LocalProtocol(ABC, Generic[Message]):
     @cached_property
     def _reads(self) -> Floats:
         """First column of B = A C^-1; what it is applied to is private already."""
-        rates = self.strategy.numerators / 2.0**self.strategy.facts.lattice_bits
+        rates = self.strategy.root.numerators / 2.0**self.strategy.facts.lattice_bits
         return reciprocal(np.diff(rates, prepend=0.0), self.cells)
 
     def _entered(self, cell: int) -> NDArray[np.int64]:
         """C e_j in units of the lattice."""
         entered = np.zeros(self.cells, np.int64)
-        entered[cell:] = self.strategy.numerators[: self.cells - cell]
+        entered[cell:] = self.strategy.root.numerators[: self.cells - cell]
         return entered
 
     def cell(self, value: float) -> int:
@@ -277,7 +277,7 @@ def largest_move(strategy: SqrtToeplitz) -> Sensitivity:
     >>> round(2 * sensitivity(strategy, 2) ** 2, 4)
     4.7777
     """
-    column = strategy.numerators
+    column = strategy.root.numerators
     squares, count, largest = np.cumsum(column**2), len(column), 0
     for apart in range(1, count):
         shared = np.cumsum(column[: count - apart] * column[apart:])

@@ -342,7 +342,7 @@ WRONG: dict[str, list[StreamStrategy]] = {
     ],
     "structure.divisions": [knows(Binary, divisions=uncoupled)],
     "structure.falling_series": [
-        knows(SqrtToeplitz, falling_series=SqrtToeplitz(HORIZON).numerators // 2),
+        knows(SqrtToeplitz, falling_series=SqrtToeplitz(HORIZON).root.numerators // 2),
         knows(Binary, falling_series=np.eye(1, HORIZON, dtype=np.int64)[0]),
     ],
     "structure.largest_sum": [

@@ -170,7 +170,7 @@ def test_windows_far_out_are_those_of_the_rows(strategy: StreamStrategy) -> None
 
 def test_windows_of_the_square_root_by_length_and_by_start() -> None:
     strategy = SqrtToeplitz(2**12)
-    b = np.array([float(x) for x in strategy.row_coefficients(340)])
+    b = np.array([float(x) for x in strategy.root.row(340)])
 
     def exact(start: int, stop: int) -> float:
         late, early = b[:stop][::-1], np.zeros(stop)

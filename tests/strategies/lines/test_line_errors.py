@@ -128,7 +128,7 @@ def test_haar_weights_make_the_cascade_12_to_18_percent_better(cells: Any) -> No
 @pytest.mark.parametrize("cells", [3, 17, 100, 300])
 def test_square_root_variances_against_its_matrix(cells: Any) -> None:
     strategy = SquareRoot(cells)
-    first = [float(value) for value in strategy.strategy.row_coefficients(cells)]
+    first = [float(value) for value in strategy.strategy.root.row(cells)]
     totals = np.zeros((cells + 1, cells))
     for step in range(1, cells + 1):
         totals[step, :step] = first[:step][::-1]

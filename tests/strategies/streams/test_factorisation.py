@@ -114,7 +114,7 @@ def test_triangles_are_causal(matrix: Any, causal: bool) -> None:
 def test_the_square_root_as_a_matrix_is_the_square_root() -> None:
     root = SqrtToeplitz(200)
     lag = np.subtract.outer(np.arange(200), np.arange(200))
-    matrix = np.where(lag < 0, 0, root.numerators[np.abs(lag)] / 2**18)
+    matrix = np.where(lag < 0, 0, root.root.numerators[np.abs(lag)] / 2**18)
     strategy = Factorisation(matrix, 18)
     steps = range(1, 201)
     assert sensitivities(strategy) == sensitivities(root)
@@ -162,7 +162,7 @@ def test_a_stream_goes_on_without_the_matrix(tmp_path: Path) -> None:
 def test_a_plan_ranks_it_among_the_others() -> None:
     root = SqrtToeplitz(64)
     lag = np.subtract.outer(np.arange(64), np.arange(64))
-    mine = Factorisation(np.where(lag < 0, 0, root.numerators[np.abs(lag)] / 2**18), 18)
+    mine = Factorisation(np.where(lag < 0, 0, root.root.numerators[np.abs(lag)] / 2**18), 18)
     choices = plan(64, ZCDP(0.5), also=[mine, root], compare=True)
     by_strategy = {choice.strategy: choice for choice in choices}
     assert by_strategy[mine].mean_std == pytest.approx(by_strategy[root].mean_std)

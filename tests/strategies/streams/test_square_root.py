@@ -46,7 +46,7 @@ def rounded(cells: Fraction) -> int:
 
 def exact_noise(strategy: SqrtToeplitz, z: NDArray[np.int64]) -> list[int]:
     """round(B z) by rational arithmetic, scalar z."""
-    b = strategy.row_coefficients(len(z))
+    b = strategy.root.row(len(z))
     cell = Fraction(2**strategy.facts.fraction_bits, 2**strategy.facts.lattice_bits)
     return [rounded(cell * sum(b[t - i] * int(z[i]) for i in range(t + 1))) for t in range(len(z))]
 
@@ -57,9 +57,9 @@ def exact_noise(strategy: SqrtToeplitz, z: NDArray[np.int64]) -> list[int]:
 @pytest.mark.parametrize("horizon", [1, 2, 3, 250])
 def test_b_times_c_is_exactly_the_prefix_sum(horizon: int) -> None:
     strategy = SqrtToeplitz(horizon)
-    b, bits = strategy.row_coefficients(horizon), strategy.facts.lattice_bits
+    b, bits = strategy.root.row(horizon), strategy.facts.lattice_bits
     unit = 2**bits
-    c = [int(v) for v in strategy.numerators]
+    c = [int(v) for v in strategy.root.numerators]
     assert c[0] == unit
     # Over a common denominator 2^(p k), to keep Fractions out of the inner loop.
     scaled = [b[k] * unit**k for k in range(horizon)]
@@ -74,11 +74,11 @@ def test_b_times_c_is_exactly_the_prefix_sum(horizon: int) -> None:
 def test_b_times_c_is_the_prefix_sum_modulo_large_primes(prime: int) -> None:
     strategy = SqrtToeplitz(1000)
     inverse = pow(2**strategy.facts.lattice_bits, -1, prime)
-    c = [int(v) * inverse % prime for v in strategy.numerators]
+    c = [int(v) * inverse % prime for v in strategy.root.numerators]
     b = [1]
     for k in range(1, 1000):
         b.append((1 - sum(c[i] * b[k - i] for i in range(1, k + 1))) % prime)
-    exact = strategy.row_coefficients(1000)
+    exact = strategy.root.row(1000)
     for k in (1, 2, 3, 250, 777, 999):
         value = exact[k].numerator * pow(exact[k].denominator, -1, prime) % prime
         assert value == b[k]
@@ -106,7 +106,7 @@ def test_rounding_c_costs_next_to_nothing(horizon: int) -> None:
 def test_short_horizons_are_the_real_factorisation() -> None:
     strategy = SqrtToeplitz(9)
     f = [Fraction(math.comb(2 * k, k), 4**k) for k in range(9)]
-    assert strategy.row_coefficients(9) == f
+    assert strategy.root.row(9) == f
     assert strategy.squared_sensitivity() == sum(v * v for v in f)
 
 
@@ -119,13 +119,13 @@ def test_c_is_the_nearest_lattice_point(horizon: int) -> None:
     for k in range(4000):
         scaled = scaled * (2 * k - 1) // (2 * k) if k else scaled
         exact.append((scaled + (1 << guard - 1)) >> guard)
-    assert strategy.numerators[:4000].tolist() == exact
+    assert strategy.root.numerators[:4000].tolist() == exact
     # Far out by Stirling's series, whose next term is below 1e-20.
     far = np.arange(max(horizon - 4000, 1000), horizon)
     x = far.astype(np.float64)
     series = 1 - 1 / (8 * x) + 1 / (128 * x**2) + 5 / (1024 * x**3) - 21 / (32768 * x**4)
     values = 2.0**strategy.facts.lattice_bits * series / np.sqrt(np.pi * x)
-    assert (strategy.numerators[far] == np.rint(values)).all()
+    assert (strategy.root.numerators[far] == np.rint(values)).all()
 
 
 def test_c_is_the_same_everywhere() -> None:
@@ -137,7 +137,7 @@ def test_c_is_the_same_everywhere() -> None:
 
 def test_variance_is_the_squared_norm_of_rows() -> None:
     strategy = SqrtToeplitz(300)
-    squares = [b * b for b in strategy.row_coefficients(300)]
+    squares = [b * b for b in strategy.root.row(300)]
     exact = [float(sum(squares[:t])) for t in range(1, 301)]
     np.testing.assert_allclose(strategy.variance(range(1, 301)), exact, rtol=1e-12)
     assert strategy.overall_variance("max") == pytest.approx(exact[-1], rel=1e-12)
@@ -195,7 +195,7 @@ def test_a_release_is_a_function_of_the_measurements() -> None:
     strategy, horizon = SqrtToeplitz(60), 60
     z = table(horizon, seed=3).values
     x = np.random.default_rng(4).integers(0, 9, horizon)
-    c, b = [int(v) for v in strategy.numerators], strategy.row_coefficients(horizon)
+    c, b = [int(v) for v in strategy.root.numerators], strategy.root.row(horizon)
     y = [
         sum(c[t - i] * int(x[i]) for i in range(t + 1)) + int(z[t]) for t in range(horizon)
     ]  # lattice integers: all that is private
@@ -214,7 +214,7 @@ def test_shifted_noise_is_the_neighbour(step: int, change: int) -> None:
     strategy = SqrtToeplitz(3000)
     z = table(3000, seed=5).values
     moved = z.copy()
-    moved[step - 1 :] += change * strategy.numerators[: 3001 - step]
+    moved[step - 1 :] += change * strategy.root.numerators[: 3001 - step]
     difference = strategy.noise(Table(moved), range(1, 3001)) - strategy.noise(
         Table(z), range(1, 3001)
     )
@@ -254,7 +254,7 @@ def test_noise_does_not_depend_on_the_guard(monkeypatch: pytest.MonkeyPatch) -> 
     assert (SqrtToeplitz(400).noise(field, range(1, 401)) == whole).all()
     assert len(asked) <= 3
     # A guard so wide that integers decide everything, first with the usual bound on b's error ...
-    monkeypatch.setattr(SqrtToeplitz, "_slack", lambda self, length: 1e6)
+    monkeypatch.setattr(square_root.RootSeries, "_slack", lambda self, length: 1e6)
     assert (SqrtToeplitz(400).noise(field, range(1, 401)) == whole).all()
     assert len(asked) >= 400
     # ... then with one so large that further digits of b are needed.
@@ -266,7 +266,7 @@ def test_noise_does_not_depend_on_the_guard(monkeypatch: pytest.MonkeyPatch) -> 
     )
     fresh = SqrtToeplitz(400)
     assert (fresh.noise(field, range(1, 401)) == whole).all()
-    assert len(fresh._quotient._digits) == 4
+    assert len(fresh.root.quotient._digits) == 4
 
 
 def test_large_noise_and_long_streams_stay_exact() -> None:
@@ -285,7 +285,9 @@ def test_long_noise_against_integers_at_some_steps() -> None:
     np.testing.assert_allclose(
         whole / 2**strategy.facts.fraction_bits,
         series.convolve(
-            strategy._quotient.approximate, field.values / 2.0**strategy.facts.lattice_bits, horizon
+            strategy.root.quotient.approximate,
+            field.values / 2.0**strategy.facts.lattice_bits,
+            horizon,
         ),
         atol=0.51 / 2**strategy.facts.fraction_bits,
     )

@@ -112,13 +112,13 @@ def test_what_floats_leave_open_integers_decide(bits: int, monkeypatch: pytest.M
     before = growing.noise(field, range(1, 60))
     monkeypatch.setattr(growing._stairs, "error", lambda steps: 2.0**growing.facts.lattice_bits)
     decided = set()
-    decide = growing_root._Beginning.decide
+    decide = growing_root._Beginning._decide
 
     def watched(self: growing_root._Beginning, z: NDArray[np.int64]) -> int:
         decided.add(len(z))
         return decide(self, z)
 
-    monkeypatch.setattr(growing_root._Beginning, "decide", watched)
+    monkeypatch.setattr(growing_root._Beginning, "_decide", watched)
     assert np.array_equal(growing.noise(field, range(1, 60)), before)
     assert decided == set(range(1, 60))
     assert np.array_equal(reader_of(growing, field).noise(range(1, 60)), before)

@@ -63,8 +63,8 @@ def test_reciprocal() -> None:
 
 def test_digits_of_the_quotient_keep_their_proven_bound() -> None:
     strategy = SqrtToeplitz(120)
-    exact = strategy.row_coefficients(120)
-    quotient = PrefixQuotient(strategy.numerators, strategy.facts.lattice_bits)
+    exact = strategy.root.row(120)
+    quotient = PrefixQuotient(strategy.root.numerators, strategy.facts.lattice_bits)
     value = [Fraction(0)] * 120
     for j in range(6):
         unit = Fraction(1, 2 ** quotient.places(j))
@@ -77,7 +77,7 @@ def test_digits_of_the_quotient_keep_their_proven_bound() -> None:
 def test_bounds_hold_at_a_long_horizon() -> None:
     """More digits must agree with fewer to within the bound claimed for fewer."""
     strategy = SqrtToeplitz(20_000)
-    quotient = PrefixQuotient(strategy.numerators, strategy.facts.lattice_bits)
+    quotient = PrefixQuotient(strategy.root.numerators, strategy.facts.lattice_bits)
     rest = quotient.digit(1) + quotient.digit(2) / 2.0**30
     assert np.abs(rest).max() <= (quotient.error_units(0) + 1) * 2.0**30
     assert np.abs(rest).max() <= 0.51 * 2.0**30  # in fact, to half a unit
@@ -85,9 +85,9 @@ def test_bounds_hold_at_a_long_horizon() -> None:
 
 def test_threads_that_share_a_series_see_each_digit_once() -> None:
     strategy = SqrtToeplitz(64)
-    expected = PrefixQuotient(strategy.numerators, strategy.facts.lattice_bits)
+    expected = PrefixQuotient(strategy.root.numerators, strategy.facts.lattice_bits)
     for _ in range(10):
-        shared = PrefixQuotient(strategy.numerators, strategy.facts.lattice_bits)
+        shared = PrefixQuotient(strategy.root.numerators, strategy.facts.lattice_bits)
         barrier = threading.Barrier(4)
 
         def grow(
@@ -101,7 +101,7 @@ def test_threads_that_share_a_series_see_each_digit_once() -> None:
 
 
 def test_a_residual_that_would_wrap_is_noticed() -> None:
-    quotient = PrefixQuotient(SqrtToeplitz(64).numerators, 18)
+    quotient = PrefixQuotient(SqrtToeplitz(64).root.numerators, 18)
     quotient.digit(0)
     quotient._residual = quotient._residual + 2**33
     with pytest.raises(ArithmeticError, match="residual"):

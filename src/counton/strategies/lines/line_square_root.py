@@ -50,7 +50,7 @@ class SquareRoot(LineStrategy):
     @override
     def measure(self, counts: Integers) -> Integers:
         """Exact, modulo 2^64."""
-        numerators = self.strategy.numerators
+        numerators = self.strategy.root.numerators
         lines = counts.reshape(self.cells, -1).T
         measured = [convolve_modulo(numerators, line, self.cells) for line in lines]
         return np.stack(measured, axis=1).reshape(counts.shape)
@@ -58,7 +58,7 @@ class SquareRoot(LineStrategy):
     @override
     def estimate(self, measured: NDArray[Any]) -> Floats:
         """C^-1 y, a product of power series."""
-        inverse = reciprocal(self.strategy.numerators.astype(np.float64), self.cells)
+        inverse = reciprocal(self.strategy.root.numerators.astype(np.float64), self.cells)
         lines = measured.reshape(self.cells, -1).T.astype(np.float64)
         cells = [convolve(inverse, line, self.cells) for line in lines]
         return np.stack(cells, axis=1).reshape(measured.shape)

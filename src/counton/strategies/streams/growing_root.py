@@ -64,12 +64,17 @@ from counton.strategies.strategy import (
 )
 from counton.strategies.streams.normalised_sqrt import (
     NormalisedSqrt,
-    ShortSeries,
-    running_sums,
+    exact_variances,
     variances_of_long_rows,
 )
 from counton.strategies.streams.power_series import convolve
-from counton.strategies.streams.square_root import by_blocks, floor_all, root_facts
+from counton.strategies.streams.square_root import (
+    RootSeries,
+    RootStrategy,
+    by_blocks,
+    floor_all,
+    running_sums,
+)
 from counton.strategies.streams.staircase import Dividing, Staircase
 
 #: The root never has more nodes: its series is exact up to here.
@@ -242,11 +247,8 @@ class _Beginning(NormalisedSqrt):
     """
 
     def __init__(self, horizon: int, weight_bits: int, singles: int, equal: int = _EQUAL) -> None:
-        super().__init__(min(horizon, _SHORTEST))
-        self.horizon, self.singles, self.equal = horizon, singles, equal
-        self.weight_bits = weight_bits
-        self.root = self._root = ShortSeries(horizon, series_bits(weight_bits))
-        self.facts = root_facts(series_bits(weight_bits) + weight_bits)
+        RootStrategy.__init__(self, horizon, series_bits(weight_bits), weight_bits)
+        self.singles, self.equal = singles, equal
 
     @cached_property
     def weights(self) -> NDArray[np.int64]:
@@ -270,7 +272,7 @@ class _Beginning(NormalisedSqrt):
         return np.repeat(widths, [len(span) for _, span in spans])
 
     @cached_property
-    def variances(self) -> Floats:
+    def _variances(self) -> Floats:
         """Of the releases, in units of the first node's."""
         exact = _exact_variances(
             min(self.horizon, _EXACT_ROWS), self.weight_bits, self.singles, self.equal
@@ -299,10 +301,7 @@ class _Beginning(NormalisedSqrt):
 def _exact_variances(horizon: int, weight_bits: int, singles: int, equal: int) -> Floats:
     """Of the first releases, each summed by itself, in units of the first node's."""
     first = _Beginning(horizon, weight_bits, singles, equal)
-    d, a, q = first.shares, first.inverse, first.widths
-    total = np.zeros(horizon)
-    for k in range(horizon):  # node k + 1 in all releases
-        total[k:] += q[k] * np.cumsum(d[k:] * a[: horizon - k]) ** 2
+    total = exact_variances(first.shares, first.inverse, first.widths)
     total.flags.writeable = False
     return total
 
@@ -311,16 +310,12 @@ class _Within(NormalisedSqrt):
     """The square root within a block: all of its steps but the last."""
 
     def __init__(self, horizon: int, weight_bits: int) -> None:
-        super().__init__(horizon)
-        self.weight_bits = weight_bits
-        self.root = self._root = ShortSeries(horizon, series_bits(weight_bits))
-        self.facts = root_facts(series_bits(weight_bits) + weight_bits)
+        RootStrategy.__init__(self, horizon, series_bits(weight_bits), weight_bits)
 
     @cached_property
     def weights(self) -> NDArray[np.int64]:
         """1 over the norms of columns, rounded down; they never fall."""
-        norms = np.sqrt(self._squares[::-1].astype(np.float64)) / 2.0**self.root.facts.lattice_bits
-        return np.floor(2.0**self.weight_bits / norms * (1 - 1e-12)).astype(np.int64)
+        return np.floor(self._exact_weights * (1 - 1e-12)).astype(np.int64)
 
 
 def _of_blocks(field: NodeNoise, level: int, size: int, blocks: range) -> NodeNoise:
@@ -439,7 +434,7 @@ class _Releases:
         released = np.empty(z.shape, np.int64)
         for row, column in floor_all(cells, guard, released):
             at = first + int(row)
-            released[row, column] = root._beginning(at).decide(all_before(at, int(column)))
+            released[row, column] = root._beginning(at)._decide(all_before(at, int(column)))
         self._last_s, self._last_w = s[-1:], w[-1:]
         past, added = self._past[0], before[:, -1]
         both = past + added
@@ -601,7 +596,7 @@ class GrowingSquareRoot(EndlessStrategy):
     def _stairs(self) -> Staircase:
         """The root's coefficients, by the places where they fall."""
         bits = series_bits(self.weight_bits)
-        return Staircase(ShortSeries(NODES, bits).numerators, bits)
+        return Staircase(RootSeries(NODES, bits).numerators, bits)
 
     def _weights(self, nodes: range) -> NDArray[np.int64]:
         """1 / d_i of some nodes, in units of 2^-weight_bits."""
@@ -749,14 +744,14 @@ class GrowingSquareRoot(EndlessStrategy):
         if self.weight_bits == _WEIGHT_BITS:
             return 1.0
         some = slice(_EXACT_ROWS // 2, None)
-        fine = GrowingSquareRoot(even=self.even)._beginning(_EXACT_ROWS).variances[some]
-        return float((self._beginning(_EXACT_ROWS).variances[some] / fine).mean())
+        fine = GrowingSquareRoot(even=self.even)._beginning(_EXACT_ROWS)._variances[some]
+        return float((self._beginning(_EXACT_ROWS)._variances[some] / fine).mean())
 
     def _of_nodes(self, nodes: Integers) -> Floats:
         """Variances of the root's releases at some nodes, of 0 that of nothing."""
         last, found = int(nodes.max(initial=1)), np.zeros(nodes.shape)
         known = min(last, _EXACT_ROWS) if self.weight_bits >= _SHIPPED_BITS else last
-        exact = np.concatenate([[0.0], self._beginning(known).variances])
+        exact = np.concatenate([[0.0], self._beginning(known)._variances])
         near = nodes < len(exact)
         found[near] = exact[nodes[near]]
         if not near.all():

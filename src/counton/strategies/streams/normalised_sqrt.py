@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import cached_property
-from itertools import count, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,33 +21,17 @@ from typing_extensions import override
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
 from counton.strategies.participation import Schedule, Structure, sensitivities
-from counton.strategies.rounding import OFFSET, rounded_within
 from counton.strategies.strategy import (
-    Metric,
     Node,
-    NodeNoise,
     Steps,
-    StreamStrategy,
-    Workload,
-    check_metric,
     check_step,
-    check_window,
     window_ends,
 )
 from counton.strategies.streams.power_series import (
-    DIGIT_BITS,
     convolve,
-    exact_convolution,
-    exact_dot,
     fft_length,
 )
-from counton.strategies.streams.square_root import (
-    SqrtToeplitz,
-    by_blocks,
-    floor_all,
-    root_facts,
-    square_root_coefficients,
-)
+from counton.strategies.streams.square_root import RootStrategy, square_root_coefficients
 
 if TYPE_CHECKING:
     from counton.base.arrays import Floats
@@ -64,17 +48,7 @@ _SHORT_SERIES = 2**16
 _ALL_OVERLAPS = 16
 
 
-class ShortSeries(SqrtToeplitz):
-    """The square root on a coarser lattice."""
-
-    serves = "NormalisedSqrt"
-
-    def __init__(self, horizon: int, lattice_bits: int) -> None:
-        super().__init__(horizon)
-        self.facts = root_facts(lattice_bits)
-
-
-class NormalisedSqrt(StreamStrategy):
+class NormalisedSqrt(RootStrategy):
     """Square-root factorisation with unit columns, C' = C D^-1: less error with Gaussian noise.
 
     The noise of a release is the sum over i <= t of d_i (C^-1 z)_i, with d_i the norm of column i
@@ -98,8 +72,6 @@ class NormalisedSqrt(StreamStrategy):
 
     sources = ("normalised",)
 
-    horizon: int
-
     def __init__(self, horizon: int, weight_bits: int = _WEIGHT_BITS) -> None:
         horizon = check_integer("horizon", horizon, 1)
         if horizon > _LARGEST_NORMALISED:
@@ -107,12 +79,8 @@ class NormalisedSqrt(StreamStrategy):
                 f"horizon of the normalised square root is {horizon}; it must be at most 2^20: use "
                 f"SqrtToeplitz, or a tree strategy such as KAry for longer streams"
             )
-        self.horizon = horizon
-        self.weight_bits = check_integer("weight_bits", weight_bits, 4, _WEIGHT_BITS)
         bits = _SERIES_BITS if horizon <= _EXACT_ROWS else _FINER_SERIES_BITS
-        self._root = ShortSeries(horizon, bits)
-        self.facts = root_facts(bits + self.weight_bits)
-        self._rows: dict[int, tuple[Node, ...]] = {}
+        super().__init__(horizon, bits, check_integer("weight_bits", weight_bits, 4, _WEIGHT_BITS))
 
     @classmethod
     def examples(cls, horizon: int) -> tuple[NormalisedSqrt, ...]:
@@ -121,29 +89,24 @@ class NormalisedSqrt(StreamStrategy):
         return (fine, coarse) if horizon <= 26 else (coarse,) if horizon <= 250 else ()
 
     @cached_property
-    def _squares(self) -> NDArray[np.int64]:
-        """Squared norms of C's last 1, 2, .. columns, in units of 4^-bits of the series."""
-        return np.cumsum(self._root.numerators**2)
-
-    @cached_property
+    @override
     def weights(self) -> NDArray[np.int64]:
-        """1 over the norms of C's columns, in units of 2^-weight_bits; they never fall."""
-        norms = np.sqrt(self._squares[::-1].astype(np.float64)) / 2.0**self._root.facts.lattice_bits
-        return np.rint(2.0**self.weight_bits / norms).astype(np.int64)
+        """1 over the norms of C's columns."""
+        return np.rint(self._exact_weights).astype(np.int64)
+
+    @property
+    def _exact_weights(self) -> Floats:
+        norms = np.sqrt(self._squares[::-1].astype(np.float64)) / 2.0**self.root.bits
+        return np.asarray(2.0**self.weight_bits / norms)
 
     @cached_property
     def shares(self) -> NDArray[np.float64]:
         """d_i, the inverse weights."""
         return 2.0**self.weight_bits / self.weights
 
-    def column(self, step: int) -> tuple[Node, ...]:
-        """Nodes ``step``, ..., ``horizon`` with the coefficients of C times the column's weight."""
-        step = check_step(self, step)
-        unit, weight = 1 << self.facts.lattice_bits, int(self.weights[step - 1])
-        values = self._root.numerators[: self.horizon - step + 1]
-        return tuple(
-            Node(0, step + k, Fraction(weight * int(v), unit)) for k, v in enumerate(values)
-        )
+    @cached_property
+    def _rows(self) -> dict[int, tuple[Node, ...]]:
+        return {}
 
     def row(self, step: int) -> tuple[Node, ...]:
         """Nodes 1, ..., ``step`` with the exact coefficients of B; small horizons only."""
@@ -153,7 +116,7 @@ class NormalisedSqrt(StreamStrategy):
         weights = [int(w) for w in self.weights[:step]]
         common = math.lcm(*weights)
         shares = [common // w for w in weights]
-        b, p = self._root.row_coefficients(step), self._root.facts.lattice_bits
+        b, p = self.root.row(step), self.root.bits
         # The inverse series 1/c is that of b, differenced; over the common denominator 2^(p k).
         inverse = [int((b[k] - (b[k - 1] if k else 0)) * (1 << p * k)) for k in range(step)]
         nodes = []
@@ -164,17 +127,6 @@ class NormalisedSqrt(StreamStrategy):
             nodes.append(Node(0, k + 1, exact))
         self._rows[step] = tuple(nodes)
         return self._rows[step]
-
-    def l1_sensitivity(self) -> Fraction:
-        """Largest 1-norm of a column, exactly."""
-        lengths = np.cumsum(self._root.numerators)[::-1] * self.weights
-        return Fraction(int(lengths.max()), 1 << self.facts.lattice_bits)
-
-    def squared_sensitivity(self) -> Fraction:
-        """Largest squared 2-norm of a column, exactly; within a trifle of 1."""
-        return Fraction(
-            int((self._squares[::-1] * self.weights**2).max()), 4**self.facts.lattice_bits
-        )
 
     @property
     @override
@@ -188,7 +140,7 @@ class NormalisedSqrt(StreamStrategy):
         """Exact at some distances: coefficients only fall and weights only rise, so that of all
         earlier columns at least so far away the nearest has the largest product with a given one.
         """
-        c, w = self._root.numerators, self.weights
+        c, w = self.root.numerators, self.weights
         found: list[int] = []
         computed = 0
         for j in range(1, schedule.steps):
@@ -204,25 +156,14 @@ class NormalisedSqrt(StreamStrategy):
     @cached_property
     def inverse(self) -> NDArray[np.float64]:
         """First column of C^-1 in float64."""
-        return np.diff(self._root._quotient.approximate, prepend=0.0)
+        return np.diff(self.root.quotient.approximate, prepend=0.0)
 
     @cached_property
-    def _variances(self) -> NDArray[np.float64]:
-        d = self.shares
+    @override
+    def _variances(self) -> Floats:
         if self.horizon > _EXACT_ROWS:
-            return variances_of_long_rows(d, np.ones(self.horizon))
-        a = self.inverse
-        total = np.zeros(self.horizon)
-        for k in range(self.horizon):  # node k + 1 in all releases
-            total[k:] += np.cumsum(d[k:] * a[: self.horizon - k]) ** 2
-        return total
-
-    def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """From the squared norms of the rows of B."""
-        check_metric(metric)
-        if of == "windows":
-            return super().overall_variance(metric, of)
-        return float(self._variances.max() if metric == "max" else self._variances.mean())
+            return variances_of_long_rows(self.shares, np.ones(self.horizon))
+        return exact_variances(self.shares, self.inverse, np.ones(self.horizon))
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
         """Squared norms of rows, or of their differences.
@@ -265,69 +206,18 @@ class NormalisedSqrt(StreamStrategy):
             found[place] = float((convolve(within, a[:stop], stop) ** 2).sum())
         return found
 
-    def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """B z rounded to multiples of ``2^-fraction_bits``; costs O(stop log stop) a coordinate.
 
-        Raises:
-            SumOverflow: noise of 2^52 or more, which no calibrated law has.
-        """
-        check_window(self, steps)
-        return by_blocks(field, steps, False, self._round)
+def exact_variances(d: Floats, a: Floats, q: Floats) -> Floats:
+    """Squared norms of the rows of A D C^-1, each summed by itself: in quadratic time.
 
-    def _round(self, z: NDArray[np.int64], steps: range, released: NDArray[np.int64]) -> None:
-        """Write floor(2^fraction_bits B z + offset) of one block of coordinates.
-
-        With s the noise of the square root, B z at t is d_t s_t + sum over i < t of
-        (d_i - d_{i+1}) s_i: weights whose magnitudes bound how errors of s add up.
-        """
-        sums, error = self._root.sums(np.ascontiguousarray(z.T, dtype=np.float64))
-        w = self.weights[: len(z)].astype(np.float64)
-        falls = 2.0**self.weight_bits * np.diff(w) / (w[1:] * w[:-1])  # exact but for two roundings
-        before, depth = running_sums(falls * sums[:, :-1])
-        largest = float((np.append(0.0, np.cumsum(np.abs(falls))) + self.shares[: len(z)]).max())
-        cell = 2.0 ** (self.facts.fraction_bits - self.facts.lattice_bits)
-        within = slice(steps.start - 1, steps.stop - 1)
-        total = self.shares[: len(z)] * sums + np.pad(before, ((0, 0), (1, 0)))
-        cells = total[:, within] * cell + OFFSET
-        of_sums = np.abs(sums).max(axis=1) + error
-        guard = cell * largest * 1.001 * (error + of_sums * (depth + 8) * 2.0**-53)
-        guard = guard[:, None] + (1 + np.abs(cells)) * 2.0**-50
-        for row, column in floor_all(cells, guard, released):
-            released[row, column] = self.decide(z[: steps[row], column])
-
-    def decide(self, z: NDArray[np.int64]) -> int:
-        """floor(2^fraction_bits B z + offset) by integers, with more digits until certain."""
-        quotient, length = self._root._quotient, exact_dot(np.abs(z), np.ones_like(z))
-        weights = [int(w) for w in self.weights[: len(z)]]
-        sums = [0] * len(z)
-        for j in count():
-            added = exact_convolution(quotient.digit(j), z)
-            sums = [(s << (DIGIT_BITS if j else 0)) + a for s, a in zip(sums, added, strict=True)]
-            finer = quotient.places(j) + 64
-            shares = [(1 << finer + self.weight_bits) // w for w in weights]
-            total = shares[-1] * sums[-1]
-            total += sum((a - b) * s for a, b, s in zip(shares, shares[1:], sums, strict=False))
-            # Shares are less than 1 too small, their differences off by less than 1.
-            most = shares[-1] + sum(abs(a - b) for a, b in pairwise(shares))  # d_1 if they fall
-            error = most * quotient.error_units(j) * length + sum(map(abs, sums)) + len(sums)
-            error += quotient.error_units(j) * length * len(sums)
-            places = quotient.places(j) + finer + self.facts.lattice_bits - self.facts.fraction_bits
-            found = rounded_within(total, error, places)
-            if found is not None:  # certain to happen: B z is rational
-                return found
-        raise AssertionError("unreachable")
-
-
-def running_sums(x: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
-    """Cumulative sums along the last axis, and through how many roundings a term goes at most."""
-    rows, length = x.shape
-    width = 1 << (length.bit_length() + 1) // 2
-    padded = np.zeros((rows, -(-length // width) * width))
-    padded[:, :length] = x
-    blocks = np.cumsum(padded.reshape(rows, -1, width), axis=2)
-    before = np.cumsum(blocks[:, :, -1], axis=1)
-    blocks[:, 1:] += before[:, :-1, None]
-    return blocks.reshape(rows, -1)[:, :length], width + blocks.shape[1] + 1
+    Args:
+        d, a: D's diagonal, and the first column of C^-1.
+        q: variances of nodes.
+    """
+    total = np.zeros(len(d))
+    for k in range(len(d)):  # node k + 1 in all releases
+        total[k:] += q[k] * np.cumsum(d[k:] * a[: len(d) - k]) ** 2
+    return total
 
 
 def mixture_of_powers(count: int) -> tuple[list[tuple[float, float]], Floats]:

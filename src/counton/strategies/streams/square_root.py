@@ -13,10 +13,11 @@ T; the exact sum is used here.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from functools import cached_property, partial
-from itertools import count
+from functools import cached_property
+from itertools import count, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -45,6 +46,7 @@ from counton.strategies.streams.power_series import (
     LEADING_BITS,
     PrefixQuotient,
     convolve,
+    exact_convolution,
     exact_dot,
     fft_length,
     relative_slack,
@@ -105,13 +107,6 @@ def _checked_horizon(horizon: int) -> int:
     return horizon
 
 
-def root_facts(lattice_bits: int) -> StrategyFacts:
-    """What is known of a square root with measurements on multiples of ``2**-lattice_bits``."""
-    return StrategyFacts(
-        lattice_bits=lattice_bits, fraction_bits=10, local=False, causal=True, unit_columns=False
-    )
-
-
 def by_blocks(
     field: NodeNoise,
     steps: range,
@@ -142,65 +137,37 @@ def floor_all(
         yield row, column
 
 
-class SqrtToeplitz(StreamStrategy):
-    """Square-root factorisation on a lattice: very small error with Gaussian noise.
-
-    D_2^2 and the variance at the horizon are both Psi*(T), about ln(T) / pi + 1.066.
-
-    Source: Fichtenberger, Henzinger and Upadhyay, "Constant matters", Theorems 1 and 2.
-
-    Released noise is B z rounded *correctly* to multiples of ``2^-fraction_bits``: computed by FFT
-    with a proven error bound, and where that leaves two candidates, by integer arithmetic. So a
-    release is one definite function of the measurements C x + z, whatever the CPU, the length of
-    the transform or the window.
+class RootSeries:
+    """The square root of the running totals, C, on multiples of ``2**-bits``, and B = A C^-1.
 
     Args:
-        horizon: number of steps, from 1 to 2^22.
-
-    Raises:
-        InvalidInput: a horizon outside that range.
-
-    >>> strategy = SqrtToeplitz(1000)
-    >>> round(float(strategy.squared_sensitivity()), 4), strategy.variance([1, 1000]).round(4)
-    (3.265, array([1.   , 3.265]))
+        count: steps.
+        bits: of the lattice.
     """
 
-    sources = ("constants",)
-
-    horizon: int
-
-    def __init__(self, horizon: int) -> None:
-        self.horizon = _checked_horizon(horizon)
-        # Rounding C costs below 1e-6 of the variance; fewer bits leave room for more noise.
-        self.facts = root_facts(18 if self.horizon <= _FINER_BEYOND else 20)
+    def __init__(self, count: int, bits: int) -> None:
+        self.count, self.bits = count, bits
+        self._exact_row: list[int] = []  # entry k is b_k * 2^(bits * k), an integer
         self._kept: tuple[int, NDArray[np.complex128]] | None = None
 
     @cached_property
     def numerators(self) -> NDArray[np.int64]:
-        """First column of C in units of ``2^-lattice_bits``, int64 of length ``horizon``."""
-        scaled = square_root_coefficients(self.horizon) * 2.0**self.facts.lattice_bits
+        """First column of C in units of ``2^-bits``, int64 of length ``count``."""
+        scaled = square_root_coefficients(self.count) * 2.0**self.bits
         return np.rint(scaled).astype(np.int64)
 
     @cached_property
-    def _quotient(self) -> PrefixQuotient:
-        return PrefixQuotient(self.numerators, self.facts.lattice_bits)
+    def quotient(self) -> PrefixQuotient:
+        """B's first column, to any precision."""
+        return PrefixQuotient(self.numerators, self.bits)
 
-    @cached_property
-    def _cumulative(self) -> NDArray[np.float64]:
-        return np.cumsum(self._quotient.approximate**2)
-
-    @cached_property
-    def _exact_row(self) -> list[int]:
-        """Grows on demand: entry k is b_k * 2^(lattice_bits * k), an integer."""
-        return []
-
-    def row_coefficients(self, number: int) -> list[Fraction]:
+    def row(self, number: int) -> list[Fraction]:
         """First ``number`` entries of B's first column, exactly; quadratic time, small horizons.
 
-        >>> SqrtToeplitz(3).row_coefficients(3)
+        >>> RootSeries(3, 18).row(3)
         [Fraction(1, 1), Fraction(1, 2), Fraction(3, 8)]
         """
-        p, known = self.facts.lattice_bits, self._exact_row
+        p, known = self.bits, self._exact_row
         c = [int(v) for v in self.numerators[: max(1, number)]]
         for k in range(len(known), number):
             # c * b = 1 + x + x^2 + ..., multiplied through by 2^(p k).
@@ -208,110 +175,8 @@ class SqrtToeplitz(StreamStrategy):
             known.append((1 << p * k) - spent)
         return [Fraction(known[k], 1 << p * k) for k in range(number)]
 
-    def column(self, step: int) -> tuple[Node, ...]:
-        """Nodes ``step``, ..., ``horizon`` with the coefficients of C."""
-        step = check_step(self, step)
-        unit = 1 << self.facts.lattice_bits
-        values = self.numerators[: self.horizon - step + 1]
-        return tuple(Node(0, step + k, Fraction(int(v), unit)) for k, v in enumerate(values))
-
-    def row(self, step: int) -> tuple[Node, ...]:
-        """Nodes 1, ..., ``step`` with the exact coefficients of B; small horizons only."""
-        step = check_step(self, step)
-        coefficients = self.row_coefficients(step)
-        return tuple(Node(0, step - k, b) for k, b in reversed(list(enumerate(coefficients))))
-
-    @property
-    @override
-    def structure(self) -> Structure:
-        """f(k) falls, and so does what it is rounded to."""
-        return Structure(falling_series=self.numerators)
-
-    def l1_sensitivity(self) -> Fraction:
-        """1-norm of C's first column, exactly."""
-        return Fraction(int(self.numerators.sum()), 1 << self.facts.lattice_bits)
-
-    def squared_sensitivity(self) -> Fraction:
-        """Squared 2-norm of C's first column, exactly."""
-        return Fraction(
-            exact_dot(self.numerators, self.numerators), 1 << 2 * self.facts.lattice_bits
-        )
-
-    def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """With s, t the ends: squared norms of both rows, less twice their inner product.
-
-        Takes time in proportion to the horizon for each length or each start of the windows,
-        whichever differ less.
-        """
-        first, last = window_ends(self, steps, since)
-        squares = np.concatenate([[0.0], self._cumulative])
-        variance = np.asarray(squares[last - first])  # nodes that only the later end reads
-        both = (first > 0) & (last > first)
-        s, d = first[both], (last - first)[both]
-        if s.size:
-            one_by_one = (
-                self._by_length if len(np.unique(d)) <= len(np.unique(s)) else self._by_start
-            )
-            variance[both] += one_by_one(s, d)
-        return variance
-
-    def _by_length(self, s: NDArray[np.int64], d: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Sum of (b_{j+d} - b_j)^2 over j < s, for each pair."""
-        b, found = self._quotient.approximate, np.empty(len(s))
-        for length in np.unique(d):
-            some = d == length
-            most = int(s[some].max())
-            sums = np.cumsum((b[length : length + most] - b[:most]) ** 2)
-            found[some] = sums[s[some] - 1]
-        return found
-
-    def _by_start(self, s: NDArray[np.int64], d: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The same, by one correlation for each start."""
-        b, found = self._quotient.approximate, np.empty(len(s))
-        squares = np.concatenate([[0.0], self._cumulative])
-        for start in np.unique(s):
-            some = s == start
-            stop = int(start + d[some].max())
-            products = convolve(b[:start][::-1], b[:stop], stop)[start - 1 :]
-            ahead = squares[start + d[some]] - squares[d[some]]
-            found[some] = ahead + squares[start] - 2 * products[d[some]]
-        return found
-
-    def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """The largest is that at the horizon."""
-        check_metric(metric)
-        if of == "windows":
-            return super().overall_variance(metric, of)
-        return float(self._cumulative[-1] if metric == "max" else self._cumulative.mean())
-
-    def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """B z rounded to multiples of ``2^-fraction_bits``; costs O(stop log stop) a coordinate.
-
-        Raises:
-            SumOverflow: noise of 2^52 or more, which no calibrated law has.
-        """
-        check_window(self, steps)
-        few = len(steps) <= _FEW_STEPS
-        return by_blocks(field, steps, few, partial(self._round, few=few))
-
-    #: Whose noise it is, in messages.
-    serves = "SqrtToeplitz"
     #: Of the floats that decide how a release is rounded.
     _slack = staticmethod(relative_slack)
-
-    def _round(
-        self, z: NDArray[np.int64], steps: range, released: NDArray[np.int64], *, few: bool
-    ) -> None:
-        """Write floor(2^fraction_bits B z + offset) of one block of coordinates."""
-        reals = np.ascontiguousarray(z.T, dtype=np.float64)
-        sums, error = self.sums(reals, steps if few else None)
-        if not few:
-            sums = sums[:, steps.start - 1 : steps.stop - 1]
-        cell = 2.0 ** (self.facts.fraction_bits - self.facts.lattice_bits)
-        cells = sums * cell + OFFSET
-        guard = (cell * error)[:, None] + (1 + np.abs(cells)) * 2.0**-51
-        for row, column in floor_all(cells, guard, released):
-            released[row, column] = self._decide(z[: steps[row], column])
 
     def sums(self, reals: Floats, few: Sequence[int] | None = None) -> tuple[Floats, Floats]:
         """B z in float64, and how far that may be off in each coordinate.
@@ -322,6 +187,9 @@ class SqrtToeplitz(StreamStrategy):
 
         Returns:
             Shapes (coordinates, releases) and (coordinates,), in lattice units.
+
+        Raises:
+            SumOverflow: noise of 2^52 or more, which no calibrated law has.
         """
         b, nodes = self._coefficients, reals.shape[1]
         if few is not None:
@@ -334,11 +202,11 @@ class SqrtToeplitz(StreamStrategy):
             sums = sums[:, :nodes]
             slack = self._slack(length)
         # z and b to float64 cost 2^-53 each; b's own error meets |z|_1 <= sqrt(steps) |z|_2.
-        of_b = self._quotient.error_units(0) * 2.0**-LEADING_BITS * math.sqrt(nodes)
+        of_b = self.quotient.error_units(0) * 2.0**-LEADING_BITS * math.sqrt(nodes)
         norms = 1.001 * np.linalg.norm(reals, axis=1)
         if norms.max() >= 2.0**60 or np.abs(reals).max() >= 2.0**52:
             raise SumOverflow(
-                f"noise of a node of {self.serves} is 2^52 or more, or of all nodes 2^60, which "
+                "noise of a node of a square root is 2^52 or more, or of all nodes 2^60, which "
                 "its exact sums cannot hold: raise epsilon or rho, or coarsen the resolution"
             )
         return sums, norms * ((slack + 2.0**-51) * 1.001 * float(np.linalg.norm(b)) + of_b)
@@ -354,19 +222,234 @@ class SqrtToeplitz(StreamStrategy):
     @cached_property
     def _coefficients(self) -> NDArray[np.float64]:
         """B's first column, each within 2^-53 relative of a proven fixed-point value."""
-        return np.ldexp(self._quotient.digit(0).astype(np.float64), -LEADING_BITS)
+        return np.ldexp(self.quotient.digit(0).astype(np.float64), -LEADING_BITS)
+
+
+class RootStrategy(StreamStrategy):
+    """A square root whose column i has a weight, 1 / d_i, in units of ``2**-weight_bits``.
+
+    With s the noise of the square root, the noise of release t is d_t s_t and the sum over i < t of
+    (d_i - d_{i+1}) s_i, rounded *correctly* to multiples of ``2^-fraction_bits``: computed by FFT
+    with a proven error bound, and where that leaves two candidates, by integer arithmetic. So a
+    release is one definite function of the measurements C x + z, whatever the CPU, the length of
+    the transform or the window.
+
+    Args:
+        horizon: steps.
+        series_bits: C's own lattice, before weights.
+        weight_bits: of weights; 0: all are 1.
+
+    Attributes:
+        root: the square root.
+    """
+
+    horizon: int
+
+    def __init__(self, horizon: int, series_bits: int, weight_bits: int = 0) -> None:
+        self.horizon, self.weight_bits = horizon, weight_bits
+        self.root = RootSeries(horizon, series_bits)
+        self.facts = StrategyFacts(
+            lattice_bits=series_bits + weight_bits,
+            fraction_bits=10,
+            local=False,
+            causal=True,
+            unit_columns=False,
+        )
+
+    @cached_property
+    def weights(self) -> NDArray[np.int64]:
+        """1 / d_i, in units of 2^-weight_bits; they never fall."""
+        return np.ones(self.horizon, np.int64)
+
+    def column(self, step: int) -> tuple[Node, ...]:
+        """Nodes ``step``, ..., ``horizon`` with the coefficients of C times the column's weight."""
+        step = check_step(self, step)
+        unit, weight = 1 << self.facts.lattice_bits, int(self.weights[step - 1])
+        values = self.root.numerators[: self.horizon - step + 1]
+        return tuple(
+            Node(0, step + k, Fraction(weight * int(v), unit)) for k, v in enumerate(values)
+        )
+
+    @cached_property
+    def _squares(self) -> NDArray[np.int64]:
+        """Squared norms of C's last 1, 2, .. columns before weights, in units of 4^-bits."""
+        return np.cumsum(self.root.numerators**2)
+
+    def l1_sensitivity(self) -> Fraction:
+        """Largest 1-norm of a column, exactly."""
+        lengths = np.cumsum(self.root.numerators)[::-1] * self.weights
+        return Fraction(int(lengths.max()), 1 << self.facts.lattice_bits)
+
+    def squared_sensitivity(self) -> Fraction:
+        """Largest squared 2-norm of a column, exactly."""
+        largest = int((self._squares[::-1] * self.weights**2).max())
+        return Fraction(largest, 4**self.facts.lattice_bits)
+
+    @property
+    @abstractmethod
+    def _variances(self) -> Floats:
+        """Of all releases."""
+
+    def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
+        """From the squared norms of the rows of B."""
+        check_metric(metric)
+        if of == "windows":
+            return super().overall_variance(metric, of)
+        return float(self._variances.max() if metric == "max" else self._variances.mean())
+
+    def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
+        """B z rounded to multiples of ``2^-fraction_bits``; costs O(stop log stop) a coordinate.
+
+        Raises:
+            SumOverflow: noise of 2^52 or more, which no calibrated law has.
+        """
+        return by_blocks(field, check_window(self, steps), self._are_few(steps), self._round)
+
+    def _are_few(self, steps: range) -> bool:
+        """Whether releases are summed directly, which is cheaper than a transform."""
+        return not self.weight_bits and len(steps) <= _FEW_STEPS
+
+    def _round(self, z: NDArray[np.int64], steps: range, released: NDArray[np.int64]) -> None:
+        """Write floor(2^fraction_bits B z + offset) of one block of coordinates."""
+        few = self._are_few(steps)
+        reals = np.ascontiguousarray(z.T, dtype=np.float64)
+        total, error = self.root.sums(reals, steps if few else None)
+        if self.weight_bits:
+            # Weights whose magnitudes bound how errors of s add up.
+            w = self.weights[: len(z)].astype(np.float64)
+            shares = 2.0**self.weight_bits / w
+            falls = 2.0**self.weight_bits * np.diff(w) / (w[1:] * w[:-1])  # two roundings
+            before, depth = running_sums(falls * total[:, :-1])
+            largest = float((np.append(0.0, np.cumsum(np.abs(falls))) + shares).max())
+            of_sums = np.abs(total).max(axis=1) + error
+            error = largest * 1.001 * (error + of_sums * (depth + 8) * 2.0**-53)
+            total = shares * total + np.pad(before, ((0, 0), (1, 0)))
+        if not few:
+            total = total[:, steps.start - 1 : steps.stop - 1]
+        cell = 2.0 ** (self.facts.fraction_bits - self.facts.lattice_bits)
+        cells = total * cell + OFFSET
+        guard = (cell * error)[:, None] + (1 + np.abs(cells)) * 2.0**-50
+        for row, column in floor_all(cells, guard, released):
+            released[row, column] = self._decide(z[: steps[row], column])
 
     def _decide(self, z: NDArray[np.int64]) -> int:
-        """floor(2^fraction_bits b.z + offset) by integers, with more digits of b until certain."""
-        backwards = z[::-1]
-        length = exact_dot(np.abs(z), np.ones_like(z))
-        total = 0
+        """floor(2^fraction_bits B z + offset) by integers, with more digits until certain."""
+        quotient, length = self.root.quotient, exact_dot(np.abs(z), np.ones_like(z))
+        # Where all weights are 1, the last s alone is read.
+        weights = [int(w) for w in self.weights[: len(z)]] if self.weight_bits else [1]
+        sums = [0] * len(weights)
         for j in count():
-            digit = self._quotient.digit(j)[: len(z)]
-            total = (total << (DIGIT_BITS if j else 0)) + exact_dot(digit, backwards)
-            error = self._quotient.error_units(j) * length
-            places = self._quotient.places(j) + self.facts.lattice_bits - self.facts.fraction_bits
+            digit = quotient.digit(j)
+            added = [exact_dot(digit[: len(z)], z[::-1])]
+            if self.weight_bits:
+                added = exact_convolution(digit, z)
+            sums = [(s << (DIGIT_BITS if j else 0)) + a for s, a in zip(sums, added, strict=True)]
+            finer = quotient.places(j) + 64
+            shares = [(1 << finer + self.weight_bits) // w for w in weights]
+            total = shares[-1] * sums[-1]
+            total += sum((a - b) * s for a, b, s in zip(shares, shares[1:], sums, strict=False))
+            # Shares are less than 1 too small, their differences off by less than 1.
+            most = shares[-1] + sum(abs(a - b) for a, b in pairwise(shares))  # d_1 if they fall
+            error = most * quotient.error_units(j) * length + sum(map(abs, sums)) + len(sums)
+            error += quotient.error_units(j) * length * len(sums)
+            places = quotient.places(j) + finer
+            places += self.facts.lattice_bits - self.facts.fraction_bits
             found = rounded_within(total, error, places)
             if found is not None:  # certain to happen: B z is rational
                 return found
         raise AssertionError("unreachable")
+
+
+def running_sums(x: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
+    """Cumulative sums along the last axis, and through how many roundings a term goes at most."""
+    rows, length = x.shape
+    width = 1 << (length.bit_length() + 1) // 2
+    padded = np.zeros((rows, -(-length // width) * width))
+    padded[:, :length] = x
+    blocks = np.cumsum(padded.reshape(rows, -1, width), axis=2)
+    before = np.cumsum(blocks[:, :, -1], axis=1)
+    blocks[:, 1:] += before[:, :-1, None]
+    return blocks.reshape(rows, -1)[:, :length], width + blocks.shape[1] + 1
+
+
+class SqrtToeplitz(RootStrategy):
+    """Square-root factorisation on a lattice: very small error with Gaussian noise.
+
+    D_2^2 and the variance at the horizon are both Psi*(T), about ln(T) / pi + 1.066.
+
+    Source: Fichtenberger, Henzinger and Upadhyay, "Constant matters", Theorems 1 and 2. Releases
+    are rounded correctly: see `RootStrategy`.
+
+    Args:
+        horizon: number of steps, from 1 to 2^22.
+
+    Raises:
+        InvalidInput: a horizon outside that range.
+
+    >>> strategy = SqrtToeplitz(1000)
+    >>> round(float(strategy.squared_sensitivity()), 4), strategy.variance([1, 1000]).round(4)
+    (3.265, array([1.   , 3.265]))
+    """
+
+    sources = ("constants",)
+
+    def __init__(self, horizon: int) -> None:
+        # Rounding C costs below 1e-6 of the variance; fewer bits leave room for more noise.
+        super().__init__(_checked_horizon(horizon), 18 if horizon <= _FINER_BEYOND else 20)
+
+    def row(self, step: int) -> tuple[Node, ...]:
+        """Nodes 1, ..., ``step`` with the exact coefficients of B; small horizons only."""
+        coefficients = self.root.row(check_step(self, step))
+        return tuple(Node(0, k, b) for k, b in enumerate(reversed(coefficients), start=1))
+
+    @property
+    @override
+    def structure(self) -> Structure:
+        """f(k) falls, and so does what it is rounded to."""
+        return Structure(falling_series=self.root.numerators)
+
+    @cached_property
+    @override
+    def _variances(self) -> Floats:
+        """The largest is that at the horizon."""
+        return np.cumsum(self.root.quotient.approximate**2)
+
+    def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
+        """With s, t the ends: squared norms of both rows, less twice their inner product.
+
+        Takes time in proportion to the horizon for each length or each start of the windows,
+        whichever differ less.
+        """
+        first, last = window_ends(self, steps, since)
+        squares = np.concatenate([[0.0], self._variances])
+        variance = np.asarray(squares[last - first])  # nodes that only the later end reads
+        both = (first > 0) & (last > first)
+        s, d = first[both], (last - first)[both]
+        if s.size:
+            one_by_one = (
+                self._by_length if len(np.unique(d)) <= len(np.unique(s)) else self._by_start
+            )
+            variance[both] += one_by_one(s, d)
+        return variance
+
+    def _by_length(self, s: NDArray[np.int64], d: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Sum of (b_{j+d} - b_j)^2 over j < s, for each pair."""
+        b, found = self.root.quotient.approximate, np.empty(len(s))
+        for length in np.unique(d):
+            some = d == length
+            most = int(s[some].max())
+            sums = np.cumsum((b[length : length + most] - b[:most]) ** 2)
+            found[some] = sums[s[some] - 1]
+        return found
+
+    def _by_start(self, s: NDArray[np.int64], d: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The same, by one correlation for each start."""
+        b, found = self.root.quotient.approximate, np.empty(len(s))
+        squares = np.concatenate([[0.0], self._variances])
+        for start in np.unique(s):
+            some = s == start
+            stop = int(start + d[some].max())
+            products = convolve(b[:start][::-1], b[:stop], stop)[start - 1 :]
+            ahead = squares[start + d[some]] - squares[d[some]]
+            found[some] = ahead + squares[start] - 2 * products[d[some]]
+        return found
