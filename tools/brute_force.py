@@ -565,7 +565,7 @@ def try_deliveries(share: float = 1.0) -> Iterator[Tried]:
 
 
 #: So many ways of each door are taken, whatever the share.
-LEAST_WAYS = 12
+LEAST_WAYS = 6
 
 
 # --------------------------------------------------------------------------- 5 rows that are steps

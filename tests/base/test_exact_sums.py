@@ -9,6 +9,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from parsed_source import parsed
 
 import counton
 from counton import Counter, PureDP
@@ -26,11 +27,12 @@ OTHERS = {
 }
 
 
+@pytest.mark.xdist_group("source")
 def test_no_other_function_refuses_sums() -> None:
     found = {
         path.relative_to(SOURCE).as_posix()
         for path in SOURCE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(parsed(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Raise | ast.Call) and "SumOverflow" in _names(node)
     }
     rest = {path for path in found if not path.startswith(tuple(OTHERS))}

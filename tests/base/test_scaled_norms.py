@@ -8,6 +8,8 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
+import pytest
+from parsed_source import parsed
 
 import counton
 from counton.base.distributions import BoundedChange, scaled_norms
@@ -62,7 +64,7 @@ def squares(node: ast.AST) -> bool:
 def misnamed(source: str) -> set[str]:
     """Names that a squared norm is given, and that do not say so."""
     found = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         pairs: list[tuple[ast.expr, ast.expr]] = []
         if isinstance(node, ast.Assign):
             pairs = [(target, node.value) for target in node.targets]
@@ -77,6 +79,7 @@ def misnamed(source: str) -> set[str]:
     return found
 
 
+@pytest.mark.xdist_group("source")
 def test_a_squared_norm_is_named_so() -> None:
     for wrong in ("norm = one.l2_squared", "a, norm = one.l1, 3 * int(one.l2_squared)",
                   "if (norm := strategy.squared_sensitivity()) > 3: pass"):  # fmt: skip

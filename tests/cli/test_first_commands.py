@@ -8,11 +8,11 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from forked_commands import forked_counton
 
 from counton.cli.command_list import BESIDE
 from counton.run.first_job import state_beside
@@ -255,7 +255,7 @@ def test_a_reader_who_has_enough_is_no_failure(words: tuple[str, ...], loans: An
     os.close(read)
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "counton", *words], stdout=write, stderr=subprocess.PIPE,
+            [forked_counton(), *words], stdout=write, stderr=subprocess.PIPE,
             stdin=subprocess.DEVNULL, text=True, check=False,
         )  # fmt: skip
     finally:

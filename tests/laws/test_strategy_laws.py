@@ -6,27 +6,30 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from in_turn import in_turn
 
 from counton.laws import check_noise_is_rows, check_strategy, check_windows
 from counton.strategies import StreamStrategy, public_strategies, strategy_from_dict
 
-HORIZONS = (1, 2, 3, 4, 7, 8, 26, 64)
-#: Of a strategy with several examples every other one is tried at these, in turn: what differs
-#: between examples is met at 1 and 26 steps too, and each has a power of two and another number.
-HALVED = (2, 3, 7, 4, 64, 8)
+#: All examples of a strategy are tried with one step and with 26.
+ALL = (1, 26)
+#: Of several examples a third is tried at each of these, in turn: so each meets one of them.
+IN_TURN = (2, 7, 64)
 #: Trees add up their parts, whatever the horizon is. Of others columns are written out up to 512
 #: steps and not beyond, and sets of steps tried up to 128.
 LONG_HORIZONS = (130, 600)
 
 
 def examples() -> Iterator[tuple[StreamStrategy, int]]:
-    for horizon in (*HORIZONS, *LONG_HORIZONS):
+    for horizon in (*ALL, *IN_TURN, *LONG_HORIZONS):
         for cls in public_strategies():
             found = [*cls.examples(horizon)]
-            if horizon in HALVED and len(found) > 1:
-                found = found[HALVED.index(horizon) % 2 :: 2]
+            if horizon in IN_TURN:
+                found = in_turn(found, 3, first=IN_TURN.index(horizon)) or found[:1]
+            elif horizon in LONG_HORIZONS:
+                found = in_turn(found, 2, first=LONG_HORIZONS.index(horizon)) or found
             for strategy in found:
-                if horizon in HORIZONS or not strategy.structure.divisions(None):
+                if horizon not in LONG_HORIZONS or not strategy.structure.divisions(None):
                     yield strategy, horizon
 
 

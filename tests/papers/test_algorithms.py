@@ -12,7 +12,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from forked_commands import forked_python
 from one_interpreter import printed_by_each
 
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
@@ -62,7 +62,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_each_command_in_python_runs(algorithm: str, folder: Path) -> None:
     words = shlex.split(commands()[algorithm])
     done = subprocess.run(
-        [sys.executable, *words[1:]], cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        [forked_python(), *words[1:]], cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

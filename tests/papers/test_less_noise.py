@@ -84,7 +84,7 @@ def test_what_was_announced_is_reached(less_noise: Evidence) -> None:
     assert any(row.at_most for row in less_noise.comparisons)
 
 
-@pytest.mark.slow
+@pytest.mark.evidence
 def test_so_it_is_at_the_longest_horizons() -> None:
     assert {row.verdict for row in comparisons()} == {"agrees"}
 
@@ -94,7 +94,7 @@ def test_at_most_is_not_nearly() -> None:
     assert not Comparison("here", "variance", "62.6", 62.61, at_most=True).agrees
 
 
-@pytest.mark.slow
+@pytest.mark.evidence
 def test_the_picture_has_four_panels(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     (figure,) = reproduce("less-noise", tmp_path / "new", quick=True).figures

@@ -72,7 +72,7 @@ MISTAKES = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.evidence
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_in_a_mechanism_is_seen(mistake: str) -> None:
     """In a process of its own: what papers have computed stays in their caches."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from in_turn import in_turn
 from keys import chosen_key
 from numpy.typing import NDArray
 
@@ -56,9 +57,11 @@ def error_of(strategy: StreamStrategy, guarantee: Guarantee, metric: Metric) -> 
     return strategy.overall_variance(metric) * law.variance / 4.0**strategy.facts.lattice_bits
 
 
-@pytest.mark.parametrize("guarantee", GUARANTEES, ids=repr)
-@pytest.mark.parametrize("metric", ["mean", "max"])
-@pytest.mark.parametrize("horizon", [1, 2, 3, 10, 250, 1000])
+@pytest.mark.parametrize(
+    ("horizon", "metric", "guarantee"),
+    in_turn(itertools.product([1, 2, 3, 10, 250, 1000], ["mean", "max"], GUARANTEES), 2),
+    ids=str,
+)
 def test_nothing_beats_the_best_choice(horizon: int, guarantee: Guarantee, metric: Metric) -> None:
     """All arities, and all heights and zeros that suffice, not only the candidates."""
     everything: list[StreamStrategy] = [
@@ -142,19 +145,19 @@ def all_trees(horizon: int) -> dict[str, list[StreamStrategy]]:
     }
 
 
+UNITS: list[dict[str, Any]] = [
+    {"steps": 2},
+    {"steps": 100, "separation": 10},
+    {"steps": 3, "separation": 4},
+    {"every": 20},
+    {"every": 8},
+    {"every": 5, "steps": 3},
+]
+
+
 @pytest.mark.parametrize(
-    "when",
-    [
-        {"steps": 2},
-        {"steps": 100, "separation": 10},
-        {"steps": 3, "separation": 4},
-        {"every": 20},
-        {"every": 8},
-        {"every": 5, "steps": 3},
-    ],
-    ids=str,
+    ("when", "horizon"), in_turn(itertools.product(UNITS, [5, 17, 21, 30]), 3), ids=str
 )
-@pytest.mark.parametrize("horizon", [5, 17, 21, 30])
 def test_smooth_trees_are_no_worse_than_those_of_any_height(
     horizon: int, when: dict[str, Any]
 ) -> None:
@@ -186,17 +189,16 @@ def test_higher_smooth_trees_than_needed_can_be_the_best() -> None:
 
 
 @pytest.mark.parametrize(
-    "contribution",
+    ("horizon", "contribution"),
     [
-        Contribution.add_remove(steps=4),
-        Contribution.add_remove(steps=60),
-        Contribution.replace(cells=2, steps=9, separation=3),
-        Contribution.add_remove(every=7),
-        Contribution.add_remove(every=12, steps=4),
+        (20, Contribution.add_remove(steps=4)),
+        (90, Contribution.add_remove(steps=60)),
+        (20, Contribution.replace(cells=2, steps=9, separation=3)),
+        (20, Contribution.add_remove(every=7)),
+        (90, Contribution.add_remove(every=12, steps=4)),
     ],
     ids=str,
 )
-@pytest.mark.parametrize("horizon", [20, 90])
 @pytest.mark.slow
 def test_the_best_of_every_kind_is_found_by_brute_force(
     horizon: int, contribution: Contribution
@@ -398,9 +400,11 @@ def test_little_noise_wants_few_levels(horizon: int, epsilon: int) -> None:
 # --- counts of single steps ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("guarantee", GUARANTEES, ids=repr)
-@pytest.mark.parametrize("metric", ["mean", "max"])
-@pytest.mark.parametrize("horizon", [1, 7, 90])
+@pytest.mark.parametrize(
+    ("horizon", "metric", "guarantee"),
+    in_turn(itertools.product([1, 7, 90], ["mean", "max"], GUARANTEES), 2),
+    ids=str,
+)
 def test_the_best_for_totals_and_counts(horizon: int, guarantee: Guarantee, metric: Metric) -> None:
     """Over all released numbers, one by one, for all arities, heights and zeros."""
 

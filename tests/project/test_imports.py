@@ -7,11 +7,11 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
 from forked_commands import forked_python
+from parsed_source import parsed
 
 import counton
 
@@ -223,9 +223,8 @@ def statements(tree: ast.AST, *, hints: bool) -> Iterator[ast.AST]:
         yield from statements(node, hints=hints)
 
 
-@cache
 def tree_of(module: str) -> ast.Module:
-    return ast.parse(MODULES[module].read_text(encoding="utf-8"))
+    return parsed(MODULES[module].read_text(encoding="utf-8"))
 
 
 def circle(graph: dict[str, set[str]]) -> list[str]:

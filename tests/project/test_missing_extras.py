@@ -81,12 +81,11 @@ def test_the_command_line_without_typer_ends_in_one_line(start: str) -> None:
     )
 
 
-@pytest.mark.parametrize("module", ["polars", "rich"])
 @pytest.mark.parametrize(
-    "words",
+    ("module", "words"),
     [
-        ("count", "e.csv", "--state", "s.db"),
-        ("ranges", "e.csv", "--value", "n", "--state", "s.db", "--out", "o.csv", "--rho", "1"),
+        ("polars", ("count", "e.csv", "--state", "s.db")),
+        ("rich", ("ranges", "e.csv", "--value", "n", "--state", "s.db", "--out", "o.csv")),
     ],
 )
 def test_a_command_without_a_package_ends_in_one_line(module: str, words: tuple[str, ...]) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from parsed_source import parsed
 
 import counton
 
@@ -19,7 +20,7 @@ KINDS = ("Once", "EachRow", "Declared", "Discovery", "Added", "Bounded", "Ordere
 
 def asked(text: str) -> Iterator[str]:
     """Modes of streams that a file reads, and kinds of parts for which it looks."""
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(parsed(text)):
         if isinstance(node, ast.Attribute) and node.attr in MODES:
             owner = node.value
             name = owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")
@@ -40,6 +41,7 @@ def asked(text: str) -> Iterator[str]:
             yield from (f"isinstance of {kind}" for kind in sorted(kinds & {*KINDS}))
 
 
+@pytest.mark.xdist_group("source")
 def test_nobody_asks_which_kind_a_part_is() -> None:
     found = {
         (file.relative_to(HOME).as_posix(), what)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from parsed_source import parsed
 
 import counton
 from counton.statistics.catalogue import KNOWN, keywords
@@ -57,7 +58,7 @@ DEFAULTS = {("job/jobfile.py", "count"), ("run/first_job.py", "count")}
 
 def named_in(text: str) -> Iterator[str]:
     """Classes of statistics that a file imports, and names of statistics among its texts."""
-    tree = ast.parse(text)
+    tree = parsed(text)
     sentences = {
         id(node.body[0].value)
         for node in ast.walk(tree)
@@ -72,6 +73,7 @@ def named_in(text: str) -> Iterator[str]:
             yield from (one for one in keywords() if one == node.value)
 
 
+@pytest.mark.xdist_group("source")
 def test_no_other_file_names_a_statistic() -> None:
     found = set()
     for file in HOME.rglob("*.py"):

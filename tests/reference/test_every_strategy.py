@@ -39,7 +39,7 @@ GUARANTEES: tuple[Guarantee, ...] = (
     ExpiringZCDP(0.5),
 )
 HORIZONS = (1, 2, 9, 25)
-CELLS, COUNTERS = 3, 4
+CELLS, COUNTERS = 3, 2
 
 
 def examples() -> Iterator[tuple[StreamStrategy, int]]:
@@ -53,7 +53,7 @@ EXAMPLES = [pytest.param(*one, id=f"{one[0]}-{one[1]}") for one in examples()]
 
 
 def counters(strategy: StreamStrategy, number: int) -> Iterator[Counter]:
-    """Some of those that the strategy can have: by turns, of which each example has four."""
+    """Some of those that the strategy can have: by turns, of which each example has two."""
     values = Contribution.values(-3, 12, resolution="0.05")
     several = Contribution.add_remove(cells=2)
     asked = [*product(GUARANTEES, (several, values), ((), (CELLS,)))]

@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from in_turn import in_turn
 from typer.testing import CliRunner
 
 from counton import read
@@ -126,7 +127,7 @@ def cases() -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize(("what", "option", "drops"), cases())
+@pytest.mark.parametrize(("what", "option", "drops"), in_turn(cases(), 2))
 def test_a_description_says_what_its_numbers_leave_out(
     what: str, option: str, drops: bool, tmp_path: Path
 ) -> None:

@@ -28,7 +28,7 @@ from counton.released.release import Release
 from counton.released.release_facts import cells_of
 
 #: Releases of each statistic: few find what is far off, many how conservative each interval is.
-RELEASES = int(os.environ.get("COVERAGE", "30"))
+RELEASES = int(os.environ.get("COVERAGE", "20"))
 STEPS, LEVEL = 8, 0.8
 #: How likely a right interval fails a test, where draws change with the address of the noise.
 CHANCE = 1e-7

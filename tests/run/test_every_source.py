@@ -22,6 +22,7 @@ from unittest.mock import patch
 
 import polars as pl
 import pytest
+from in_turn import in_turn
 from inside import Inside
 from services import tokens_for
 from sources import (
@@ -133,7 +134,7 @@ def test_odd_rows_count_or_are_set_aside_as_those_of_a_frame(people: str, tmp_pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("statistic", STATISTICS)
+@pytest.mark.parametrize("statistic", in_turn(STATISTICS, 2, first=1))
 def test_postgresql_has_the_bits_of_a_frame(statistic: str, tmp_path: Path, postgres: str) -> None:
     for number, each in enumerate(cases(statistic)):
         folder = tmp_path / str(number)

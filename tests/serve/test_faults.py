@@ -23,7 +23,7 @@ from counton.base.errors import CountonError
 
 pytestmark = pytest.mark.slow
 
-BATCHES = int(os.environ.get("COUNTON_BATCHES", "60"))
+BATCHES = int(os.environ.get("COUNTON_BATCHES", "40"))
 MINUTES = 20
 
 

@@ -19,7 +19,7 @@ from made_up_batches import ARROW, JOBS, check, drawn_batches
 
 pytestmark = pytest.mark.slow
 
-BATCHES = 30 * int(os.environ.get("COUNTON_FUZZ", "1"))
+BATCHES = 15 * int(os.environ.get("COUNTON_FUZZ", "1"))
 
 
 @pytest.mark.parametrize(

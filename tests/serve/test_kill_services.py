@@ -22,7 +22,7 @@ from patience import HANGS
 pytestmark = pytest.mark.slow
 
 WORKER = Path(__file__).with_name("killing_services.py")
-KILLS = int(os.environ.get("COUNTON_KILLS", "3"))
+KILLS = int(os.environ.get("COUNTON_KILLS", "2"))
 SEED = os.environ.get("COUNTON_SEED", "2026")
 
 

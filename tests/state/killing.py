@@ -40,7 +40,7 @@ NAME = "visits"
 SHARE = "0.125"
 
 #: How often each of several writers has released when they end.
-TURNS = 8
+TURNS = 5
 
 #: Where in its work a writer can be when it dies, in order.
 PHASES = (

@@ -55,7 +55,7 @@ def test_no_address_has_two_inputs_on_a_server(postgres: str, tmp_path: Path) ->
         server.clear()
         return [server]
 
-    histories(tmp_path, max(2, MANY // 3), places)
+    histories(tmp_path, max(1, MANY // 3), places)
 
 
 @pytest.mark.slow

@@ -46,12 +46,12 @@ def night(state: str, step: int, name: str = "pages") -> NDArray[Any]:
         return np.asarray(stream.release(np.arange(CELLS) + step).value)
 
 
-@pytest.fixture
-def expected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NDArray[Any]:
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> NDArray[Any]:
     """What is released of a state that keeps no noise."""
-    with monkeypatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(noise_ahead, "_WORTH_KEEPING", 2**60)
-        create(plain := str(tmp_path / "plain.db"))
+        create(plain := str(tmp_path_factory.mktemp("plain") / "plain.db"))
         found = np.array([night(plain, step) for step in range(1, NIGHTS + 1)])
     assert not kept(plain)
     return found

@@ -4,8 +4,8 @@ A history is runs, each under a home and with a place that it names or none, the
 state and of all that lies beside it, more runs, the copy put back, and more runs. Each run counts
 other rows. Either a run is refused, or no step is ever released from two data sets; and no place
 that was used is forgotten. Without a copy that is put back no run is refused. Of the histories of
-four runs every seventh is tried: each slip below shows in one of four or of seven. All of them
-with ``COUNTON_FUZZ=1`` (`make fuzz`).
+four runs every seventh is tried, and on a server every third of three runs: each slip below shows
+in one of four or of seven. All of them with ``COUNTON_FUZZ=1`` (`make fuzz`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from in_turn import in_turn
 from states_put_back import Files, Place, Server
 
 from counton import PureDP, Stream
@@ -51,8 +52,6 @@ class Run(NamedTuple):
 
 RUNS = [Run(home, named) for home in ("H1", "H2") for named in (None, "W1", "W2")]
 COPY, BACK = "copy", "back"
-#: Of so many runs not all histories are tried, unless that is asked for.
-LONG = 1 if int(os.environ.get("COUNTON_FUZZ", "0")) else 7
 Move = Run | str
 
 
@@ -166,14 +165,14 @@ def tried(world: World, history: Sequence[Move]) -> None:
     ("length", "database", "every"),
     [
         (3, False, 1),
-        pytest.param(3, True, 1, marks=pytest.mark.slow),
-        pytest.param(4, False, LONG, marks=pytest.mark.slow),
+        pytest.param(3, True, 2, marks=pytest.mark.slow),
+        pytest.param(4, False, 7, marks=pytest.mark.slow),
     ],
 )
 def test_no_history_releases_a_step_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, length: int, database: bool, every: int
 ) -> None:
-    for number, history in enumerate([*histories(length)][::every]):
+    for number, history in enumerate(in_turn(histories(length), every)):
         world = World(tmp_path / str(number), monkeypatch, database=database)
         tried(world, history)
         shutil.rmtree(world.folder)
@@ -185,7 +184,7 @@ def test_no_history_on_a_server_releases_a_step_twice(
 ) -> None:
     """The folder of the key goes back with the dump."""
     server = Server(postgres)
-    for number, history in enumerate(histories(3)):
+    for number, history in enumerate(in_turn(histories(3), 3)):
         server.clear()
         tried(World(tmp_path / str(number), monkeypatch, server), history)
 

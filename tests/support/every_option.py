@@ -1,24 +1,23 @@
 """Every statistic with each of its own options, and with options of every job.
 
-A statistic has a third of the latter, and an option a third of the statistics, of each kind some;
-two tests have thirds of their own (``turn``). All of them with ``COUNTON_FUZZ=1`` (`make fuzz`).
+A statistic has a sixth of the latter, and an option a sixth of the statistics, of each kind some;
+two tests have sixths of their own (``turn``). All of them with ``COUNTON_FUZZ=1`` (`make fuzz`).
 """
 
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 from every_statistic import HEADER, OWN, TABLES
+from in_turn import in_turn
 
 from counton.base.options import Option
 from counton.job.job import Job, options_of
 from counton.job.stated_options import statistic_class
 from counton.statistics.catalogue import keywords
 
-LONG = int(os.environ.get("COUNTON_FUZZ", "0"))
 TIMES = {"time": "at", "every": "1h", "start": "2024-03-01", "steps": 6}
 LEAST: dict[str, dict[str, Any]] = {
     name: {**TIMES, "epsilon": 100, "strategy": "binary", **own}
@@ -128,7 +127,7 @@ def every(turn: int) -> list[tuple[str, bool, dict[str, Any]]]:
         for option in own_of(name):
             several = ITS_OWN.get(f"{name} {option}", ITS_OWN[option])
             found += [(name, True, said) for said in several]
-        found += [(name, False, said) for said in (COMMON if LONG else COMMON[-place % 3 :: 3])]
+        found += [(name, False, said) for said in in_turn(COMMON, 6, first=-place % 6)]
     return found
 
 

@@ -1,0 +1,12 @@
+"""The source of counton as trees, parsed once for all tests of a process that look through it."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+
+
+@cache
+def parsed(text: str) -> ast.Module:
+    """The tree of a file's text, which nobody changes."""
+    return ast.parse(text)
