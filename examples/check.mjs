@@ -283,6 +283,7 @@ const cached = (compute) => {
 
 class Strategy {
   places = 0n;
+  versions = 1;
   factor() { return ONE; }
   noise(z, last) { return range(1, last + 1).map((step) => this.at(z, step)); }
 }
@@ -827,6 +828,25 @@ class LeastSquares extends Strategy {
   }
 }
 
+class WindowVersions extends Strategy {
+  static async of({ inner, nodes }) {
+    const found = new WindowVersions();
+    found.inner = await strategyOf(inner);
+    found.versions = inner.horizon ?? inner.line.cells;
+    found.widths = new Map(nodes);
+    found.places = found.inner.places;
+    return found;
+  }
+  // Of each step what of window step - version has arrived by then.
+  noise(z, last, version = this.versions - 1) {
+    return range(1, last + 1).map((step) => {
+      const before = step - version - 1 + this.versions - 1;
+      const own = (level, index) => z(level, index + before * (this.widths.get(level) ?? 0));
+      return this.inner.noise(own, version + 1)[version];
+    });
+  }
+}
+
 const factorisation = ({ horizon, bits, ...matrix }) =>
   LeastSquares.of({ line: { strategy: "Dense", cells: horizon, ...matrix } });
 
@@ -838,6 +858,7 @@ const strategyOf = (told) => {
   if (told.strategy === "Solved") return LeastSquares.of(told);
   if (told.strategy === "Octave") return Octave.of(told);
   if (told.strategy === "Factorisation") return factorisation(told);
+  if (told.strategy === "WindowVersions") return WindowVersions.of(told);
   return new STRATEGIES[told.strategy](told);
 };
 
@@ -853,14 +874,15 @@ async function released(secret, terms, sums) {
   const [family, width] = lawOf(terms.law);
   const law = cached((text) => new (family === "laplace" ? Laplace : Gaussian)(Fraction.of(text)));
   const found = [];
-  for (const [cell, totals] of sums.entries()) {
+  for (const [row, totals] of sums.entries()) {
+    const [cell, version] = [Math.floor(row / strategy.versions), row % strategy.versions];
     const drawn = new Map(); // first which nodes are read, as if all were 0, then what they are
-    strategy.noise((level, index) => { drawn.set(`${level},${index}`, [level, index]); return 0n; }, totals.length);
+    strategy.noise((level, index) => { drawn.set(`${level},${index}`, [level, index]); return 0n; }, totals.length, version);
     for (const [name, [level, index]] of drawn) {
       const where = terms.shape.length ? [level, index, cell] : [level, 0, index];
       drawn.set(name, await law(`${width.times(strategy.factor(level))}`).draw(bits, where));
     }
-    const noise = strategy.noise((level, index) => drawn.get(`${level},${index}`), totals.length);
+    const noise = strategy.noise((level, index) => drawn.get(`${level},${index}`), totals.length, version);
     found.push(totals.map((total, at) => (BigInt(total) << strategy.places) + noise[at]));
   }
   return found;

@@ -115,6 +115,9 @@ def address(terms: dict[str, Any]) -> str:
     ``counters``: what the noise alone guarantees, where groups were not declared;
     ``statistic``: what the cells count, where that is a statistic.
     """
+    told = terms["strategy"]
+    if told["strategy"] == "AsOf":  # its numbers are those of a stream of nights
+        told = told["windows"]
     family, width = law_of(terms["law"])
     law = {"law": f"discrete {family.title()}"}
     law |= {"scale" if family == "laplace" else "sigma_squared": str(width)}
@@ -122,7 +125,7 @@ def address(terms: dict[str, Any]) -> str:
         "contribution": {k: v for k, v in terms["contribution"].items() if k != "unit"},
         "law": law,
         "stream": terms["name"],
-        "strategy": without_arrays(terms["strategy"]),
+        "strategy": without_arrays(told),
     }
     for name in ("format", "guarantee", "shape", "counters", "statistic"):
         bound |= {name: terms[name]} if name in terms else {}
@@ -367,10 +370,12 @@ class Strategy:
         bits, places: see above.
         windows: releases are of each step's own count, and not running sums.
         delay: a release counts the items of steps up to so many before it.
+        versions: how many numbers of a cell a step releases.
     """
 
     bits = places = delay = 0
     windows = False
+    versions = 1
 
     def factor(self, level: int) -> Fraction:
         """How much wider noise of a level is: its scale, or its variance if it is Gaussian."""
@@ -388,6 +393,10 @@ class Strategy:
         """noise(z) of the releases 1 .. last."""
         with localcontext(DIGITS):
             return self._noise(z, last)
+
+    def numbers(self, z: Draws, last: int) -> list[list[int]]:
+        """The same of each number of a cell that steps release."""
+        return [self.noise(z, last)]
 
     def _noise(self, z: Draws, last: int) -> list[int]:
         return [self._at(z, step) for step in range(1, last + 1)]
@@ -1103,6 +1112,69 @@ class Factorisation(LeastSquares):
         self.bits = bits
 
 
+class WindowVersions(Strategy):
+    """Each window's last total, of a strategy of its own for its versions.
+
+    Args:
+        inner: of one window, over its versions.
+        nodes: levels, and how many nodes a window has on each: by so many its own are numbered on
+            from those of the window before. As many windows stand before the first as a window has
+            versions beside its own.
+    """
+
+    windows = True
+
+    def __init__(self, horizon: int, inner: dict[str, Any], nodes: list[list[int]]) -> None:
+        self._inner = strategy_of(inner)
+        self._widths = {one[0]: one[1] for one in nodes}
+        self.versions = inner.get("horizon") or inner["line"]["cells"]
+        self.bits, self.places = self._inner.bits, self._inner.places
+
+    def _first(self, window: int, level: int) -> int:
+        return (window - 1 + self.versions - 1) * self._widths.get(level, 0)
+
+    def column(self, step: int, last: int) -> dict[Node, int]:
+        found = self._inner.column(1, self.versions)
+        return {(level, p + self._first(step, level)): much for (level, p), much in found.items()}
+
+    def version(self, z: Draws, window: int, lag: int) -> int:
+        """Noise of a window's version."""
+        own = self._inner.noise(lambda level, p: z(level, p + self._first(window, level)), lag + 1)
+        return own[lag]
+
+    def numbers(self, z: Draws, last: int) -> list[list[int]]:
+        """Of each night the newest window first, and last the one that becomes final."""
+        nights = range(1, last + 1)
+        return [[self.version(z, t - lag, lag) for t in nights] for lag in range(self.versions)]
+
+    def _at(self, z: Draws, step: int) -> int:
+        return self.version(z, step, self.versions - 1)
+
+
+class AsOf(Strategy):
+    """The newest version of each window when so many have ended.
+
+    Args:
+        windows: a strategy `WindowVersions`.
+        night: how many.
+    """
+
+    windows = True
+
+    def __init__(self, windows: dict[str, Any], night: int) -> None:
+        self._of: Any = strategy_of(windows)
+        self._night = night
+        self.bits, self.places = self._of.bits, self._of.places
+
+    def column(self, step: int, last: int) -> dict[Node, int]:
+        found: dict[Node, int] = self._of.column(step, last)
+        return found
+
+    def _at(self, z: Draws, step: int) -> int:
+        lag = min(self._night - step, self._of.versions - 1)
+        return int(self._of.version(z, step, lag))
+
+
 class WrittenOut(Strategy):
     """A strategy of another package, by its matrices as they are written out, of integers.
 
@@ -1130,6 +1202,7 @@ STRATEGIES: dict[str, Callable[..., Strategy]] = {"Solved": LeastSquares} | {
     for kind in (
         KAry, Binary, SmoothBinary, Independent, Expiring, HonakerOnline, LookAhead, Epochs, Octave,
         Factorisation, SqrtToeplitz, NormalisedSqrt, GrowingSquareRoot, GrowingCascade,
+        WindowVersions, AsOf,
     )
 }  # fmt: skip
 
@@ -1348,7 +1421,8 @@ class Table:
         self.cells = {name: cell for cell, name in enumerate(told["groups"] or ["all"])}
         if "cells" not in told:
             for row in rows:
-                value = row["window_estimate" if windows else "estimate"]
+                name = "window_estimate" if windows and "window_estimate" in row else "estimate"
+                value = row[name]
                 name = str(row.get("group", row.get("cell", "all")))
                 self.values.setdefault(name, {})[row.get("step", 1)] = value
             return

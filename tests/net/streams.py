@@ -31,7 +31,9 @@ def counters() -> Iterator[tuple[str, str, list[str]]]:
                 counter = Counter(strategy, guarantee, key=chosen_key(), name="it", shape=(CELLS,))
             except InvalidInput:
                 continue
-            values = counter.release_many(counts).values
+            of_cells = counts.reshape(STEPS, CELLS, *(1 for _ in counter.shape[1:]))
+            taken = np.broadcast_to(of_cells, (STEPS, *counter.shape))  # for all versions the same
+            values = counter.release_many(taken).values.reshape(STEPS, -1)
             yield f"counter, {spec}", spec, [" ".join(map(number, step)) for step in values]
 
 

@@ -54,15 +54,21 @@ def recomputed(
         Unreadable: bits that are read twice.
     """
     stream = reference.Stream(described(released._design), secret, matrices)
-    values = released.values.reshape(len(released), -1)
-    inputs = xs.reshape(len(released), -1)
+    count, versions = len(released), stream.strategy.versions
+    values = released.values.reshape(count, -1, versions)
+    inputs = xs.reshape(values.shape)
     sums = inputs if stream.strategy.windows else inputs.cumsum(axis=0)
+    if versions > 1:  # of each window what arrived in the nights so far
+        sums = inputs.copy()
+        for night in range(1, count):
+            sums[night, :, 1:] += sums[night - 1, :, :-1]
     late = stream.strategy.delay
     for cell in range(values.shape[1]):
-        noise = stream.strategy.noise(stream.z(cell), len(values))
-        totals = [0] * late + sums[:, cell].tolist()
-        mine = [stream.value(total, one) for total, one in zip(totals, noise, strict=False)]
-        assert mine == values[:, cell].tolist(), (released._design.strategy, cell)
+        for version, noise in enumerate(stream.strategy.numbers(stream.z(cell), count)):
+            totals = [0] * late + sums[:, cell, version].tolist()
+            mine = [stream.value(total, one) for total, one in zip(totals, noise, strict=False)]
+            where = released._design.strategy, cell, version
+            assert mine == values[:, cell, version].tolist(), where
     return int(values.size)
 
 

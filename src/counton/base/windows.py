@@ -1,7 +1,7 @@
 """How rows become steps: time is cut into windows, all rows are one step, or each row is one.
 
-`Windows`, `Once` and `EachRow` answer the same questions, each in its own words, so that nobody
-asks which of them a stream has. Window k is step k.
+`Windows`, `RevisedWindows`, `Once` and `EachRow` answer the same questions, each in its own words,
+so that nobody asks which of them a stream has. Window k is step k.
 
 Times are integers, microseconds since 1970-01-01 UTC, so that no comparison depends on a time zone.
 Windows of seconds, minutes and hours have a fixed length in absolute time (an hour is an hour, also
@@ -367,6 +367,25 @@ class Windows:
         return self
 
     @property
+    def lags(self) -> int:
+        """How many more windows may end before the number of a window is final."""
+        return 0
+
+    @property
+    def remembered_days(self) -> int:
+        """How late a row of users or with an id may come, in days."""
+        return LATE_DAYS
+
+    def first_open(self, released: int) -> int:
+        """The first window whose rows still count once so many steps are released."""
+        return 1
+
+    @property
+    def provisional(self) -> str | None:
+        """Say what a number of a window lacks before it is final; None: windows are not revised."""
+        return None
+
+    @property
     def period(self) -> str | None:
         """The usual name of one step's length, as "week"; None: it has none."""
         return PERIODS.get(self.every)
@@ -431,6 +450,97 @@ class Windows:
             return f"{begin.day} {begin:%B}{year} to {end.day} {end:%B %Y}"
         until = f"{end:%H:%M}" if begin.date() == end.date() else f"{end.day} {end:%B %Y, %H:%M}"
         return f"{begin.day} {begin:%B %Y, %H:%M} to {until}"
+
+
+@dataclass(frozen=True)
+class RevisedWindows(Windows):
+    """Windows whose numbers are published again until they are final: windows by lags.
+
+    Step t is a night: it publishes the versions of the windows t - lags .. t. A row counts in the
+    window of its own time, from the night in which it arrives; after the window's last version it
+    counts nowhere. The night is that of the run alone: the first step that it releases, and no
+    earlier one than the window itself.
+
+    Args:
+        versions: how many versions a window has: one at its end, and one with each later window.
+
+    >>> days = RevisedWindows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 30, versions=15)
+    >>> days.lags, days.first_open(20), days.remembered_days
+    (14, 7, 35)
+    """
+
+    versions: int = 2
+
+    @property
+    @override
+    def lags(self) -> int:
+        return self.versions - 1
+
+    @property
+    @override
+    def remembered_days(self) -> int:
+        """Longer than any row of an open window is old, so that no row counts twice."""
+        return max(LATE_DAYS, math.ceil((self.versions + 1) * days_in(self.every)))
+
+    @override
+    def first_open(self, released: int) -> int:
+        return max(released + 1 - self.lags, 1)
+
+    @property
+    @override
+    def provisional(self) -> str | None:
+        """As in newspapers: two sentences.
+
+        >>> days = RevisedWindows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 30, versions=8)
+        >>> print(days.provisional)
+        the number of a day is provisional for 7 more days, in which rows of that day still come in
+        and are added to it. Then it is final, and rows that come later are in no day
+        """
+        one = self.period or f"window of {self.every}"
+        many = f"{self.lags:,} more {one}{'s' * (self.lags > 1)}"
+        return (
+            f"the number of a {one} is provisional for {many}, in which rows of that {one} still "
+            f"come in and are added to it. Then it is final, and rows that come later are in no "
+            f"{one}"
+        )
+
+    @override
+    def to_dict(self, *, local: bool = False) -> dict[str, Any] | None:
+        return {**(super().to_dict(local=local) or {}), "versions": self.versions}
+
+    @override
+    def facts(self, horizon: int | None) -> list[tuple[str, str]]:
+        after = f"each after {self.lags:,} more; until then it is published anew with each of them"
+        return [*super().facts(horizon), ("final", after)]
+
+
+def lags_in(revise: str, every: str) -> int:
+    """How many more windows end before a number is final, of the length of time that this takes.
+
+    Raises:
+        InvalidInput: no length, less than a window, or no whole number of windows.
+
+    >>> lags_in("14d", "1d"), lags_in("2w", "1d"), lags_in("2d", "1h"), lags_in("6mo", "3mo")
+    (14, 14, 48, 2)
+    """
+    found = [_EVERY.fullmatch(length) for length in (revise, every)]
+    if found[0] is None or found[1] is None:
+        raise InvalidInput(
+            f"{field('revise', revise)} is not a whole number above 0 and a unit; write how long "
+            f"rows of a window may come after it, as in 14d"
+        )
+    (long, large), (short, small) = ((int(one[1]), one[2]) for one in found if one is not None)
+    units = _FIXED | {"d": 86_400_000_000, "w": 7 * 86_400_000_000}
+    if "mo" in (large, small):
+        whole, rest = divmod(long, short) if large == small else (0, 1)
+    else:
+        whole, rest = divmod(long * units[large], short * units[small])
+    if rest or not whole:
+        raise InvalidInput(
+            f"{field('revise', revise)} is no whole number of windows of {every}: give a multiple "
+            f"of {every}"
+        )
+    return whole
 
 
 class Once(Windows):

@@ -35,7 +35,7 @@ from counton.run.written_files import (
 )
 
 #: Questions with one number for an answer.
-_QUESTIONS = ("difference", "ratio", "change", "share", "total")
+_QUESTIONS = ("difference", "ratio", "change", "share", "total", "revision")
 #: Questions with rows for an answer, and one of groups that nobody declared.
 _TABLES = ("sums", "by", "changes", "band", "hidden")
 #: Tables that have a chart.
@@ -51,6 +51,8 @@ def perform(options: AnswerOptions) -> None:
     released = _read_release(options, options.source, options.name)
     if options.part is not None:
         released = released.part(options.part)
+    if options.as_of is not None:
+        released = released.as_of(options.as_of)
     steps = released.steps_asked(options.steps, options.start, options.until)
     asked = [(name, words) for name in _QUESTIONS for words in getattr(options, name) or ()]
     tables = [name for name in _TABLES if getattr(options, name)]
@@ -187,6 +189,9 @@ def _answer(
     released: Release, options: AnswerOptions, asked: str, words: str, steps: range
 ) -> Answer:
     groups = released.definition.groups
+    if asked == "revision":
+        window, _, of = words.partition(",")
+        return released.revision(window.strip(), group=of.strip() or None)
     named = list(groups) if asked == "total" and words == "all" else groups_named(words, groups)
     if asked in ("share", "total"):
         group = named if len(named) > 1 else named[0]

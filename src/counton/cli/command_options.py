@@ -584,6 +584,15 @@ class ExportOptions:
     start: str | None = option(None, "only windows that begin then or later")
     until: str | None = option(None, "only windows that end by then")
     groups: str | None = option(None, "only these, in this order: A,B,C")
+    as_of: str | None = option(
+        None, "of windows that are revised: what was known by the end of this day, or at a time"
+    )
+    versions: str | None = option(
+        None,
+        "of windows that are revised: a row for each version (all), or the columns geo_value, "
+        "time_value, version and value of epiprocess",
+        choices=("all", "epiprocess"),
+    )
     above: float | None = option(
         None, "only rows whose estimate is above this, and the groups of these"
     )
@@ -651,6 +660,14 @@ class AnswerOptions:
     total: list[str] | None = option(
         None,
         "how much is in these groups together: A, or A,B; all: in every group; may be repeated",
+    )
+    as_of: str | None = option(
+        None, "of windows that are revised: what was known by the end of this day, or at a time"
+    )
+    revision: list[str] | None = option(
+        None,
+        "by how much windows that are revised were: WINDOW, as its day, or WINDOW,GROUP; since "
+        "their first version, up to --as-of or now; may be repeated",
     )
     sums: str | None = option(None, "add up what happened in each 1d, 1w or 1mo")
     by: list[str] | None = option(

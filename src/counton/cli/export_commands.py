@@ -13,11 +13,20 @@ from counton.cli.command_options import ExportOptions, FitOptions, MethodsOption
 from counton.cli.print_forms import Console, print_json, tell_of_old_copies
 from counton.released.read_options import LOOK
 from counton.released.release import Release
-from counton.released.release_facts import facts_of
-from counton.run.exports import NAMED, export, export_all, file_of, methods, publish, registry
+from counton.released.release_facts import facts_of, promise_of
+from counton.run.exports import (
+    NAMED,
+    checked_file,
+    export,
+    export_all,
+    file_of,
+    methods,
+    publish,
+    registry,
+)
 from counton.run.journal_values import fit_of
 from counton.run.read_back import public_places, read_public
-from counton.run.written_files import PICTURES
+from counton.run.written_files import PICTURES, write_table
 
 #: Rows that the screen shows.
 _ROWS = 40
@@ -27,7 +36,7 @@ def perform(options: ExportOptions, fit: FitOptions) -> None:
     """Read, and write or print."""
     drawn = None if options.out is None or options.out.suffix.lower() not in PICTURES else "chart"
     asked: dict[str, Any] = {**vars(options), "fit": fit_of(vars(fit))}
-    for own in ("state", "out", "json"):
+    for own in ("state", "out", "json", "versions"):
         del asked[own]
     for given in ("panels", *LOOK):
         if asked[given] is not None and asked[given] is not False and drawn is None:
@@ -36,6 +45,9 @@ def perform(options: ExportOptions, fit: FitOptions) -> None:
             )
     if options.state.lower().endswith(".toml") or NAMED in str(options.out or ""):
         _perform_all(options, asked)
+        return
+    if options.versions is not None:
+        _perform_versions(options, asked)
         return
     found = export(options.state, options.out, **asked)
     if options.json:
@@ -65,6 +77,31 @@ def perform(options: ExportOptions, fit: FitOptions) -> None:
     if len(table) > _ROWS:
         console.write_line(
             f"the last {_ROWS} of {len(table):,} rows; all of them: --out FILE, or --json"
+        )
+
+
+def _perform_versions(options: ExportOptions, asked: dict[str, Any]) -> None:
+    """Write or print a row for each version of windows that are revised."""
+    found = export(options.state, None, **asked)
+    table = found.versions(options.versions or "all")
+    if options.out is not None:
+        path = checked_file(options.out, options.state)
+        about = {"versions_of": found.design.name, **promise_of(found)}
+        write_table(table, path, about, formulas=options.csv_formulas)
+    if options.json:
+        report = {"about": promise_of(found), **({"out": str(options.out)} if options.out else {})}
+        rows = "" if options.out is not None else f', "rows": {table.write_json()}'
+        sys.stdout.write(f"{json.dumps(report)[:-1]}{rows}}}\n")
+        return
+    console = Console()
+    console.write_line(f"{found.design.name}: {table.height:,} versions", bold=True)
+    if options.out is not None:
+        console.write_line(f"table written to {options.out}")
+        return
+    console.write_released(table.tail(_ROWS))
+    if table.height > _ROWS:
+        console.write_line(
+            f"the last {_ROWS} of {table.height:,} rows; all of them: --out FILE, or --json"
         )
 
 

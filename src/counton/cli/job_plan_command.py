@@ -78,7 +78,8 @@ def print_plan_of(job: Job, *, as_json: bool) -> None:
     asked = planned_job(job)
     form, cut = asked.definition.release, asked.definition.cut
     plans: dict[str, PlannedJob] = {form: replace(asked, name=form)}
-    if asked.definition.statistic.card.additive and cut.timed and form in _FORMS:
+    several = cut.timed and form in _FORMS and not cut.lags
+    if asked.definition.statistic.card.additive and several:
         for other in _FORMS:
             if other != form:
                 with suppress(CountonError):  # of a stream that is there, or without an end
@@ -94,8 +95,12 @@ def print_plan_of(job: Job, *, as_json: bool) -> None:
     console.write_line(
         f"spends {promise_of(asked)} of each {asked.definition.unit}, once for all windows: {whom}"
     )
-    console.write_line(f"publishes {_PUBLISHED.get(form, form)}; intervals of {asked.level:.0%}:")
+    published = _PUBLISHED.get(form, form)
+    if cut.lags:
+        published = f"each window's own number {cut.lags + 1:,} times, the last of them final"
+    console.write_line(f"publishes {published}; intervals of {asked.level:.0%}:")
     console.write_table(_table([*plans.values()], {}, None, "release"))
+    _write_delays(console, asked)
     if len(plans) > 1:
         console.write_line(
             f"--release {form} is asked for; the others are beside it, for the same promise"
@@ -122,6 +127,13 @@ def _print(found: PlannedFile, size: int | None) -> None:
         console.write_table(_table([*found.jobs.values()], shares, size))
         levels = {f"{100 * job.level:g}%" for job in found.jobs.values()}
         console.write_line(f"±: half-width of the {' or '.join(sorted(levels))} interval")
+        if any(job.definition.cut.lags for job in found.jobs.values()):
+            console.write_line(
+                "of windows that are revised: of the first version of one, one in the middle, and "
+                "the final one"
+            )
+    for job in found.jobs.values():
+        _write_delays(console, job)
     several = [
         name
         for name, job in found.jobs.items()
@@ -173,6 +185,8 @@ def _heading(job: PlannedJob) -> str:
         return f"{what}{groups}, {job.steps[-1]:,} steps"
     endless = definition.strategy.horizon is None
     length = f"windows of {cut.every}"
+    if cut.lags:
+        return f"{what}{groups}, {length}, each final after {cut.lags:,} more"
     many = f"{length} without end" if endless else f"{job.steps[-1]:,} {length}"
     return f"{what}{groups}, {many}"
 
@@ -205,6 +219,31 @@ def _table(
                 row.append("" if number.percent is None else f"{rank}{figures(number.percent)}%")
             table.add_row(*row, *([budget] if len(row) < len(table.columns) else []))
     return table
+
+
+def _delays(job: PlannedJob) -> Table:
+    """What delays cost: standard deviations of windows that are revised."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("final after", overflow="fold")
+    for name in ("first", "typical", "final", "a week", "a year"):
+        table.add_column(name, justify="right")
+    for one in job.delays:
+        asked = " (asked)" if one.lags == job.definition.cut.lags else ""
+        stds = [one.first, one.mean, one.final, one.week, one.year]
+        said = ["" if std is None else figures(std) for std in stds]
+        table.add_row(f"{one.lags:,} more{asked}", *said)
+    return table
+
+
+def _write_delays(console: Console, job: PlannedJob) -> None:
+    """Of windows that are revised: errors of versions and of sums of final windows."""
+    if not job.delays:
+        return
+    console.write_table(_delays(job))
+    console.write_line(
+        "standard deviations of the first version of a window, of a typical one and of the final "
+        "one, and of all final windows of a week and of a year together"
+    )
 
 
 def _label(number: PlannedNumber, job: PlannedJob) -> str:

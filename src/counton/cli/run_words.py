@@ -86,9 +86,14 @@ def operator_notes(outcome: Outcome, aside: int) -> list[str]:
         counted_at = "not counted: the stream has had its last release"
     before = outcome.definition.continues  # which has counted them, unless they came late
     nowhere = "not counted" if before is None else "counted in no window of this stream"
+    if windows.lags and outcome.after < windows.steps:
+        counted_at += ", in their own windows"
     closed = (  # whose ids and users are forgotten: many may be rows that count already
-        f"rows over {LATE_DAYS} days old, or of a period that was erased, not counted now; those "
-        f"that came in time were counted then"
+        f"rows of windows that were final ({windows.lags:,} more windows had ended), counted "
+        f"nowhere; those that came in time were counted then"
+        if windows.lags
+        else f"rows over {LATE_DAYS} days old, or of a period that was erased, not counted now; "
+        f"those that came in time were counted then"
     )
     unnamed = outcome.definition.cells.unnamed
     notes = [

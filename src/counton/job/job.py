@@ -329,6 +329,7 @@ class Times(JobPart):
     never fades, and the stream serves as many windows as come. ``until`` is "now" unless stated;
     the time of the newest event ("newest") is somebody's and not protected. Whatever tells the
     time, a window waits for its ``watermark``, and rows that are late by less count in their own.
+    With ``revise`` a late row counts in its own window as well, which is published anew.
     """
 
     heading = "Time"
@@ -358,6 +359,13 @@ class Times(JobPart):
         None,
         "wait this long after a window's end before it is released, as in 6h, for late rows",
         kept="policy",
+        words="length",
+    )
+    revise: str | None = option(
+        None,
+        "count rows in the window of their own time, and publish it anew for this long, as in 14d; "
+        "then it is final",
+        kept="stream",
         words="length",
     )
     yes: bool = option(

@@ -53,6 +53,7 @@ class JobFields(RowFields, total=False):
     start: str | date | None
     until: str | date | None
     watermark: str | timedelta | None
+    revise: str | timedelta | None
     yes: bool
     quiet: int | None
     timezone: str | None

@@ -62,6 +62,7 @@ IN_ORDER = {
     ),
     **dict.fromkeys(("other", "spare"), "has no groups"),
     "expire": "is planned for a number of steps",
+    "revise": "takes no row for a window that is over",
 }
 
 #: The same of every run.
@@ -95,6 +96,14 @@ EXPIRE = dict.fromkeys(("strategy", "metric", "simple"), ", which has a strategy
 AROUND = dict.fromkeys(
     ("steps", "expire", "release", "metric"), ": such a stream has no end and releases totals"
 )
+
+#: Beside windows that are revised.
+REVISE = {
+    "release": ", which publishes each window by itself, version by version",
+    **dict.fromkeys(("expire", "around", "delay"), ", whose noise is that of one window"),
+    "continues": ", which has no totals that could go on",
+    "first": ", where each window is counted by itself",
+}
 
 #: Beside half-widths of statistics of a report.
 WITHIN_OF_PARTS = dict.fromkeys(

@@ -54,6 +54,7 @@ from counton.strategies import (
     check_step,
     matrices,
     noise_variance,
+    strategy_from_dict,
     stream_strategy_named,
 )
 from counton.strategies.participation import sensitivities, sensitivity
@@ -146,8 +147,10 @@ def check_parameters(strategy: StreamStrategy) -> None:
     """
     saved = json.loads(json.dumps(strategy.parameters))
     require(saved == strategy.parameters, strategy, "parameters do not survive JSON")
+    told = json.loads(json.dumps(strategy.to_dict()))
+    known = stream_strategy_named(strategy.saved_name) is type(strategy)
     try:
-        rebuilt = built_from(type(strategy), json.loads(json.dumps(strategy.to_dict())))
+        rebuilt = strategy_from_dict(told) if known else built_from(type(strategy), told)
         same = _alike(rebuilt, strategy)
     except InvalidInput as error:
         raise LawBroken(f"{strategy}: to_dict does not rebuild it: {error}") from error

@@ -19,6 +19,7 @@ from counton.noise.key import check_key
 from counton.numbers.counter_state import (
     StreamProgress,
     Totals,
+    add_arrivals,
     check_totals,
     read_checkpoint,
     write_checkpoint,
@@ -76,7 +77,9 @@ class OneAtATime:
 class Counter:
     """A counter releases private running totals at every step, under one guarantee for the stream.
 
-    With a strategy for windows, such as `GrowingCascade`, a release is the step's own count.
+    With a strategy for windows, such as `GrowingCascade`, a release is the step's own count. With
+    `WindowVersions` a step takes in what arrived by then of each of the last windows, in a last
+    axis by lag, and releases how much of each has arrived so far.
 
     Args:
         strategy: how the noise is correlated over time, e.g. ``KAry.best(horizon)``.
@@ -130,6 +133,11 @@ class Counter:
         contribution = Contribution.add_remove() if contribution is None else contribution
         shape = check_shape(shape)
         guarantee = promise_of(strategy, guarantee)
+        if strategy.facts.reads_another:
+            raise InvalidInput(
+                f"strategy is {strategy!r}, which reads what a stream with another one released: "
+                f"begin the stream with that"
+            )
         if counters is not None and (len(shape) != 1 or strategy.facts.delay):
             raise InvalidInput(
                 f"cells that come as they are needed stand in one row, without a delay; the shape "
@@ -170,14 +178,31 @@ class Counter:
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of one step's input."""
-        return self.design.shape
+        return self.design.step_shape
 
     @property
     def totals_taken(self) -> Private[NDArray[np.int64]]:
         """Running totals of all that came in, in grid units; none of windows."""
         done = self._progress()
+        if self.design.strategy.facts.versions > 1:
+            return Private(np.zeros(0, np.int64))
         # Where a release is a window's own count none is carried on.
         return Private(done.totals_taken if done.sums.size else done.sums)
+
+    def windows_with(self, changes: NDArray[np.int64]) -> Private[NDArray[np.int64]]:
+        """What windows hold once steps are released that change them so, where they are revised.
+
+        Args:
+            changes: of each step, in grid units, shape ``(n, *self.shape)``.
+
+        Returns:
+            Of each version its cells, shape ``(n * versions, *cells)``; else the changes.
+        """
+        if self.design.strategy.facts.versions == 1:
+            return Private(changes)
+        known = np.empty_like(changes)
+        add_arrivals(self._progress().sums, changes, known)
+        return Private(np.moveaxis(known, -1, 1).reshape(-1, *changes.shape[1:-1]))
 
     def _progress(self) -> StreamProgress:
         """How far the stream has come, with the exact sums that its next release adds to."""
@@ -217,7 +242,7 @@ class Counter:
             values, done = self._compute(
                 check_totals(self.design, self._progress(), batch, one=True)
             )
-            value = values[0] if self.design.shape else values[0].item()
+            value = values[0] if self.shape else values[0].item()
             release = StepRelease(done.step, value, self._std_at(done.step), self.design)
             self._done = Private(done)
         return release
@@ -334,7 +359,9 @@ class Counter:
         for noise in self._lookahead.parts(range(step + 1, step + 1 + count)):
             part = slice(start, start + len(noise))
             exact = values[part]
-            if terms.strategy.facts.workload == "totals":
+            if terms.strategy.facts.versions > 1:
+                sums = add_arrivals(sums, totals[part], exact)
+            elif terms.strategy.facts.workload == "totals":
                 np.add.accumulate(totals[part], axis=0, out=exact)
                 exact += sums
                 sums = exact[-1].copy()

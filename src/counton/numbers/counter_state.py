@@ -78,7 +78,7 @@ class StreamProgress(NamedTuple):
     Attributes:
         step: number of the last released step.
         sums: running totals counted so far, grid units, shape ``shape``; empty where a release is
-            the step's own count.
+            the step's own count; of windows that are revised those of each of the last windows.
         waiting: totals of the last ``delay`` steps, not counted yet.
     """
 
@@ -98,14 +98,52 @@ class StreamProgress(NamedTuple):
     def start(cls, terms: Design) -> StreamProgress:
         """Nothing released yet."""
         waiting = np.zeros((terms.strategy.facts.delay, *terms.beginning), np.int64)
-        shape = terms.beginning if terms.strategy.facts.workload == "totals" else (0,)
+        carried = terms.strategy.facts.workload == "totals" or terms.strategy.facts.versions > 1
+        shape = terms.beginning if carried else (0,)
         return cls(0, np.zeros(shape, np.int64), Waiting(waiting))
 
     def wider(self, cells: int) -> StreamProgress:
         """The same with cells of which nothing was counted so far, after those there are."""
-        sums = np.zeros(cells, np.int64)
+        sums = np.zeros((cells, *self.sums.shape[1:]), np.int64)
         sums[: len(self.sums)] = self.sums
         return StreamProgress(self.step, sums, Waiting(np.zeros((0, cells), np.int64)))
+
+
+def add_arrivals(
+    sums: NDArray[np.int64], arrivals: NDArray[np.int64], out: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """How much of each of the last windows has arrived by the end of each step.
+
+    Args:
+        sums: the same after the step before, by lag in the last axis.
+        arrivals: of each step what arrived by its end, by lag.
+        out: what is found, of the shape of ``arrivals``.
+
+    Returns:
+        That of the last step.
+
+    >>> out = np.empty((2, 3), np.int64)
+    >>> add_arrivals(np.array([7, 5, 9]), np.array([[2, 1, 0], [4, 0, 3]]), out).tolist()
+    [4, 2, 11]
+    >>> out.tolist()
+    [[2, 8, 5], [4, 2, 11]]
+    """
+    for before, arrived, known in zip((sums, *out), arrivals, out, strict=False):
+        known[..., 0] = arrived[..., 0]
+        np.add(before[..., :-1], arrived[..., 1:], out=known[..., 1:])
+    return out[-1].copy() if len(out) else sums
+
+
+def arrivals_of(known: NDArray[np.int64], before: NDArray[np.int64]) -> NDArray[np.int64]:
+    """What arrived by the end of each step, by lag: inverse of `add_arrivals`.
+
+    >>> arrivals_of(np.array([[2, 8, 5], [4, 2, 11]]), np.array([7, 5, 9])).tolist()
+    [[2, 1, 0], [4, 0, 3]]
+    """
+    found = known.copy()
+    earlier = np.concatenate([before[None], known[:-1]])
+    found[..., 1:] -= earlier[..., :-1]
+    return found
 
 
 def check_totals(
@@ -119,7 +157,7 @@ def check_totals(
         SumOverflow: a running total would leave the exact range.
     """
     totals, smallest, largest = totals_and_extremes(xs, terms.contribution.resolution)
-    shape = terms.shape if terms.counters is None else done.sums.shape
+    shape = terms.step_shape if terms.counters is None else done.sums.shape
     if totals.ndim == 0 or totals.shape[1:] != shape:
         got = totals.shape[1:] if one else totals.shape
         expected = shape if one else ("n", *shape)
@@ -168,6 +206,9 @@ def _refuse_overflow(
     With a delay this looks ``delay`` steps ahead, at sums that are not released yet.
     """
     if terms.strategy.facts.workload == "windows":
+        if terms.strategy.facts.versions > 1:  # a window grows at as many steps as it has versions
+            largest = largest * min(len(totals), terms.strategy.facts.versions)
+            largest += _largest(done.sums)
         refuse_overflow(
             largest,
             terms.largest_sum,

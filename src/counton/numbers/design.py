@@ -127,9 +127,33 @@ class Design(Errors[S]):
         return True
 
     @property
+    def step_shape(self) -> tuple[int, ...]:
+        """Shape of one step's input and release: of cells, and of versions where there are more.
+
+        >>> from counton import PureDP
+        >>> from counton.strategies import Binary, WindowVersions
+        >>> terms = PureDP(1), Contribution.add_remove(), (5,)
+        >>> several = Binary(9), WindowVersions(9, Binary(3))
+        >>> [design_for(each, *terms).step_shape for each in several]
+        [(5,), (5, 3)]
+        """
+        return self._with_versions(self.shape)
+
+    @property
     def beginning(self) -> tuple[int, ...]:
         """Shape of one step before anything was counted: no cells where they come as needed."""
-        return self.shape if self.counters is None else (0,)
+        return self._with_versions(self.shape if self.counters is None else (0,))
+
+    def by_version(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Values of steps as a journal gives them that knows no number of cells: cell by cell."""
+        versions, steps = self.strategy.facts.versions, len(values)
+        if versions == 1 or values.shape[1:] == self.step_shape:
+            return values
+        return values.reshape(steps, values[:1].size // versions, versions)
+
+    def _with_versions(self, cells: tuple[int, ...]) -> tuple[int, ...]:
+        versions = self.strategy.facts.versions
+        return cells if versions == 1 else (*cells, versions)
 
     def to_dict(self) -> dict[str, Any]:
         found = {

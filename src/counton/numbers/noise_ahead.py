@@ -20,7 +20,7 @@ import numpy as np
 from counton.base.arrays import Integers, pack, unpack
 from counton.noise import NoiseField
 from counton.strategies import StreamStrategy
-from counton.strategies.strategy import Reader, last_served_step, reader_of
+from counton.strategies.strategy import Reader, last_served_step, step_reader_of
 
 #: Windows grow from the first to the second size (numbers, all coordinates together).
 _FIRST = 2**6
@@ -90,11 +90,14 @@ class NoiseAhead:
         self, strategy: StreamStrategy, field: NoiseField, store: NoiseStore | None = None
     ) -> None:
         self._strategy, self.field = strategy, field
-        self._reader = reader_of(strategy, field)
-        self._size = math.prod(field.shape)
+        self._reader = step_reader_of(strategy, field)
+        self._versions = strategy.facts.versions
+        #: Shape of one step's noise.
+        self._shape = field.shape if self._versions == 1 else (*field.shape, self._versions)
+        self._size = math.prod(self._shape)
         self._ahead = _FIRST
         self.window = range(0)
-        self._noise: Integers = np.empty((0, *field.shape), np.int64)
+        self._noise: Integers = np.empty((0, *self._shape), np.int64)
         # The last part of a large batch, held until the next is there: memory freed in between goes
         # back to the system, and getting it again takes as long as the noise.
         self._before = self._noise
@@ -108,6 +111,8 @@ class NoiseAhead:
         Where a late step costs as much as many, and nothing is kept, as long a window of whole
         steps as memory allows is computed instead.
         """
+        if self._versions > 1:
+            return False
         apart = self._alone and (self._strategy.facts.local or self._store is not None)
         return self._size > (_CELLS if apart else _MOST)
 
@@ -136,7 +141,7 @@ class NoiseAhead:
             self.window = range(0)  # so that an interruption leaves no window with other noise
             self._noise = self._before  # else there are two windows in memory
             noise = self._look_ahead(steps)
-            self._noise = noise.reshape(len(noise), *self.field.shape)
+            self._noise = noise.reshape(len(noise), *self._shape)
             self.window = range(steps.start, steps.start + len(noise))
         first = steps.start - self.window.start
         yield self._noise[first : first + len(steps)]

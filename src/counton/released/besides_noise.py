@@ -46,6 +46,8 @@ def _late_rows(definition: Description) -> list[str]:
     """Where rows are that came after the release of their window."""
     if not (definition.cut.timed and definition.cut.goes_on):
         return []
+    if (provisional := definition.cut.provisional) is not None:
+        return [provisional]
     window, unit = definition.window, definition.unit
     return [definition.counting.late_rows(window, unit, ids=definition.ids)]
 

@@ -20,7 +20,7 @@ from counton.base.errors import InvalidInput
 from counton.base.exact import quote
 from counton.base.groups import GroupNames
 from counton.base.lengths import PERIODS
-from counton.base.windows import EachRow, Once, Windows
+from counton.base.windows import EachRow, Once, RevisedWindows, Windows
 from counton.numbers import Design
 from counton.numbers.discovery import DECLARED, Cells, cells_from_dict
 from counton.privacy import Contribution, Guarantee
@@ -225,6 +225,11 @@ class Description:
     def ranks(self) -> bool:
         """Whether the largest are shown of groups that nobody declared."""
         return not self.cells.named_beforehand and statistic_named(self.what).card.ranks
+
+    @property
+    def of_windows(self) -> str:
+        """What stands before the names of columns of single windows: nothing where all are."""
+        return "" if self.cut.lags else "window_"
 
     @property
     def shows_cells(self) -> bool:
@@ -447,4 +452,5 @@ def cut_from_dict(kept: Mapping[str, Any] | None, *, once: bool) -> Windows:
     if kept is None:
         return Once() if once else EachRow()
     start = datetime.fromisoformat(kept["from"])
-    return Windows(start, kept["every"], kept["steps"], kept["timezone"])
+    told = start, kept["every"], kept["steps"], kept["timezone"]
+    return RevisedWindows(*told, kept["versions"]) if "versions" in kept else Windows(*told)

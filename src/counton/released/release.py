@@ -20,6 +20,7 @@ import polars as pl
 from counton.base.columns import align_lines, html
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer, quantity
+from counton.base.groups import GroupNames
 from counton.base.lazy import require
 from counton.numbers import Releases
 from counton.numbers.contrasts import Answer, answer, sum_formula
@@ -38,7 +39,7 @@ from counton.released.read_options import Look
 from counton.released.release_facts import facts_of
 from counton.released.released_numbers import Groups, ReleasedNumbers, Steps
 from counton.released.screen import Screen, page, screen_of
-from counton.released.series import Series
+from counton.released.series import Series, some_of
 from counton.released.stream_words import (
     account_of,
     error_in_words,
@@ -52,6 +53,8 @@ from counton.released.stream_words import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pyspark.sql import DataFrame, SparkSession
+
+    from counton.released.revisions import Revisions, When
 
 
 #: Days whose joint noise is computed at once.
@@ -261,6 +264,138 @@ class Release(ReleasedNumbers):
             at_once=at_once,
             what=words.replace("+ -", "- ") + self._within_words(steps),
         )
+
+    def as_of(self, when: When) -> Self:
+        """What had been published by then, of windows that are revised (``revise``).
+
+        Args:
+            when: a day, up to its end, a moment, or how many windows had ended. A later one than
+                the newest night is that night.
+
+        Raises:
+            InvalidInput: windows that are released once, or a time before the first window ended.
+
+        >>> import polars as pl
+        >>> from counton import PureDP, release
+        >>> told = {"time": "at", "every": "1d", "start": "2024-03-01", "revise": "2d"}
+        >>> visits = pl.DataFrame({"at": ["2024-03-01T09:00", "2024-03-02T10:15"]})
+        >>> _ = release(
+        ...     "count", visits, **told, append=True, until="2024-03-03", guarantee=PureDP(1),
+        ...     state="visits.db",
+        ... )
+        >>> late = pl.DataFrame({"at": ["2024-03-01T23:30"]})
+        >>> found = release("count", late, append=True, until="2024-03-04", state="visits.db")
+        >>> found.table()["lag"].to_list(), found.table()["final"].to_list()
+        ([2, 1, 0], [True, False, False])
+        >>> found.as_of("2024-03-02").table()["lag"].to_list()
+        [1, 0]
+        >>> found.versions().height, found.revision("2024-03-01", "2024-03-03", "2024-03-02").what
+        (6, 'all of 1 March 2024, as known to the end of 2024-03-03 less to the end of 2024-03-02')
+        """
+        from counton.released.revisions import night_of
+
+        found = self._revisions
+        night = night_of(when, self.definition.cut, len(found.values))
+        return self._at_night(found, night)
+
+    def _at_night(self, found: Revisions, night: int) -> Self:
+        """The newest versions as of a night, shown as these are."""
+        terms = found.design_at(night)
+        definition = replace(self.definition, strategy=terms.strategy)
+        newest = found.newest(night)
+        made = type(self).of(definition, terms, newest, self.level, shown=self.shown)
+        made = replace(made, revisions=found, notes=self.notes, kept_in=self.kept_in)
+        return made if self.chosen is None else made.only(None, self.chosen)
+
+    @property
+    def _revisions(self) -> Revisions:
+        if self.revisions is None:
+            raise InvalidInput(
+                f"{self.design.name!r} has no versions at hand: its windows are released once, or "
+                f"it was read from a file of the newest ones; read the state"
+            )
+        return self.revisions
+
+    @property
+    def _last_night(self) -> int:
+        """As of which night the windows are shown."""
+        strategy = self.design.strategy
+        return (strategy.horizon or 0) if strategy.facts.reads_another else 0
+
+    def versions(self, form: str = "all") -> pl.DataFrame:
+        """All versions of the windows that are shown: a row for each, beside those of `table`.
+
+        Args:
+            form: "all" for the columns of `table`, where ``as_of`` is the end of the window with
+                which a version was published, and ``lag`` how many windows had ended since its own;
+                "epiprocess" for geo_value, time_value, version and value.
+
+        Raises:
+            InvalidInput: windows that are released once, or another form.
+        """
+        from counton.released.revisions import FORMS, as_archive, versions_of_cells
+
+        if form not in FORMS:
+            known = " or ".join(FORMS)
+            raise InvalidInput(f"{field('form', form)} is no form of versions; use {known}")
+        found, cut, last = self._revisions, self.definition.cut, self._last_night
+        if isinstance(self.said, Series):
+            places = GroupNames(self.definition.groups).places(self.groups).tolist()
+            cells = dict(zip(self.groups, places, strict=True))
+            table = versions_of_cells(found, cut, cells, self.level, last)
+        else:
+            each = [
+                self._at_night(found, night).table(range(max(1, night - found.lags), night + 1))
+                for night in range(1, last + 1)
+            ]
+            table = pl.concat(each).sort("step", "lag", maintain_order=True)
+        shown = pl.col("step").is_between(self.first, self.steps.stop - 1)
+        table = table.filter(shown)
+        return table if form == "all" else as_archive(table, cut)
+
+    def revision(
+        self,
+        window: When,
+        later: When | None = None,
+        earlier: When | None = None,
+        *,
+        group: str | None = None,
+    ) -> Answer:
+        """Estimate by how much a window was revised; the noise that both versions share cancels.
+
+        Args:
+            window: by its number, or a day or moment by which it had ended.
+            later, earlier: as of which the versions are, as of `as_of`; None: the newest one, and
+                the first.
+            group: which; it may be left out where there is one.
+
+        Raises:
+            InvalidInput: no such group or version, or as `versions`.
+        """
+        from counton.released.revisions import night_of
+
+        found, cut, last = self._revisions, self.definition.cut, self._last_night
+        if not self.definition.statistic.card.additive:
+            self._cannot("differences of versions")
+        step = night_of(window, cut, last)
+        ends = later, window if earlier is None else earlier
+        nights = [last if when is None else night_of(when, cut, last) for when in ends]
+        if min(nights) < step:
+            raise InvalidInput(
+                f"window {step:,} had not ended when window {min(nights):,} had, so that it had "
+                f"no version then: give a later time"
+            )
+        names = list(self.definition.groups)
+        name = names[0] if group is None and len(names) == 1 else group
+        if name not in names:
+            raise InvalidInput(
+                f"{field('group', group)} is none of the groups; choose from {some_of(names)}"
+            )
+        cell, lags = names.index(name), [min(night - step, found.lags) for night in nights]
+        asked = found.number(step, lags[0], cell) - found.number(step, lags[1], cell)
+        days = [cut.until(int(cut.ends(range(night, night + 1))[0])) for night in nights]
+        what = f"{name} of {cut.span(range(step, step + 1))}, as known {days[0]} less {days[1]}"
+        return answer(asked, self.level, what=what)
 
     def changes(self, steps: Steps, other_steps: Steps, *, of: str | None = None) -> pl.DataFrame:
         """Estimate the change of each group from some steps to others, the largest change first.

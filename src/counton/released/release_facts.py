@@ -172,6 +172,8 @@ def own_facts_of(released: ReleasedNumbers) -> dict[str, Any]:
         found["shown"] = released.shown.to_dict()
     if (cells := cells_of(released)) is not None:
         found["cells"] = pack(cells)
+    if released.revisions is not None and released.revisions.values.size <= MOST_CELLS:
+        found["revisions"] = pack(released.revisions.values)
     return found
 
 

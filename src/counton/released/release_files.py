@@ -193,9 +193,23 @@ def _release_of(
     definition = Description.of(terms, described)
     level = check_level(described["level"] if level is None else level)
     _check_steps(files, described, terms)
+    of = _readings
     if definition.statistic.card.additive and not definition.ranks:
-        return _cells(files, described, definition, terms, level)
-    return _readings(files, described, definition, terms, level)
+        of = _cells
+    found = of(files, described, definition, terms, level)
+    return found if "revisions" not in described else _with_revisions(found, described)
+
+
+def _with_revisions(found: Release, described: Mapping[str, Any]) -> Release:
+    """With all versions, which the description of windows that are revised holds."""
+    from counton.released.revisions import Revisions
+
+    newest: Any = found.design.strategy
+    terms: Any = replace(found.design, strategy=newest.windows)
+    groups = (len(found.definition.groups),) if found.definition.statistic.card.additive else ()
+    cells = groups or found.design.shape
+    values = unpack(described["revisions"], (*cells, newest.windows.lags + 1))
+    return replace(found, revisions=Revisions(terms, values))
 
 
 @contextmanager
@@ -624,7 +638,9 @@ def _cells(
     files, since = list(files), _since(described)
     groups = definition.groups if since is None else tuple(since)
     place = {group: number for number, group in enumerate(groups)}
-    name = "window_estimate" if definition.release == "windows" else "estimate"
+    name = "estimate"
+    if definition.release == "windows":
+        name = f"{definition.of_windows}estimate"
     last = max(_File.last(one) for one in files) or int(described["steps"])
     whole = terms.contribution.resolution is None and not terms.strategy.facts.fraction_bits
     values: Any = np.zeros((last, len(groups)), np.int64 if whole else np.float64)

@@ -58,6 +58,7 @@ from counton.statistics.statistic import NamedCells
 
 if TYPE_CHECKING:
     from counton.base.windows import Windows
+    from counton.released.revisions import Revisions
     from counton.statistics.by_group import GroupedReading
     from counton.statistics.report import Report
 
@@ -99,6 +100,7 @@ class ReleasedNumbers:
         by_size: the groups are the largest of others.
         together: the intervals of totals, or of windows alone, hold all at once.
         kept_in: the state that it was just released into; None: it was read.
+        revisions: of windows that are revised, all that their nights published.
     """
 
     definition: Description
@@ -118,6 +120,7 @@ class ReleasedNumbers:
     by_size: bool = False
     together: bool = False
     kept_in: str | None = None
+    revisions: Revisions | None = None
 
     @classmethod
     def of(
@@ -833,10 +836,10 @@ class ReleasedNumbers:
             columns |= self.totals.part(shown).with_zeros().columns()
         own = self._windows(shown)
         if own is not None:
-            columns |= own.with_zeros().columns("window_")
+            columns |= own.with_zeros().columns(self.definition.of_windows)
         moments = pl.col(*times).cast(pl.Datetime("us", "UTC"))
         table = pl.DataFrame(columns).with_columns(moments.dt.convert_time_zone(windows.timezone))
-        table = self._as_shown(table, None)
+        table = self._as_shown(self._with_versions(table), None)
         kept = np.ones((steps, len(groups)), np.bool_)
         if self.there is not None:
             kept &= self.there[shown.start - 1 : shown.stop - 1]
@@ -896,7 +899,20 @@ class ReleasedNumbers:
         when = when_columns(
             np.asarray(steps, np.int64)[place], self._cut, self.shown.over, of_periods
         )
-        return pl.concat([when, columns_below(parts)], how="horizontal")
+        return self._with_versions(pl.concat([when, columns_below(parts)], how="horizontal"))
+
+    def _with_versions(self, table: pl.DataFrame) -> pl.DataFrame:
+        """With columns ``as_of``, ``lag`` and ``final`` where windows are revised."""
+        if not self.design.strategy.facts.reads_another:
+            return table
+        from counton.released.revisions import version_columns
+
+        newest: Any = self.design.strategy
+        more = version_columns(newest, table["step"].to_numpy(), self.definition.cut)
+        names = table.columns
+        at = names.index("group" if "group" in names else "window_end") + 1
+        told = [*names[:at], "as_of", "lag", *names[at:], "final"]
+        return table.with_columns(**more).select(told)
 
     def _as_shown(self, table: pl.DataFrame, there: pl.DataFrame | None) -> pl.DataFrame:
         """The rows that are there; of one release without steps, and with names in their parts."""
@@ -946,7 +962,7 @@ class ReleasedNumbers:
         table = self.table()
         when = [name for name in table.columns if name in _OF_WHAT]
         if published in ("both", chosen):
-            prefix = "window_" if chosen == "windows" else ""
+            prefix = self.definition.of_windows if chosen == "windows" else ""
             return table.select(*when, *(pl.col(f"{prefix}{one}").alias(one) for one in ADDED))
         stops = np.asarray(self.shown_steps)  # what is not published follows from what is
         begins = stops - 1 if chosen == "windows" else np.zeros_like(stops)
@@ -1014,7 +1030,8 @@ class ReleasedNumbers:
             "counted_until": self.definition.windows.at(int(self.counted_until()[-1]))
         }
         groups: list[dict[str, Any]] = [{"group": group} for group in self.groups]
-        for prefix, series in zip(("", "window_"), self.last_series, strict=True):
+        prefixes = "", self.definition.of_windows
+        for prefix, series in zip(prefixes, self.last_series, strict=True):
             if series is None:
                 continue
             last[f"{prefix}std"] = float(series.std[0])

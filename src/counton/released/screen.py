@@ -149,7 +149,8 @@ def _screen_of_cells(released: ReleasedNumbers) -> Screen:
         return Screen(noise, heading, notes=["no group is large enough to be shown yet"])
     smaller = len(groups) - MOST
     left_out = f"and {smaller:,} smaller groups" if smaller > 0 else ""
-    table = _last_table(released.largest(MOST))
+    shown = released.largest(MOST)
+    table = _versions_table(shown) if released.definition.cut.lags else _last_table(shown)
     return Screen(noise, heading, [table], left_out, _besides(released))
 
 
@@ -171,6 +172,8 @@ def _heading_of_cells(released: ReleasedNumbers) -> str:
         cut.until(int(cut.ends(range(at, at + 1))[0])) for at in (step, max(step - delay, 0))
     )
     which = f"window {step:,}, {cut.timezone}"
+    if cut.lags:
+        return f"\n{definition.subject} by window, as known {released_at} ({which})"
     if definition.release == "windows":
         return f"\n{definition.subject} in the window {released_at} ({which})"
     if delay:
@@ -193,6 +196,32 @@ def _last_table(released: ReleasedNumbers) -> TextTable:
         names += [(name, True), (f"{100 * released.level:g}% interval", True)]
         columns += [value, ends]
     return TextTable(names, [*zip(*columns, strict=True)])
+
+
+def _versions_table(released: ReleasedNumbers) -> TextTable:
+    """The newest versions of the last windows; of many groups the newest, and the one now final."""
+    cut, last = released.definition.cut, released.steps[-1]
+    steps = range(max(released.first, last - cut.lags), last + 1)
+    many = len(steps) * len(released.groups) > MOST
+    shown = sorted({steps[0], last}) if many else [*steps]
+    grouped = released.definition.by is not None
+    names = [("window", False), *([(released.definition.by or "", False)] if grouped else [])]
+    names += [("estimate", True), (f"{100 * released.level:g}% interval", True), ("", False)]
+    rows = []
+    for step in shown:
+        series = released.main_of(range(step, step + 1))
+        half, whole = float(series.half[0]), series.estimates.dtype.kind == "i"
+        state = "final" if last - step >= cut.lags else "provisional"
+        numbers = zip(*(ends[0].tolist() for ends in _ends_of(series)), strict=True)
+        for group, (value, lower, upper) in zip(released.groups, numbers, strict=True):
+            said = [quantity(float(one), half, whole) for one in (value, lower, upper)]
+            row = [cut.span(range(step, step + 1)), *([group] if grouped else [])]
+            rows.append([*row, said[0], f"{said[1]} to {said[2]}", state])
+    return TextTable(names, rows)
+
+
+def _ends_of(series: Series) -> tuple[Any, Any, Any]:
+    return series.estimates, series.lower, series.upper
 
 
 #: Groups that a notebook shows, or rows of a statistic's reading.

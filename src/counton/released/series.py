@@ -167,7 +167,7 @@ def finite(table: pl.DataFrame) -> pl.DataFrame:
 
 #: Columns that are numbers of a row, and no name of it.
 NUMBERS = (
-    *("window_start", "window_end", "counted_until", "over"),
+    *("window_start", "window_end", "counted_until", "over", "as_of", "lag", "final"),
     *("estimate", "std", "lower", "upper", "value", "sure"),
     *("window_estimate", "window_std", "window_lower", "window_upper"),
     *("running_total", "running_total_std"),

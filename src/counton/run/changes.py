@@ -11,6 +11,10 @@ comes look like none.
 What windows hold that are not released yet is what the last file of all events said of them, and
 what files of new events have brought since. Which rows count is so decided by the kind of each run
 and by the window, which are public, never by what a cell holds: one row decides nothing for others.
+
+Where windows are revised (`counton.base.windows.RevisedWindows`) a late row is counted at the next
+release too, and there in its own window, of which that is another version. The next release, and
+so the lag, is the same for all rows of a run. Rows of windows that are final are left out.
 """
 
 from __future__ import annotations
@@ -32,7 +36,7 @@ from counton.base.errors import field
 from counton.base.exact import name_alone
 from counton.base.exact_sums import refuse_overflow
 from counton.base.private import Private, open_private
-from counton.base.windows import microseconds
+from counton.base.windows import Windows, microseconds
 from counton.job.job import Job
 from counton.numbers.design import largest_sum
 from counton.privacy.value_grid import extremes
@@ -350,6 +354,8 @@ class Intake:
         changed: windows that were seen to hold more than is kept.
         gone, shut: rows of released windows that are there no more, and that came later, where a
             file holds all events; one that changed is both.
+        versions: how many versions a window has.
+        closed: rows of windows that are final, counted nowhere.
     """
 
     cells: Mapping[str, NDArray[np.int64]]
@@ -360,6 +366,8 @@ class Intake:
     changed: tuple[int, ...]
     gone: int = 0
     shut: int = 0
+    versions: int = 1
+    closed: int = 0
 
     @property
     def late_rows(self) -> int:
@@ -373,6 +381,8 @@ class Intake:
         Args:
             alone: to what one step releases by itself.
         """
+        if self.versions > 1:
+            return int(np.abs(self.cells["seen_total"]).max(initial=0))
         step, group, due = self._waiting()
         sizes = np.abs(due.astype(np.float64))
         # Only at the first new step several windows of a group are released together.
@@ -388,6 +398,8 @@ class Intake:
             alone: to what one step releases by itself.
         """
         step, group, due = self._waiting()
+        if self.versions > 1:
+            step, due = self.cells["step"], self.cells["seen_total"]
         return _sums_of_places(group, due, places, step if alone else None)
 
     def _waiting(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
@@ -396,12 +408,17 @@ class Intake:
         return np.maximum(self.cells["step"], self.released + 1), self.cells["group"], due
 
     def inputs(self, steps: range) -> NDArray[np.int64]:
-        """Totals of new steps in grid units, shape ``(len(steps), groups)``."""
-        dense = np.zeros((len(steps), self.groups), dtype=np.int64)
+        """Totals of new steps in grid units, shape ``(len(steps) * versions, groups)``.
+
+        Of windows that are revised each step has those of its own window first, and last of the one
+        that becomes final.
+        """
+        dense = np.zeros((len(steps), self.versions, self.groups), dtype=np.int64)
         step, group, due = self._waiting()
         now = (step >= steps.start) & (step < steps.stop)
-        np.add.at(dense, (step[now] - steps.start, group[now]), due[now])
-        return dense
+        lag = step - self.cells["step"] if self.versions > 1 else np.zeros_like(step)
+        np.add.at(dense, (step[now] - steps.start, lag[now], group[now]), due[now])
+        return dense.reshape(-1, self.groups)
 
     def observations(self, steps: range) -> dict[int, NDArray[np.int64]]:
         """What to keep of changed windows once ``steps`` are released.
@@ -455,6 +472,7 @@ def compare(
     groups: int,
     measures: tuple[str, ...],
     append: bool,
+    cut: Windows | None = None,
 ) -> Intake:
     """Set what a file holds against what was seen before.
 
@@ -466,8 +484,14 @@ def compare(
         groups: how many there are.
         measures: ``("rows",)`` for counts, ``("rows", "total")`` for sums.
         append: the file holds new events only, not everything since the first window.
+        cut: how rows become steps; None: as windows that are released once.
     """
     target, gone, shut = max(target, released), 0, 0
+    too_late, versions = 0, 1
+    if cut is not None and cut.lags:
+        final = pl.col("step") < cut.first_open(released)
+        too_late, versions = int(found.filter(final)["rows"].sum()), cut.lags + 1
+        found = found.filter(~final)
     before = unpack_observed(kept, measures)
     known = not before.is_empty()
     if known:
@@ -505,6 +529,8 @@ def compare(
         changed=tuple(changed.tolist()),
         gone=gone,
         shut=shut,
+        versions=versions,
+        closed=too_late,
     )
 
 

@@ -14,13 +14,14 @@ since the first window holds the rows that were taken before; they are told from
 group and value, since rows that agree in these do the same. With a column of ids rows are told by
 their ids, unit by unit: else one unit's ids would decide which rows of another count.
 
-**What is forgotten.** Rows from more than `LATE_DAYS` before the end of the last released window
-count nowhere: with periods, rows of periods that ended before then; with ids, rows of days before
-then. What is remembered of such periods is forgotten, and no room comes back by that, because none
-of their rows is looked at again. The operator may close periods sooner (`counton.run.erasure`):
-then their rows count nowhere. Users without periods are never forgotten. An id is remembered by the
-day on which the window ends with which it is counted, so that it is known for as long after it
-was counted, whatever its time says then.
+**What is forgotten.** Rows from more than `Windows.remembered_days` before the end of the last
+released window count nowhere: with periods, rows of periods that ended before then; with ids, rows
+of days before then. (Where windows are revised, rows of final windows count nowhere either, and
+those of all others are younger.) What is remembered of such periods is forgotten, and no room comes
+back by that, because none of their rows is looked at again. The operator may close periods sooner
+(`counton.run.erasure`): then their rows count nowhere. Users without periods are never forgotten.
+An id is remembered by the day on which the window ends with which it is counted, so that it is
+known for as long after it was counted, whatever its time says then.
 """
 
 from __future__ import annotations
@@ -39,7 +40,6 @@ from counton.base.arrays import Integers
 from counton.base.errors import StreamConflict
 from counton.base.exact import name_alone
 from counton.base.private import Private, open_private
-from counton.base.windows import LATE_DAYS
 from counton.released.periods import period_of as period_of
 from counton.rows.tally import added_up
 from counton.rows.window_marks import by_row
@@ -319,10 +319,12 @@ class ContributionBounder:
     def _open(self, rows: HeldRows) -> tuple[HeldRows, Integers, int]:
         """Rows that do not come too late, by key and period; their periods; how many do."""
         period, line = self._periods(rows), self._line(self._released)
-        if line == _NOTHING_OVER:
+        first_open = self._definition.cut.first_open(self._released)
+        if line == _NOTHING_OVER and first_open == 1:
             order = by_key(rows.key, period)
             return rows.at(order), period[order], 0
         still = period >= line.period
+        still &= rows.step >= first_open
         if self._by_id:
             still &= rows.us // _DAY_US >= line.day
         places = np.flatnonzero(still)
@@ -356,7 +358,7 @@ class ContributionBounder:
         period, day = _EARLIEST, _EARLIEST
         if released:
             end = int(self._windows.ends(range(released, released + 1))[0])
-            late = end - LATE_DAYS * _DAY_US
+            late = end - self._windows.remembered_days * _DAY_US
             per = self._counting.per
             us = pl.lit(late, pl.Int64)
             period = int(pl.select(period_of(us, per, self._windows.timezone)).item())
@@ -472,7 +474,12 @@ class ContributionBounder:
         return unit, room
 
     def _released_with(self, rows: HeldRows) -> NDArray[np.int64]:
-        """The step that releases each row: its own, or the next if that was released before."""
+        """The step that releases each row: its own, or the next if that was released before.
+
+        Where windows are revised, each row counts in its own.
+        """
+        if self._definition.cut.lags:
+            return rows.step.astype(np.int64)
         return np.maximum(rows.step.astype(np.int64), self._released + 1)
 
     def _spread(self, rows: HeldRows, past: _Past) -> StepRoom | None:

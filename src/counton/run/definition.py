@@ -9,11 +9,13 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from counton.base.arrays import Integers
 from counton.base.errors import InvalidInput, RequestMismatch, field
 from counton.base.groups import GroupNames
 from counton.base.options import OwnColumns
-from counton.base.windows import EachRow, Once, Windows
+from counton.base.windows import EachRow, Once, RevisedWindows, Windows, lags_in
 from counton.job.job import Job, options_of
 from counton.job.stated_options import kept_as, own_options
 from counton.numbers import Design
@@ -155,11 +157,20 @@ class Definition(Description):
         return ("rows",) if self.adds is None or self.adds.counts_rows else ("rows", "total")
 
     def measure(self, sums: Integers) -> Integers:
-        """What is released of sums by place, shape ``(steps, groups * places)``, in grid units."""
+        """What is released of sums by place, shape ``(steps, groups * places)``, in grid units.
+
+        Of windows that are revised sums are those of `counton.run.changes.Intake.inputs`, and a
+        last axis has the versions of each step.
+        """
         if self.statistic.card.additive:
-            return sums.reshape(len(sums), *(self.shape if self.cells.named_beforehand else (-1,)))
-        assert isinstance(self.statistic, TallyStatistic)
-        return self.statistic.measure(sums)
+            found = sums.reshape(len(sums), *(self.shape if self.cells.named_beforehand else (-1,)))
+        else:
+            assert isinstance(self.statistic, TallyStatistic)
+            found = self.statistic.measure(sums)
+        if not self.cut.lags:
+            return found
+        by_step = found.reshape(-1, self.cut.lags + 1, *found.shape[1:])
+        return np.moveaxis(by_step, 1, -1)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -316,7 +327,10 @@ def cut_of(record: Mapping[str, Any], *, once: bool) -> Windows:
     if record.get("time") is None:
         return Once() if once else EachRow()
     start = datetime.fromisoformat(record["start"])
-    return Windows(start, record["every"], record["steps"], record["timezone"])
+    told = start, record["every"], record["steps"], record["timezone"]
+    if (revise := record.get("revise")) is not None:
+        return RevisedWindows(*told, lags_in(revise, record["every"]) + 1)
+    return Windows(*told)
 
 
 def counting_of(record: Mapping[str, Any], statistic: Statistic, *, in_order: bool) -> Counting:

@@ -57,6 +57,7 @@ from counton.state.stream_facts import record_in
 from counton.strategies.strategy import check_law
 
 if TYPE_CHECKING:
+    from counton.released.revisions import When
     from counton.state.key_and_witness import Kept
 
 #: What a reading says of each of its numbers.
@@ -254,9 +255,12 @@ class _Selection(NamedTuple):
     start: Moment | None = None
     until: Moment | None = None
     groups: str | Sequence[str] | None = None
+    as_of: When | None = None
 
     def of(self, found: Release) -> Release:
         """Those of a release."""
+        if self.as_of is not None:
+            found = found.as_of(self.as_of)
         if self[:3] != (None, None, None):
             found = found.only(found.steps_named(*self[:3]))
         if self.groups is None:
@@ -288,6 +292,7 @@ def export(
     above: float | None = None,
     surely_above: float | None = None,
     csv_formulas: str = "text",
+    as_of: When | None = None,
 ) -> Release:
     """Read what was released again, and write it if a file is named.
 
@@ -317,6 +322,7 @@ def export(
         surely_above: the same of the lower ends of intervals.
         csv_formulas: "text" or "keep": in CSV, names that a spreadsheet would take for a formula
             begin with an apostrophe, or stand as they are.
+        as_of: of windows that are revised: what was known then, as of `Release.as_of`.
 
     Raises:
         StateError: the state cannot be read, has no such release, or several and no name is given.
@@ -340,7 +346,7 @@ def export(
     path = None if out is None else checked_file(out, state)
     check_thresholds(above, surely_above)
     check_value(options_of(Job)["csv_formulas"], csv_formulas)
-    chosen = _Selection(steps, start, until, groups)
+    chosen = _Selection(steps, start, until, groups, as_of)
     if (public := read_public(state, name=name, level=level, like=like)) is not None:
         if fit:
             raise InvalidInput(

@@ -32,6 +32,7 @@ from counton.run.definition import Definition
 from counton.run.journal_values import shown_by
 from counton.run.new_stream import EACH_WINDOW, define, design_of, halfwidths_at, last_step
 from counton.run.outputs import Outputs
+from counton.run.revised_plan import PlannedDelay, planned_delays
 from counton.run.settlement import SettledJob, number_rows, resolve, shared_book, spend_of
 from counton.run.shared_paths import JobStates, ledger_within, refuse_shared, state_of
 from counton.state import Store
@@ -81,7 +82,8 @@ class PlannedJob:
     Attributes:
         name: of the job.
         definition: of its stream, as it would be made.
-        steps: the first, one in the middle, and the last; of a table that is released once, one.
+        steps: the first, one in the middle, and the last; of a table that is released once, one; of
+            windows that are revised the versions of one.
         level: probability with which each interval holds.
         numbers: what is released.
         needs_size: whether there is more, whose half-width depends on how many rows there are.
@@ -89,6 +91,7 @@ class PlannedJob:
         ledger: a state whose limit it shares with others, if any.
         spend: what the ledger of the state will hold.
         shown: what is shown of a statistic's readings.
+        delays: of windows that are revised, what this delay and others cost.
     """
 
     name: str
@@ -101,6 +104,7 @@ class PlannedJob:
     ledger: str | None
     spend: Spend
     shown: View
+    delays: tuple[PlannedDelay, ...] = ()
 
     @property
     def bound_note(self) -> str | None:
@@ -166,6 +170,7 @@ class PlannedJob:
             "strategy": repr(self.definition.strategy),
             "state": self.state,
             "ledger": self.ledger,
+            **({"delays": [one._asdict() for one in self.delays]} if self.delays else {}),
             **({} if self.bound_note is None else {"note": self.bound_note}),
             "numbers": [
                 {
@@ -419,6 +424,9 @@ def _plan_of(
         ledger=None if job.keeping.ledger is None else hide_secrets(os.fspath(job.keeping.ledger)),
         spend=spend_of(settled),
         shown=shown,
+        delays=planned_delays(definition, design_of(definition, definition.shape))
+        if definition.cut.lags
+        else (),
     )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from counton.state import Stream
 
 if TYPE_CHECKING:
     from counton.numbers.fit_request import Fit
+    from counton.released.description import Description
     from counton.released.read_options import View
     from counton.state.reader import JournalReader
 
@@ -51,6 +53,8 @@ def read_released(
     from counton.released.read_options import as_shown
 
     described, steps = as_shown(definition, shown), range(1, stream.step + 1)
+    if definition.cut.lags and stream.step:
+        return _newest_versions(stream, described, level, shown)
     readings = stream.readings(1, steps.stop, described.statistic)
     return Release(described, stream.design, steps, readings, level, shown=shown)
 
@@ -153,6 +157,9 @@ def read_cells(
     """
     if not definition.cells.named_beforehand:
         return _found_cells(stream, definition, level, shown)
+    if definition.cut.lags and stream.step:
+        found = _newest_versions(stream, definition, level, shown)
+        return found if steps is None else found.only(steps)
     start = 1 if steps is None else max(steps.start - 1, 1)
     releases = stream.releases(start, None if steps is None else steps.stop)
     cells = np.asarray(releases.values).reshape(len(releases.steps), len(definition.cell_names))
@@ -167,6 +174,24 @@ def read_cells(
         values = values + carried.estimates
     found = Release.of(definition, stream.design, values, level, carried=carried, start=start)
     return found if steps is None else found.only(steps)
+
+
+def _newest_versions(
+    stream: Stream | JournalReader, definition: Description, level: float, shown: View
+) -> Release:
+    """The newest version of each window, with all that nights published."""
+    from counton.released.revisions import Revisions
+
+    releases, versions = stream.releases(), definition.cut.lags + 1
+    values = np.asarray(releases.values)
+    if definition.statistic.card.additive:  # what has no name yet is not shown
+        values = values.reshape(len(values), -1, versions)[:, : len(definition.groups)]
+    night = len(values)
+    revisions = Revisions(cast("Any", stream.design), values)
+    terms = revisions.design_at(night)
+    definition = replace(definition, strategy=terms.strategy)
+    found = Release.of(definition, terms, revisions.newest(night), level, shown=shown)
+    return replace(found, revisions=revisions)
 
 
 def _found_cells(

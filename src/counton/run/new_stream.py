@@ -18,7 +18,7 @@ from counton.base.groups import GroupNames
 from counton.base.literature import paper_of
 from counton.base.options import MissingOptions, OwnColumns
 from counton.base.strategy_names import KINDS, PUBLISHED, KindOfStrategy
-from counton.base.windows import EachRow, Once, Windows, parse_time
+from counton.base.windows import EachRow, Once, RevisedWindows, Windows, lags_in, parse_time
 from counton.job import refusals
 from counton.job import stated_options as statements
 from counton.job.job import (
@@ -96,6 +96,8 @@ def define(job: Job, units: Sequence[SpentUnit] = ()) -> Definition:
     job = with_declared(job, statistic)
     if job.promise.expire:
         refuse(job, refusals.EXPIRE, field("expire"))
+    if job.times.revise is not None:
+        _check_revise(job)
     guarantee = stated_guarantee(job, expires=job.promise.expire)
     check_until(job, job.times.timezone or "UTC")
     domain = groups_of(job, job.groups.by)
@@ -177,7 +179,7 @@ def _lacking(request: Job) -> list[str]:
     once = statements.is_once(request)
     if once:
         needed = []
-    if request.times.around is not None or request.promise.expire:
+    if request.times.around is not None or request.promise.expire or request.times.revise:
         needed.remove("steps")
     lacking = [field(name) for name in needed if request.option(name) is None]
     computed = (
@@ -395,11 +397,18 @@ def reached_halfwidths(definition: Definition, request: Job) -> ReachedHalfwidth
             f"{field('within', request.promise.within)} is said of the last step, and the stream "
             f"has none: give {field('around')}, or leave it out"
         )
-    found = halfwidths_at(
-        definition, definition.shape, [last], request.view.level, rows=request.promise.size
-    )
-    halfwidths = {name: each[-1] for name, each in found.items()}
     bounds = bounds_of(request.promise.within, request.promise.size)
+    if definition.cut.lags and definition.statistic.card.additive:
+        from counton.run.revised_plan import FINAL, named_versions
+
+        terms = design_of(definition, definition.shape)
+        found = {**named_versions(terms, request.view.level)}
+        bounds = {name or FINAL: bound for name, bound in bounds.items()}
+    else:
+        found = halfwidths_at(
+            definition, definition.shape, [last], request.view.level, rows=request.promise.size
+        )
+    halfwidths = {name: each[-1] for name, each in found.items()}
     return compare_halfwidths(halfwidths, bounds, last, request.view.level)
 
 
@@ -455,7 +464,9 @@ def _define(
             promised = counters_of(guarantee)
         assert promised is not None
         steps: int | None = None
-        if job.times.around is None or not cut.goes_on:
+        if cut.lags:
+            steps = cut.lags + 1  # of a window, whose noise is that of its versions
+        elif job.times.around is None or not cut.goes_on:
             steps = (
                 cut.steps if cut.timed or not cut.goes_on else _require(job.times.steps, "steps")
             )
@@ -467,7 +478,13 @@ def _define(
         shape = (ROOM,) if discovering else shape_of(statistic, groups)
         anew = period_anew(inner_of(statistic), counting.per) if release == "periods" else None
         begins = None if steps is None or anew is None else begun_anew(cut, anew, steps)
-        strategy = _choose(job, steps, promised, contribution, shape, begins)
+        if cut.lags:
+            from counton.strategies import WindowVersions
+
+            versions = _choose(job.having(release="totals"), steps, promised, contribution, shape)
+            strategy = WindowVersions(cut.steps, versions)
+        else:
+            strategy = _choose(job, steps, promised, contribution, shape, begins)
     return Definition.from_record(
         _record_of(job, statistic, parts, cut, strategy, counting, unit),
         what=statements.name_of(job.what),
@@ -486,6 +503,8 @@ def _define(
 
 def _form_of_release(job: Job, statistic: Statistic, per: str | None, cut: Windows) -> str:
     """What is published of each step: of users who are counted anew in each period, its number."""
+    if cut.lags:
+        return "windows"
     every = period_anew(inner_of(statistic), per)
     anew = every is not None
     if isinstance(every, str) and cut.timed:
@@ -574,7 +593,29 @@ def _cut(request: Job) -> Windows:
         return Windows.endless(start, every, timezone)
     if request.promise.expire and request.times.steps is None:
         return Windows.endless(start, every, timezone)
+    if request.times.revise is not None:
+        versions = lags_in(request.times.revise, every) + 1
+        steps = request.times.steps
+        if steps is None:  # noise is the same for any number
+            steps = min(Windows.endless(start, every, timezone).steps, _MOST_REVISED)
+        return RevisedWindows(start, every, steps, timezone, versions)
     return Windows(start, every, _require(request.times.steps, "steps"), timezone)
+
+
+#: So many windows a stream has that are revised, where nobody says how many.
+_MOST_REVISED = 1_000_000
+
+
+def _check_revise(job: Job) -> None:
+    """Refuse what does not go with windows that are revised, without a look at rows."""
+    asked = field("revise", job.times.revise)
+    refuse(job, refusals.REVISE, asked)
+    _require(job.times.time, "time")
+    if job.groups.unknown == "discover":
+        raise InvalidInput(
+            f"{field('unknown', 'discover')} does not go with {asked}, whose windows have groups "
+            f"that are declared; give {field('domain')}"
+        )
 
 
 def _refuse_beside_around(request: Job) -> None:
@@ -900,7 +941,12 @@ EACH_WINDOW = "in each window"
 
 
 def last_step(definition: Description, around: int | None = None) -> int | None:
-    """The last step of a stream; of one without an end the step that somebody has in mind."""
+    """The last step of a stream; of one without an end the step that somebody has in mind.
+
+    Of windows that are revised the last version of one.
+    """
+    if definition.cut.lags:
+        return definition.cut.lags + 1
     return (definition.strategy.horizon or around) if definition.cut.goes_on else 1
 
 
@@ -933,13 +979,20 @@ def halfwidths_at(
     Args:
         definition: of the stream.
         shape: of one step's cells.
-        steps: which, from 1; the last one last.
+        steps: which, from 1; the last one last. Of windows that are revised versions of one.
         level: probability with which each interval holds.
         rows: how many rows there will be by the last of them; None: what depends on that is left
             out.
         over, ask: what is shown of a statistic's readings.
     """
-    terms = design_of(definition, shape)
+    terms, lags = design_of(definition, shape), definition.cut.lags
+    if lags:
+        from counton.run.revised_plan import halfwidths_of_versions, newest_at
+    if lags and definition.statistic.card.additive:
+        return {EACH_WINDOW: halfwidths_of_versions(terms, steps, level)}
+    if lags:  # each version is one of a window of its own
+        terms, over = newest_at(terms, lags), 1
+        steps = [lags + 2 - version for version in steps]
     if definition.statistic.card.additive:
         return _of_cells(definition.release, terms, steps, level)
     found: dict[str, list[float]] = {}

@@ -62,6 +62,21 @@ def refuse_several(source: Source, *, append: bool) -> None:
         )
 
 
+def refuse_all_events(source: Source, *, append: bool) -> None:
+    """Refuse a file of all events without ids, where a late row counts in a window of before.
+
+    Such a file does not tell a row that came late from one that changed, and a row that comes, goes
+    and comes again would count in several versions. Hangs on what is asked alone.
+    """
+    if not (append or source.comes_once):
+        raise InvalidInput(
+            f"{source.name} is a file of all events, which does not tell late rows from changed "
+            f"ones, and {field('revise')} counts late rows in their own windows: give files of new "
+            f"events alone, with {field('append', True)}, or name the column that tells one row "
+            f"from another ({field('id')})"
+        )
+
+
 def new_files(source: Source, definition: Definition, counted: Counted) -> Source:
     """Of several files each once, without those that were counted before, unless all of them were.
 

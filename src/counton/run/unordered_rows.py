@@ -49,6 +49,7 @@ from counton.run.redelivery import (
     known_by,
     new_files,
     new_marks,
+    refuse_all_events,
     refuse_several,
 )
 from counton.run.settlement import SettledJob
@@ -203,7 +204,7 @@ class TalliedRows(ReadRows):
                 shut=added.shut // each,
                 beyond_most=over if chosen is None else chosen.over,
                 known=0 if new is None else new.known,
-                closed=0 if new is None else new.closed,
+                closed=added.closed // each if new is None else new.closed,
                 dropped=0 if settled.dropped is None else open_private(settled.dropped),
             )
         )
@@ -315,6 +316,7 @@ def compare_changes(
         groups=groups,
         measures=definition.measures,
         append=new,
+        cut=definition.cut,
     )
     taken = (0, 0.0) if stream is None else open_private(stream.amounts)
     alone = definition.strategy.facts.workload != "totals"
@@ -330,6 +332,8 @@ def tallied_rows(settled: SettledJob, progress: Progress, now: datetime | None) 
     source = open_private(settled.source)
     saved = settled.saved
     if definition.columns.id is None:
+        if definition.cut.lags:
+            refuse_all_events(source, append=job.rows.append)
         if definition.cut.goes_on:
             refuse_several(source, append=job.rows.append)
         counted = saved.has_source if saved is not None and job.rows.append else lambda _: False

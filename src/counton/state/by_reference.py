@@ -87,18 +87,23 @@ def check_by_reference(
     last, cells = len(values), max(terms.cells, 1)
     flat, sums = values.reshape(last, -1), totals.reshape(last, -1)
     stream = stream_by_reference(terms, key, last)
+    versions = stream.strategy.versions
     for cell in range(cells if last else 0):
         watcher(f"{terms.name}: by reference", cell / cells)
         try:
-            noise = stream.strategy.noise(stream.z(cell), last)
+            noise = stream.strategy.numbers(stream.z(cell), last)
         except reference.Unreadable as error:
             raise BeyondReference(str(error)) from None
-        pairs = zip(sums[:, cell].tolist(), noise, strict=True)
-        mine = [stream.value(total, one) for total, one in pairs]
-        for step, (right, was) in enumerate(zip(mine, flat[:, cell].tolist(), strict=True), 1):
-            if right != was:
-                raise StateError(
-                    f"step {step} of stream {terms.name!r} was released as another value than the "
-                    f"reference computes of its key and sums: report it; it is a defect of counton"
-                )
+        for version, of in enumerate(noise):
+            place = cell * versions + version
+            pairs = zip(sums[:, place].tolist(), of, strict=True)
+            mine = [stream.value(total, one) for total, one in pairs]
+            released = flat[:, place].tolist()
+            for step, (right, was) in enumerate(zip(mine, released, strict=True), 1):
+                if right != was:
+                    raise StateError(
+                        f"step {step} of stream {terms.name!r} was released as another value than "
+                        f"the reference computes of its key and sums: report it; it is a defect of "
+                        f"counton"
+                    )
     return f"{flat.size:,} values are those that the reference computes, one by one"

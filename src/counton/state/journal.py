@@ -149,10 +149,12 @@ def _values(whole: NDArray[np.int64], unit: str | None) -> NDArray[Any]:
 def shape_of(terms: Mapping[str, Any]) -> tuple[int, ...]:
     """Shape of one step in the journal, from a stream's terms as JSON values; -1: what is there.
 
-    >>> shape_of({"shape": [2, 3]}), shape_of({"shape": [84], "statistic": {}})
+    >>> of_counts = {"shape": [2, 3], "strategy": {"strategy": "Binary"}}
+    >>> shape_of(of_counts), shape_of({"shape": [84], "statistic": {}})
     ((2, 3), (-1,))
     """
     open_ended = "counters" in terms or "statistic" in terms
+    open_ended = open_ended or terms["strategy"]["strategy"] == "WindowVersions"
     return (-1,) if open_ended else tuple(terms["shape"])
 
 

@@ -117,10 +117,10 @@ class JournalReader:
                 f"are asked for, and the journal holds none: open it with Stream.open, or run "
                 f"its command again"
             )
-        shape = terms.shape if terms.counters is None else (-1,)
+        shape = terms.step_shape if terms.counters is None else (-1,)
         with self._looking() as connection:
             entries = journal.read(connection, self._row.id, steps.start, steps.stop, shape)
-        return Releases(steps, entries.values, terms)
+        return Releases(steps, terms.by_version(entries.values), terms)
 
     def readings(
         self, start: int = 1, stop: int | None = None, read_as: Statistic | None = None

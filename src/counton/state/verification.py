@@ -34,7 +34,12 @@ from counton.base.errors import (
 )
 from counton.noise import Key
 from counton.numbers import Counter
-from counton.numbers.counter_state import StreamProgress, read_checkpoint, write_checkpoint
+from counton.numbers.counter_state import (
+    StreamProgress,
+    arrivals_of,
+    read_checkpoint,
+    write_checkpoint,
+)
 from counton.numbers.design import Design
 from counton.numbers.node_law import calibration_of
 from counton.state import journal, records, standing
@@ -342,14 +347,14 @@ def _recomputed_stream(
     again = Counter.resume(beginning, key=key)
     digest = journal.Digester(key.derive(b"journal digest", row.name.encode()))
     delay, last = terms.strategy.facts.delay, row.step
-    so_far = np.zeros(terms.shape, np.int64)
+    so_far = np.zeros(terms.step_shape, np.int64)
     every: list[tuple[NDArray[Any], NDArray[np.int64]]] = []
     with reading(f"the checkpoint of stream {row.name!r}"):
         saved = read_checkpoint(bytes(row.checkpoint))
         kept = saved.progress(terms)
     for steps in _chunks(1, last, terms):
         released = _read(database, row, steps, terms).values
-        nothing = np.zeros((len(steps), *terms.shape), np.int64)
+        nothing = np.zeros((len(steps), *terms.step_shape), np.int64)
         noise = noise_alone.release_many(terms.contribution.exact_from_grid(nothing)).values
         sums = np.rint((released - noise) / float(terms.resolution)).astype(np.int64)
         if by_reference is not None:
@@ -357,6 +362,8 @@ def _recomputed_stream(
         if terms.strategy.facts.workload == "totals":
             inputs = np.diff(sums, axis=0, prepend=so_far[None])
             so_far = sums[-1]
+        elif terms.strategy.facts.versions > 1:
+            inputs, so_far = arrivals_of(sums, so_far), sums[-1]
         else:
             inputs = sums
         first = max(steps.start - delay, 1)
@@ -430,14 +437,14 @@ def _recomputed_statistic(
 
 
 def _chunks(first: int, last: int, terms: Design) -> Iterator[range]:
-    size = max(1, _CHUNK // max(terms.cells, 1))
+    size = max(1, _CHUNK // max(math.prod(terms.step_shape), 1))
     for start in range(first, last + 1, size):
         yield range(start, min(start + size, last + 1))
 
 
 def _read(database: Database, row: Any, steps: range, terms: Design) -> Any:
     with database.transaction(write=False) as connection:
-        return journal.read(connection, row.id, steps.start, steps.stop, terms.shape)
+        return journal.read(connection, row.id, steps.start, steps.stop, terms.step_shape)
 
 
 def _compare(

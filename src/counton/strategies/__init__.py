@@ -46,6 +46,8 @@ if TYPE_CHECKING:
         LeastSquaresFactorization as LeastSquaresFactorization,
     )
     from counton.strategies.streams.square_root import SqrtToeplitz as SqrtToeplitz
+    from counton.strategies.streams.window_versions import AsOf as AsOf
+    from counton.strategies.streams.window_versions import WindowVersions as WindowVersions
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)
 #: What states call strategies whose classes have other names.
@@ -113,4 +115,10 @@ def strategy_from_dict(description: Mapping[str, Any]) -> StreamStrategy:
     if kind is None:
         names = [*_KINDS, *(one.name for one in entry_points(group=__name__))]
         raise InvalidInput(f"strategy is {quote(said)}; known are {', '.join(names)}")
-    return built_from(kind, description)
+    return built_from(kind, {name: _inner(value) for name, value in description.items()})
+
+
+def _inner(value: Any) -> Any:
+    """A strategy that is part of another one; what is none as it is."""
+    named = value.get("strategy") if isinstance(value, Mapping) else None
+    return value if stream_strategy_named(named) is None else strategy_from_dict(value)

@@ -228,6 +228,10 @@ class StrategyFacts:
             many.
         rounding_variance: what rounding adds to the variance of a release, at most, where released
             units are not much finer than noise; in squared data units.
+        reads_another: it says what releases of a stream with another strategy are together: no
+            stream begins with it, whose noise would be that of the other.
+        versions: how many of the last windows a running stream releases at a step, the version of
+            each that is then known; 1: the step's own number alone.
 
     >>> from counton.strategies import Binary, Expiring
     >>> Binary(31).facts.causal, Expiring(delay=3).facts.delay
@@ -247,6 +251,8 @@ class StrategyFacts:
     buffer_size: int = 0
     drawn_ahead: int = 0
     rounding_variance: float = 0.0
+    versions: int = 1
+    reads_another: bool = False
 
 
 class StreamStrategy(Strategy):
@@ -394,6 +400,10 @@ class StreamStrategy(Strategy):
         """See `reader_of`. Who overrides ``noise`` of a strategy with its own overrides it too."""
         return Reader(self, field)
 
+    def _step_reader(self, field: NodeNoise) -> Reader:
+        """See `step_reader_of`."""
+        return self._reader(field)
+
     def _window_rounding(self, first: Integers, last: Integers) -> Floats:
         """See `window_rounding`, whose ends are checked: `_release_rounding` for each release."""
         windows = self.facts.workload == "windows"
@@ -522,6 +532,15 @@ def reader_of(strategy: StreamStrategy, field: NodeNoise) -> Reader:
     (3,)
     """
     return strategy._reader(field)
+
+
+def step_reader_of(strategy: StreamStrategy, field: NodeNoise) -> Reader:
+    """What gives a running stream the noise of all that it releases at a step.
+
+    That is `reader_of`, but for windows that are revised: a step then releases several versions,
+    which stand in a last axis.
+    """
+    return strategy._step_reader(field)
 
 
 def window_rounding(strategy: StreamStrategy, starts: Steps, stops: Steps) -> Floats:

@@ -1,0 +1,213 @@
+"""Versions of windows that are revised: what was known when, and how two versions differ.
+
+Night t published of each of the last windows what was known then. The newest version of each window
+is a stream of windows whose errors hang on their age (`counton.strategies.AsOf`), and what is asked
+of any stream is asked of that. Two versions of one window share noise, and those of two windows
+share none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from counton.base.arrays import read_only
+from counton.base.errors import InvalidInput, field
+from counton.base.exact import quote
+from counton.base.windows import Windows, microseconds, parse_time
+from counton.numbers import Design
+from counton.numbers.formulas import CellSum, Formula, Term
+from counton.released.series import Series, local_times
+from counton.strategies import AsOf, WindowVersions
+from counton.strategies.streams.window_versions import EveryVersion
+
+#: When a version was published: the number of the night, or a day or moment by which it was.
+When = int | str | date | datetime
+
+
+@dataclass(frozen=True)
+class Revisions:
+    """All that nights published: public.
+
+    Attributes:
+        design: of the stream.
+        values: shape ``(nights, *cells, versions)``, in data units: of each night the window that
+            ended then first, and last the one that became final.
+    """
+
+    design: Design[WindowVersions]
+    values: NDArray[Any]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", read_only(self.values))
+
+    @property
+    def lags(self) -> int:
+        """After how many more windows a window is final."""
+        return self.design.strategy.lags
+
+    def lags_of(self, windows: NDArray[np.int64] | range, night: int) -> NDArray[np.int64]:
+        """The lag of the newest version of each window, as of a night."""
+        return np.minimum(night - np.asarray(windows, np.int64), self.lags)
+
+    def newest(self, night: int) -> NDArray[Any]:
+        """The newest version of each window as of a night, shape ``(night, *cells)``."""
+        windows = np.arange(1, night + 1)
+        lags = self.lags_of(windows, night)
+        found: NDArray[Any] = np.moveaxis(self.values, -1, 1)[windows + lags - 1, lags]
+        return found
+
+    def design_at(self, night: int) -> Design[AsOf]:
+        """The design of the newest versions, as of a night: a step a window."""
+        strategy = AsOf(self.design.strategy, night)
+        found: Design[Any] = replace(self.design, strategy=strategy)  # type: ignore[arg-type]
+        return found
+
+    @cached_property
+    def design_of_versions(self) -> Design[EveryVersion]:
+        """The design of all versions, each of them a step: what they have in common."""
+        strategy = EveryVersion(self.design.strategy)
+        found: Design[Any] = replace(self.design, strategy=strategy)  # type: ignore[arg-type]
+        return found
+
+    def value(self, window: int, lag: int) -> NDArray[Any]:
+        """A version of a window, shape ``cells``."""
+        found: NDArray[Any] = self.values[window + lag - 1, ..., lag]
+        return found
+
+    def triangle(self, cell: int = 0) -> NDArray[np.float64]:
+        """The versions of each window of one cell, shape ``(windows, versions)``; NaN: not yet."""
+        nights, versions = len(self.values), self.lags + 1
+        found = np.full((nights, versions), np.nan)
+        of_cell = self.values.reshape(nights, -1, versions)[:, cell]
+        for lag in range(min(versions, nights)):
+            found[: nights - lag, lag] = of_cell[lag:, lag]
+        return found
+
+    @cached_property
+    def covariance(self) -> NDArray[np.float64]:
+        """Covariance of the noise of the versions of one window by lag, in data units, squared."""
+        strategy, lags = self.design.strategy, range(self.lags + 1)
+        between = [[strategy.lag_covariance(one, other) for other in lags] for one in lags]
+        unit = float(self.design.law_unit) ** 2 * self.design.law.variance
+        return np.array(between) * unit
+
+    def number(self, window: int, lag: int, cell: int = 0) -> Formula:
+        """One cell in a version of a window, to be added to other versions and windows.
+
+        The noise that they share is known: two numbers of one window are not independent.
+        """
+        terms = self.design_of_versions
+        step = terms.strategy.step_of(window, lag)
+        value = float(self.value(window, lag).reshape(-1)[cell])
+        return Formula.of(CellSum(value, terms, (Term(1.0, step - 1, step, cell),)))
+
+
+def night_of(when: When, cut: Windows, last: int) -> int:
+    """How many windows had ended by a day or a moment, and were published.
+
+    Args:
+        when: the number of windows itself; a day, up to its end; or a moment.
+        cut: how rows become steps.
+        last: the newest night.
+
+    Raises:
+        InvalidInput: no such time, or one before the first window ended.
+
+    >>> from datetime import UTC
+    >>> days = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 30)
+    >>> [night_of(when, days, 9) for when in ("2024-03-02", "2024-03-02T12:00", 99)]
+    [2, 1, 9]
+    """
+    if isinstance(when, int):
+        night = when
+    else:
+        day = isinstance(when, date) and not isinstance(when, datetime)
+        text = when if isinstance(when, str) else when.isoformat()
+        day = day or (isinstance(when, str) and len(when.strip()) == 10)
+        try:
+            moment = parse_time(text, cut.timezone)
+        except InvalidInput as error:
+            raise InvalidInput(f"{field('as_of', quote(when))} is no time: {error}") from None
+        us = microseconds(moment)
+        if day:
+            one_day = Windows(moment, "1d", 1, cut.timezone)
+            us = one_day.end
+        night = cut.ended_by(us)
+    if night < 1 or last < 1:
+        first = cut.at(int(cut.ends(range(1, 2))[0]))
+        raise InvalidInput(
+            f"{field('as_of', when)} is before anything was published: the first window ended at "
+            f"{first}; give a later time"
+        )
+    return min(night, last)
+
+
+#: What versions may be written as.
+FORMS = ("all", "epiprocess")
+
+
+def versions_of_cells(
+    found: Revisions, cut: Windows, cells: Mapping[str, int], level: float, last: int
+) -> pl.DataFrame:
+    """All versions of counts or sums that nights up to a last one published, by lag and window.
+
+    Args:
+        found: what nights published.
+        cut: how rows become steps.
+        cells: places of the groups that are shown, by name.
+        level: probability with which each interval holds.
+        last: the newest night.
+    """
+    terms, places, parts = found.design_at(last), list(cells.values()), []
+    for lag in range(min(found.lags + 1, last)):
+        windows, known = np.arange(1, last - lag + 1), range(last - lag, last - lag + 1)
+        values = found.values[lag:last, ..., lag].reshape(len(windows), -1)[:, places]
+        std = np.repeat(np.asarray(terms.std(known), np.float64), len(windows))
+        half = np.repeat(terms.halfwidths(known, level), len(windows))
+        names = pl.Series(list(cells), dtype=pl.String)
+        each = {
+            "step": windows,
+            "window_start": local_times(cut, np.asarray(cut.ends(windows - 1), np.int64)),
+            "window_end": local_times(cut, np.asarray(cut.ends(windows), np.int64)),
+        }
+        rows = np.repeat(np.arange(len(windows)), len(places))
+        parts.append(
+            pl.DataFrame(each)[rows]
+            .with_columns(
+                group=names.gather(np.tile(np.arange(len(places)), len(windows))),
+                as_of=local_times(cut, np.asarray(cut.ends(windows + lag), np.int64)).gather(rows),
+                lag=pl.lit(lag, pl.Int64),
+                **Series(values, std, half).columns(),
+            )
+            .with_columns(final=pl.lit(lag == found.lags))
+        )
+    return pl.concat(parts).sort("step", "lag", maintain_order=True)
+
+
+def as_archive(table: pl.DataFrame, cut: Windows) -> pl.DataFrame:
+    """The columns of an archive of the R package epiprocess: a number of a place, day and version.
+
+    Days where windows are days or longer, so that a version is the day on which it was published.
+    """
+    when = {"time_value": pl.col("window_start"), "version": pl.col("as_of")}
+    if cut.length is None:
+        when = {name: one.dt.date() for name, one in when.items()}
+    labels = [name for name in ("group", "statistic", "name", "share") if name in table.columns]
+    place = pl.concat_str([pl.col(name).cast(pl.String) for name in labels], separator=" / ")
+    value = "estimate" if "estimate" in table.columns else "value"
+    return table.select(geo_value=place if labels else pl.lit("all"), **when, value=value)
+
+
+def version_columns(strategy: AsOf, steps: NDArray[np.int64], cut: Windows) -> dict[str, Any]:
+    """Columns ``as_of``, ``lag`` and ``final`` of rows of the newest versions, by their windows."""
+    lags = strategy.lags(steps)
+    ends = local_times(cut, cut.ends(steps + lags))
+    return {"as_of": ends, "lag": lags, "final": lags == strategy.windows.lags}

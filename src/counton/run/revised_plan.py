@@ -1,0 +1,112 @@
+"""What delays cost: errors of windows that are revised, before anything is spent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import numpy as np
+
+from counton.base.lengths import days_in
+from counton.numbers import Design
+from counton.strategies import AsOf, WindowVersions
+
+if TYPE_CHECKING:
+    from counton.base.arrays import Floats
+    from counton.run.definition import Definition
+    from counton.strategies import Metric
+
+#: What versions of a window are called by those who state how far off they may be.
+FIRST, FINAL = "first", "final"
+
+
+class PlannedDelay(NamedTuple):
+    """Standard deviations of windows that are final after so many more; in data units.
+
+    Attributes:
+        lags: how many more windows.
+        first: of the version at a window's end.
+        mean: typical of all versions.
+        final: of the last version.
+        week, year: of the sum of all final windows of a week, and of a year; None: a window is
+            longer.
+    """
+
+    lags: int
+    first: float
+    mean: float
+    final: float
+    week: float | None
+    year: float | None
+
+
+def newest_at(terms: Design, lags: int) -> Design:
+    """A design of windows that are revised, as of a night with all versions."""
+    strategy: Any = terms.strategy
+    return replace(terms, strategy=AsOf(strategy, lags + 1))
+
+
+def halfwidths_of_versions(
+    terms: Design, versions: Sequence[int], level: float
+) -> tuple[float, ...]:
+    """Half-widths of a cell in some versions of a window, from 1 on."""
+    strategy = cast("WindowVersions", terms.strategy)
+    at = newest_at(terms, strategy.lags)
+    steps = strategy.lags + 2 - np.asarray(versions, np.int64)
+    return tuple(at.window_halfwidths(steps - 1, steps, level).tolist())
+
+
+def named_versions(terms: Design, level: float) -> Mapping[str, tuple[float, ...]]:
+    """Half-widths of the first version and of the final one, by name."""
+    last = cast("WindowVersions", terms.strategy).lags + 1
+    first, final = halfwidths_of_versions(terms, (1, last), level)
+    return {FIRST: (first,), FINAL: (final,)}
+
+
+def planned_delays(definition: Definition, terms: Design) -> tuple[PlannedDelay, ...]:
+    """What half the delay, the delay and twice the delay cost; of counts and sums.
+
+    >>> from counton.job.job import Job
+    >>> from counton.run.new_stream import define, design_of
+    >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
+    ...           revise="2d", rho=0.5)
+    >>> definition = define(job)
+    >>> for one in planned_delays(definition, design_of(definition, ())):
+    ...     print(one.lags, round(one.first, 2), round(one.final, 2), round(one.year, 1))
+    1 1.08 1.2 23.0
+    2 1.14 1.31 25.1
+    4 1.2 1.47 28.1
+    """
+    from counton.planning.planner import plan_stream
+
+    if not definition.statistic.card.additive:
+        return ()
+    asked = definition.cut.lags
+    found = []
+    for lags in sorted({max(asked // 2, 1), asked, 2 * asked}):
+        of = terms
+        if lags != asked:
+            best: Any = plan_stream(
+                lags + 1,
+                terms.guarantee,
+                cast("Metric", definition.metric),
+                contribution=terms.contribution,
+                shape=terms.shape,
+                compare=False,
+            ).best
+            of = replace(best, strategy=WindowVersions(definition.cut.steps, best.strategy))
+        found.append(_delay(of, lags, definition.cut.every))
+    return tuple(found)
+
+
+def _delay(terms: Design, lags: int, every: str) -> PlannedDelay:
+    at = newest_at(terms, lags)
+    std: Floats = np.asarray(at.std(range(1, lags + 2)), np.float64)[::-1]  # by lag
+    final = float(std[-1])
+    sums = [
+        None if days_in(every) > days else final * math.sqrt(round(days / days_in(every)))
+        for days in (7, 365)
+    ]
+    return PlannedDelay(lags, float(std[0]), float(np.sqrt((std**2).mean())), final, *sums)

@@ -1,0 +1,667 @@
+"""Windows that are revised: what is known of each at its end, one window later, up to a delay.
+
+A row belongs to the window w of its own time, and arrives with a lag l = 0, 1, .. L: at the end of
+window w + l, a *night*. The night t publishes, for each of the windows t - L .. t, how many of its
+rows have arrived so far; after the night w + L the number of w is final.
+
+A window with its lags is a stream of L + 1 steps of its own: arrivals x_0, .. x_L, of which the
+totals x_0 + .. + x_l are released. `WindowVersions` gives each window the same strategy for L + 1
+steps, with nodes of its own: C is block-diagonal, I (x) C', and B is I (x) B'.
+
+Privacy. A row enters one window, there one lag, and so one column of I (x) C', which is a column of
+C' in one block: its norms are those of C' for L + 1 steps, whatever the number of windows. Nights
+release rows of I (x) B' in another order than that of blocks; noise is drawn once, as a function of
+its address, so that order changes nothing, and B C = A holds number by number. If an attacker
+chooses window and lag of a row from what earlier nights released, the shift z -> z + d C e leaves
+these as they are and makes up for the row in all that follow, as within one stream of L + 1 steps:
+blocks share no node. So whatever C' promises for L + 1 steps holds for all windows together.
+
+This mechanism is counton's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from counton.base.arrays import Floats, Integers
+from counton.base.distributions import NoiseDistribution
+from counton.base.errors import InvalidInput
+from counton.base.exact import check_integer, quote
+from counton.strategies.participation import Norm, Schedule, Structure
+from counton.strategies.strategy import (
+    LARGEST_DENSE,
+    EndlessStrategy,
+    Metric,
+    Node,
+    NodeNoise,
+    NoiseView,
+    Reader,
+    Steps,
+    StrategyFacts,
+    StreamStrategy,
+    Workload,
+    check_metric,
+    check_step,
+    check_window,
+    read_variance,
+    window_ends,
+)
+
+#: Most windows: node numbers of all blocks stay within 32 bits where a stream has cells.
+LARGEST_HORIZON = 2**40
+#: Most versions of a window.
+MOST_VERSIONS = 2**12
+
+
+class WindowVersions(StreamStrategy):
+    """Each window by itself, again and again until it is final.
+
+    Its steps are windows, and what it releases of each is the final number; `lag_row` and
+    `lag_noise` are of the versions before. A running stream releases nights (`night_noise`): of the
+    last windows the newest version each.
+
+    Args:
+        horizon: windows it serves; noise is the same for any number.
+        inner: of one window, totals over its lags: as many steps as a window has versions.
+
+    Raises:
+        InvalidInput: a number of windows out of range, or a strategy that cannot serve a window.
+
+    >>> from counton.strategies import Binary
+    >>> revised = WindowVersions(365, Binary(7))
+    >>> revised.lags, float(revised.l1_sensitivity()), revised.variance([1, 365]).tolist()
+    (6, 3.0, [3.0, 3.0])
+    >>> revised.lag_variance([0, 1, 6]).tolist()
+    [1.0, 1.0, 3.0]
+    """
+
+    sources = ("calibration",)
+
+    horizon: int
+
+    def __init__(self, horizon: int, inner: StreamStrategy) -> None:
+        self.horizon = check_integer("horizon", horizon, 1, LARGEST_HORIZON)
+        self.inner = _checked_inner(inner)
+        self.lags = (self.inner.horizon or 1) - 1
+        facts = self.inner.facts
+        self.facts = StrategyFacts(
+            workload="windows",
+            lattice_bits=facts.lattice_bits,
+            fraction_bits=facts.fraction_bits,
+            unit_columns=facts.unit_columns,
+            unit_rows=facts.unit_rows,
+            attained=False,  # of all lags, and a step's column is that of the first
+            causal=facts.causal,
+            rounding_variance=facts.rounding_variance,
+            versions=self.lags + 1,
+        )
+
+    @classmethod
+    @override
+    def examples(cls, horizon: int) -> Sequence[WindowVersions]:
+        """Windows of trees, of a square root, and of what was solved."""
+        from counton.strategies.lines.dense import Dense
+        from counton.strategies.streams.kary import KAry
+        from counton.strategies.streams.solved import LeastSquaresFactorization
+        from counton.strategies.streams.square_root import SqrtToeplitz
+
+        solved = LeastSquaresFactorization(Dense.examples(4)[1])
+        tree = KAry(3, 3, subtraction=True)
+        return cls(horizon, tree), cls(horizon, SqrtToeplitz(3)), cls(horizon, solved)
+
+    @property
+    @override
+    def parameters(self) -> dict[str, Any]:
+        """The number of windows, the strategy of one by its parameters, and its nodes by level."""
+        inner = {"strategy": self.inner.saved_name, **self.inner.parameters}
+        return {"horizon": self.horizon, "inner": inner, "nodes": self._nodes}
+
+    @property
+    def _nodes(self) -> list[list[int]]:
+        """Levels, and how many nodes a window has on each: by these blocks are told apart."""
+        return [[level, width] for level, width in sorted(self._widths.items())]
+
+    @override
+    def to_dict(self) -> dict[str, Any]:
+        """With all of the strategy of a window."""
+        named = {"strategy": self.saved_name, "horizon": self.horizon}
+        return {**named, "inner": self.inner.to_dict(), "nodes": self._nodes}
+
+    @classmethod
+    def _from_description(cls, horizon: int, inner: StreamStrategy, nodes: Any) -> Self:
+        found = cls(horizon, inner)
+        if nodes != found._nodes:
+            raise InvalidInput(
+                f"a window of {found.inner!r} has the nodes {found._nodes} by level, and "
+                f"{str(nodes)[:200]} are stated: restore it from a copy"
+            )
+        return found
+
+    @override
+    def __repr__(self) -> str:
+        return f"{self.saved_name}(horizon={self.horizon}, inner={self.inner!r})"
+
+    # --------------------------------------------------------------------------- one block
+
+    @cached_property
+    def _widths(self) -> dict[int, int]:
+        """How many nodes a block has on each level."""
+        found: dict[int, int] = {}
+        for step in range(1, self.lags + 2):
+            for node in (*self.inner.column(step), *self.inner.row(step)):
+                found[node.level] = max(found.get(node.level, 0), node.index + 1)
+        return found
+
+    def _in_block(self, window: int, nodes: Sequence[Node]) -> tuple[Node, ...]:
+        """Nodes of a window's strategy where they stand among those of all windows."""
+        return tuple(
+            node._replace(index=node.index + self._first(window) * self._widths[node.level])
+            for node in nodes
+        )
+
+    def _first(self, window: int) -> int:
+        """How many blocks stand before that of a window; first those of windows up to 0.
+
+        Nobody counts in these, and the first nights release them beside the others: with noise, as
+        all that is released.
+        """
+        return window - 1 + self.lags
+
+    def _field_of(self, window: int, field: NodeNoise) -> NodeNoise:
+        """The noise of one window's nodes alone."""
+
+        def run(level: int, nodes: range) -> Integers:
+            width = self._widths.get(level, 0)
+            if nodes and not 0 <= nodes.start <= nodes.stop <= width:
+                return self._wide_run(window, field, level, nodes)
+            first = self._first(window) * width
+            return field.run(level, range(first + nodes.start, first + nodes.stop))
+
+        return NoiseView(field.shape, run)
+
+    def _wide_run(self, window: int, field: NodeNoise, level: int, nodes: range) -> Integers:
+        """Nodes that no version reads and a strategy draws beside others: they are 0."""
+        width = self._widths.get(level, 0)
+        found = np.zeros((len(nodes), *field.shape), np.int64)
+        inside = range(max(nodes.start, 0), min(nodes.stop, width))
+        if inside:
+            drawn = self._field_of(window, field).run(level, inside)
+            found[inside.start - nodes.start : inside.stop - nodes.start] = drawn
+        return found
+
+    def column(self, step: int) -> tuple[Node, ...]:
+        """The nodes which a row of a window enters that arrives with it, at lag 0."""
+        return self.lag_column(step, 0)
+
+    def row(self, step: int) -> tuple[Node, ...]:
+        """The nodes that the final number of a window reads."""
+        return self.lag_row(step, self.lags)
+
+    def lag_column(self, window: int, lag: int) -> tuple[Node, ...]:
+        """The nodes which a row of a window enters that arrives with a lag.
+
+        >>> from counton.strategies import Binary
+        >>> WindowVersions(9, Binary(3)).lag_column(2, 1)
+        (Node(level=1, index=3, weight=1), Node(level=0, index=7, weight=1))
+        """
+        found = self.inner.column(self._check_lag(lag) + 1)
+        return self._in_block(check_step(self, window), found)
+
+    def lag_row(self, window: int, lag: int) -> tuple[Node, ...]:
+        """The nodes that the version of a window with a lag reads."""
+        found = self.inner.row(self._check_lag(lag) + 1)
+        return self._in_block(check_step(self, window), found)
+
+    def _check_lag(self, lag: int) -> int:
+        return check_integer("lag", lag, 0, self.lags)
+
+    def lag_variance(self, lags: Steps, since: Steps | None = None) -> Floats:
+        """Variance of versions by their lags, in units of the variance of one node's noise.
+
+        Args:
+            lags: from 0 on.
+            since: the variance is that of the difference to the version with this lag; None: of
+                the version itself.
+        """
+        steps = np.asarray(lags, np.int64) + 1
+        return self.inner.variance(steps, 0 if since is None else np.asarray(since) + 1)
+
+    def lag_covariance(self, one: int, other: int) -> float:
+        """Covariance of two versions of one window; versions of two windows have none.
+
+        >>> from counton.strategies import Binary
+        >>> windows = WindowVersions(9, Binary(3))
+        >>> windows.lag_covariance(1, 2), windows.lag_covariance(0, 1)
+        (1.0, 0.0)
+        """
+        low, high = sorted((self._check_lag(one), self._check_lag(other)))
+        alone = self.lag_variance([low, high])
+        apart = float(self.lag_variance([high], [low])[0])
+        return (float(alone.sum()) - apart) / 2
+
+    # ------------------------------------------------------------------------------- norms
+
+    def l1_sensitivity(self) -> Fraction:
+        """That of one window's strategy, at whatever lag a row arrives."""
+        return self.inner.l1_sensitivity()
+
+    def squared_sensitivity(self) -> Fraction:
+        """That of one window's strategy, at whatever lag a row arrives."""
+        return self.inner.squared_sensitivity()
+
+    @property
+    @override
+    def structure(self) -> Structure:
+        """Windows share no node, so that what a unit does in several of them adds up."""
+        return Structure(largest_sum=self._largest_sum, aligned=self.inner.structure.aligned)
+
+    def _largest_sum(self, norm: Norm, schedule: Schedule) -> int:
+        one = self.l1_sensitivity() if norm == 1 else self.squared_sensitivity()
+        return int(one * schedule.steps * (1 << norm * self.facts.lattice_bits))
+
+    # ------------------------------------------------------------------------------ errors
+
+    def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
+        """As many times that of a final number as there are windows."""
+        first, last = window_ends(self, steps, since)
+        return np.asarray((last - first) * float(self.lag_variance([self.lags])[0]))
+
+    def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
+        """That of a final number, mean and maximum alike."""
+        check_metric(metric)
+        return float(self.lag_variance([self.lags])[0])
+
+    @override
+    def _largest_reads(self, stops: Integers) -> Floats:
+        largest = self.inner._largest_reads(np.array([self.lags + 1]))
+        return np.full(stops.shape, float(largest[0]))
+
+    @override
+    def _window_rounding(self, first: Integers, last: Integers) -> Floats:
+        one = self.inner._window_rounding(np.array([0]), np.array([self.lags + 1]))
+        return np.asarray((last - first) * float(one[0]))
+
+    @override
+    def _check_law(self, law: NoiseDistribution) -> None:
+        self.inner._check_law(law)
+
+    def _summed_variance(self, stops: Integers, weights: Floats) -> float:
+        """See `counton.strategies.joint_errors.sum_noise_variance`: windows are independent."""
+        return _over_stretches(self, stops, weights)
+
+    # ------------------------------------------------------------------------------- noise
+
+    def lag_noise(self, field: NodeNoise, window: int, lags: range) -> Integers:
+        """Noise of consecutive versions of one window: int64, shape ``(len(lags), *shape)``."""
+        steps = range(lags.start + 1, lags.stop + 1)
+        return self.inner.noise(self._field_of(window, field), steps)
+
+    @override
+    def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
+        """Of final numbers."""
+        check_window(self, steps)
+        found = np.empty((len(steps), *field.shape), np.int64)
+        for place, window in enumerate(steps):
+            found[place] = self.lag_noise(field, window, range(self.lags, self.lags + 1))[0]
+        return found
+
+    @override
+    def _step_reader(self, field: NodeNoise) -> Reader:
+        return NightReader(self, field)
+
+    def night_noise(self, field: NodeNoise, nights: range) -> Integers:
+        """Noise of what consecutive nights release, by lag.
+
+        Returns:
+            int64, shape ``(len(nights), *field.shape, lags + 1)``: of each night the window that
+            ends then first, and the one that becomes final last.
+        """
+        check_window(self, nights)
+        found = np.zeros((len(nights), self.lags + 1, *field.shape), np.int64)
+        for window in range(nights.start - self.lags, nights.stop):
+            lags = range(
+                max(nights.start - window, 0), min(nights.stop - 1 - window, self.lags) + 1
+            )
+            at = np.arange(lags.start, lags.stop)
+            found[window + at - nights.start, at] = self.lag_noise(field, window, lags)
+        return np.moveaxis(found, 1, -1)
+
+
+class NightReader(Reader):
+    """The noise of a running stream of windows that are revised, night by night.
+
+    >>> from counton.laws import HashedNoise
+    >>> from counton.strategies import Binary
+    >>> NightReader(WindowVersions(9, Binary(3)), HashedNoise((2,))).noise(range(1, 5)).shape
+    (4, 2, 3)
+    """
+
+    def __init__(self, strategy: WindowVersions, field: NodeNoise) -> None:
+        super().__init__(strategy, field)
+        self._revised = strategy
+
+    @override
+    def noise(self, steps: range) -> NDArray[np.int64]:
+        return self._revised.night_noise(self._field, steps)
+
+    @override
+    def parts(self, steps: range) -> Iterator[NDArray[np.int64]]:
+        for at in range(0, len(steps), _NIGHTS):
+            yield self.noise(steps[at : at + _NIGHTS])
+
+
+#: Nights whose noise is computed together.
+_NIGHTS = 256
+
+
+class AsOf(StreamStrategy):
+    """The newest version of each window at the end of a night: a step a window.
+
+    It measures what `WindowVersions` measures, and releases one number of each window, so that
+    windows are added up, compared and drawn as those of any other stream; only their errors differ,
+    by age.
+
+    Args:
+        windows: a strategy `WindowVersions`.
+        night: how many windows have ended.
+
+    Raises:
+        InvalidInput: another strategy, or a night beyond its horizon.
+
+    >>> from counton.strategies import Binary
+    >>> AsOf(WindowVersions(365, Binary(7)), 9).variance(range(1, 10)).tolist()
+    [3.0, 3.0, 3.0, 2.0, 2.0, 1.0, 2.0, 1.0, 1.0]
+    """
+
+    sources = ("calibration",)
+
+    horizon: int
+
+    def __init__(self, windows: WindowVersions, night: int) -> None:
+        given: object = windows
+        if not isinstance(given, WindowVersions):
+            raise InvalidInput(f"windows are {quote(given)}; give a strategy WindowVersions(...)")
+        self.windows = given
+        self.horizon = self.night = check_integer("night", night, 1, given.horizon)
+        facts = given.facts
+        self.facts = StrategyFacts(
+            workload="windows",
+            lattice_bits=facts.lattice_bits,
+            fraction_bits=facts.fraction_bits,
+            unit_columns=facts.unit_columns,
+            unit_rows=facts.unit_rows,
+            attained=False,
+            causal=facts.causal,
+            rounding_variance=facts.rounding_variance,
+            reads_another=True,
+        )
+
+    @classmethod
+    @override
+    def examples(cls, horizon: int) -> Sequence[AsOf]:
+        """Those of `WindowVersions`."""
+        return tuple(cls(windows, horizon) for windows in WindowVersions.examples(horizon))
+
+    @property
+    @override
+    def parameters(self) -> dict[str, Any]:
+        """Those of the windows, and the night."""
+        windows = {"strategy": self.windows.saved_name, **self.windows.parameters}
+        return {"windows": windows, "night": self.night}
+
+    @override
+    def to_dict(self) -> dict[str, Any]:
+        """With all of the windows' strategy."""
+        windows = self.windows.to_dict()
+        return {"strategy": self.saved_name, "windows": windows, "night": self.night}
+
+    @override
+    def __repr__(self) -> str:
+        return f"{self.saved_name}({self.windows!r}, night={self.night})"
+
+    def lags(self, steps: Steps) -> Integers:
+        """The lag of each window's newest version.
+
+        >>> from counton.strategies import Binary
+        >>> AsOf(WindowVersions(365, Binary(3)), 9).lags([1, 7, 8, 9]).tolist()
+        [2, 2, 1, 0]
+        """
+        return np.minimum(self.night - np.asarray(steps, np.int64), self.windows.lags)
+
+    def column(self, step: int) -> tuple[Node, ...]:
+        """As of `WindowVersions`."""
+        return self.windows.column(check_step(self, step))
+
+    def row(self, step: int) -> tuple[Node, ...]:
+        """The nodes that the newest version reads."""
+        lag = int(self.lags(check_step(self, step)))
+        return self.windows.lag_row(step, lag)
+
+    def l1_sensitivity(self) -> Fraction:
+        """As of `WindowVersions`."""
+        return self.windows.l1_sensitivity()
+
+    def squared_sensitivity(self) -> Fraction:
+        """As of `WindowVersions`."""
+        return self.windows.squared_sensitivity()
+
+    @property
+    @override
+    def structure(self) -> Structure:
+        """As of `WindowVersions`."""
+        return self.windows.structure
+
+    def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
+        """Those of the windows' newest versions, added up."""
+        first, last = window_ends(self, steps, since)
+        return self._sum(self._variances, first, last)
+
+    @cached_property
+    def _variances(self) -> Floats:
+        """Of the newest window first: beyond the last lag all are the same."""
+        return self.windows.lag_variance(np.arange(self.windows.lags + 1))
+
+    def _sum(self, by_lag: Floats, first: Integers, last: Integers) -> Floats:
+        """The sum over the windows first + 1 .. last of what depends on the lag."""
+        until = np.concatenate([[0.0], np.cumsum(by_lag)])  # of so many of the newest windows
+
+        def newest(count: Integers) -> Floats:
+            some = np.minimum(count, len(by_lag))
+            return np.asarray(until[some] + (count - some) * float(by_lag[-1]))
+
+        return np.asarray(newest(self.night - first) - newest(self.night - last))
+
+    def _summed_variance(self, stops: Integers, weights: Floats) -> float:
+        """As of `WindowVersions`."""
+        return _over_stretches(self, stops, weights)
+
+    def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
+        """Mean or maximum over the windows."""
+        check_metric(metric)
+        known = self._variances[: self.night]
+        final = float(self._variances[-1]) * max(self.night - len(self._variances), 0)
+        return float(known.max()) if metric == "max" else (float(known.sum()) + final) / self.night
+
+    @cached_property
+    def _roundings(self) -> Floats:
+        ends = np.arange(1, self.windows.lags + 2)
+        return self.windows.inner._window_rounding(np.zeros_like(ends), ends)
+
+    @override
+    def _largest_reads(self, stops: Integers) -> Floats:
+        return np.full(stops.shape, self._most_read)
+
+    @cached_property
+    def _most_read(self) -> float:
+        """Of all versions; of the first nights, which have few, of those."""
+        inner, last = self.windows.inner, min(self.windows.lags + 1, self.night)
+        if last > self.windows.lags:
+            return float(inner._largest_reads(np.array([last]))[0])
+        rows = (inner.row(step) for step in range(1, last + 1))
+        return max(abs(float(node.weight)) for row in rows for node in row)
+
+    @override
+    def _window_rounding(self, first: Integers, last: Integers) -> Floats:
+        return self._sum(self._roundings, first, last)
+
+    @override
+    def _check_law(self, law: NoiseDistribution) -> None:
+        self.windows._check_law(law)
+
+    @override
+    def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
+        """Of the newest versions."""
+        check_window(self, steps)
+        found = np.empty((len(steps), *field.shape), np.int64)
+        for place, window in enumerate(steps):
+            lag = int(self.lags(window))
+            found[place] = self.windows.lag_noise(field, window, range(lag, lag + 1))[0]
+        return found
+
+
+class EveryVersion(StreamStrategy):
+    """All versions of all windows, each a step: what two of them have in common is known from rows.
+
+    The version of window w with lag l is the step (w - 1) (lags + 1) + l + 1. A release is that
+    version itself, so steps are added and subtracted as windows are; it measures what
+    `WindowVersions` measures.
+
+    Args:
+        windows: a strategy `WindowVersions`.
+
+    >>> from counton.strategies import Binary
+    >>> every = EveryVersion(WindowVersions(9, Binary(3)))
+    >>> every.step_of(2, 1), every.variance([every.step_of(2, 1)]).tolist()
+    (5, [1.0])
+    """
+
+    sources = ("calibration",)
+
+    horizon: int
+
+    def __init__(self, windows: WindowVersions) -> None:
+        self.windows = windows
+        self.horizon = windows.horizon * (windows.lags + 1)
+        self.facts = StrategyFacts(
+            workload="windows",
+            lattice_bits=windows.facts.lattice_bits,
+            fraction_bits=windows.facts.fraction_bits,
+            unit_columns=windows.facts.unit_columns,
+            attained=windows.inner.facts.attained,
+            causal=windows.facts.causal,
+            rounding_variance=windows.facts.rounding_variance,
+            reads_another=True,
+        )
+
+    @property
+    @override
+    def parameters(self) -> dict[str, Any]:
+        """Those of the windows."""
+        return {"windows": {"strategy": self.windows.saved_name, **self.windows.parameters}}
+
+    @override
+    def to_dict(self) -> dict[str, Any]:
+        """With all of the windows' strategy."""
+        return {"strategy": self.saved_name, "windows": self.windows.to_dict()}
+
+    def step_of(self, window: int, lag: int) -> int:
+        """The step of a version."""
+        return (window - 1) * (self.windows.lags + 1) + self.windows._check_lag(lag) + 1
+
+    def _version(self, step: int) -> tuple[int, int]:
+        window, lag = divmod(check_step(self, step) - 1, self.windows.lags + 1)
+        return window + 1, lag
+
+    def column(self, step: int) -> tuple[Node, ...]:
+        """The nodes which a row enters that arrives when this version is made."""
+        return self.windows.lag_column(*self._version(step))
+
+    def row(self, step: int) -> tuple[Node, ...]:
+        """The nodes that the version reads."""
+        return self.windows.lag_row(*self._version(step))
+
+    def l1_sensitivity(self) -> Fraction:
+        """As of `WindowVersions`."""
+        return self.windows.l1_sensitivity()
+
+    def squared_sensitivity(self) -> Fraction:
+        """As of `WindowVersions`."""
+        return self.windows.squared_sensitivity()
+
+    def _summed_variance(self, stops: Integers, weights: Floats) -> float:
+        """As of `WindowVersions`, where versions of one window are not independent."""
+        several = (
+            (weight, step)
+            for first, last, weight in _stretches(stops, weights)
+            for step in range(first + 1, last + 1)
+        )
+        return read_variance(self, several)
+
+    @override
+    def _largest_reads(self, stops: Integers) -> Floats:
+        every = np.arange(1, self.windows.lags + 2)
+        return np.full(stops.shape, float(self.windows.inner._largest_reads(every).max()))
+
+    @override
+    def _window_rounding(self, first: Integers, last: Integers) -> Floats:
+        ends = np.arange(1, self.windows.lags + 2)
+        most = self.windows.inner._window_rounding(np.zeros_like(ends), ends).max()
+        return np.asarray((last - first) * float(most))
+
+    @override
+    def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
+        """Of the versions, window by window."""
+        check_window(self, steps)
+        found, at = np.empty((len(steps), *field.shape), np.int64), 0
+        while at < len(steps):
+            window, lag = self._version(steps[at])
+            lags = range(lag, min(self.windows.lags + 1, lag + len(steps) - at))
+            found[at : at + len(lags)] = self.windows.lag_noise(field, window, lags)
+            at += len(lags)
+        return found
+
+
+def _stretches(stops: Integers, weights: Floats) -> Iterator[tuple[int, int, float]]:
+    """The steps first + 1 .. last, and how often each counts, where sums up to stops are added.
+
+    >>> [*_stretches(np.array([5, 3, 4]), np.array([1.0, 2.0, -1.0]))]
+    [(0, 3, 2.0), (4, 5, 1.0)]
+    """
+    ends, at = np.unique(stops, return_inverse=True)
+    at_ends = np.bincount(at.reshape(-1), weights, len(ends))
+    counted, first = np.cumsum(at_ends[::-1])[::-1], 0
+    for last, weight in zip(ends.tolist(), counted.tolist(), strict=True):
+        if weight and last > first:
+            yield first, last, weight
+        first = last
+
+
+def _over_stretches(strategy: StreamStrategy, stops: Integers, weights: Floats) -> float:
+    """Variance of sums of independent windows up to stops, added with weights."""
+    found = 0.0
+    for first, last, weight in _stretches(stops, weights):
+        found += weight**2 * float(strategy.variance([last], [first])[0])
+    return found
+
+
+def _checked_inner(inner: object) -> StreamStrategy:
+    """The strategy of one window, if it can be that."""
+    if not isinstance(inner, StreamStrategy) or isinstance(inner, EndlessStrategy):
+        raise InvalidInput(
+            f"the strategy of a window is {quote(inner)}; give one for as many steps as a window "
+            f"has versions, such as SqrtToeplitz(15)"
+        )
+    bad = inner.horizon is None or inner.horizon > min(MOST_VERSIONS, LARGEST_DENSE)
+    if bad or inner.facts.workload != "totals" or inner.facts.delay:
+        raise InvalidInput(
+            f"the strategy of a window is {inner!r}, of {inner.facts.workload}; it must release "
+            f"totals over at most {MOST_VERSIONS:,} versions, without a delay"
+        )
+    return inner

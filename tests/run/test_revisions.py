@@ -1,0 +1,315 @@
+"""Windows that are revised, through whole jobs: neighbours, lags, rows that come twice and beyond.
+
+The same key makes the same noise, so that what differs between two runs is what a unit's rows add:
+how far that moves the measurements, over what the noise is calibrated to, is 1.0 at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from revised_jobs import Night, Row, frame, released, share_used
+
+from counton import PureDP, release
+from counton.base.errors import InvalidInput, RequestMismatch
+from counton.run import Job, run
+from counton.run.changes import Intake
+
+#: Of windows with three versions: rows of other people, some of them late.
+OTHERS: list[list[Row]] = [
+    [(1, "a", "u1", "1", 3)],
+    [(2, "a", "u2", "2", 1), (1, "b", "u3", "3", 2)],
+    [(3, "b", "u2", "4", 5), (1, "a", "u4", "5", 0)],
+    [(4, "a", "u1", "6", 2), (3, "a", "u3", "7", 4)],
+    [(5, "b", "u5", "8", 1)],
+    [(6, "a", "u1", "9", 1)],
+]
+GROUPS: dict[str, Any] = {"by": "group", "domain": "a,b"}
+GUARANTEES: list[dict[str, Any]] = [{"epsilon": 1}, {"rho": 0.5}, {"epsilon": 1, "delta": "1e-6"}]
+
+
+def with_rows(more: Sequence[tuple[int, Row]], nights: Sequence[Night] = OTHERS) -> list[Any]:
+    """The nights of others, and a unit's rows in some of them."""
+    found: list[Any] = [list(rows) if not callable(rows) else rows for rows in nights]
+    for night, row in more:
+        found[night - 1] = [*found[night - 1], row]
+    return found
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES, ids=str)
+def test_a_row_moves_what_is_claimed_at_every_lag(guarantee: dict[str, Any]) -> None:
+    without, used = released(OTHERS, **GROUPS, **guarantee), []
+    for lag in range(5):
+        row = (2, "a", "someone", "new", 1.0)
+        with_it = released(with_rows([(2 + lag, row)]), **GROUPS, **guarantee)
+        change = with_it.values - without.values
+        known = np.zeros_like(change)
+        for night in range(2 + lag, 5):  # from the night of its arrival on, until it is final
+            known[night - 1, 0, night - 2] = 1
+        if lag > 2:
+            known[:] = 0
+        assert np.allclose(change, known), lag
+        assert with_it.told[1 + lag].closed - without.told[1 + lag].closed == (lag > 2)
+        used.append(share_used(without, with_it))
+    assert max(used) == pytest.approx(1.0)
+    assert used[3:] == [0.0, 0.0]
+
+
+def test_a_row_counts_once_in_the_window_of_its_own_day() -> None:
+    exact = released(OTHERS, **GROUPS, epsilon=10**7)
+    day1 = [exact.values[night, :, night].round().astype(int).tolist() for night in range(3)]
+    assert day1 == [[1, 0], [1, 1], [2, 1]]
+    assert exact.values[4, :, 2].round().tolist() == [1, 1]  # the third day, final
+
+
+def test_a_row_that_comes_twice_counts_once() -> None:
+    row = (2, "a", "someone", "new", 1.0)
+    options = {**GROUPS, "epsilon": 1, "id": "id"}
+    without = released(OTHERS, **options)
+    once, twice, thrice = (
+        released(with_rows([(night, row) for night in nights]), **options)
+        for nights in ((2,), (2, 3), (2, 4, 6))
+    )
+    assert (once.values == twice.values).all()
+    assert (once.values == thrice.values).all()
+    assert share_used(without, once) == 1.0
+
+
+@pytest.mark.parametrize("append", [True, False])
+def test_ids_tell_late_rows_in_files_of_all_events(append: bool) -> None:
+    nights, so_far = list[list[Row]](), list[Row]()
+    for rows in OTHERS:
+        so_far = [*so_far, *rows]
+        nights.append(so_far)
+    options = {**GROUPS, "epsilon": 1, "id": "id"}
+    assert (
+        released(nights, **options, append=append).values == released(OTHERS, **options).values
+    ).all()
+
+
+def test_an_attacker_chooses_day_and_night_by_what_was_released() -> None:
+    """Nights bring rows by what was released until then: both runs see the same until the row."""
+
+    def chosen(values: np.ndarray[Any, Any]) -> list[Row]:
+        odd = int(values.sum()) % 2
+        return [(len(values) + 1 - odd, "ab"[odd], "someone", "new", 1.0)]
+
+    for night in (3, 4, 5):
+        nights: list[Any] = with_rows([])
+        with_it = [*nights]
+        with_it[night - 1] = lambda values, rows=nights[night - 1]: [*rows, *chosen(values)]
+        one, other = (released(some, **GROUPS, epsilon=1) for some in (nights, with_it))
+        assert (one.values[: night - 1] == other.values[: night - 1]).all()
+        assert share_used(one, other) == 1.0
+
+
+@pytest.mark.parametrize(
+    "people",
+    [
+        {"most": 2},
+        {"most": 3, "per": "1w"},
+        {"most": 3, "per": "1w", "distinct": True},
+        {"most": 4, "per": "1w", "most_a_window": 2},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("guarantee", GUARANTEES[:2], ids=str)
+def test_a_user_moves_what_is_claimed(people: dict[str, Any], guarantee: dict[str, Any]) -> None:
+    options = {**GROUPS, **guarantee, **people, "user": "user"}
+    without, used = released(OTHERS, **options), []
+    of_user: list[list[tuple[int, Row]]] = [
+        [(night, (day, group, "someone", f"{night}{day}", 1.0)) for night, day, group in rows]
+        for rows in (
+            [(4, 4, "a")] * 5,
+            [(4, 4, "a"), (4, 4, "a"), (5, 5, "a"), (5, 5, "a"), (5, 4, "a")],
+            [(4, 4, "a"), (5, 4, "a"), (6, 4, "a"), (6, 4, "b"), (6, 5, "b")],
+            [(4, 4, "a"), (4, 4, "b"), (5, 5, "a"), (5, 5, "b"), (6, 6, "a"), (6, 6, "b")],
+        )
+    ]
+    for rows in of_user:
+        used.append(share_used(without, released(with_rows(rows), **options)))
+    assert max(used) > 0.4
+
+
+SUMS: dict[str, Any] = {"value": "value", "lower": 0, "upper": 5, "resolution": 1}
+
+
+@pytest.mark.parametrize(
+    ("what", "options"),
+    [
+        ("sum", SUMS),
+        ("average", SUMS),
+        ("quantiles", {"value": "value", "edges": "0,1,2,4,8"}),
+        ("moments", {"columns": "value,value", "bounds": "0:5,0:5", "grid": 4}),
+        (
+            "report",
+            {"statistics": {"n": {"statistic": "count"}, "paid": {"statistic": "average", **SUMS}}},
+        ),
+    ],
+    ids=lambda one: one if isinstance(one, str) else "",
+)
+def test_other_statistics_move_what_is_claimed(what: str, options: dict[str, Any]) -> None:
+    if what == "moments":
+        options = {**options, "columns": "value"}
+        options["bounds"] = "0:5"
+    groups = GROUPS if what != "moments" else {}
+    without, used = released(OTHERS, what, **groups, **options, rho=2), []
+    for lag in range(4):
+        row = (2, "a", "someone", "new", 5.0)
+        with_it = released(with_rows([(2 + lag, row)]), what, **groups, **options, rho=2)
+        used.append(share_used(without, with_it))
+    assert used[0] > 0.5
+    assert used[3] == 0.0
+
+
+# ------------------------------------------------------------------- what must not be, is seen
+
+
+def counts_in_two_windows(self: Intake, steps: range) -> Any:
+    """A mistake: a late row counts in the window of its arrival too."""
+    found = RIGHT(self, steps).reshape(len(steps), self.versions, self.groups)
+    found[:, 0] += found[:, 1:].sum(axis=1)
+    return found.reshape(-1, self.groups)
+
+
+def lag_by_others(self: Intake, steps: range) -> Any:
+    """A mistake: how late a file is hangs on its newest row."""
+    found = RIGHT(self, steps).reshape(len(steps), self.versions, self.groups)
+    newest = int(self.cells["step"].max(initial=0))
+    late = np.roll(found, steps[-1] - newest, axis=1) if newest < steps[-1] else found
+    return late.reshape(-1, self.groups)
+
+
+RIGHT = Intake.inputs
+
+
+@pytest.mark.parametrize("wrong", [counts_in_two_windows, lag_by_others])
+def test_a_wrong_choice_of_windows_is_seen(wrong: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Intake, "inputs", wrong)
+    nights: list[list[Row]] = [[(1, "a", "u", "1", 1)] * 3, [(1, "a", "u", "2", 1)] * 3, [], []]
+    row = (2, "a", "someone", "new", 1.0)
+    pairs = [
+        (released(nights, **GROUPS, epsilon=1), released(more, **GROUPS, epsilon=1))
+        for more in (with_rows([(night, row)], nights) for night in (2, 3, 4))
+    ]
+    with pytest.raises(AssertionError):
+        [share_used(*pair) for pair in pairs]
+
+
+def test_rows_beyond_count_nowhere_later_either() -> None:
+    late = (1, "a", "someone", "new", 1.0)
+    for options in ({}, {"id": "id"}, {"user": "user", "most": 1}):
+        told: dict[str, Any] = {**GROUPS, "epsilon": 1, **options}
+        without = released(OTHERS, **told)
+        with_it = released(with_rows([(5, late)]), **told)
+        assert (without.values == with_it.values).all()
+        assert with_it.told[4].closed == 1
+        if options:  # it used up no room, and is not known
+            again = [(5, late), (6, (6, "a", "someone", "new", 1.0))]
+            assert share_used(without, released(with_rows(again), **told)) > 0
+
+
+# ----------------------------------------------------------------------------- what is refused
+
+
+def test_a_file_of_all_events_without_ids_is_refused(tmp_path: Path) -> None:
+    told: dict[str, Any] = {"time": "at", "every": "1d", "start": "2024-03-01", "revise": "2d"}
+    with pytest.raises(InvalidInput, match=r"file of all events.*append=True.*id"):
+        run(
+            Job(
+                "count",
+                frame(OTHERS[0], 1),
+                tmp_path / "s.db",
+                until="2024-03-02",
+                epsilon=1,
+                **told,
+            )
+        )
+    assert not (tmp_path / "s.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"release": "both"}, "release=both does not go with revise"),
+        ({"expire": True}, "does not go with"),
+        ({"around": 99}, "around=99 does not go with revise"),
+        ({"revise": "36h"}, "no whole number of windows of 1d"),
+        ({"revise": "2"}, "not a whole number above 0 and a unit"),
+        ({"unknown": "discover", "by": "group", "delta": "1e-9"}, "declared"),
+    ],
+    ids=str,
+)
+def test_what_does_not_go_together_is_refused(
+    more: dict[str, Any], why: str, tmp_path: Path
+) -> None:
+    told: dict[str, Any] = {
+        "time": "at", "every": "1d", "start": "2024-03-01", "revise": "2d", "epsilon": 1,
+    }  # fmt: skip
+    with pytest.raises(InvalidInput, match=why):
+        run(Job("count", frame(OTHERS[0], 1), tmp_path / "s.db", append=True, **{**told, **more}))
+
+
+def test_rows_in_order_say_that_they_cannot_be_revised(tmp_path: Path) -> None:
+    letters = pl.DataFrame({"at": ["2024-03-01T12:00"], "letter": ["a"]})
+    told: dict[str, Any] = {
+        "time": "at", "every": "1d", "start": "2024-03-01", "revise": "2d", "epsilon": 1,
+    }  # fmt: skip
+    job = Job(
+        "substrings", letters, tmp_path / "s.db", options={"letter": "letter", "alphabet": "ab",
+        "longest": 2}, **told,
+    )  # fmt: skip
+    with pytest.raises(
+        InvalidInput, match=r"revise=2d does not go with.*takes no row for a window"
+    ):
+        run(job)
+
+
+def test_a_later_run_may_not_say_another_delay(tmp_path: Path) -> None:
+    told: dict[str, Any] = {"time": "at", "every": "1d", "start": "2024-03-01", "epsilon": 1}
+    with run(
+        Job("count", frame(OTHERS[0], 1), tmp_path / "s.db", until="2024-03-02", append=True,
+            revise="2d", **told)
+    ) as outcome:  # fmt: skip
+        assert outcome.after == 1
+    with pytest.raises(RequestMismatch, match="revise is 3d"):
+        run(
+            Job("count", frame(OTHERS[1], 2), tmp_path / "s.db", append=True, revise="3d", yes=True)
+        )
+
+
+# ------------------------------------------------------------------------------- what is read
+
+
+def test_what_was_known_when(tmp_path: Path) -> None:
+    found = None
+    for night, rows in enumerate(OTHERS, 1):
+        found = release(
+            "count", frame(rows, night), time="at", every="1d", start="2024-03-01", revise="2d",
+            append=True, until=f"2024-03-{night + 1:02}", guarantee=PureDP(1),
+            state=tmp_path / "s.db",
+            **GROUPS,
+        )  # fmt: skip
+    assert found is not None
+    table, versions = found.table(), found.versions()
+    assert table["lag"].to_list()[::2] == [2, 2, 2, 2, 1, 0]
+    assert table["final"].to_list()[::2] == [True, True, True, True, False, False]
+    assert versions.height == 2 * (3 * 4 + 2 + 1)
+    newest = versions.group_by("step", "group", maintain_order=True).last()
+    assert newest.select(table.columns).equals(table)
+    for day in (2, 4):
+        before = found.as_of(f"2024-03-{day:02}").table()
+        same = versions.join(before.select("step", "group", "as_of"), on=["step", "group", "as_of"])
+        assert same.select(before.columns).equals(before)
+    std = {lag: float(versions.filter(lag=lag)["std"][0]) for lag in range(3)}
+    moved = found.revision("2024-03-02", group="a")
+    law = found.revisions
+    assert law is not None
+    shared = law.design.strategy.lag_covariance(0, 2) * law.design.law.variance
+    shared /= 4.0**law.design.strategy.facts.lattice_bits
+    assert moved.std == pytest.approx((std[0] ** 2 + std[2] ** 2 - 2 * shared) ** 0.5, rel=1e-6)

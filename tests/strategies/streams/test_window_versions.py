@@ -1,0 +1,144 @@
+"""Windows that are revised: blocks that share nothing, versions, and the order of nights."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from counton import ZCDP, PureDP, plan
+from counton.base.errors import InvalidInput
+from counton.laws import HashedNoise, LawBroken, check_strategy
+from counton.strategies import AsOf, Binary, Independent, StreamStrategy, WindowVersions, matrices
+from counton.strategies.participation import sensitivities
+from counton.strategies.streams.window_versions import EveryVersion, NightReader
+
+
+def every_matrix(windows: WindowVersions) -> tuple[np.ndarray, np.ndarray]:
+    reads, enters = matrices(EveryVersion(windows))
+    return reads.astype(float), enters.astype(float)
+
+
+@pytest.mark.parametrize("windows", WindowVersions.examples(4), ids=str)
+def test_versions_are_totals_within_each_window(windows: WindowVersions) -> None:
+    reads, enters = every_matrix(windows)
+    block = np.tri(windows.lags + 1)
+    assert np.allclose(reads @ enters, np.kron(np.eye(4), block))
+
+
+@pytest.mark.parametrize("windows", WindowVersions.examples(4), ids=str)
+def test_a_row_moves_one_window_by_no_more_than_the_window_has(windows: WindowVersions) -> None:
+    _, enters = every_matrix(windows)
+    assert np.abs(enters).sum(axis=0).max() <= float(windows.l1_sensitivity()) + 1e-12
+    assert (enters**2).sum(axis=0).max() <= float(windows.squared_sensitivity()) + 1e-12
+    products = enters.T @ enters
+    of = np.arange(products.shape[0]) // (windows.lags + 1)
+    assert not products[of[:, None] != of].any()  # windows share no node
+
+
+@pytest.mark.parametrize("windows", WindowVersions.examples(4), ids=str)
+def test_units_in_several_windows_add_up_and_no_more(windows: WindowVersions) -> None:
+    one, three = sensitivities(windows), sensitivities(windows, steps=3)
+    assert three.l2_squared <= 3 * one.l2_squared
+    assert three.l1 <= 3 * one.l1
+
+
+@pytest.mark.parametrize("windows", WindowVersions.examples(7), ids=str)
+def test_nights_release_the_versions_of_windows(windows: WindowVersions) -> None:
+    field = HashedNoise((2,), spread=10_000)
+    versions = EveryVersion(windows)
+    whole = versions.noise(field, range(1, versions.horizon + 1))
+    nights = windows.night_noise(field, range(1, 8))
+    for night in range(1, 8):
+        for lag in range(windows.lags + 1):
+            window = night - lag
+            found = nights[night - 1, :, lag]
+            if window < 1:
+                assert found.any()  # nothing is released without noise
+            else:
+                assert (found == whole[versions.step_of(window, lag) - 1]).all()
+
+
+@pytest.mark.parametrize("windows", WindowVersions.examples(7), ids=str)
+def test_nights_are_the_same_however_they_are_cut(windows: WindowVersions) -> None:
+    field = HashedNoise((3,))
+    whole = windows.night_noise(field, range(1, 8))
+    one_by_one = [NightReader(windows, field).noise(range(n, n + 1)) for n in range(1, 8)]
+    assert (np.concatenate(one_by_one) == whole).all()
+    assert (np.concatenate([*NightReader(windows, field).parts(range(3, 8))]) == whole[2:]).all()
+
+
+@pytest.mark.parametrize("windows", WindowVersions.examples(6), ids=str)
+def test_the_newest_versions_have_noise_and_error_of_their_lags(
+    windows: WindowVersions,
+) -> None:
+    newest, every = AsOf(windows, 6), EveryVersion(windows)
+    field = HashedNoise(spread=10_000)
+    found = newest.noise(field, range(1, 7))
+    for window in range(1, 7):
+        lag = min(6 - window, windows.lags)
+        step = every.step_of(window, lag)
+        assert found[window - 1] == every.noise(field, range(step, step + 1))[0]
+        assert newest.variance([window]) == pytest.approx(every.variance([step]))
+        assert newest.row(window) == every.row(step)
+
+
+@pytest.mark.parametrize("windows", WindowVersions.examples(3), ids=str)
+def test_covariances_of_versions_are_those_of_their_rows(windows: WindowVersions) -> None:
+    reads, _ = every_matrix(windows)
+    products = reads @ reads.T
+    for one in range(windows.lags + 1):
+        for other in range(windows.lags + 1):
+            assert windows.lag_covariance(one, other) == pytest.approx(products[one, other])
+            assert products[one, windows.lags + 1 + other] == pytest.approx(0)
+
+
+class SharedBetweenWindows(WindowVersions):
+    """A mistake: all windows have the nodes of the first."""
+
+    def _in_block(self, window, nodes):  # type: ignore[no-untyped-def]
+        return super()._in_block(1, nodes)
+
+    def _field_of(self, window, field):  # type: ignore[no-untyped-def]
+        return super()._field_of(1, field)
+
+
+def test_noise_that_windows_share_breaks_a_law() -> None:
+    with pytest.raises(LawBroken):
+        check_strategy(SharedBetweenWindows(5, Binary(3)))
+
+
+class OfAYear(WindowVersions):
+    """A mistake: calibrated to the first lag of a window alone."""
+
+    def l1_sensitivity(self):  # type: ignore[no-untyped-def]
+        return super().l1_sensitivity() / 2
+
+
+def test_a_sensitivity_that_is_too_small_breaks_a_law() -> None:
+    with pytest.raises(LawBroken):
+        check_strategy(OfAYear(5, Binary(3)))
+
+
+@pytest.mark.parametrize(
+    "inner", [Independent(3), "Binary(3)", Binary(2**13)], ids=["windows", "text", "long"]
+)
+def test_a_strategy_that_serves_no_window_is_refused(inner: StreamStrategy) -> None:
+    with pytest.raises(InvalidInput, match="strategy of a window"):
+        WindowVersions(9, inner)
+
+
+@pytest.mark.parametrize(
+    ("lags", "pure", "rho"), [(7, 2.88, 1.50), (14, 3.58, 1.68), (35, 4.58, 1.94)]
+)
+def test_noise_is_that_of_as_many_steps_as_a_window_has_versions(
+    lags: int, pure: float, rho: float
+) -> None:
+    """Mean standard deviation over the lags, whatever the number of windows."""
+    for guarantee, wanted in ((PureDP(1), pure), (ZCDP(0.5), rho)):
+        best = plan(lags + 1, guarantee).best
+        windows = WindowVersions(40_000, best.strategy)
+        std = np.sqrt(windows.lag_variance(range(lags + 1)) * best.law.variance)
+        std /= 2.0**windows.facts.lattice_bits
+        assert float(np.sqrt((std**2).mean())) == pytest.approx(wanted, abs=0.01)
+        one, all_windows = sensitivities(best.strategy), sensitivities(windows)
+        assert (one.l1, one.l2_squared) == (all_windows.l1, all_windows.l2_squared)

@@ -1,0 +1,99 @@
+"""Jobs of nights whose windows are revised: what they release, and how far one unit moves it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from keys import chosen_key
+
+from counton.base.distributions import DiscreteLaplace
+from counton.numbers.counter_state import arrivals_of
+from counton.numbers.node_law import sensitivity_of
+from counton.run import Job, run
+from counton.strategies import matrices
+from counton.strategies.streams.window_versions import EveryVersion
+
+#: A row: the day of its time, its group, its user, its id, its value.
+Row = tuple[int, str, str, str, float]
+#: What a night brings, perhaps by what was released until then.
+Night = Sequence[Row] | Callable[[np.ndarray[Any, Any]], Sequence[Row]]
+COLUMNS = ("at", "group", "user", "id", "value")
+
+
+class Nights(NamedTuple):
+    """What nights released, shape (nights, cells, versions), and what the operator was told."""
+
+    values: np.ndarray[Any, Any]
+    told: list[Any]
+    design: Any
+    definition: Any
+
+
+def frame(rows: Sequence[Row], night: int) -> pl.DataFrame:
+    """A table of new events; each night's bytes are others."""
+    at = [f"2024-03-{day:02}T{12 + night % 12:02}:00" for day, *_ in rows]
+    columns = {name: [row[place] for row in rows] for place, name in enumerate(COLUMNS)}
+    kinds = {"group": pl.String, "user": pl.String, "id": pl.String, "value": pl.Float64}
+    return pl.DataFrame({**columns, "at": at}, schema={"at": pl.String, **kinds})
+
+
+def released(nights: Sequence[Night], what: Any = "count", **options: Any) -> Nights:
+    """One run a night, under one key: the same rows release the same, and others by what they add.
+
+    Night k ends day k of March, and brings rows of any day.
+    """
+    told, values = list[Any](), np.zeros((0, 1, 1))
+    with TemporaryDirectory() as folder:
+        for night, given in enumerate(nights, 1):
+            rows = given(values) if callable(given) else given
+            new = {
+                "time": "at", "every": "1d", "start": "2024-03-01", "revise": "2d",
+                "key": chosen_key(), "append": True, **options,
+            }  # fmt: skip
+            job = Job(
+                what, frame(rows, night), Path(folder, "s.db"), until=f"2024-03-{night + 1:02}",
+                yes=True, **new,
+            )  # fmt: skip
+            with run(job) as outcome:
+                told.append(outcome.for_operator())
+                design, definition = outcome.stream.design, outcome.definition
+                found = np.asarray(outcome.stream.releases().values)
+            versions = definition.cut.lags + 1
+            values = found.reshape(len(found), -1, versions)
+    return Nights(values, told, design, definition)
+
+
+def share_used(without: Nights, with_it: Nights) -> float:
+    """How far a unit's rows move the measurements, over what the noise is calibrated to.
+
+    Raises:
+        AssertionError: it moves them further.
+    """
+    design, last = with_it.design, len(with_it.values)
+    step = float(design.released_unit)
+    known = np.rint((with_it.values - without.values) / step * step / float(design.resolution))
+    change = known.astype(np.int64)
+    arrived = arrivals_of(change, np.zeros_like(change[0]))  # (nights, cells, versions)
+    windows, versions = type(design.strategy)(last, design.strategy.inner), change.shape[-1]
+    every = EveryVersion(windows)
+    enters = np.asarray(matrices(every)[1], np.float64)
+    flat = np.zeros((every.horizon, change.shape[1]))
+    for night in range(1, last + 1):
+        for lag in range(versions):
+            if night - lag >= 1:
+                flat[every.step_of(night - lag, lag) - 1] += arrived[night - 1, :, lag]
+            else:
+                assert not arrived[night - 1, :, lag].any(), "a window before the first counts"
+    moved = enters @ flat * 2.0**windows.facts.lattice_bits
+    most = sensitivity_of(design.strategy, design.contribution, design.shape)
+    if isinstance(design.law, DiscreteLaplace):
+        share = float(np.abs(moved).sum()) / most.l1
+    else:
+        share = float((moved**2).sum() / most.l2_squared) ** 0.5
+    assert share <= 1 + 1e-9, f"a unit moves {share:g} times what it may"
+    return share
