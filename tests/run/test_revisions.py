@@ -33,6 +33,11 @@ GROUPS: dict[str, Any] = {"by": "group", "domain": "a,b"}
 GUARANTEES: list[dict[str, Any]] = [{"epsilon": 1}, {"rho": 0.5}, {"epsilon": 1, "delta": "1e-6"}]
 
 
+def slowly(given: object) -> Any:
+    """A case that is left to the slow tests."""
+    return pytest.param(given, marks=pytest.mark.slow)
+
+
 def with_rows(more: Sequence[tuple[int, Row]], nights: Sequence[Night] = OTHERS) -> list[Any]:
     """The nights of others, and a unit's rows in some of them."""
     found: list[Any] = [list(rows) if not callable(rows) else rows for rows in nights]
@@ -41,7 +46,7 @@ def with_rows(more: Sequence[tuple[int, Row]], nights: Sequence[Night] = OTHERS)
     return found
 
 
-@pytest.mark.parametrize("guarantee", GUARANTEES, ids=str)
+@pytest.mark.parametrize("guarantee", [GUARANTEES[0], *map(slowly, GUARANTEES[1:])], ids=str)
 def test_a_row_moves_what_is_claimed_at_every_lag(guarantee: dict[str, Any]) -> None:
     without, used = released(OTHERS, **GROUPS, **guarantee), []
     for lag in range(5):
@@ -118,7 +123,7 @@ def test_an_attacker_chooses_day_and_night_by_what_was_released() -> None:
     ],
     ids=str,
 )
-@pytest.mark.parametrize("guarantee", GUARANTEES[:2], ids=str)
+@pytest.mark.parametrize("guarantee", [GUARANTEES[0], slowly(GUARANTEES[1])], ids=str)
 def test_a_user_moves_what_is_claimed(people: dict[str, Any], guarantee: dict[str, Any]) -> None:
     options = {**GROUPS, **guarantee, **people, "user": "user"}
     without, used = released(OTHERS, **options), []
@@ -145,7 +150,9 @@ SUMS: dict[str, Any] = {"value": "value", "lower": 0, "upper": 5, "resolution": 
         ("sum", SUMS),
         ("average", SUMS),
         ("quantiles", {"value": "value", "edges": "0,1,2,4,8"}),
-        ("moments", {"columns": "value,value", "bounds": "0:5,0:5", "grid": 4}),
+        pytest.param(
+            "moments", {"columns": "value", "bounds": "0:5", "grid": 4}, marks=pytest.mark.slow
+        ),
         (
             "report",
             {"statistics": {"n": {"statistic": "count"}, "paid": {"statistic": "average", **SUMS}}},
@@ -154,9 +161,6 @@ SUMS: dict[str, Any] = {"value": "value", "lower": 0, "upper": 5, "resolution": 
     ids=lambda one: one if isinstance(one, str) else "",
 )
 def test_other_statistics_move_what_is_claimed(what: str, options: dict[str, Any]) -> None:
-    if what == "moments":
-        options = {**options, "columns": "value"}
-        options["bounds"] = "0:5"
     groups = GROUPS if what != "moments" else {}
     without, used = released(OTHERS, what, **groups, **options, rho=2), []
     for lag in range(4):

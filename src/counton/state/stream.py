@@ -731,7 +731,8 @@ class Stream(JournalReader, Closing):
         try:
             if (tallied := self._tallied) is not None:
                 taken = open_private(counter.totals_taken)
-                tallied.refuse_unreadable_cells(counter.design, taken, grid)
+                windows = open_private(counter.windows_with(grid))
+                tallied.refuse_unreadable_cells(counter.design, taken, windows)
             releases = counter.release_many(xs)
             std = counter.std_of(releases) if len(releases) else np.empty(0)
             rows = [*journal.release_rows(self._row.id, releases, std, grid, self._digest)]
