@@ -38,71 +38,48 @@ _MOST_TEXT, _MOST_ROWS = 2**28, 2**24
 _WORK, _MOST_WORK = 10_000, 400_000
 
 #: Numbers of a file are of its own kind, in which whole ones stay whole.
-_TABLES = """
-CREATE TABLE counton_published_streams (
-    id {serial} PRIMARY KEY,
-    stream VARCHAR(200) NOT NULL UNIQUE,
-    key_fingerprint VARCHAR(64) NOT NULL,
-    protected TEXT NOT NULL,
-    guarantee TEXT NOT NULL,
-    strategy TEXT NOT NULL,
-    level {number} NOT NULL,
-    step BIGINT NOT NULL,  -- the last that is published
-    shown TEXT  -- JSON: what is shown of readings, null: what shows by itself
-);
-CREATE TABLE counton_published_groups (
-    stream_id BIGINT REFERENCES counton_published_streams (id),
-    cell BIGINT,
-    "group" TEXT NOT NULL,
-    PRIMARY KEY (stream_id, cell),
-    UNIQUE (stream_id, "group")
-) {key};
-CREATE TABLE counton_published_windows (
-    stream_id BIGINT REFERENCES counton_published_streams (id),
-    step BIGINT,
-    window_start TIMESTAMP WITH TIME ZONE,  -- null: all rows were released once
-    window_end TIMESTAMP WITH TIME ZONE,
-    std {number},
-    half {number},
-    window_std {number},
-    window_half {number},
-    local_start TIMESTAMP,  -- as clocks of the timezone of the stream show it
+_TABLES = (
+    # Step is the last that is published. Shown is JSON of what is shown of readings, null: what
+    # shows by itself.
+    """CREATE TABLE counton_published_streams (
+    id {serial} PRIMARY KEY, stream VARCHAR(200) NOT NULL UNIQUE,
+    key_fingerprint VARCHAR(64) NOT NULL, protected TEXT NOT NULL, guarantee TEXT NOT NULL,
+    strategy TEXT NOT NULL, level {number} NOT NULL, step BIGINT NOT NULL, shown TEXT
+);"""
+    """CREATE TABLE counton_published_groups (
+    stream_id BIGINT REFERENCES counton_published_streams (id), cell BIGINT, "group" TEXT NOT NULL,
+    PRIMARY KEY (stream_id, cell), UNIQUE (stream_id, "group")
+) {key};"""
+    # No times: all rows were released once. The local start is as clocks of its timezone show it.
+    """CREATE TABLE counton_published_windows (
+    stream_id BIGINT REFERENCES counton_published_streams (id), step BIGINT,
+    window_start TIMESTAMP WITH TIME ZONE, window_end TIMESTAMP WITH TIME ZONE,
+    std {number}, half {number}, window_std {number}, window_half {number}, local_start TIMESTAMP,
     PRIMARY KEY (stream_id, step)
-) {key};
-CREATE TABLE counton_published_values (
-    stream_id BIGINT REFERENCES counton_published_streams (id),
-    step BIGINT,
-    cell BIGINT,
-    estimate {number},
-    window_estimate {number},
+) {key};"""
+    """CREATE TABLE counton_published_values (
+    stream_id BIGINT REFERENCES counton_published_streams (id), step BIGINT, cell BIGINT,
+    estimate {number}, window_estimate {number},
     PRIMARY KEY (stream_id, step, cell)
-) {key};
--- What readings of statistics say: several numbers a step, each with an interval of its own.
-CREATE TABLE counton_published_readings (
-    stream_id BIGINT REFERENCES counton_published_streams (id),
-    step BIGINT,
-    row BIGINT,
-    "group" TEXT NOT NULL,
-    estimate {number},
-    std {number},
-    lower {number},
-    upper {number},
+) {key};"""
+    # What readings of statistics say: several numbers a step, each with an interval of its own.
+    """CREATE TABLE counton_published_readings (
+    stream_id BIGINT REFERENCES counton_published_streams (id), step BIGINT, row BIGINT,
+    "group" TEXT NOT NULL, estimate {number}, std {number}, lower {number}, upper {number},
     PRIMARY KEY (stream_id, step, row)
-) {key};
--- What is public of a stream, as files carry it, in JSON.
-CREATE TABLE counton_published_descriptions (
+) {key};"""
+    # What is public of a stream, as files carry it, in JSON.
+    """CREATE TABLE counton_published_descriptions (
     stream_id BIGINT PRIMARY KEY REFERENCES counton_published_streams (id),
     description TEXT NOT NULL
-) {key};
--- Cells of which the readings of a statistic are made, by consecutive steps, in JSON.
-CREATE TABLE counton_published_cells (
-    stream_id BIGINT REFERENCES counton_published_streams (id),
-    first_step BIGINT,
-    last_step BIGINT NOT NULL,
-    cells TEXT NOT NULL,
+) {key};"""
+    # Cells of which the readings of a statistic are made, by consecutive steps, in JSON.
+    """CREATE TABLE counton_published_cells (
+    stream_id BIGINT REFERENCES counton_published_streams (id), first_step BIGINT,
+    last_step BIGINT NOT NULL, cells TEXT NOT NULL,
     PRIMARY KEY (stream_id, first_step)
-) {key};
-"""
+) {key};"""
+)
 
 #: What is read. Columns ``window_...`` are of the window by itself, the others of all so far.
 _VIEW = """CREATE VIEW counton_releases AS

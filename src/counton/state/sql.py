@@ -14,13 +14,19 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any
 
-_COMMENT = re.compile(r" *--.*")
 _PLACE = re.compile(r"(?<!:):(\w+)")
 #: Connections that are kept open between transactions.
 _MOST_IDLE = 5
 #: What keys, bytes and numbers are called in the two kinds of database.
-_SQLITE_WORDS = {"serial": "INTEGER", "bytes": "BLOB", "number": "NUMERIC", "key": "WITHOUT ROWID"}
-_SERVER_WORDS = {"serial": "BIGSERIAL", "bytes": "BYTEA", "number": "DOUBLE PRECISION", "key": ""}
+_OF_STREAM = "stream_id BIGINT NOT NULL REFERENCES counton_streams (id)"
+_SQLITE_WORDS = {
+    "serial": "INTEGER", "bytes": "BLOB", "number": "NUMERIC", "key": "WITHOUT ROWID",
+    "of_stream": _OF_STREAM,
+}  # fmt: skip
+_SERVER_WORDS = {
+    "serial": "BIGSERIAL", "bytes": "BYTEA", "number": "DOUBLE PRECISION", "key": "",
+    "of_stream": _OF_STREAM,
+}  # fmt: skip
 
 
 class MissingRow(Exception):
@@ -131,8 +137,7 @@ def for_kind(tables: str, *, is_sqlite: bool) -> str:
     >>> for_kind("CREATE TABLE seen (body {bytes})", is_sqlite=False)
     'CREATE TABLE seen (body BYTEA)'
     """
-    said = _COMMENT.sub("", tables)
-    return said.format_map(_SQLITE_WORDS if is_sqlite else _SERVER_WORDS)
+    return tables.format_map(_SQLITE_WORDS if is_sqlite else _SERVER_WORDS)
 
 
 @cache

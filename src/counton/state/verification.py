@@ -49,7 +49,6 @@ from counton.state.by_reference import BeyondReference, Watcher, check_by_refere
 from counton.state.database import Database, reading
 from counton.state.shared import names_in_ledger
 from counton.state.sql import Connection
-from counton.state.standing import position_of
 from counton.statistics.tally_statistic import is_tallied
 from counton.strategies.strategy import check_law
 
@@ -137,10 +136,12 @@ def verify(
             rows = [row for row in every if name in (None, row.name)]
             spent = {spend.name: spend for spend in books.entries(connection)}
             known = standing.released_names(connection)
-            entered = _entered_names(connection, database)
+            entered = frozenset[str]()
+            with suppress(CountonError):  # said of each release
+                entered = names_in_ledger(connection, database)
             keys = {row.name: _fitting(database, row, given) for row in rows}
             refused = {
-                row.name: _witness_problems(connection, database, row, witnesses[place], held)
+                row.name: _witness_problem(connection, database, row, witnesses[place], held)
                 for row in rows
                 for held, place in [keys[row.name]]
             }
@@ -155,25 +156,19 @@ def verify(
             if isinstance(held, WrongKey):
                 if name is not None:
                     raise held
-                found.append(Verification(row.name, "stream", 0, (), (), skipped=str(held)))
-                continue
-            try:
-                one = _verify_stream(database, row, held, spent.get(row.name), by_reference)
-            except StateError as error:  # not even its terms can be read
-                one = Verification(row.name, "stream", 0, (), (str(error),))
-            found.append(
-                replace(one, key=_key_in_words(given[place], held) if len(given) > 1 else None)
-            )
-        told = [
-            replace(
-                one,
-                problems=tuple(dict.fromkeys([*one.problems, *map(str, refused[one.name])])),
-                old_copy=any(
-                    isinstance(error, OldCopy | StateUnavailable) for error in refused[one.name]
-                ),
-            )
-            for one in found
-        ]
+                one = Verification(row.name, "stream", 0, (), (), skipped=str(held))
+            else:
+                try:
+                    one = _Recomputed(database, row, held, by_reference).verify(spent.get(row.name))
+                except StateError as error:  # not even its terms can be read
+                    one = Verification(row.name, "stream", 0, (), (str(error),))
+                if len(given) > 1:
+                    one = replace(one, key=_key_in_words(given[place], held))
+            if (problem := refused[row.name]) is not None:
+                told = tuple(dict.fromkeys([*one.problems, str(problem)]))
+                old = isinstance(problem, OldCopy | StateUnavailable)
+                one = replace(one, problems=told, old_copy=old)
+            found.append(one)
         lost = [
             one
             for witness in witnesses
@@ -185,28 +180,28 @@ def verify(
             for one in sorted(entered - told_of)
             if name in (None, one)
         ]
-        return (*told, *dict.fromkeys(lost))
+        return (*found, *dict.fromkeys(lost))
     finally:
         database.close()
 
 
-def _witness_problems(
+def _witness_problem(
     connection: Connection,
     database: Database,
     row: Any,
     witness: keyfile.Witness,
     key: Key | WrongKey,
-) -> tuple[Exception, ...]:
-    """What the witness and the ledger have to say against a release."""
+) -> Exception | None:
+    """What the witness or the ledger has to say against a release."""
     try:
-        position_of(connection, database, row.name, witness)
+        standing.position_of(connection, database, row.name, witness)
         if not isinstance(key, WrongKey):
             with reading(f"the terms of stream {row.name!r}"):
                 records.check_digest(connection, row, key)
         lacking = witness.lacks(keyfile.Mark.of(row))
     except (StateError, ReplayMismatch) as error:
-        return (error,)
-    return () if lacking is None else (OldCopy(lacking),)
+        return error
+    return None if lacking is None else OldCopy(lacking)
 
 
 def _forgotten_releases(
@@ -233,13 +228,6 @@ def _forgotten_release(name: str, database: Database, where: str, under: str = "
     return Verification(name, "forgotten", 0, (), (problem,), old_copy=True)
 
 
-def _entered_names(connection: Connection, database: Database) -> frozenset[str]:
-    """Streams that the ledger of the state knows to be begun."""
-    with suppress(CountonError):  # said of each release
-        return names_in_ledger(connection, database)
-    return frozenset()
-
-
 def _fitting(
     database: Database, row: Any, given: Sequence[keyfile.Kept]
 ) -> tuple[Key | WrongKey, int]:
@@ -263,242 +251,241 @@ def _key_in_words(given: keyfile.Kept, held: Key) -> str:
     return os.fspath(given)
 
 
-def _verify_stream(
-    database: Database, row: Any, key: Key, spent: Any, by_reference: Watcher | None
-) -> Verification:
-    with reading(f"the terms of stream {row.name!r}"):
-        terms = Design.from_dict(json.loads(row.terms))
-    values = row.step * max(terms.cells, 1)
-    checks, problems = _promise(terms, row.details, row.name, spent)
-    horizon = terms.strategy.horizon
-    if horizon is None or row.step < horizon:
-        try:
-            check_law(terms.strategy, terms.law)
-        except InvalidInput as error:
-            problems.append(
-                f"it can release no further step, though what it promises holds: {error}; end it, "
-                f"and begin another stream"
-            )
-    try:
-        _check_seal(database, row, key)
-        _check_std(database, row, terms)
-    except StateError as error:
-        problems.append(str(error))
-    else:
-        checks.append("its public details, and how much it remembers, are what its key has sealed")
-    if terms.counters is not None:
-        why = "groups that nobody declared are released without a digest of all their counts: "
-        why += "its command, run again on the same events, compares their values"
-        return Verification(row.name, "stream", 0, tuple(checks), tuple(problems), unchecked=why)
-    recomputed, unchecked = _recomputed_stream, None
-    if terms.statistic is not None:
-        recomputed = _recomputed_statistic
-    try:
-        for words in recomputed(database, row, terms, key, by_reference):
-            checks.append(words)
-    except BeyondReference as error:
-        unchecked = f"by the reference: {error}"
-    except (InvalidInput, StateError, ReplayMismatch) as error:
-        problems.append(str(error))
-    return Verification(
-        row.name, "stream", values, tuple(checks), tuple(problems), unchecked=unchecked
-    )
+class _Recomputed:
+    """What a stream has released, computed again.
 
-
-def _check_seal(database: Database, row: Any, key: Key) -> None:
-    """Refuse a stream whose details or memory were altered, though it may be written meanwhile."""
-    while True:
-        with database.transaction(write=False) as connection:
-            before = records.find(connection, row.name)
-            try:
-                records.check_seal(connection, before, key)
-            except StateError:
-                # Statements of one transaction may see several commits on a server.
-                if bytes(records.find(connection, row.name).seal) == bytes(before.seal):
-                    raise
-            else:
-                return
-
-
-def _check_std(database: Database, row: Any, terms: Design) -> None:
-    """Refuse a journal that says another noise of a step than its terms give."""
-    said = (
-        "SELECT step, std FROM counton_journal WHERE stream_id = :stream AND step <= :last"
-        " ORDER BY step"
-    )
-    every = terms.std(range(1, row.step + 1))
-    with database.transaction(write=False) as connection:
-        for step, std in connection.rows(said, stream=row.id, last=row.step):
-            right = float(every[step - 1])
-            if not math.isclose(std, right, rel_tol=1e-9):
-                raise StateError(
-                    f"step {step} of stream {row.name!r} is said to have noise of standard "
-                    f"deviation {std:.6g}, and its terms give {right:.6g}: the state was altered; "
-                    f"restore it from a copy"
-                )
-
-
-def _recomputed_stream(
-    database: Database, row: Any, terms: Design, key: Key, by_reference: Watcher | None
-) -> Iterator[str]:
-    """What holds, in words."""
-    beginning = write_checkpoint(terms.text, key.fingerprint, StreamProgress.start(terms))
-    noise_alone = Counter.resume(beginning, key=key)
-    again = Counter.resume(beginning, key=key)
-    digest = journal.Digester(key.derive(b"journal digest", row.name.encode()))
-    delay, last = terms.strategy.facts.delay, row.step
-    so_far = np.zeros(terms.step_shape, np.int64)
-    every: list[tuple[NDArray[Any], NDArray[np.int64]]] = []
-    with reading(f"the checkpoint of stream {row.name!r}"):
-        saved = read_checkpoint(bytes(row.checkpoint))
-        kept = saved.progress(terms)
-    for steps in _chunks(1, last, terms):
-        released = _read(database, row, steps, terms).values
-        nothing = np.zeros((len(steps), *terms.step_shape), np.int64)
-        noise = noise_alone.release_many(terms.contribution.exact_from_grid(nothing)).values
-        sums = np.rint((released - noise) / float(terms.resolution)).astype(np.int64)
-        if by_reference is not None:
-            every.append((released, sums))
-        if terms.strategy.facts.workload == "totals":
-            inputs = np.diff(sums, axis=0, prepend=so_far[None])
-            so_far = sums[-1]
-        elif terms.strategy.facts.versions > 1:
-            inputs, so_far = arrivals_of(sums, so_far), sums[-1]
-        else:
-            inputs = sums
-        first = max(steps.start - delay, 1)
-        inputs = inputs[first + delay - steps.start :]
-        _compare(database, row, terms, again, inputs, digest)
-    if delay and last:  # inputs that wait are not in any release yet: the checkpoint has them
-        _compare(database, row, terms, again, kept.waiting.totals[-min(delay, last) :], digest)
-    cells = max(terms.cells, 1)
-    yield (
-        f"{last:,} step{'s' * (last != 1)} of {cells:,} value{'s' * (cells != 1)}: each is the sum "
-        f"of the inputs whose digests were kept with it, and the noise that the key gives"
-    )
-    if not read_checkpoint(again.checkpoint()).is_of(saved):
-        raise StateError(
-            f"the checkpoint of stream {row.name!r} holds other sums than those that its releases "
-            f"lead to: the state was altered; restore it from a copy"
-        )
-    yield "the sums in the checkpoint are those that the releases lead to"
-    if by_reference is not None and every:
-        values, totals = (np.concatenate(parts) for parts in zip(*every, strict=True))
-        yield check_by_reference(terms, key, values, totals, by_reference)
-
-
-def _recomputed_statistic(
-    database: Database, row: Any, terms: Design, key: Key, by_reference: Watcher | None
-) -> Iterator[str]:
-    """As `_recomputed_stream`, and whether what the statistic knows belongs to it.
-
-    Where cells are read on demand the journal has no values but digests of events.
+    Args:
+        row: of the stream.
+        key: of the stream.
+        by_reference: as of `verify`.
     """
-    from counton.state.on_demand import OnDemand
-    from counton.state.ordered_state import known_at, restore_exact
-    from counton.statistics.live_statistic import statistic_of
 
-    statistic, _ = statistic_of(terms)
-    if is_tallied(statistic):
-        yield from _recomputed_stream(database, row, terms, key, by_reference)
-        return
-    with database.transaction(write=False) as connection:
-        present = records.find(connection, row.name)
-        saved = known_at(connection, present, key)
-        restore_exact(statistic, saved, row.name)
-    if not statistic.card.on_demand:
-        yield from _recomputed_stream(database, row, terms, key, by_reference)
-        yield "what it knows exactly is what was written with its key"
-        return
-    last = row.step
-    digests = np.frombuffer(saved.events, "<u8")[:last].astype(np.int64)[:, None]
-    with database.transaction(write=False) as connection:
-        entries = journal.read(connection, row.id, 1, last + 1, (1,))
-    digest = journal.Digester(key.derive(b"journal digest", row.name.encode()))
-    if not (entries.values == digests).all():
-        raise StateError(
-            f"the journal of statistic {row.name!r} is of other events than those it has counted: "
-            f"the state was altered; restore it from a copy"
+    def __init__(
+        self, database: Database, row: Any, key: Key, by_reference: Watcher | None
+    ) -> None:
+        self._database, self._row, self._key, self._watcher = database, row, key, by_reference
+        with reading(f"the terms of stream {row.name!r}"):
+            self._terms = Design.from_dict(json.loads(row.terms))
+        self._digest = journal.Digester(key.derive(b"journal digest", row.name.encode()))
+        self._checks: list[str] = []
+        self._problems: list[str] = []
+
+    def verify(self, spent: Any) -> Verification:
+        """What holds and what does not.
+
+        Args:
+            spent: its entry in the ledger; None where there is none.
+        """
+        row, terms, unchecked = self._row, self._terms, None
+        self._check_promise(spent)
+        if terms.strategy.horizon is None or row.step < terms.strategy.horizon:
+            try:
+                check_law(terms.strategy, terms.law)
+            except InvalidInput as error:
+                self._problems.append(
+                    f"it can release no further step, though what it promises holds: {error}; end "
+                    f"it, and begin another stream"
+                )
+        try:
+            self._check_seal()
+            self._check_std()
+        except StateError as error:
+            self._problems.append(str(error))
+        else:
+            self._checks.append(
+                "its public details, and how much it remembers, are what its key has sealed"
+            )
+        values = row.step * max(terms.cells, 1)
+        if terms.counters is not None:
+            values = 0
+            unchecked = (
+                "groups that nobody declared are released without a digest of all their counts: "
+                "its command, run again on the same events, compares their values"
+            )
+        else:
+            try:
+                self._recompute()
+            except BeyondReference as error:
+                unchecked = f"by the reference: {error}"
+            except (InvalidInput, StateError, ReplayMismatch) as error:
+                self._problems.append(str(error))
+        told = tuple(self._checks), tuple(self._problems)
+        return Verification(row.name, "stream", values, *told, unchecked=unchecked)
+
+    def _check_seal(self) -> None:
+        """Refuse what was altered of details or memory, though it may be written meanwhile."""
+        name = self._row.name
+        while True:
+            with self._database.transaction(write=False) as connection:
+                before = records.find(connection, name)
+                try:
+                    return records.check_seal(connection, before, self._key)
+                except StateError:
+                    # Statements of one transaction may see several commits on a server.
+                    if records.find(connection, name).seal == before.seal:
+                        raise
+
+    def _check_std(self) -> None:
+        """Refuse a journal that says another noise of a step than its terms give."""
+        row, every = self._row, self._terms.std(range(1, self._row.step + 1))
+        said = (
+            "SELECT step, std FROM counton_journal WHERE stream_id = :stream AND step <= :last"
+            " ORDER BY step"
         )
-    if last:
-        journal.check_inputs(entries.input_digests, 1, digests, digest)
-    right = OnDemand(terms, key, last).checkpoint()
-    if not hmac.compare_digest(right, bytes(row.checkpoint)):
-        raise StateError(
-            f"the checkpoint of statistic {row.name!r} is not that of step {last} of its terms: "
-            f"the state was altered; restore it from a copy"
+        with self._database.transaction(write=False) as connection:
+            for step, std in connection.rows(said, stream=row.id, last=row.step):
+                right = float(every[step - 1])
+                if not math.isclose(std, right, rel_tol=1e-9):
+                    raise self._altered(
+                        f"step {step} of stream {row.name!r} is said to have noise of standard "
+                        f"deviation {std:.6g}, and its terms give {right:.6g}"
+                    )
+
+    def _recompute(self) -> None:
+        """Values of a stream; and whether what a statistic knows belongs to it."""
+        statistic = None
+        if self._terms.statistic is not None:
+            from counton.state.ordered_state import known_at, restore_exact
+            from counton.statistics.live_statistic import statistic_of
+
+            statistic, _ = statistic_of(self._terms)
+        if statistic is None or is_tallied(statistic):
+            return self._recompute_values()
+        with self._database.transaction(write=False) as connection:
+            present = records.find(connection, self._row.name)
+            saved = known_at(connection, present, self._key)
+            restore_exact(statistic, saved, self._row.name)
+        if statistic.card.on_demand:
+            return self._recompute_steps_on_demand(saved.events)
+        self._recompute_values()
+        self._checks.append("what it knows exactly is what was written with its key")
+        return None
+
+    def _recompute_values(self) -> None:
+        terms, row = self._terms, self._row
+        start = write_checkpoint(terms.text, self._key.fingerprint, StreamProgress.start(terms))
+        noise_alone, again = (Counter.resume(start, key=self._key) for _ in range(2))
+        delay, last = terms.strategy.facts.delay, row.step
+        so_far = np.zeros(terms.step_shape, np.int64)
+        every: list[tuple[NDArray[Any], NDArray[np.int64]]] = []
+        with reading(f"the checkpoint of stream {row.name!r}"):
+            saved = read_checkpoint(bytes(row.checkpoint))
+            kept = saved.progress(terms)
+        size = max(1, _CHUNK // max(math.prod(terms.step_shape), 1))
+        for begin in range(1, last + 1, size):
+            steps = range(begin, min(begin + size, last + 1))
+            released = self._read(steps, terms.step_shape).values
+            nothing = np.zeros((len(steps), *terms.step_shape), np.int64)
+            noise = noise_alone.release_many(terms.contribution.exact_from_grid(nothing)).values
+            sums = np.rint((released - noise) / float(terms.resolution)).astype(np.int64)
+            if self._watcher is not None:
+                every.append((released, sums))
+            if terms.strategy.facts.workload == "totals":
+                inputs = np.diff(sums, axis=0, prepend=so_far[None])
+                so_far = sums[-1]
+            elif terms.strategy.facts.versions > 1:
+                inputs, so_far = arrivals_of(sums, so_far), sums[-1]
+            else:
+                inputs = sums
+            first = max(steps.start - delay, 1)
+            self._compare(again, inputs[first + delay - steps.start :])
+        if delay and last:  # inputs that wait are not in any release yet: the checkpoint has them
+            self._compare(again, kept.waiting.totals[-min(delay, last) :])
+        cells = max(terms.cells, 1)
+        self._checks.append(
+            f"{last:,} step{'s' * (last != 1)} of {cells:,} value{'s' * (cells != 1)}: each is the "
+            f"sum of the inputs whose digests were kept with it, and the noise that the key gives"
         )
-    yield "its checkpoint is that of its last step and its terms"
-    yield (
-        f"{last:,} step{'s' * (last != 1)}, whose events are those that were journaled; each of "
-        f"{terms.cells:,} cells is computed from them and the noise that the key gives, when it is "
-        f"asked for"
-    )
+        if not read_checkpoint(again.checkpoint()).is_of(saved):
+            raise self._altered(
+                f"the checkpoint of stream {row.name!r} holds other sums than those that its "
+                f"releases lead to"
+            )
+        self._checks.append("the sums in the checkpoint are those that the releases lead to")
+        if self._watcher is not None and every:
+            values, totals = (np.concatenate(parts) for parts in zip(*every, strict=True))
+            self._checks.append(check_by_reference(terms, self._key, values, totals, self._watcher))
 
+    def _recompute_steps_on_demand(self, events: bytes) -> None:
+        """Where cells are read on demand the journal has no values but digests of events."""
+        from counton.state.on_demand import OnDemand
 
-def _chunks(first: int, last: int, terms: Design) -> Iterator[range]:
-    size = max(1, _CHUNK // max(math.prod(terms.step_shape), 1))
-    for start in range(first, last + 1, size):
-        yield range(start, min(start + size, last + 1))
+        row, last = self._row, self._row.step
+        digests = np.frombuffer(events, "<u8")[:last].astype(np.int64)[:, None]
+        entries = self._read(range(1, last + 1), (1,))
+        if not (entries.values == digests).all():
+            raise self._altered(
+                f"the journal of statistic {row.name!r} is of other events than those it has "
+                f"counted"
+            )
+        if last:
+            journal.check_inputs(entries.input_digests, 1, digests, self._digest)
+        right = OnDemand(self._terms, self._key, last).checkpoint()
+        if not hmac.compare_digest(right, bytes(row.checkpoint)):
+            raise self._altered(
+                f"the checkpoint of statistic {row.name!r} is not that of step {last} of its terms"
+            )
+        self._checks += [
+            "its checkpoint is that of its last step and its terms",
+            f"{last:,} step{'s' * (last != 1)}, whose events are those that were journaled; each "
+            f"of {self._terms.cells:,} cells is computed from them and the noise that the key "
+            f"gives, when it is asked for",
+        ]
 
+    def _read(self, steps: range, shape: tuple[int, ...]) -> journal.Entries:
+        with self._database.transaction(write=False) as connection:
+            return journal.read(connection, self._row.id, steps.start, steps.stop, shape)
 
-def _read(database: Database, row: Any, steps: range, terms: Design) -> Any:
-    with database.transaction(write=False) as connection:
-        return journal.read(connection, row.id, steps.start, steps.stop, terms.step_shape)
+    def _compare(self, again: Counter, inputs: NDArray[np.int64]) -> None:
+        """Release the next inputs again, under the same key, and compare with the journal."""
+        if not len(inputs):
+            return
+        steps, name = range(again.step + 1, again.step + 1 + len(inputs)), self._row.name
+        entries = self._read(steps, self._terms.step_shape)
+        digests = self._digest(steps, inputs)
+        step = journal.first_other(entries.input_digests, steps.start, digests)
+        if step is not None:
+            raise StateError(
+                f"step {step} of stream {name!r} is not the sum of its inputs and the noise of its "
+                f"key: what was released there, or what was kept of its input, was altered; "
+                f"restore the state from a copy"
+            )
+        values = again.release_many(self._terms.contribution.exact_from_grid(inputs)).values
+        wrong = (values != entries.values).reshape(len(steps), -1).any(axis=1)
+        if wrong.any():
+            raise self._altered(
+                f"step {steps[int(np.argmax(wrong))]} of stream {name!r} was released as another "
+                f"value than its inputs and its key give"
+            )
 
+    def _check_promise(self, spent: Any) -> None:
+        """Whether the ledger has the guarantee, and whether the noise of the law keeps it."""
+        terms, name = self._terms, self._row.name
+        if spent is None or spent.guarantee != terms.guarantee:
+            had = "no entry" if spent is None else str(spent.guarantee)
+            self._problems.append(
+                f"the ledger has {had} for {name!r}, which promises {terms.guarantee}"
+            )
+        else:
+            self._checks.append(f"the ledger has its guarantee: {terms.guarantee}")
+        unit = records.unit_in_ledger(terms, self._row.details)
+        relation = terms.contribution.relation
+        if spent is not None and (spent.unit, spent.relation) != (unit, relation):
+            self._problems.append(
+                f"the ledger counts {name!r} by {spent.unit!r} ({spent.relation}), whose terms say "
+                f"{unit!r} ({relation}): the state was altered; restore it from a copy"
+            )
+        promised = terms.counters or terms.guarantee
+        needed = calibration_of(terms.strategy, promised, terms.contribution, terms.shape).law
+        law, word = terms.law, law_to_dict(terms.law)["law"]
+        if law.variance >= needed.variance * (1 - 1e-9):
+            self._checks.append(f"the noise ({word}) is as wide as the guarantee needs")
+        else:
+            part = math.sqrt(law.variance / needed.variance)
+            self._problems.append(
+                f"the noise ({word}) is only {part:.3g} times as wide as the guarantee needs: the "
+                f"state was altered; restore it from a copy"
+            )
 
-def _compare(
-    database: Database,
-    row: Any,
-    terms: Design,
-    again: Counter,
-    inputs: NDArray[np.int64],
-    digest: journal.Digester,
-) -> None:
-    """Release the next inputs again, under the same key, and compare with the journal."""
-    if not len(inputs):
-        return
-    steps = range(again.step + 1, again.step + 1 + len(inputs))
-    entries = _read(database, row, steps, terms)
-    step = journal.first_other(entries.input_digests, steps.start, digest(steps, inputs))
-    if step is not None:
-        raise StateError(
-            f"step {step} of stream {row.name!r} is not the sum of its inputs and the noise of its "
-            f"key: what was released there, or what was kept of its input, was altered; restore "
-            f"the state from a copy"
-        )
-    values = again.release_many(terms.contribution.exact_from_grid(inputs)).values
-    wrong = (values != entries.values).reshape(len(steps), -1).any(axis=1)
-    if wrong.any():
-        raise StateError(
-            f"step {steps[int(np.argmax(wrong))]} of stream {row.name!r} was released as another "
-            f"value than its inputs and its key give: the state was altered; restore it from a copy"
-        )
-
-
-def _promise(terms: Design, details: str, name: str, spent: Any) -> tuple[list[str], list[str]]:
-    """Whether the ledger has the guarantee, and whether the noise of the law keeps it."""
-    checks, problems = [], []
-    if spent is None or spent.guarantee != terms.guarantee:
-        had = "no entry" if spent is None else str(spent.guarantee)
-        problems.append(f"the ledger has {had} for {name!r}, which promises {terms.guarantee}")
-    else:
-        checks.append(f"the ledger has its guarantee: {terms.guarantee}")
-    unit, relation = records.unit_in_ledger(terms, details), terms.contribution.relation
-    if spent is not None and (spent.unit, spent.relation) != (unit, relation):
-        problems.append(
-            f"the ledger counts {name!r} by {spent.unit!r} ({spent.relation}), whose terms say "
-            f"{unit!r} ({relation}): the state was altered; restore it from a copy"
-        )
-    promised = terms.counters or terms.guarantee
-    needed = calibration_of(terms.strategy, promised, terms.contribution, terms.shape).law
-    law, name = terms.law, law_to_dict(terms.law)["law"]
-    if law.variance >= needed.variance * (1 - 1e-9):
-        checks.append(f"the noise ({name}) is as wide as the guarantee needs")
-    else:
-        part = math.sqrt(law.variance / needed.variance)
-        problems.append(
-            f"the noise ({name}) is only {part:.3g} times as wide as the guarantee needs: the "
-            f"state was altered; restore it from a copy"
-        )
-    return checks, problems
+    def _altered(self, what: str) -> StateError:
+        return StateError(f"{what}: the state was altered; restore it from a copy")
