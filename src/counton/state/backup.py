@@ -55,7 +55,22 @@ def back_up(state: str | os.PathLike[str], copy: str | os.PathLike[str]) -> Path
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)  # mode 0600
         try:
             with os.fdopen(handle):  # closed before the copy has the name that others lock
-                _copy(database.path, name)
+                before = moment_of(database.path)
+                with (
+                    closing(open_file(database.path, timeout=LOCK_TIMEOUT_SECONDS)) as source,
+                    closing(sqlite3.connect(name)) as whole,
+                ):
+                    source.backup(whole)  # its log included, in one step, under one snapshot
+                    if moment_of(database.path) != before:
+                        raise sqlite3.OperationalError(
+                            "it was changed meanwhile, where it has no locks"
+                        )
+                    # Whoever found the copy could take it from what is released later.
+                    whole.execute("DELETE FROM counton_noise")
+                    whole.commit()
+                    whole.execute("VACUUM").close()
+                    # The file alone is the copy.
+                    whole.execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
                 os.fsync(handle)
             os.link(name, target)  # never over another file
             sync_folder(target.parent)
@@ -72,23 +87,6 @@ def back_up(state: str | os.PathLike[str], copy: str | os.PathLike[str]) -> Path
     with suppress(sqlite3.Error), closing(open_file(database.path, timeout=0)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
     return target
-
-
-def _copy(path: Path, name: str) -> None:
-    """All of a state at one moment, its log included."""
-    before = moment_of(path)
-    with (
-        closing(open_file(path, timeout=LOCK_TIMEOUT_SECONDS)) as source,
-        closing(sqlite3.connect(name)) as whole,
-    ):
-        source.backup(whole)  # in one step, under one snapshot: it need not begin again
-        if moment_of(path) != before:
-            raise sqlite3.OperationalError("it was changed meanwhile, where it has no locks")
-        # Whoever found the copy could take it from what is released later; it is drawn again.
-        whole.execute("DELETE FROM counton_noise")
-        whole.commit()
-        whole.execute("VACUUM").close()
-        whole.execute("PRAGMA wal_checkpoint(TRUNCATE)").close()  # the file alone is the copy
 
 
 def compact(state: str | os.PathLike[str]) -> None:

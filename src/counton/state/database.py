@@ -157,7 +157,12 @@ class Database:
         )
         try:
             if create and not self.is_sqlite:
-                self._create_tables()
+                with self.transaction(write=True) as connection:
+                    # "create if missing" of two processes at once would fail in one of them
+                    connection.lock(schema.APPLICATION_ID)
+                    if not self._has_tables(connection):
+                        connection.script(schema.TABLES)
+                        connection.insert("counton_database", schema.first_row())
             self._read_its_row()
             if self.path is not None:
                 sqlite_file.check_mode(self.path)
@@ -203,14 +208,6 @@ class Database:
                 f"state {self.label} lies where this process may write nothing, and was changed by "
                 f"another one while it was read: ask again, or read it where it is written"
             )
-
-    def _create_tables(self) -> None:
-        with self.transaction(write=True) as connection:
-            # "create if missing" of two processes at once would fail in one of them
-            connection.lock(schema.APPLICATION_ID)
-            if not self._has_tables(connection):
-                connection.script(schema.TABLES)
-                connection.insert("counton_database", schema.first_row())
 
     def _has_tables(self, connection: Connection) -> bool:
         """Whether a server holds a state.

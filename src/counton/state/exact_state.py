@@ -112,7 +112,11 @@ class StatisticRecord:
             after = self._write_whole(connection, parts, events(), exact())
         else:
             after = self._append(connection, parts, *added)
-        self._write_head(connection, step, after)
+        numbers = _NUMBERS.pack(step, after.first, after.following, after.digest)
+        head = numbers + hmac.digest(self._subkey, numbers, "sha256")
+        connection.run(f"DELETE {_OF_KIND}", stream=self._stream_id, of_kind=_HEAD)
+        row = {"stream_id": self._stream_id, "kind": _HEAD, "period": 0, "part": 0}
+        connection.insert("counton_marks", {**row, "marks": head})
         return after
 
     def _append(self, connection: Connection, parts: Parts, events: bytes, news: bytes) -> Parts:
@@ -140,13 +144,6 @@ class StatisticRecord:
         row = {"stream_id": self._stream_id, "kind": _PART, "period": 0, "part": number}
         connection.insert("counton_marks", {**row, "marks": sealed})
         return hashlib.sha256(before + sealed).digest()
-
-    def _write_head(self, connection: Connection, step: int, after: Parts) -> None:
-        numbers = _NUMBERS.pack(step, after.first, after.following, after.digest)
-        head = numbers + hmac.digest(self._subkey, numbers, "sha256")
-        connection.run(f"DELETE {_OF_KIND}", stream=self._stream_id, of_kind=_HEAD)
-        row = {"stream_id": self._stream_id, "kind": _HEAD, "period": 0, "part": 0}
-        connection.insert("counton_marks", {**row, "marks": head})
 
     def read(self, connection: Connection) -> SavedState:
         """What stands in the state."""

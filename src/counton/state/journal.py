@@ -54,12 +54,12 @@ class Digester:
     def __call__(self, steps: range, xs: NDArray[np.int64]) -> bytes:
         """Digests of the exact inputs of steps, one after the other."""
         rows = np.ascontiguousarray(xs, dtype="<i8").reshape(len(steps), -1)
-        return b"".join(map(self._of_one, steps, rows))
-
-    def _of_one(self, step: int, row: NDArray[np.int64]) -> bytes:
-        digest = blake2b(step.to_bytes(8, "little"), key=self._subkey, digest_size=_DIGEST)
-        digest.update(row.view(np.uint8).data)
-        return digest.digest()
+        found = []
+        for step, row in zip(steps, rows, strict=True):
+            digest = blake2b(step.to_bytes(8, "little"), key=self._subkey, digest_size=_DIGEST)
+            digest.update(row.view(np.uint8).data)
+            found.append(digest.digest())
+        return b"".join(found)
 
 
 @name_alone
@@ -293,16 +293,13 @@ def observed_rows(stream_id: int, observed: Mapping[int, ArrayLike]) -> list[Win
         steps.append(int(step))
         arrays.append(array)
     return [
-        WindowTotals(stream_id, np.array(steps, np.int64), _as_one(arrays))
+        WindowTotals(
+            stream_id,
+            np.array(steps, np.int64),
+            arrays[0][None] if len(arrays) == 1 else np.array(arrays, np.int64),  # no copy of one
+        )
         for steps, arrays in by_shape.values()
     ]
-
-
-def _as_one(arrays: list[NDArray[Any]]) -> NDArray[np.int64]:
-    """Arrays of one shape as one; of a single large one no copy."""
-    if len(arrays) == 1:
-        return arrays[0][None]
-    return np.array(arrays, dtype=np.int64)
 
 
 def write_observed(connection: Connection, new: list[WindowTotals], at: int) -> None:
@@ -315,21 +312,17 @@ def write_observed(connection: Connection, new: list[WindowTotals], at: int) -> 
     for seen in new:
         _forget_other_shapes(connection, seen)
         for first, block in seen.blocks():
-            _write_block(connection, first, block, at)
+            place = {"stream": block.stream_id, "step": first, "shape": block.shape}
+            row = connection.first(f"SELECT * {_BLOCK}", **place)
+            if row is not None:
+                with reading("what was observed"):
+                    block = WindowTotals.of_row(row).replace(block)
+                connection.run(f"DELETE {_BLOCK}", **place)
+            connection.insert("counton_observed", block.row(first, at))
 
 
 _OBSERVED = "FROM counton_observed WHERE stream_id = :stream"
 _BLOCK = f"{_OBSERVED} AND step = :step AND shape = :shape"
-
-
-def _write_block(connection: Connection, first: int, block: WindowTotals, at: int) -> None:
-    place = {"stream": block.stream_id, "step": first, "shape": block.shape}
-    row = connection.first(f"SELECT * {_BLOCK}", **place)
-    if row is not None:
-        with reading("what was observed"):
-            block = WindowTotals.of_row(row).replace(block)
-        connection.run(f"DELETE {_BLOCK}", **place)
-    connection.insert("counton_observed", block.row(first, at))
 
 
 def _forget_other_shapes(connection: Connection, seen: WindowTotals) -> None:

@@ -20,6 +20,7 @@ import subprocess
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, NamedTuple
@@ -303,13 +304,6 @@ class Mark(NamedTuple):
         return cls(row.key_fingerprint, row.name, row.step, row.writer_epoch, row.forgotten)
 
 
-class _OtherRelease(Exception):
-    """A place knows another release."""
-
-    def __init__(self, said: StateError) -> None:
-        self.said = said
-
-
 class _Look(NamedTuple):
     """What all places of a witness said when they were asked.
 
@@ -380,12 +374,17 @@ class Witness:
         """
         now = self._unread()
         with suppress(StateError):  # said of each release
-            now._held = self._look()
+            now._held = now._look()
         return now
 
     def _unread(self) -> Witness:
-        files = [one.path for one in self._beside]
-        return Witness(files, self._label, self._database, self._also)
+        now = copy(self)
+        now._last = now._held = None
+        return now
+
+    def _state(self) -> Database:
+        assert self._database is not None
+        return self._database
 
     def _look_at_places(self) -> _Look:
         """The last look, if the places are the same by now, whatever stands in them."""
@@ -497,10 +496,6 @@ class Witness:
         lost = {one.address: LOST for one in second.missing_places}
         self._remember(connection, {**self._state().witnesses, **lost})
         return tuple(lost)
-
-    def _state(self) -> Database:
-        assert self._database is not None
-        return self._database
 
     def _begin(self, address: str, look: _Look) -> None:
         """Make a place that knows from the beginning what all others know."""
@@ -834,18 +829,15 @@ class Witness:
                 return bool(old["digest"] == digest)
             return released is None or not old["step"] or released(old["step"]) == old["digest"]
 
-        def act(place: WitnessPlace) -> None:
-            if (other := place.note(entry, agrees)) is not None:
-                raise _OtherRelease(self._other_release(at.name, other, str(place)))
+        def act(place: WitnessPlace) -> StateError | None:
+            other = place.note(entry, agrees)
+            return None if other is None else self._other_release(at.name, other, str(place))
 
-        try:
-            self._each(
-                act,
-                f"what is released of {at.name!r} is kept in the state, and is not shown yet; make "
-                f"the witness writable, then run the same again",
-            )
-        except _OtherRelease as error:
-            raise error.said from None
+        self._each(
+            act,
+            f"what is released of {at.name!r} is kept in the state, and is not shown yet; make the "
+            f"witness writable, then run the same again",
+        )
 
     def reserve(self, at: Mark) -> None:
         """Make sure that a release can be noted, before it is committed."""
@@ -877,7 +869,8 @@ class Witness:
             except FileNotFoundError:
                 continue
             except OSError as error:
-                if self._is_only_read:
+                state = None if self._database is None else self._database.path
+                if state is not None and not may_be_written(state):
                     continue  # nothing can be released there, so that nothing is to be noted
                 return f"the witness {path} cannot be written ({error.strerror}): let it be written"
         for wait in (0, 0.05, 0.2, 1):  # a writer notes what it has just committed
@@ -896,12 +889,6 @@ class Witness:
             f"what the state has"
         )
 
-    @property
-    def _is_only_read(self) -> bool:
-        """Whether the state lies where nothing can be written."""
-        path = None if self._database is None else self._database.path
-        return path is not None and not may_be_written(path)
-
     def _entry(self, at: Mark, digest: str, *, writes: bool) -> dict[str, Any]:
         return {
             "key": at.key,
@@ -916,18 +903,25 @@ class Witness:
             "forgotten": 0,
         }
 
-    def _each(self, act: Callable[[WitnessPlace], None], what: str) -> None:
-        """Do an act in all places that stand, and at least in one, unless none is wanted."""
+    def _each(self, act: Callable[[WitnessPlace], StateError | None], what: str) -> None:
+        """Do an act in all places that stand, and at least in one, unless none is wanted.
+
+        Args:
+            act: returns what is to be refused.
+            what: becomes of a release where a place cannot be written.
+        """
         look, noted = self._look_at_places(), False
         first: StateError | None = None
         for place in look.places:
             try:
-                act(place)
+                refused = act(place)
             except _FAILS as error:
                 first = first or self._unwritten(place, error, what)
                 if place.stands:
                     raise self._unwritten(place, error, what) from None
             else:
+                if refused is not None:
+                    raise refused
                 noted = True
         if noted or (look.second is not None and look.second.none_wanted):
             return

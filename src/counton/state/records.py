@@ -322,7 +322,13 @@ def check_key_of(row: Any, key: Key) -> None:
 def revive(row: Any, key: Key, strategy: StreamStrategy | None) -> Counter:
     """The counter at the row's step."""
     with reading(f"the checkpoint of stream {row.name!r}"):
-        counter = _resume(row, key, strategy)
+        saved, terms = bytes(row.checkpoint), json.loads(row.terms)
+        if "statistic" in terms and _is_on_demand(terms):
+            from counton.state.on_demand import OnDemand
+
+            counter: Counter = OnDemand.from_checkpoint(saved, key)
+        else:
+            counter = Counter.resume(saved, key=key, strategy=strategy)
     if counter.step != row.step or to_json(counter.design.to_dict(), "terms") != row.terms:
         raise StateError(
             f"the checkpoint of stream {row.name!r} (step {counter.step}) does not belong to its "
@@ -331,11 +337,7 @@ def revive(row: Any, key: Key, strategy: StreamStrategy | None) -> Counter:
     return counter
 
 
-def _resume(row: Any, key: Key, strategy: StreamStrategy | None) -> Counter:
-    if "statistic" in json.loads(row.terms):
-        from counton.state.on_demand import OnDemand
-        from counton.statistics.live_statistic import statistic_of
+def _is_on_demand(terms: dict[str, Any]) -> bool:
+    from counton.statistics.live_statistic import statistic_of
 
-        if statistic_of(Design.from_dict(json.loads(row.terms)))[0].card.on_demand:
-            return OnDemand.from_checkpoint(bytes(row.checkpoint), key)
-    return Counter.resume(bytes(row.checkpoint), key=key, strategy=strategy)
+    return statistic_of(Design.from_dict(terms))[0].card.on_demand

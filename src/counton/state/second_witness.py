@@ -140,7 +140,9 @@ class SecondPlaces:
                 continue
             place, said = place_at(address, identity), known.get(address)
             mark = place.mark()
-            entries = [] if said is None and _is_of_others(place) else read(place)
+            # In a folder of the user's that is somebody else's, as under ``sudo``, nothing is read.
+            others = isinstance(place, WitnessFile) and not os.access(place.path.parent, os.X_OK)
+            entries = [] if said is None and others else read(place)
             one = self.found[address] = SecondPlace(address, place, said, mark, entries)
             todo += one.onward
         led_to = {to for one in self.found.values() for to in one.onward}
@@ -161,11 +163,6 @@ class SecondPlaces:
         self.missing_places = [one for one in there if not one.entries]
         self.noted_places = [one.place for one in there]
         self.named_addresses = [one.address for one in self.kept_places if one.said != HOME]
-
-
-def _is_of_others(place: WitnessPlace) -> bool:
-    """Whether it is in a folder of the user's that is somebody else's, as under ``sudo``."""
-    return isinstance(place, WitnessFile) and not os.access(place.path.parent, os.X_OK)
 
 
 def place_at(address: str, identity: str) -> SecondWitness:

@@ -230,12 +230,20 @@ class SharedLedger(Closing):
                 marks.append(_End(tie.number, ""))
             end = _end(connection)
             if end.number and self.witness is not None and not noted:
-                raise self._copy_error()
-            for mark in marks:
-                chain = _chain(connection, mark.number)
-                if chain is None or mark.chain not in ("", chain):
-                    raise self._missing_entry_error(
-                        mark.number, end.number, other=chain is not None
+                raise OldCopy(
+                    f"ledger {self.label} has entries and its witness {self.witness} is missing, "
+                    f"so the ledger is a copy, or was moved without it: give the ledger itself, or "
+                    f"bring its witness; {_TWO}; nothing was released"
+                )
+            for number, known in marks:
+                chain = _chain(connection, number)
+                if chain is None or known not in ("", chain):
+                    end_words = f"ends at entry {end.number:,}"
+                    has = end_words if chain is None else f"has another entry {number:,}"
+                    raise OldCopy(
+                        f"ledger {self.label} {has}, and entry {number:,} is known here, so the "
+                        f"ledger was put back from an old copy, and what it lacks would be spent "
+                        f"again: bring its newest copy back; nothing was released"
                     )
         return end
 
@@ -315,21 +323,6 @@ class SharedLedger(Closing):
             f"stream {tie.name!r} is entered in the ledger {tie.address}, and "
             f"{field('ledger', self._address)} is another one: give the first, or leave it out; "
             f"{_TWO}"
-        )
-
-    def _missing_entry_error(self, number: int, last: int, *, other: bool) -> StateError:
-        has = f"has another entry {number:,}" if other else f"ends at entry {last:,}"
-        return OldCopy(
-            f"ledger {self.label} {has}, and entry {number:,} is known here, so the ledger was put "
-            f"back from an old copy, and what it lacks would be spent again: bring its newest copy "
-            f"back; nothing was released"
-        )
-
-    def _copy_error(self) -> StateError:
-        return OldCopy(
-            f"ledger {self.label} has entries and its witness {self.witness} is missing, so the "
-            f"ledger is a copy, or was moved without it: give the ledger itself, or bring its "
-            f"witness; {_TWO}; nothing was released"
         )
 
     def witness_ends(self, of: str, name: str) -> list[_End]:
@@ -430,7 +423,8 @@ class SharedEntry:
         """
         row = self._row()
         if row.token is None:
-            self._ledger.change(row.number, self._claim)
+            claim = {"token": self._token}
+            self._ledger.change(row.number, lambda now: {} if now.token else claim)
             row = self._row()
         self._refuse_other(row)
         self.refuse_forgotten(step, digest)
@@ -523,9 +517,6 @@ class SharedEntry:
                     f"newest copy back; nothing was released"
                 )
         return row
-
-    def _claim(self, row: Any) -> dict[str, Any]:
-        return {"token": self._token} if row.token is None else {}
 
     def _refuse_other(self, row: Any) -> None:
         if row.token != self._token:

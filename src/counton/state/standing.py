@@ -175,7 +175,15 @@ def for_creation(
         if not isinstance(state, Database):
             database = keyfile.database_at(state)
         raw = check_key(key) if isinstance(key, Key) else None
-        used = _used_keys(state if database is None else database, raw, key, named)
+        used: list[tuple[str, str | None]] = []
+        witness = witness_beside(state if database is None else database, key, named)
+        if database is None:
+            witness.refuse_forgotten({} if raw is None else {raw.fingerprint: ()}, None)
+        else:
+            with database.transaction(write=False) as connection:
+                refuse_forgotten(connection, database, witness, raw)
+                keys = connection.rows("SELECT key_fingerprint, key_salt FROM counton_streams")
+                used = [(print_, salt) for print_, salt in keys]
         if raw is not None:
             yield raw, database
             return
@@ -186,7 +194,10 @@ def for_creation(
                 yield fresh, database
             return
         found = keyfile.elsewhere(str(key)) if file is None else Key.load(file)
-        if key is None and not _is_used(found, used):
+        if key is None and not any(
+            print_ in (found.fingerprint, salt and found.with_salt(salt).fingerprint)
+            for print_, salt in used
+        ):
             raise WrongKey(
                 f"key file {file} exists but nothing in state {label} was released with it, which "
                 f"looks as if its state was lost or the key copied: the same key on changed data "
@@ -198,23 +209,6 @@ def for_creation(
         if database is not None:
             database.close()
         raise
-
-
-#: Fingerprint and salt of each key in a state.
-_KeySet = set[tuple[str, str | None]]
-
-
-def _used_keys(state: State | Database, raw: Key | None, key: Kept, named: State | None) -> _KeySet:
-    """The keys of a state, none where there is no state; refused if it has forgotten anything."""
-    witness = witness_beside(state, key, named)
-    if not isinstance(state, Database):
-        known: dict[str, tuple[str, ...]] = {} if raw is None else {raw.fingerprint: ()}
-        witness.refuse_forgotten(known, None)
-        return set()
-    with state.transaction(write=False) as connection:
-        refuse_forgotten(connection, state, witness, raw)
-        keys = connection.rows("SELECT key_fingerprint, key_salt FROM counton_streams")
-        return {*map(tuple, keys)}
 
 
 def refuse_forgotten(
@@ -250,13 +244,6 @@ def released_names(connection: Connection) -> dict[str, set[str]]:
     for row in connection.rows("SELECT name, key_fingerprint FROM counton_streams"):
         known.setdefault(row.key_fingerprint, set()).add(row.name)
     return known
-
-
-def _is_used(key: Key, used: _KeySet) -> bool:
-    return any(
-        print_ == key.fingerprint or (salt and key.with_salt(salt).fingerprint == print_)
-        for print_, salt in used
-    )
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import numpy as np
@@ -304,29 +305,12 @@ def state_summary(state: str | os.PathLike[str]) -> dict[str, Any]:
         return store.summary()
 
 
-def _in_data_units(terms: dict[str, Any]) -> dict[str, Any]:
-    """Terms of a stream for readers, who are told of noise in units of the data."""
-    try:
-        return Design.from_dict(terms).public()
-    except StateError:  # of a strategy that is somebody's own: how wide it is, is not said
-        return {**terms, "law": {"law": terms["law"]["law"]}}
-
-
-def _noise_of_readings(terms: dict[str, Any], step: int) -> dict[str, Any]:
-    """The deviation of what is read of a statistic's cells, which may have units of their own."""
-    from counton.statistics.live_statistic import noise_at
-
-    try:
-        std, of = noise_at(Design.from_dict(terms), step)
-    except (InvalidInput, StateError):  # of a strategy or statistic that is somebody's own
-        return {"std": None}
-    return {"std": std, "of": of}
-
-
 def _public(connection: Connection, row: Any, *, shown: bool = True) -> dict[str, Any]:
-    terms = json.loads(row.terms)
-    public = _in_data_units(terms)
-    last = None
+    """What is public of a stream; of one that is somebody's own, how wide its noise is, is not."""
+    terms, last = json.loads(row.terms), None
+    design: Design | None = None
+    with suppress(StateError):  # of a strategy that is somebody's own
+        design = Design.from_dict(terms)
     if row.step and shown:
         hidden = "counters" in terms  # of which cells are shown, it says nothing
         hidden |= "statistic" in terms  # which says what its cells are
@@ -337,11 +321,17 @@ def _public(connection: Connection, row: Any, *, shown: bool = True) -> dict[str
             "values": None if hidden else np.asarray(released.values[0]).tolist(),
             "std": released.std,
         }
-        if "statistic" in terms:
-            last |= _noise_of_readings(terms, row.step)
+        if "statistic" in terms:  # what is read of its cells may have units of its own
+            from counton.statistics.live_statistic import noise_at
+
+            last["std"] = None
+            if design is not None:
+                with suppress(InvalidInput, StateError):  # of a statistic that is somebody's own
+                    last["std"], last["of"] = noise_at(design, row.step)
+    own = {**terms, "law": {"law": terms["law"]["law"]}}
     return {
         "name": row.name,
-        "terms": public,
+        "terms": own if design is None else design.public(),
         "details": {
             name: list(value) if isinstance(value, GroupNames) else value
             for name, value in facts.read(connection, row.id, row.details).items()

@@ -163,7 +163,9 @@ def verify(
                 except StateError as error:  # not even its terms can be read
                     one = Verification(row.name, "stream", 0, (), (str(error),))
                 if len(given) > 1:
-                    one = replace(one, key=_key_in_words(given[place], held))
+                    which: Any = held if given[place] is None else given[place]
+                    word = which.fingerprint if isinstance(which, Key) else os.fspath(which)
+                    one = replace(one, key=word)
             if (problem := refused[row.name]) is not None:
                 told = tuple(dict.fromkeys([*one.problems, str(problem)]))
                 old = isinstance(problem, OldCopy | StateUnavailable)
@@ -243,12 +245,6 @@ def _fitting(
         return reasons[0], 0
     why = "; ".join(dict.fromkeys(map(str, reasons)))
     return WrongKey(f"none of the {len(given)} keys fits {row.name!r}: {why}"), 0
-
-
-def _key_in_words(given: keyfile.Kept, held: Key) -> str:
-    if given is None or isinstance(given, Key):
-        return held.fingerprint if given is None else given.fingerprint
-    return os.fspath(given)
 
 
 class _Recomputed:

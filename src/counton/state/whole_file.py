@@ -22,34 +22,31 @@ def replace_file(path: Path, write: Callable[[str], object], mode: int | None = 
     Raises:
         OSError: it could not be written; the old file, if any, is as it was.
     """
+    folder, prefix = path.resolve().parent, f".counton-{path.name[:40]}."
+    handle = name = None
     try:
-        _replace_file(path, write, mode)
+        if path.exists() and not path.is_file():  # whose name it would take
+            raise OSError(errno.EINVAL, "it is no plain file", os.fspath(path))
+        _remove_left(folder, prefix)
+        handle, name = tempfile.mkstemp(prefix=prefix, suffix=path.suffix, dir=folder)
+        _try_lock(handle)  # as long as this process lives: it is no file that was left
+        write(name)
+        os.umask(current := os.umask(0))
+        os.chmod(name, 0o666 & ~current if mode is None else mode)
+        os.replace(name, path.resolve())
+        name = None
+        sync_folder(folder)
     except OSError as error:
         raise OSError(
             f"{str(path)!r} could not be written ({error.strerror or error}): check its "
             f"permissions and the space left; what was released is kept, and the same command "
             f"writes it again"
         ) from error
-
-
-def _replace_file(path: Path, write: Callable[[str], object], mode: int | None) -> None:
-    if path.exists() and not path.is_file():  # whose name it would take
-        raise OSError(errno.EINVAL, "it is no plain file", os.fspath(path))
-    folder, prefix = path.resolve().parent, f".counton-{path.name[:40]}."
-    _remove_left(folder, prefix)
-    handle, name = tempfile.mkstemp(prefix=prefix, suffix=path.suffix, dir=folder)
-    try:
-        _try_lock(handle)  # as long as this process lives: it is no file that was left
-        write(name)
-        os.chmod(name, 0o666 & ~_umask() if mode is None else mode)
-        os.replace(name, path.resolve())
-        sync_folder(folder)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(name)
-        raise
     finally:
-        os.close(handle)
+        if name is not None:
+            Path(name).unlink(missing_ok=True)
+        if handle is not None:
+            os.close(handle)
 
 
 def _remove_left(folder: Path, prefix: str) -> None:
@@ -77,9 +74,3 @@ def _try_lock(handle: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current
