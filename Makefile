@@ -63,7 +63,7 @@ demo: $(DEMO) ## count a year of departures from New York privately: a table, a 
 
 .PHONY: demo-expire
 demo-expire: $(DEMO) ## the same without an end date: protection fades with the age of an event
-	$(BIN)/counton plan --expire 1d:1,365d:3 --every 1h
+	$(BIN)/counton plan-expiring --epsilon 1d:1,365d:3 --every 1h
 	$(BIN)/counton demo --expire
 
 .PHONY: demo-hierarchy
@@ -385,7 +385,7 @@ images: demo demo-hierarchy demo-statistics ## draw the pictures of the document
 	  cp demo/$$name.png docs/images/statistics/$$name.png; done
 	$(BIN)/python -c "from pathlib import Path; from papers.drawing import shrink; \
 	  [shrink(picture) for picture in Path('docs/images/statistics').iterdir()]"
-	$(BIN)/counton plan --expire 1d:1,365d:3 --every 1h --plot docs/images/expiration.png
+	$(BIN)/counton plan-expiring --epsilon 1d:1,365d:3 --every 1h --plot docs/images/expiration.png
 	$(BIN)/counton count demo/departures.parquet --time time_hour --every 1h --start 2013-01-01 \
 	  --steps 8760 --until 2014-01-01 --timezone America/New_York --epsilon 1 --unit departure \
 	  --release windows --state demo/windows.db --plot docs/images/windows.png

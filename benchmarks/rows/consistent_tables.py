@@ -46,7 +46,7 @@ def numpy_cascade(cells: int) -> NDArray[np.float64]:
 
 def exact_cascade(cells: int) -> NDArray[np.float64]:
     """The same law with exact discrete noise from a key, as a release draws it."""
-    choice = counton.plan(cells=cells, guarantee=ZCDP(0.5), line="cascade").best
+    choice = counton.plan_cells(cells, guarantee=ZCDP(0.5), line="cascade").best
     axis = choice.strategy.axes[0]
     assert isinstance(axis, Haar)
     field = NoiseField(Key.generate().derive(b"bench"), choice.law)
@@ -109,7 +109,7 @@ def _field(law: NoiseDistribution) -> NoiseField:
 
 def _sums(counts: NDArray[np.int64], strategy: str) -> NDArray[np.int64]:
     """Running sums of a line or grid, as they are released."""
-    best = counton.plan(cells=counts.shape, guarantee=ZCDP(0.5), line=strategy).best
+    best = counton.plan_cells(counts.shape, guarantee=ZCDP(0.5), line=strategy).best
     return best.strategy.running_sums(counts, _field(best.law), 16)[0]
 
 

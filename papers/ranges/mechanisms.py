@@ -30,7 +30,7 @@ class Mechanism(NamedTuple):
     """One curve of the paper's figures.
 
     Attributes:
-        name: of the strategy, as `counton.plan(cells=...)` takes it.
+        name: of the strategy, as `counton.plan_cells` takes it.
         label: in a legend.
         largest: cells up to which it is drawn.
     """
@@ -54,7 +54,7 @@ MECHANISMS = (
 
 @lru_cache(maxsize=128)
 def choice(name: str, cells: int, asked: str = "ranges") -> CellsDesign:
-    """A mechanism with discrete Gaussian noise, as `counton.plan(cells=...)` would calibrate it.
+    """A mechanism with discrete Gaussian noise, as `counton.plan_cells` would calibrate it.
 
     >>> f"{choice('cascade', 1024).expected_error:.3e}"
     '2.724e+10'

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from counton.base.errors import CountonError as CountonError
     from counton.noise import Key as Key
     from counton.numbers import Counter as Counter
+    from counton.planning.expiration_plans import plan_expiring as plan_expiring
+    from counton.planning.ranges_plan import plan_cells as plan_cells
     from counton.privacy import ZCDP as ZCDP
     from counton.privacy import ApproxDP as ApproxDP
     from counton.privacy import Contribution as Contribution

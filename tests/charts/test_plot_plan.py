@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.text import Text
 
-from counton import ZCDP, Contribution, PureDP, plan
+from counton import ZCDP, Contribution, PureDP, plan, plan_expiring
 from counton.base.errors import InvalidInput
-from counton.charts import plot_bounds, plot_loss, plot_plan
+from counton.charts import plot_bounds, plot_loss, plot_over, plot_plan
 from counton.planning import StreamPlan
 from counton.statistics import Distinct
 from counton.strategies import noise_variance
@@ -64,7 +65,7 @@ def test_charts_of_plans_are_as_wide_as_asked_and_name_their_curves(width: float
     """Below the axes where there is no room beside them; nothing is cut off."""
     figures = (
         plot_plan(plan(100, PureDP(1)), "A title", width=width),
-        plot_loss(plan(expire={24: 1, 8760: 3}), {"a day": 24}, "A title", width=width),
+        plot_loss(plan_expiring({24: 1, 8760: 3}), {"a day": 24}, "A title", width=width),
         plot_bounds([1, 2, 30], [0.1, 0.2, 0.9], [0.3, 0.2, 0], "Visits", "private", width=width),
     )
     for figure in figures:
@@ -75,3 +76,20 @@ def test_charts_of_plans_are_as_wide_as_asked_and_name_their_curves(width: float
     for figure, name in zip(figures, ("last step known", "this plan", "noise"), strict=True):
         texts = [*figure.texts, *figure.axes[0].texts]
         assert any(name in text.get_text() for text in texts)
+
+
+@pytest.mark.parametrize("width", [3.5, 7.5])
+def test_a_chart_over_numbers_of_steps_names_each_strategy(width: float) -> None:
+    names = ("smooth-paper", "kary")
+    plans = {
+        name: {many: plan(many, epsilon=1, strategies=[name]) for many in (16, 64)}
+        for name in names
+    }
+    figure = plot_over({**plans, "none": {16: None}}, "Trees", width=width)
+    (ax,) = figure.axes
+    for line, by in zip(ax.lines, plans.values(), strict=True):
+        assert np.array_equal(line.get_ydata(), [one.best.mean_std for one in by.values()])
+    figure.draw_without_rendering()
+    told = {text.get_text() for text in figure.findobj(Text)}
+    assert {*names, "16", "64"} <= told
+    assert "none" not in told

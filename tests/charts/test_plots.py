@@ -205,7 +205,7 @@ def test_no_two_curves_of_a_panel_have_one_colour() -> None:
 
 
 def test_the_picture_shows_what_the_table_says() -> None:
-    plan = counton.plan(expire={24: 1, 8760: 3})
+    plan = counton.plan_expiring({24: 1, 8760: 3})
     ages = {"a day": 24, "a year": 8760, "ten years": 87600}
     lines = plot_loss(plan, ages, "Loss").axes[0].lines
     for age in ages.values():
@@ -256,7 +256,7 @@ def test_dollar_signs_in_names_are_no_formulas(tmp_path: Path) -> None:
 def test_names_of_losses_stay_beside_the_axis_and_apart(
     targets: dict[int, float], scale: str
 ) -> None:
-    figure = plot_loss(counton.plan(expire=targets), {"a day": 1, "ten years": 87600}, "Loss")
+    figure = plot_loss(counton.plan_expiring(targets), {"a day": 1, "ten years": 87600}, "Loss")
     ax = figure.axes[0]
     assert ax.get_yscale() == scale
     names = [text for text in ax.texts if isinstance(text, Annotation) and text.xy[0] == 1.02]

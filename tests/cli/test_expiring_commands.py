@@ -76,7 +76,7 @@ def test_gaussian_noise_and_sums_can_expire_too(place: Any) -> None:
     [
         (["--delta", "1e-9"], {}, "--delta 1e-9 does not go with --expire"),
         (["--rho", "1"], {}, "either --epsilon"),
-        ([], {"epsilon": None}, "counton plan --expire"),
+        ([], {"epsilon": None}, "counton plan-expiring"),
         (["--strategy", "kary"], {}, "--strategy kary does not go with --expire"),
         (["--metric", "max"], {}, "--metric max does not go with --expire"),
         (["--growth", "-1"], {}, "growth is '-1'"),
@@ -137,7 +137,7 @@ def test_plan_shows_loss_by_age_and_error_and_draws_them(place: Any) -> None:
 
 
 def test_plan_shows_the_loss_at_the_ages_that_were_asked_for(place: Any) -> None:
-    asked = ("plan", "--expire", "20y:3, 1d:1", "--every", "1d")
+    asked = ("plan-expiring", "--epsilon", "20y:3, 1d:1", "--every", "1d")
     done = place(*asked)
     assert done.code == 0, done.err
     for words in ("after a day", "after ten years", "after 20y"):
@@ -152,7 +152,7 @@ def test_plan_shows_the_loss_at_the_ages_that_were_asked_for(place: Any) -> None
 @pytest.mark.slow
 def test_plan_prints_its_table_where_losses_are_huge(place: Any) -> None:
     picture = place.folder / "loss.png"
-    done = place("plan", "--expire", "1s:1", "--every", "1s", "--plot", str(picture))
+    done = place("plan-expiring", "--epsilon", "1s:1", "--every", "1s", "--plot", str(picture))
     assert done.code == 0, done.err
     assert "after ten years" in done.out
     assert picture.exists()
@@ -161,27 +161,28 @@ def test_plan_prints_its_table_where_losses_are_huge(place: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--expire", "1d:1"], "--every"),
-        (["--expire", "1d", "--every", "1h"], "'1d' is not an age"),
-        (["--expire", "1d:-1", "--every", "1h"], "'1d:-1' is not an age"),
-        (["--expire", "day:1", "--every", "1h"], "duration 'day'"),
-        (["--expire", "1d:1,24h:2", "--every", "1h"], "two losses for an age of 24 steps"),
-        (["--expire", "1d:1", "--every", "1h", "--per-step", "0"], "per_step is 0"),
-        (["--expire", "1d:1", "--every", "1h", "--plot", "loss.txt"], "does not end in"),
-        (["--epsilon", "1"], "--steps is missing"),
-        (["--expire", "1d:1", "--every", "1h", "--rmse", "1"], "the least is"),
-        (["--expire", "1y:0.01", "--every", "1h", "--largest-error", "2"], "no mechanism at all"),
+        (["--epsilon", "1d:1"], "--every"),
+        (["--epsilon", "1d", "--every", "1h"], "'1d' is not an age"),
+        (["--epsilon", "1d:-1", "--every", "1h"], "'1d:-1' is not an age"),
+        (["--epsilon", "day:1", "--every", "1h"], "duration 'day'"),
+        (["--epsilon", "1d:1,24h:2", "--every", "1h"], "two losses for an age of 24 steps"),
+        (["--epsilon", "1d:1", "--every", "1h", "--per-step", "0"], "per_step is 0"),
+        (["--epsilon", "1d:1", "--every", "1h", "--plot", "loss.txt"], "does not end in"),
+        (["--every", "1h"], "which losses may there be?"),
+        (["--epsilon", "1d:1", "--rho", "1d:1"], "which losses may there be?"),
+        (["--epsilon", "1d:1", "--every", "1h", "--rmse", "1"], "the least is"),
+        (["--epsilon", "1y:0.01", "--every", "1h", "--largest-error", "2"], "no mechanism at all"),
     ],
 )
 def test_plan_refuses_what_it_cannot_read(arguments: list[str], words: str, place: Any) -> None:
-    done = place("plan", *arguments)
+    done = place("plan-expiring", *arguments)
     assert done.code == 2
     assert words in done.err
 
 
 @pytest.mark.slow
 def test_plan_in_rho_names_the_options_of_a_gaussian_stream(place: Any) -> None:
-    asked = ("plan", "--expire", "1d:0.01,365d:0.03", "--every", "1h", "--concentrated")
+    asked = ("plan-expiring", "--rho", "1d:0.01,365d:0.03", "--every", "1h")
     done = place(*asked)
     assert done.code == 0, done.err
     options = next(x for x in done.out.splitlines() if x.startswith("options for counton count: "))
@@ -220,16 +221,14 @@ def test_ages_are_read_in_steps() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ("--expire 1d:1 --every 1h --epsilon 3", "--epsilon 3 does not go with --expire"),
-        ("--expire 1d:1 --every 1h --rho 3", "--rho 3 does not go with --expire"),
-        ("--expire 1d:1 --every 1h --metric max", "--metric max does not go with --expire"),
-        ("--expire 1d:1 --every 1h --around 9", "--around 9 does not go with --expire"),
         ("--steps 9 --epsilon 1 --around 9", "--around 9 is for a stream without a last step"),
         ("--steps 9 --epsilon 1 --plot x.csv", "x.csv"),
-        ("--steps 9 --epsilon 1 --rmse 3", "--rmse 3.0 needs --expire"),
-        ("--steps 9 --epsilon 1 --every 1h", "--every 1h needs --expire"),
-        ("--steps 9 --epsilon 1 --per-step 3", "--per-step 3.0 needs --expire"),
-        ("--expire 1d:1 --every 1h --most 3", "--most 3 does not go with --expire"),
+        ("--epsilon 1", "--steps is missing"),
+        ("--over 8:16 --steps 9 --epsilon 1", "--steps 9 does not go with --over 8:16"),
+        ("--over 8:16 --within 9", "--within 9 does not go with --over 8:16"),
+        ("--over 16:8 --epsilon 1", "ends before it begins: give 8:16"),
+        ("--over many --epsilon 1", "--over many is no range"),
+        ("--steps 9 --epsilon 1 --strategy smoth", "--strategy smoth is not known"),
     ],
 )
 def test_plan_ignores_no_option(place: Any, options: str, words: str) -> None:

@@ -83,7 +83,7 @@ def test_every_budget_is_planned_entered_and_released_at_one_go(
     leaves = ("leaves.csv", "--levels", "page,user", "--domain", "places.csv", "--value", "n")
     check(desk, "hierarchy", *leaves, *budget, "--state", "zz.db", "--out", "o.csv")
     loss = budget[1]
-    check(desk, "plan", "--every", "1h", "--expire", f"1d:{loss},365d:{loss}")
+    check(desk, "plan-expiring", "--every", "1h", "--epsilon", f"1d:{loss},365d:{loss}")
 
 
 @pytest.mark.parametrize(("lower", "upper", "step"), RANGES)

@@ -39,6 +39,7 @@ COMMANDS = {
     "serve-token": "n.toml",
     "serve-left-out": "n.toml",
     "plan": "n.toml",
+    "plan-expiring": "--epsilon 1d:1 --every 1h",
     "inspect": "e.csv --user who --epsilon 1 --state new.db",
     "ledger": "s.db",
     "show": "s.db",
@@ -51,6 +52,7 @@ COMMANDS = {
     "methods": "s.db",
     "publish": "s.db --to p.db",
     "verify": "s.db",
+    "watch": "t.parquet",
     "demo": "--folder d",
 }
 COUNT = (

@@ -63,7 +63,6 @@ def test_a_statistic_has_one_plan_in_python_and_in_the_command(
         (["12", "--steps", "12", "--epsilon", "1"], "leave one of them out"),
         (["twelve", "--epsilon", "1"], "no number of steps and no job file"),
         (["--within", "20"], "--steps is missing"),
-        (["--within", "3", "--expire", "1d:1", "--every", "1h"], "does not go with --expire"),
     ],
     ids=str,
 )

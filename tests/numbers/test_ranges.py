@@ -41,7 +41,7 @@ def kronecker(grid: Any) -> Any:
 def test_privacy_shift_by_brute_force_over_cells(strategy: Any, shape: Any) -> None:
     """One unit more in a cell, and noise shifted by its column, give the same release."""
     for guarantee in GUARANTEES:
-        choice = counton.plan(cells=shape, guarantee=guarantee, line=strategy).best
+        choice = counton.plan_cells(shape, guarantee=guarantee, line=strategy).best
         matrix = kronecker(choice.strategy)
         one, moved = choice.strategy.sensitivities(), choice.strategy.sensitivities("move")
         assert one.l1 == np.abs(matrix).sum(axis=0).max()
@@ -62,7 +62,7 @@ def test_privacy_shift_by_brute_force_over_cells(strategy: Any, shape: Any) -> N
 
 
 def test_square_root_privacy_shift_and_sensitivity() -> None:
-    choice = counton.plan(cells=30, guarantee=ZCDP(1), line="square_root").best
+    choice = counton.plan_cells(30, guarantee=ZCDP(1), line="square_root").best
     axis = choice.strategy.axes[0]
     matrix = np.array([axis.measure(row) for row in np.eye(30, dtype=np.int64)]).T
     assert axis.l1_sensitivity() == matrix.sum(axis=0).max()
@@ -109,23 +109,23 @@ def test_intervals_add_up_exactly_and_the_cells_add_up_to_them() -> None:
 
 
 def test_auto_takes_the_least_error_and_states_it() -> None:
-    plan = counton.plan(cells=1024, guarantee=ZCDP(1 / (2 * 50.2098**2)))
+    plan = counton.plan_cells(1024, guarantee=ZCDP(1 / (2 * 50.2098**2)))
     assert plan.best.name == "optimal"
     assert plan.best.expected_error <= 1.02 * 1.635e10
     assert plan.best.expected_error >= 50.2098**2 * gaussian_bound(AllRanges(1024)) * 0.9999
     errors = [choice.expected_error for choice in plan.choices]
     assert errors == sorted(errors)
     assert {choice.name for choice in plan.choices} == set(RELEASED)
-    both = counton.plan(cells=200, guarantee=ApproxDP(0.1, 1e-9))
+    both = counton.plan_cells(200, guarantee=ApproxDP(0.1, 1e-9))
     assert {choice.family for choice in both.choices} == {"laplace", "gaussian"}
     assert both.best.family == "laplace"
-    assert counton.plan(cells=200, guarantee=ApproxDP(0.1, 1e-3)).best.family == "gaussian"
+    assert counton.plan_cells(200, guarantee=ApproxDP(0.1, 1e-3)).best.family == "gaussian"
 
 
 def test_the_tree_without_least_squares_is_planned_with_and_not_released() -> None:
     """Its answers do not add up, and least squares on what it measures are better everywhere."""
     plain, consistent = (
-        counton.plan(cells=1000, guarantee=ZCDP(0.5), line=name).best
+        counton.plan_cells(1000, guarantee=ZCDP(0.5), line=name).best
         for name in ("dyadic", "binary")
     )
     assert plain.law == consistent.law
@@ -135,14 +135,14 @@ def test_the_tree_without_least_squares_is_planned_with_and_not_released() -> No
     with pytest.raises(InvalidInput, match="line is 'dyadic'"):
         Ranges(3, line="dyadic")
     with pytest.raises(InvalidInput, match="dyadic works on a line only"):
-        counton.plan(cells=(8, 8), guarantee=ZCDP(0.5), line="dyadic")
+        counton.plan_cells((8, 8), guarantee=ZCDP(0.5), line="dyadic")
 
 
 def test_auto_on_long_lines_is_at_least_as_good_as_haar() -> None:
     for guarantee in (PureDP(0.1), ZCDP(0.5)):
-        best = counton.plan(cells=2**15, guarantee=guarantee).best.expected_error
+        best = counton.plan_cells(2**15, guarantee=guarantee).best.expected_error
         assert (
-            best <= counton.plan(cells=2**15, guarantee=guarantee, line="haar").best.expected_error
+            best <= counton.plan_cells(2**15, guarantee=guarantee, line="haar").best.expected_error
         )
 
 
@@ -150,7 +150,7 @@ def test_auto_on_long_lines_is_at_least_as_good_as_haar() -> None:
     "workload", ["ranges", "prefixes", "nodes", "subsets", np.eye(40)[:7] + np.eye(40)[1:8]]
 )
 def test_expected_error_is_the_sum_of_the_variances(workload: Any) -> None:
-    plan = counton.plan(cells=40, guarantee=ZCDP(0.5), workload=workload, line="haar")
+    plan = counton.plan_cells(40, guarantee=ZCDP(0.5), workload=workload, line="haar")
     (choice,), gram = plan.choices, plan.best.workloads[0].gram()
 
     def variance(low: Any, high: Any) -> Any:
@@ -200,7 +200,7 @@ def test_boxes_against_the_kronecker_product(shape: Any, strategy: Any) -> None:
 
 def test_two_dimensional_cascade_has_the_product_sensitivity() -> None:
     """The paper leaves the privacy of its Algorithm 4 open."""
-    choice = counton.plan(cells=(8, 32), guarantee=ZCDP(0.5), line="cascade").best
+    choice = counton.plan_cells((8, 32), guarantee=ZCDP(0.5), line="cascade").best
     sigma_squared = (1 + 3 / 3) * (1 + 5 / 3)
     low, high = np.array([[0, 0, 4], [0, 0, 8]]), np.array([[8, 1, 8], [32, 1, 16]])
     found = choice.strategy.variance(low, high) * choice.law.variance
@@ -208,8 +208,8 @@ def test_two_dimensional_cascade_has_the_product_sensitivity() -> None:
 
 
 def test_strategies_for_each_axis() -> None:
-    best = counton.plan(
-        cells=(8, 6),
+    best = counton.plan_cells(
+        (8, 6),
         guarantee=ZCDP(0.5),
         line=("haar", Nodes.independent(6)),
         workload=("ranges", np.eye(6)),
@@ -221,8 +221,8 @@ def test_strategies_for_each_axis() -> None:
 
 def test_moving_a_unit_costs_more_and_cells_multiply() -> None:
     def std(contribution: Any) -> Any:
-        best = counton.plan(
-            cells=16, guarantee=ZCDP(1), line="cascade", contribution=contribution
+        best = counton.plan_cells(
+            16, guarantee=ZCDP(1), line="cascade", contribution=contribution
         ).best
         whole = best.strategy.variance(np.array([[0]]), np.array([[16]]))
         return math.sqrt(float(whole[0]) * best.law.variance)
@@ -287,15 +287,15 @@ def test_intervals_outside_the_line_are_refused(name: Any, message: Any) -> None
 )
 def test_plans_of_nothing_that_could_be_are_refused(shape: Any, changed: Any, message: Any) -> None:
     with pytest.raises(InvalidInput, match=message):
-        counton.plan(cells=shape, **{"guarantee": ZCDP(1), **changed})
+        counton.plan_cells(shape, **{"guarantee": ZCDP(1), **changed})
 
 
 @pytest.mark.parametrize("shape", [0, (), (3, 0), 6.5, (6.5,), True, "6"])
 def test_shapes_that_are_none_are_refused(shape: Any) -> None:
     with pytest.raises(InvalidInput, match="at least one cell along every axis"):
-        counton.plan(cells=shape, guarantee=ZCDP(1))
+        counton.plan_cells(shape, guarantee=ZCDP(1))
     six: Any = np.int64(6)
-    assert counton.plan(cells=six, guarantee=ZCDP(1)).best.strategy.shape == (6,)
+    assert counton.plan_cells(six, guarantee=ZCDP(1)).best.strategy.shape == (6,)
 
 
 @pytest.mark.parametrize("count", [2**45, 2**61])
@@ -332,7 +332,7 @@ def test_the_documented_table_of_strategies_states_their_errors() -> None:
     assert {name for name, _, _ in rows} == set(RELEASED)
     columns = ((1, ZCDP(0.5), "gaussian", ".3e"), (2, PureDP(0.1), "laplace", ".2e"))
     for column, guarantee, family, digits in columns:
-        choices = counton.plan(cells=1024, guarantee=guarantee).choices
+        choices = counton.plan_cells(1024, guarantee=guarantee).choices
         errors = {choice.name: choice.expected_error for choice in choices}
         assert {choice.family for choice in choices} == {family}
         assert {row[0]: row[column] for row in rows} == {

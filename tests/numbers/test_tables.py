@@ -49,7 +49,7 @@ def test_laplace_noise_is_rightly_left_out_for_small_rho(rho: float) -> None:
 
 def test_plans_for_lines_have_the_shape_of_all_plans() -> None:
     guarantee = ApproxDP(1, 1e-6)
-    plan = counton.plan(cells=8, guarantee=guarantee)
+    plan = counton.plan_cells(8, guarantee=guarantee)
     assert plan.best is plan.choices[0]
     assert {choice.family for choice in plan.choices} == {"laplace", "gaussian"}
     assert [row["rank"] for row in plan.rows()] == [*range(1, len(plan.choices) + 1)]

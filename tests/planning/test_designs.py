@@ -10,11 +10,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from counton import ZCDP, ApproxDP, Average, Contribution, Counter, Distinct, Key, PureDP, plan
+from counton import (
+    ZCDP,
+    ApproxDP,
+    Average,
+    Contribution,
+    Counter,
+    Distinct,
+    Key,
+    PureDP,
+    plan,
+    plan_cells,
+    plan_expiring,
+)
 from counton.base.errors import InvalidInput
 from counton.numbers import Design
 from counton.numbers.design import design_for
-from counton.strategies import Binary
+from counton.strategies import Binary, Metric
 from counton.training import plan as plan_training
 
 STEPS = 40
@@ -35,16 +47,16 @@ ASKED: dict[str, dict[str, Any]] = {
         "horizon": STEPS, "guarantee": PureDP(1), "of": Average(0, 5, resolution=1),
         "batched": True, "metric": "max",
     },
-    "fading": {"expire": {24: 1, 8760: 3}, "steps": STEPS},
-    "fading, delayed": {"expire": {24: 0.1}, "steps": STEPS, "per_step": 0.01,
-                        "concentrated": True},
+    "fading": {"epsilon": {24: 1, 8760: 3}, "steps": STEPS},
+    "fading, delayed": {"rho": {24: 0.1}, "steps": STEPS, "per_step": 0.01},
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("asked", ASKED)
 def test_errors_are_those_of_the_stream_that_is_made(asked: str) -> None:
     """Of what is read, and of a cell: as a counter with the same strategy says beforehand."""
-    best: Design = plan(**ASKED[asked]).best
+    planned = plan_expiring if asked.startswith("fading") else plan
+    best: Design = planned(**ASKED[asked]).best
     counter = Counter(
         best.strategy, best.guarantee, contribution=best.contribution, shape=best.shape,
         key=Key.generate(), name="visits",
@@ -67,9 +79,10 @@ def test_choices_are_in_order_of_their_errors_and_above_their_bounds(asked: str)
     ranked = plan(**ASKED[asked])
     errors = [choice.by(ranked.metric) for choice in ranked]
     assert errors == sorted(errors)
+    of: Metric
     for choice in ranked:
-        for metric, error in (("mean", choice.mean_std), ("max", choice.max_std)):
-            least = ranked.least_std(metric).get(choice.family, 0.0)
+        for of, error in (("mean", choice.mean_std), ("max", choice.max_std)):
+            least = ranked.least_std(of).get(choice.family, 0.0)
             assert least <= error * (1 + 1e-9)
     assert all(factor.factor >= 1 - 1e-9 for factor in ranked.factors)
 
@@ -79,8 +92,8 @@ def test_choices_are_in_order_of_their_errors_and_above_their_bounds(asked: str)
     [
         partial(plan, 8, PureDP(1)),
         partial(plan, 8, PureDP(1), of=Distinct(changes=4)),
-        partial(plan, expire={24: 1}),
-        partial(plan, cells=8, guarantee=PureDP(1)),
+        partial(plan_expiring, {24: 1}),
+        partial(plan_cells, 8, epsilon=1),
         partial(plan_training, steps=8, epochs=2, dimension=9),
     ],
     ids=["counts", "statistic", "fading", "cells", "training"],
@@ -117,7 +130,7 @@ def test_a_design_without_a_last_step_has_errors_where_steps_are_in_mind() -> No
 
 
 def test_only_what_expires_is_lost_by_age() -> None:
-    best = plan(expire={24: 1}).best
+    best = plan_expiring({24: 1}).best
     assert best.loss([24])[0] == best.guarantee.loss([24])[0] <= 1  # type: ignore[attr-defined]
     with pytest.raises(InvalidInput, match="is the same at every age"):
         design_for(Binary(7), PureDP(1), Contribution.add_remove()).loss([1])

@@ -52,7 +52,7 @@ def continuous_rmse(plan: FadingPlan) -> float:
 def test_targets_are_kept_and_no_other_choice_has_less_error(
     targets: dict[int, float], per_step: float, largest_growth: int
 ) -> None:
-    plan = counton.plan(expire=targets, per_step=per_step, largest_growth=largest_growth)
+    plan = counton.plan_expiring(targets, per_step=per_step, largest_growth=largest_growth)
     assert plan.best.strategy.growth <= largest_growth
     ages, limits = list(targets), np.array(list(targets.values()))
     assert (plan.best.loss(ages) <= limits * (1 + 1e-9)).all()
@@ -73,7 +73,7 @@ def test_targets_are_kept_and_no_other_choice_has_less_error(
 
 @pytest.mark.slow
 def test_the_growth_is_the_best_of_all_hundredths() -> None:
-    plan = counton.plan(expire={24: 1, 8760: 3}, rmse=23.38, delays=[0])
+    plan = counton.plan_expiring({24: 1, 8760: 3}, rmse=23.38, delays=[0])
     errors = {}
     for hundredths in range(201):
         other = Expiring(Fraction(hundredths, 100))
@@ -84,19 +84,18 @@ def test_the_growth_is_the_best_of_all_hundredths() -> None:
     assert plan.best.rmse < 23.35
 
 
-@pytest.mark.parametrize("concentrated", [False, True])
+@pytest.mark.parametrize("unit", ["epsilon", "rho"])
 @pytest.mark.parametrize("targets", [{24: 1}, {24: 1, 8760: 3}, {0: 0.5, 100: 2}])
 @pytest.mark.slow
 def test_a_largest_error_is_made_smallest_where_it_is_asked_for(
-    targets: dict[int, float], concentrated: bool
+    targets: dict[int, float], unit: str
 ) -> None:
+    concentrated = unit == "rho"
     if concentrated:  # wide noise, which loses what continuous noise does
         targets = {age: loss / 100 for age, loss in targets.items()}
-    plan = counton.plan(expire=targets, largest_error=10**6, concentrated=concentrated)
-    assert (
-        plan.best.largest_error()
-        <= counton.plan(expire=targets, concentrated=concentrated).best.largest_error()
-    )
+    plan = counton.plan_expiring(**{unit: targets}, largest_error=10**6)  # type: ignore[arg-type]
+    least = counton.plan_expiring(**{unit: targets})  # type: ignore[arg-type]
+    assert plan.best.largest_error() <= least.best.largest_error()
     for delay in range(0, 25, 3):
         for growth in (0, "0.5", 1, "1.5", 2):
             form = ExpiringZCDP if concentrated else ExpiringDP
@@ -110,31 +109,31 @@ def test_a_largest_error_is_made_smallest_where_it_is_asked_for(
 
 def test_two_wanted_errors_are_met_together() -> None:
     by_rmse, by_largest = (
-        counton.plan(expire={24: 1}),
-        counton.plan(expire={24: 1}, largest_error=99),
+        counton.plan_expiring({24: 1}),
+        counton.plan_expiring({24: 1}, largest_error=99),
     )
     assert by_rmse.best.largest_error() > 80
     assert by_largest.best.rmse > 23
-    both = counton.plan(expire={24: 1}, rmse=22.9, largest_error=60)
+    both = counton.plan_expiring({24: 1}, rmse=22.9, largest_error=60)
     assert both.best.rmse <= 22.9
     assert both.best.largest_error() <= 60
     with pytest.raises(InvalidInput, match="the nearest to both wanted is"):
-        counton.plan(expire={24: 1}, rmse=18, largest_error=40)
+        counton.plan_expiring({24: 1}, rmse=18, largest_error=40)
 
 
 def test_the_least_loss_for_a_largest_error() -> None:
-    plan = counton.plan(largest_error=100, age=8760)
+    plan = counton.plan_expiring(largest_error=100, age=8760)
     assert 99.99 < plan.best.largest_error() <= 100
-    again = counton.plan(expire={8760: plan.targets[8760]}, largest_error=100.1)
+    again = counton.plan_expiring({8760: plan.targets[8760]}, largest_error=100.1)
     assert again.best.largest_error() == pytest.approx(100, rel=1e-3)
-    both = counton.plan(rmse=10, largest_error=100, age=8760)
+    both = counton.plan_expiring(rmse=10, largest_error=100, age=8760)
     assert both.best.rmse <= 10
     assert both.best.loss([8760]) > plan.best.loss([8760])
 
 
 def test_beyond_the_last_target_the_loss_grows_slowly_unless_more_growth_is_allowed() -> None:
     days = [366, 3653]
-    plan, steep = (counton.plan(expire={1: 1}, largest_growth=most) for most in (2, 6))
+    plan, steep = (counton.plan_expiring({1: 1}, largest_growth=most) for most in (2, 6))
     assert plan.best.strategy.growth == 2
     assert (plan.best.loss(days) < plan.baseline.loss(days) / 4).all()
     assert steep.best.rmse < plan.best.rmse
@@ -142,17 +141,19 @@ def test_beyond_the_last_target_the_loss_grows_slowly_unless_more_growth_is_allo
 
 
 def test_numbers_may_be_given_in_any_exact_form() -> None:
-    plan = counton.plan(expire={np.int64(24): Fraction(1, 3), 8760: np.float32(3)}, per_step="0.01")  # type: ignore[dict-item]
+    losses: Any = {np.int64(24): Fraction(1, 3), 8760: np.float32(3)}
+    plan = counton.plan_expiring(losses, per_step="0.01")
     assert plan.best.loss([24]) <= 1 / 3
     assert plan.targets == {24: 0.3333333333333333, 8760: 3.0}
-    assert counton.plan(expire={24: 1}, delays=np.array([9, 3])).best.strategy.facts.delay in (3, 9)
+    either = counton.plan_expiring({24: 1}, delays=np.array([9, 3]))
+    assert either.best.strategy.facts.delay in (3, 9)
     assert (
-        counton.plan(expire={24: 1}, delays=range(10**12, -1, -1)).best.strategy.facts.delay == 10
+        counton.plan_expiring({24: 1}, delays=range(10**12, -1, -1)).best.strategy.facts.delay == 10
     )
 
 
 def test_errors_are_those_of_the_strategy() -> None:
-    plan = counton.plan(expire={24: 1, 8760: 3}, per_step=0.01, steps=5000)
+    plan = counton.plan_expiring({24: 1, 8760: 3}, per_step=0.01, steps=5000)
     assert isinstance(plan.guarantee, ExpiringDP)
     law = DiscreteLaplace(1 / plan.guarantee.epsilon)
     variance = noise_variance(plan.best.strategy, law, range(1, 5001)).mean()
@@ -164,24 +165,24 @@ def test_errors_are_those_of_the_strategy() -> None:
 
 
 def test_a_delay_pays_where_little_arrives_and_not_where_much_does() -> None:
-    assert counton.plan(expire={24: 1, 8760: 3}, per_step=0.01).best.strategy.facts.delay > 24
-    assert counton.plan(expire={24: 1, 8760: 3}, per_step=100).best.strategy.facts.delay == 0
-    assert counton.plan(
-        expire={24: 1, 8760: 3}, delays=range(5, 9)
+    assert counton.plan_expiring({24: 1, 8760: 3}, per_step=0.01).best.strategy.facts.delay > 24
+    assert counton.plan_expiring({24: 1, 8760: 3}, per_step=100).best.strategy.facts.delay == 0
+    assert counton.plan_expiring(
+        {24: 1, 8760: 3}, delays=range(5, 9)
     ).best.strategy.facts.delay in range(5, 9)
 
 
 def test_the_least_loss_for_an_error_agrees_with_the_least_error_for_that_loss() -> None:
-    least = counton.plan(rmse=30, age=8760)
+    least = counton.plan_expiring(rmse=30, age=8760)
     assert 30 * (1 - 2e-3) <= least.best.rmse <= 30
     assert 30 * (1 - 1e-4) <= continuous_rmse(least) <= 30
-    again = counton.plan(expire={8760: float(least.best.loss([8760])[0]) * (1 + 1e-9)})
+    again = counton.plan_expiring({8760: float(least.best.loss([8760])[0]) * (1 + 1e-9)})
     assert again.best.rmse == pytest.approx(least.best.rmse, rel=1e-3)
 
 
 @pytest.mark.slow
 def test_a_plan_can_be_run() -> None:
-    plan = counton.plan(expire={24: 1, 8760: 3})
+    plan = counton.plan_expiring({24: 1, 8760: 3})
     with pytest.warns(InsecureKeyWarning):
         key = InsecureSeededKey(1)
     counter = Counter(plan.best.strategy, plan.guarantee, key=key, name="visits")
@@ -220,12 +221,12 @@ def test_only_what_is_ruled_out_is_called_impossible() -> None:
     with pytest.raises(
         InvalidInput, match="no mechanism at all can keep 1,000,000 errors below 23 "
     ):
-        counton.plan(expire=targets, largest_error=23, steps=10**6)
+        counton.plan_expiring(targets, largest_error=23, steps=10**6)
     with pytest.raises(
         InvalidInput, match=r"the least is .* no mechanism at all can stay below 23:"
     ):
-        counton.plan(expire=targets, largest_error=23.5, steps=10**6)
-    plan = counton.plan(expire={24: 1000}, largest_error=0.5)
+        counton.plan_expiring(targets, largest_error=23.5, steps=10**6)
+    plan = counton.plan_expiring({24: 1000}, largest_error=0.5)
     assert plan.best.largest_error() < 0.5
     assert plan.least_largest_error == 0
 
@@ -236,7 +237,7 @@ def test_only_what_is_ruled_out_is_called_impossible() -> None:
 @pytest.mark.slow
 def test_no_plan_does_what_is_called_impossible(targets: dict[int, float]) -> None:
     for steps in (2, 10, 1000, 10**9):
-        plan = counton.plan(expire=targets, steps=steps)
+        plan = counton.plan_expiring(targets, steps=steps)
         assert plan.least_largest_error is not None
         assert plan.best.largest_error() > plan.least_largest_error
 
@@ -246,7 +247,7 @@ def test_few_items_a_step_are_not_the_streams_of_theorem_5_1() -> None:
     # losses can keep to on a stream of ones.
     targets = {0: 0.001, 24: 1000}
     assert least_largest_error(targets, 1000) == 0.5
-    plan = counton.plan(expire=targets, per_step=0.01, largest_error=0.5)
+    plan = counton.plan_expiring(targets, per_step=0.01, largest_error=0.5)
     assert plan.best.largest_error() < 0.5
     assert plan.least_largest_error is None
 
@@ -275,7 +276,7 @@ def test_the_bound_on_all_errors_holds_and_is_not_far_off() -> None:
 def test_rho_is_kept_and_no_other_choice_has_less_error(
     targets: dict[int, float], per_step: float
 ) -> None:
-    plan = counton.plan(expire=targets, per_step=per_step, concentrated=True)
+    plan = counton.plan_expiring(rho=targets, per_step=per_step)
     assert isinstance(plan.guarantee, ExpiringZCDP)
     ages, limits = list(targets), np.array(list(targets.values()))
     assert (plan.best.loss(ages) <= limits).all()
@@ -300,23 +301,23 @@ def test_rho_is_kept_and_no_other_choice_has_less_error(
             assert math.hypot(math.sqrt(noise), per_step * delay) >= continuous_rmse(plan) * 0.99
 
 
-@pytest.mark.parametrize("concentrated", [False, True])
-def test_one_age_is_not_a_collection_of_ages(concentrated: bool) -> None:
-    plan = counton.plan(expire={24: 0.01}, concentrated=concentrated)
+@pytest.mark.parametrize("unit", ["epsilon", "rho"])
+def test_one_age_is_not_a_collection_of_ages(unit: str) -> None:
+    plan = counton.plan_expiring(**{unit: {24: 0.01}})  # type: ignore[arg-type]
     for lost in (plan.best.loss, plan.baseline.loss):
         with pytest.raises(InvalidInput, match="ages are 24; give a collection"):
             lost(24)  # type: ignore[arg-type]
 
 
 def test_rho_for_an_error() -> None:
-    plan = counton.plan(rmse=30, age=8760, concentrated=True)
+    plan = counton.plan_expiring(rmse=30, age=8760, least="rho")
     assert plan.best.rmse <= 30
     assert plan.best.rmse >= 30 * (1 - 1e-4)
     assert plan.best.loss([8760]) == [plan.targets[8760]]
     assert plan.least_largest_error is None
     assert plan.unit == "rho"
     with pytest.raises(InvalidInput, match=r"the least is [0-9.]+, with [^;]*: allow"):
-        counton.plan(expire={24: 0.01}, largest_error=20, concentrated=True)
+        counton.plan_expiring(rho={24: 0.01}, largest_error=20)
 
 
 def test_gaussian_bound_on_all_errors_holds() -> None:
@@ -334,29 +335,29 @@ def test_gaussian_bound_on_all_errors_holds() -> None:
     [
         ({}, "nothing to plan for"),
         ({"rmse": 30}, "nothing to plan for"),
-        ({"expire": {}}, "at least one age"),
+        ({"epsilon": {}}, "at least one age"),
         (
-            {"expire": [24]},
-            "expire is a value of type list; give a largest loss for at least one age",
+            {"epsilon": [24]},
+            "losses are a value of type list; give a largest one for at least one age",
         ),
-        ({"expire": {24: 1}, "delays": 3}, "delays are 3; give one or more in steps"),
-        ({"expire": {24: 1}, "delays": []}, "delays are a value of type list; give one or more"),
-        ({"expire": {24: 1}, "delays": [0, -1]}, "a delay is -1"),
-        ({"expire": {24: 1}, "delays": range(-3, 2)}, "a delay is -3"),
-        ({"expire": {24: 1}, "age": 24}, "leave age out"),
-        ({"expire": {24: 1}, "largest_growth": "x"}, "largest_growth is 'x'"),
-        ({"expire": {24: 1}, "largest_growth": 17}, "between 0 and 16"),
-        ({"expire": {24: 0}}, "a largest loss is 0"),
-        ({"expire": {24: math.nan}}, "a largest loss is 'nan'"),
-        ({"expire": {-1: 1}}, "age is -1"),
-        ({"expire": {1.5: 1}}, "age is 1.5"),
-        ({"expire": {24: 1}, "steps": 0}, "steps is 0"),
-        ({"expire": {24: 1}, "per_step": -1}, "per_step is -1"),
-        ({"expire": {24: 1}, "delays": range(30, 40)}, "at least one must lie between"),
-        ({"expire": {24: 1}, "rmse": 1}, "cannot be reached with these targets: the least is"),
-        ({"expire": {24: 0.1}, "largest_error": 12, "steps": 10**12}, "no mechanism at all"),
+        ({"epsilon": {24: 1}, "delays": 3}, "delays are 3; give one or more in steps"),
+        ({"epsilon": {24: 1}, "delays": []}, "delays are a value of type list; give one or more"),
+        ({"epsilon": {24: 1}, "delays": [0, -1]}, "a delay is -1"),
+        ({"epsilon": {24: 1}, "delays": range(-3, 2)}, "a delay is -3"),
+        ({"epsilon": {24: 1}, "age": 24}, "leave age out"),
+        ({"epsilon": {24: 1}, "largest_growth": "x"}, "largest_growth is 'x'"),
+        ({"epsilon": {24: 1}, "largest_growth": 17}, "between 0 and 16"),
+        ({"epsilon": {24: 0}}, "a largest loss is 0"),
+        ({"epsilon": {24: math.nan}}, "a largest loss is 'nan'"),
+        ({"epsilon": {-1: 1}}, "age is -1"),
+        ({"epsilon": {1.5: 1}}, "age is 1.5"),
+        ({"epsilon": {24: 1}, "steps": 0}, "steps is 0"),
+        ({"epsilon": {24: 1}, "per_step": -1}, "per_step is -1"),
+        ({"epsilon": {24: 1}, "delays": range(30, 40)}, "at least one must lie between"),
+        ({"epsilon": {24: 1}, "rmse": 1}, "cannot be reached with these targets: the least is"),
+        ({"epsilon": {24: 0.1}, "largest_error": 12, "steps": 10**12}, "no mechanism at all"),
         (
-            {"expire": {24: 1}, "largest_error": 20},
+            {"epsilon": {24: 1}, "largest_error": 20},
             "cannot be promised with these targets: the least",
         ),
         ({"rmse": 3, "age": 50, "delays": range(4, 9)}, "no room for a delay"),
@@ -364,11 +365,11 @@ def test_gaussian_bound_on_all_errors_holds() -> None:
 )
 def test_what_cannot_be_is_refused_in_words(arguments: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
-        counton.plan(**arguments)
+        counton.plan_expiring(**arguments)
 
 
 def test_a_plan_has_the_shape_of_all_plans() -> None:
-    plan = counton.plan(expire={24: 1, 8760: 3})
+    plan = counton.plan_expiring({24: 1, 8760: 3})
     assert plan.best is plan.choices[0]
     assert plan.guarantee is plan.best.guarantee
     assert [row["rank"] for row in plan.rows()] == [*range(1, len(plan.choices) + 1)]
@@ -387,10 +388,10 @@ def test_a_plan_has_the_shape_of_all_plans() -> None:
 
 
 def test_other_choices_of_a_plan_by_error_keep_the_error_and_lose_more() -> None:
-    plan = counton.plan(rmse=30, age=8760)
+    plan = counton.plan_expiring(rmse=30, age=8760)
     losses = [float(choice.loss([8760])[0]) for choice in plan.choices]
     assert losses == sorted(losses)
     assert all(choice.rmse <= 30 for choice in plan.choices)
     assert "least loss at age 8,760" in plan.describe(full=True)
-    few = counton.plan(rmse=30, age=50, delays=range(4, 9))
+    few = counton.plan_expiring(rmse=30, age=50, delays=range(4, 9))
     assert few.best.strategy.facts.delay in range(4, 9)

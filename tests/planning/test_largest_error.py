@@ -19,7 +19,7 @@ KEY = chosen_key()
 
 
 def choice(cells: int, strategy: str, rho: float = 0.001) -> Any:
-    return counton.plan(cells=cells, guarantee=ZCDP(rho), line=strategy).best
+    return counton.plan_cells(cells, guarantee=ZCDP(rho), line=strategy).best
 
 
 def test_the_largest_of_independent_errors_is_the_one_of_the_normal_law() -> None:
@@ -57,7 +57,7 @@ def test_the_interval_is_students() -> None:
 
 def test_what_has_no_expected_largest_error_is_refused() -> None:
     best = choice(8, "haar")
-    grid = counton.plan(cells=(4, 4), guarantee=PureDP(1)).best
+    grid = counton.plan_cells((4, 4), guarantee=PureDP(1)).best
     asked: list[tuple[Any, dict[str, Any], str]] = [
         (grid, {}, "a grid of 2 axes"),
         (best, {"runs": 1}, "runs is 1"),

@@ -1,73 +1,101 @@
-"""`plan` is one verb: what is asked about says which plan it is, and nothing given is ignored."""
+"""Three verbs plan: a stream, one whose protection fades, cells that are released once."""
 
 from __future__ import annotations
 
-from inspect import signature
 from typing import Any
 
 import numpy as np
 import pytest
 
-from counton import ZCDP, Contribution, Distinct, Edges, PureDP, plan
+from counton import (
+    ZCDP,
+    ApproxDP,
+    Contribution,
+    Distinct,
+    Edges,
+    PureDP,
+    plan,
+    plan_cells,
+    plan_expiring,
+)
 from counton.base.errors import InvalidInput
+from counton.base.strategy_names import PAPERS
 from counton.numbers import Design
 from counton.planning import CellsDesign, FadingPlan, StreamPlan
-from counton.statistics import plan_verb as planning
 from counton.statistics.statistic_plan import plan_statistic
-from counton.strategies import KAry
+from counton.strategies import Binary, HonakerOnline, KAry, SmoothBinary, SqrtToeplitz
 
 
-def test_what_is_asked_about_says_which_plan_it_is() -> None:
+def test_each_verb_gives_designs_of_its_kind() -> None:
     assert isinstance(plan(9, PureDP(1)), StreamPlan)
     assert isinstance(plan(None, ZCDP(1), around=9), StreamPlan)
-    assert isinstance(plan(expire={24: 1}), FadingPlan)
-    assert isinstance(plan(age=24, rmse=30), FadingPlan)
-    of_streams = plan(9, PureDP(1)), plan(expire={24: 1})
+    assert isinstance(plan_expiring({24: 1}), FadingPlan)
+    assert isinstance(plan_expiring(age=24, rmse=30), FadingPlan)
+    of_streams = plan(9, PureDP(1)), plan_expiring({24: 1})
     assert all(isinstance(one.best, Design) for one in of_streams)
-    grid = plan(cells=(2, 2), guarantee=PureDP(1), workload=np.eye(2))
-    for one in (plan(cells=4, guarantee=PureDP(1)), grid):
+    grid = plan_cells((2, 2), PureDP(1), workload=np.eye(2))
+    for one in (plan_cells(4, PureDP(1)), grid):
         assert {type(choice) for choice in one} == {CellsDesign}
 
 
-def test_every_argument_is_for_one_of_them() -> None:
-    forms = {*planning._STREAM, *planning._EXPIRATION, *planning._CELLS}
-    assert forms == {*signature(plan).parameters}
+def test_numbers_state_the_guarantee_as_well() -> None:
+    for numbers, guarantee in (
+        ({"epsilon": 1}, PureDP(1)),
+        ({"epsilon": "0.5", "delta": 1e-6}, ApproxDP("0.5", 1e-6)),
+        ({"rho": 0.5}, ZCDP(0.5)),
+    ):
+        more: Any = numbers
+        assert plan(9, **more) == plan(9, guarantee)
+        assert plan_cells(4, **more).guarantee == guarantee
 
 
-#: A plan of each kind, and every argument that the others have.
-ASKED: dict[str, dict[str, Any]] = {
-    "_STREAM": {"horizon": 9, "guarantee": PureDP(1)},
-    "_EXPIRATION": {"expire": {24: 1}},
-    "_CELLS": {"cells": 4, "guarantee": PureDP(1)},
-}
-VALUES: dict[str, Any] = {
-    "horizon": None, "guarantee": PureDP(1), "metric": "max", "shape": (2,), "of": Edges(),
-    "contribution": Contribution.add_remove(), "strategies": [KAry(9, 3)], "batched": True,
-    "release": "both", "simple": True, "compare": False, "around": 9, "also": [KAry(9, 3)],
-    "expire": {24: 1}, "age": 9, "rmse": 3, "largest_error": 3, "steps": 9, "per_step": 2,
-    "delays": [3], "largest_growth": 3, "concentrated": True, "cells": 4, "line": "haar",
-    "workload": "nodes", "within": 20, "level": 0.9, "least": "rho", "delta": 1e-6, "size": 9,
-}  # fmt: skip
+@pytest.mark.parametrize("verb", [plan, plan_cells])
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, "guarantee is None"),
+        ({"guarantee": PureDP(1), "epsilon": 1}, "epsilon=1 states one too"),
+        ({"epsilon": 1, "rho": 1}, "two different guarantees"),
+        ({"delta": 1e-6}, "stands alone"),
+    ],
+)
+def test_one_guarantee_is_stated(verb: Any, given: Any, words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        verb(9, **given)
 
 
-@pytest.mark.parametrize("form", ASKED)
-@pytest.mark.parametrize("name", VALUES)
-def test_no_argument_of_another_plan_is_ignored(form: str, name: str) -> None:
-    if name in getattr(planning, form):
-        return
-    asked: Any = {**ASKED[form], name: VALUES[name]}
-    with pytest.raises(InvalidInput, match=f"which takes no .*\\b(horizon|{name})\\b"):
-        plan(**asked)
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, "nothing to plan for: give losses"),
+        ({"epsilon": {1: 1}, "rho": {1: 1}}, "two different losses"),
+        ({"epsilon": {1: 1}, "least": "rho"}, "least=rho is of a plan for an age"),
+        ({"age": 9, "rmse": 3, "least": "delta"}, "must be 'epsilon' or 'rho'"),
+    ],
+)
+def test_losses_are_stated_in_one_way(given: Any, words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        plan_expiring(**given)
 
 
-def test_a_plan_of_nothing_is_refused() -> None:
-    nothing: Any = plan
-    with pytest.raises(InvalidInput, match="nothing to plan for: give a horizon"):
-        nothing(guarantee=PureDP(1))
-    with pytest.raises(InvalidInput, match="guarantee is None"):
-        nothing(9)
-    with pytest.raises(InvalidInput, match="guarantee is None"):
-        nothing(cells=9)
+def test_the_mechanism_of_a_paper_has_the_paper_s_parameters() -> None:
+    built = {
+        "binary-paper": Binary(365),
+        "honaker-paper": HonakerOnline(365),
+        "kary-paper": KAry(365, 19, subtraction=True),
+        "smooth-paper": SmoothBinary.even(365),
+        "sqrt-paper": SqrtToeplitz(365),
+    }
+    assert built.keys() == PAPERS.keys()
+    ranked = plan(365, rho=0.5, strategies=[*built])
+    assert {one.kind: one.strategy for one in ranked} == built
+    best = SmoothBinary.best(365)
+    assert plan(365, epsilon=1, strategies=["smooth"]).best.strategy == best
+    assert best != SmoothBinary.even(365)
+    with pytest.raises(InvalidInput, match="it has a last step"):
+        plan(None, rho=0.5, strategies=["smooth-paper"])
+    with pytest.raises(InvalidInput, match="strategy=smoth is not known"):
+        plan(365, rho=0.5, strategies=["smoth"])
 
 
 def test_a_statistic_is_planned_by_its_own_errors() -> None:
@@ -89,8 +117,10 @@ def test_a_statistic_is_planned_by_its_own_errors() -> None:
         ({"of": Edges(), "shape": (3,)}, "says shape by itself"),
         ({"of": Edges(), "contribution": Contribution.add_remove()}, "says contribution by itself"),
         ({"batched": True}, "batched is said of a statistic"),
+        ({"size": 9}, "size=9 is of a plan for a half-width"),
+        ({"within": 9}, "within finds the guarantee"),
     ],
 )
-def test_what_a_statistic_says_itself_is_refused(more: Any, words: str) -> None:
+def test_what_does_not_go_together_is_refused(more: Any, words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
         plan(9, PureDP(1), **more)

@@ -543,11 +543,11 @@ def test_bad_arguments_are_refused() -> None:
     with pytest.raises(InvalidInput, match="horizon"):
         plan(0, PureDP(1))
     with pytest.raises(InvalidInput, match="metric"):
-        plan(10, PureDP(1), "median")  # type: ignore[call-overload]
+        plan(10, PureDP(1), "median")  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="release"):
-        plan(10, PureDP(1), release="all")  # type: ignore[call-overload]
+        plan(10, PureDP(1), release="all")  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="guarantee"):
-        plan(10, 1.0)  # type: ignore[call-overload]
+        plan(10, 1.0)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="shape"):
         plan(10, PureDP(1), shape=(0,))
     with pytest.raises(InvalidInput, match="no strategy"):

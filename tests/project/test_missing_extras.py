@@ -15,7 +15,7 @@ from counton.base.lazy import NEEDED, missing
 
 ROOT = Path(__file__).parents[2]
 
-PLAN = "from counton import plan; plan = plan(expire={24: 1})"
+PLAN = "from counton import plan_expiring; plan = plan_expiring({24: 1})"
 TREE = (
     "from counton import Hierarchy, Key, Running, ZCDP\n"
     "from counton.strategies.trees import Tree\n"

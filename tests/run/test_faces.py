@@ -106,7 +106,7 @@ RESULTS: dict[str, tuple[Callable[[Path], Any], frozenset[str]]] = {
         frozenset({"methods"}),
     ),
     "plan": (lambda _: plan(64, PureDP(1)), frozenset()),
-    "plan of a line": (lambda _: counton.plan(cells=8, guarantee=ZCDP(1)), frozenset()),
+    "plan of a line": (lambda _: counton.plan_cells(8, guarantee=ZCDP(1)), frozenset()),
     "ledger": (lambda _: ledger(), frozenset()),
     "readings": (
         lambda _: Running.start(

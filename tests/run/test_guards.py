@@ -10,8 +10,8 @@ import pytest
 
 from counton import Contribution, PureDP, Stream
 from counton.base.errors import BudgetExceeded, InvalidInput, StateError
-from counton.job.job import guarantee_from
 from counton.privacy import Ledger
+from counton.privacy.guarantees import guarantee_from
 from counton.run import Job, run
 from counton.run.exports import publish
 from counton.state import Store, state_summary

@@ -65,7 +65,7 @@ COMMON: list[dict[str, Any]] = [
     {"id": "id"},
     {"out": "t.csv", "sums": "1d", "level": 0.9},
     {"out": "t.csv", "above": 1},
-    {"out": "t.csv", "surely_above": 1},
+    {"out": "t.csv", "surely_above": 1, "csv_formulas": "keep"},
     PICTURE,
     {"over": 2},
     {"shares": "0.25,0.5"},

@@ -51,7 +51,7 @@ def grid(counts: Any, guarantee: Guarantee, key: Key, *, strategy: Any, name: st
     """A grid of counts, with a strategy, or its name, for every axis."""
     values = np.asarray(counts)
     named = strategy if isinstance(strategy, tuple) else (strategy,) * values.ndim
-    best = counton.plan(cells=values.shape, guarantee=guarantee, line=named).best
+    best = counton.plan_cells(values.shape, guarantee=guarantee, line=named).best
     columns = {f"c{axis}": [*map(str, range(size))] for axis, size in enumerate(values.shape)}
     statistic = Contingency(columns, counts=True, grid=best.strategy)
     events = [(tuple(map(str, place)), int(values[place])) for place in np.ndindex(*values.shape)]

@@ -43,6 +43,14 @@ CASCADE = KindOfStrategy("cascade", "growing cascade", windows=True)
 
 #: What users type who want the best of those that a refereed paper describes.
 PUBLISHED = "published"
+#: Kinds by what users type for a mechanism exactly as its paper has it, parameters and all.
+PAPERS = {
+    "binary-paper": BINARY,
+    "honaker-paper": HONAKER,
+    "kary-paper": SUBTRACTING,
+    "smooth-paper": EVEN_SMOOTH,
+    "sqrt-paper": SQUARE_ROOT,
+}
 #: Every kind, by what users type.
 KINDS: dict[str, tuple[KindOfStrategy, ...]] = {}
 for _kind in [one for one in globals().values() if isinstance(one, KindOfStrategy)]:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from counton.charts.answer_charts import plot_answers as plot_answers
     from counton.charts.plan_charts import plot_bounds as plot_bounds
     from counton.charts.plan_charts import plot_loss as plot_loss
+    from counton.charts.plan_charts import plot_over as plot_over
     from counton.charts.plan_charts import plot_plan as plot_plan
     from counton.charts.style import Caption as Caption
     from counton.charts.table_charts import plot_hierarchy as plot_hierarchy

@@ -20,6 +20,7 @@ from counton.charts.style import (
     Caption,
     check_width,
     clean,
+    colours_at,
     drawing,
     foot_inches,
     frame,
@@ -43,6 +44,10 @@ if TYPE_CHECKING:
 _PARTS, _OF_EACH = 100, 16
 #: Of a name beside a curve, in a line.
 _LETTERS = 17
+
+
+#: How a metric is called.
+_MEASURE = {"mean": "mean", "max": "largest"}
 
 
 class _Curve(NamedTuple):
@@ -129,6 +134,69 @@ def plot_plan(ranked: StreamPlan, title: str, *, width: float | None = None) -> 
     return figure
 
 
+@drawing
+def plot_over(
+    plans: Mapping[str, Mapping[int, StreamPlan | None]], title: str, *, width: float | None = None
+) -> Figure:
+    """The error of each strategy's best choice, by the number of steps.
+
+    Args:
+        plans: by the name of a strategy, and by steps; None: it cannot serve so many.
+        title: what the chart shows.
+        width: in inches, as 4 for a telephone.
+
+    >>> from counton import plan
+    >>> steps = (16, 64, 256)
+    >>> kary = {many: plan(many, epsilon=1, strategies=["kary"]) for many in steps}
+    >>> float(plot_over({"kary": kary}, "Trees").get_figwidth())
+    7.5
+    """
+    found = {
+        name: {many: one.best.by(one.metric) for many, one in by.items() if one is not None}
+        for name, by in plans.items()
+    }
+    some = next(one for by in plans.values() for one in by.values() if one is not None)
+    curves = {name: errors for name, errors in found.items() if errors}
+    of = dict(zip(curves, colours_at(range(len(curves))), strict=True))
+    width = check_width(width)
+    below = [(name, of[name]) for name in curves]
+    names = names_inches(below, width)
+    subtitle = f"{some.guarantee}; protected: {some.contribution}"
+    figure, bottom, top = frame(
+        Caption(title, subtitle, width=width), 3.6, above=0.3, below=0.62 + names
+    )
+    ax = figure.subplots()
+    right = 1 - (0.2 if names else 0.21 * WIDTH) / width
+    figure.subplots_adjust(left=0.675 / width, right=right, bottom=bottom, top=top)
+    for name, errors in curves.items():
+        ax.plot([*errors], [*errors.values()], color=of[name], linewidth=1.8, marker="o", ms=3)
+    ax.set_xscale("log")
+    ends = [error for errors in curves.values() for error in errors.values()]
+    if max(ends) > _WIDE * min(ends) > 0:
+        ax.set_yscale("log")
+    else:
+        ax.set_ylim(0, 1.08 * max(ends))
+    steps = sorted({many for errors in curves.values() for many in errors})
+    ax.set_xticks(steps[:: -(-len(steps) // (4 if names else 6))])
+    ax.xaxis.set_major_formatter(lambda value, _place: _short(value))
+    ax.yaxis.set_major_formatter(lambda value, _place: tick(value))
+    ax.minorticks_off()
+    which = "mean" if some.metric == "mean" else "largest"
+    ax.set_title(
+        f"{which} standard deviation of a release", loc="left", size=10, color=FAINT, pad=5
+    )
+    ax.set_xlabel("steps", size=10, color=FAINT)
+    clean(ax, grid="y")
+    ax.tick_params(labelsize=10)
+    if names:
+        names_below(figure, below, 0.0)
+        return figure
+    place = ax.transData + ax.transAxes.inverted()
+    heights = (float(place.transform(max(errors.items()))[1]) for errors in curves.values())
+    name_ends(ax, list(zip(curves, heights, of.values(), strict=True)), 10)
+    return figure
+
+
 def _curves(ranked: StreamPlan, shown: Integers) -> list[_Curve]:
     """The best choice, and the best of the other kind where there is one."""
     best = ranked.best
@@ -196,14 +264,14 @@ def plot_loss(
     """Privacy loss by age: the plan, what the paper would claim for it, and the restarted counter.
 
     Args:
-        plan: from ``counton.plan(expire=...)``.
+        plan: from ``counton.plan_expiring(...)``.
         ages: named ages in steps, such as {"a day": 24}: marked on the axis, which ends at the
             largest.
         title: what the chart shows.
         width: in inches, as 4 for a telephone.
 
-    >>> from counton import plan
-    >>> fading = plan(expire={24: 1, 8760: 3})
+    >>> from counton import plan_expiring
+    >>> fading = plan_expiring({24: 1, 8760: 3})
     >>> float(plot_loss(fading, {"a day": 24, "a year": 8760}, "Loss by age").get_figwidth())
     7.5
     """

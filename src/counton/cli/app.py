@@ -84,6 +84,7 @@ _COMMANDS: dict[str, tuple[str, str, tuple[type, ...]]] = {
     "serve-token": (KEEP, "serve_commands.perform_token", (options.TokenOptions,)),
     "serve-left-out": (KEEP, "serve_commands.perform_left_out", (options.LeftOutOptions,)),
     "plan": (PLAN, "plan_command.perform", (options.PlanOptions,)),
+    "plan-expiring": (PLAN, "expiring_plan.perform", (options.ExpiringPlanOptions,)),
     "inspect": (PLAN, "inspect_command.print_inspection", (options.InspectOptions, RowFormat)),
     "ledger": (KEEP, "look_commands.print_ledger", (options.LedgerOptions,)),
     "watch": (READ, "watch_command.perform", (options.WatchOptions,)),

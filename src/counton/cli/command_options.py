@@ -213,9 +213,10 @@ class PlanOptions(OptionRecord):
     """Show how accurate a release would be, before you spend anything: the exact error.
 
     Strategies are ranked, best first. --within finds the smallest epsilon for an accuracy that you
-    want. --expire plans a stream without an end, whose protection fades with age. A job file is
-    planned whole: the error of every number of its jobs, and what they cost; --simulate shows what
-    readers would see if the true numbers were those of a file. No rows are read.
+    want. A job file is planned whole: the error of every number of its jobs, and what they cost;
+    --simulate shows what readers would see if the true numbers were those of a file. plan-expiring
+    plans a stream whose protection fades, and a table's own command with --plan that table. No rows
+    are read.
     """
 
     asked: str | None = argument(
@@ -269,27 +270,6 @@ class PlanOptions(OptionRecord):
         often=True,
     )
     each_row: bool = option(False, "with --of: each row is a step, as without --time", needs="of")
-    expire: str | None = option(
-        None, "plan a stream without an end; largest loss by age, as in 1d:1,365d:3", often=True
-    )
-    every: str | None = option(None, "with --expire: length of a window", needs="expire")
-    per_step: float = option(
-        1,
-        "with --expire: expected events per window, which say what a delay costs",
-        needs="expire",
-    )
-    rmse: float | None = option(
-        None, "with --expire: typical error that must be reached", needs="expire"
-    )
-    largest_error: float | None = option(
-        None, "with --expire: bound on all errors, probability 2/3", needs="expire"
-    )
-    largest_growth: str | None = option(
-        None, "with --expire: try growths from 0 to this; default: 2", needs="expire"
-    )
-    concentrated: bool = option(
-        False, "with --expire: losses in rho, by Gaussian noise", needs="expire"
-    )
     simulate: str | None = option(
         None,
         "with a job file: show what readers would see if the true numbers were these: a CSV file "
@@ -297,11 +277,45 @@ class PlanOptions(OptionRecord):
         often=True,
     )
     out: Path | None = option(None, "with --simulate: write what they would see, table or chart")
+    strategy: str | None = option(
+        None,
+        "rank these alone, A,B: kinds, as count --strategy takes them, and mechanisms exactly as "
+        "their papers have them, such as smooth-paper; auto: all",
+        often=True,
+    )
+    over: str | None = option(
+        None, "compare them at several numbers of windows: 16:4096, doubled each time, or 10,100"
+    )
     plot: Path | None = option(
-        None, "draw the errors over time, or with --expire the loss by age", often=True
+        None, "draw the errors over time, or with --over by steps", often=True
     )
     width: float | None = of_job("width")
     full: bool = option(False, "show all strategies, what they cost, and lower bounds")
+    json: bool = option(False, JSON)
+
+
+@dataclass(frozen=True)
+class ExpiringPlanOptions(OptionRecord):
+    """Plan a stream without an end, whose protection fades with age: state the largest losses.
+
+    The plan finds the growth, the delay and the loss of the newest event, with the least error, and
+    shows what one event has lost at each age. No rows are read.
+    """
+
+    epsilon: str | None = option(
+        None, "largest loss by age, as in 1d:1,365d:3: 1 within a day, 3 within a year"
+    )
+    rho: str | None = option(None, "the same in rho, by Gaussian noise")
+    every: str | None = option(None, "length of a window: 15m, 1h, 1d, 1w, 1mo")
+    per_step: float = option(1, "expected events per window, which say what a delay costs")
+    rmse: float | None = option(None, "typical error that must be reached")
+    largest_error: float | None = option(None, "bound on all errors, probability 2/3")
+    steps: int | None = option(
+        None, "windows over which errors are taken; default: the largest age"
+    )
+    largest_growth: str | None = option(None, "try growths from 0 to this; default: 2")
+    plot: Path | None = option(None, "draw the loss by age: .png, .svg or .pdf")
+    width: float | None = of_job("width")
     json: bool = option(False, JSON)
 
 
@@ -756,7 +770,7 @@ _COMMANDS = {
     "what": "counton",
     "end_stream(state, name)": "counton end STATE --name NAME",
     "accept_old_copy": "counton verify --accept-old-copy",
-    "plan(expire=...)": "counton plan --expire 1d:1,365d:3 --every 1h",
+    "plan_expiring(...)": "counton plan-expiring --epsilon 1d:1,365d:3 --every 1h",
 }
 _PARSERS: dict[str, Callable[[str], Any]] = {"whole": whole_number, "number": fraction}
 

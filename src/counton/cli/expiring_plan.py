@@ -1,4 +1,4 @@
-"""``counton plan --expire``: the loss by age of a plan, of the paper's claim, and of the habit."""
+"""``counton plan-expiring``: the loss by age of a plan, of the paper's claim, and of the habit."""
 
 from __future__ import annotations
 
@@ -9,34 +9,36 @@ from rich.table import Table
 
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import figures
-from counton.cli.command_options import PlanOptions
+from counton.cli.command_options import ExpiringPlanOptions
 from counton.cli.print_forms import Console, check_chart, print_json
 from counton.cli.privacy_by_age import named_ages, targets_from
-from counton.job.job import options_of
-from counton.job.refusals import refuse_others
-from counton.planning import FadingPlan
-from counton.statistics.plan_verb import plan
+from counton.planning.expiration_plans import FadingPlan, plan_expiring
 
 
-def print_expiring_plan(options: PlanOptions) -> None:
+def perform(options: ExpiringPlanOptions) -> None:
     """Find the plan, print it, draw it."""
-    expire, every = options.expire, options.every
-    assert expire is not None, "without --expire there is another plan"
+    asked = {name: options.option(name) for name in ("epsilon", "rho")}
+    stated = {name: losses for name, losses in asked.items() if losses is not None}
+    if len(stated) != 1:
+        raise InvalidInput(
+            f"which losses may there be? give {field('epsilon', '1d:1,365d:3')}, or "
+            f"{field('rho', '1d:0.1,365d:0.3')}"
+        )
+    ((unit, losses),), every = stated.items(), options.every
     if every is None:
-        raise InvalidInput(f"--expire {expire} speaks of time; give the length of a step, --every")
-    own = [name for name, said in options_of(PlanOptions).items() if said.needs == "expire"]
-    why = ", which finds the guarantee from the losses by age"
-    refuse_others(options, (*own, "expire", "steps", "plot", "width", "json"), field("expire"), why)
+        raise InvalidInput(
+            f"{field(unit, losses)} speaks of time; give the length of a window, "
+            f"{field('every', '1h')}"
+        )
     check_chart(options.plot, options.width)
-    targets = targets_from(expire, every)
-    ages = _shown_ages(expire, targets, every)
-    found = plan(
-        expire=targets,
+    targets = targets_from(losses, every)
+    ages = _shown_ages(losses, targets, every)
+    found = plan_expiring(
+        **{unit: targets},  # type: ignore[arg-type]
         rmse=options.rmse,
         largest_error=options.largest_error,
         steps=options.steps,
         per_step=options.per_step,
-        concentrated=options.concentrated,
         largest_growth=2 if options.largest_growth is None else options.largest_growth,
     )
     if options.plot is not None:
@@ -52,7 +54,7 @@ def print_expiring_plan(options: PlanOptions) -> None:
         print_json(_as_json(found, ages, every))
         return
     console = Console()
-    _show(console, found, ages, every, expire)
+    _show(console, found, ages, every)
     console.write_files(None, options.plot)
 
 
@@ -81,13 +83,12 @@ def _options(plan: FadingPlan) -> str:
     return f"--expire --growth {growth}{delay} --{plan.unit} {parameter}"
 
 
-def _show(
-    console: Console, plan: FadingPlan, ages: dict[str, int], every: str, expire: str
-) -> None:
-    console.write_line(f"Counting forever, steps of {every}, losses asked for: {expire}", bold=True)
+def _show(console: Console, plan: FadingPlan, ages: dict[str, int], every: str) -> None:
+    console.write_line(plan.in_words(), bold=True)
     growth, parameter = float(plan.best.strategy.growth), float(getattr(plan.guarantee, plan.unit))
+    delay = plan.best.strategy.facts.delay
     console.write_line(
-        f"growth {growth:g}, delay {plan.best.strategy.facts.delay:,}, {plan.unit} {parameter:g}"
+        f"steps of {every}, growth {growth:g}, delay {delay:,}, {plan.unit} {parameter:g}"
     )
     table = Table()
     loss = "privacy loss" if plan.unit == "epsilon" else "loss in rho"

@@ -21,9 +21,9 @@ from counton.cli.print_forms import (
     working,
 )
 from counton.cli.run_words import EXACT
-from counton.job.job import RowFormat, guarantee_from
+from counton.job.job import RowFormat
 from counton.job.refusals import refuse, refuse_others
-from counton.privacy.guarantees import plural
+from counton.privacy.guarantees import guarantee_from, plural
 from counton.released.counting import Bounded
 from counton.released.look_report import Inspection, Swept, planned_halfwidths
 from counton.run.private_look import BoundCost, activity, inspect, weigh

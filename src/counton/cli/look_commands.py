@@ -22,9 +22,9 @@ from counton.cli.print_forms import (
     warn_of_no_witness,
     working,
 )
-from counton.job.job import guarantee_from
 from counton.privacy import Contribution, Guarantee, Ledger, Limit, guarantee_from_dict
 from counton.privacy.contribution import Relation
+from counton.privacy.guarantees import guarantee_from
 from counton.privacy.ledger import APART, NEIGHBOURS
 from counton.state.stream_facts import record_in
 from counton.strategies import strategy_from_dict

@@ -12,10 +12,12 @@ from counton.base.errors import InvalidInput, field
 from counton.base.exact import figures
 from counton.base.lengths import PERIODS
 from counton.cli.command_options import PlanOptions
+from counton.cli.plan_over_command import strategies_named
 from counton.cli.print_forms import Console, check_chart, print_json, warn_of_weak
-from counton.job.job import Job, check_most, check_most_a_window, guarantee_from, require_guarantee
+from counton.job.job import Job, check_most, check_most_a_window, require_guarantee
 from counton.job.refusals import WITHIN, refuse, refuse_without
 from counton.privacy import Contribution
+from counton.privacy.guarantees import guarantee_from
 from counton.statistics.statistic import protects
 from counton.statistics.tally_statistic import is_tallied
 
@@ -39,7 +41,7 @@ _OF = {"totals": "", "windows": "of each step's own count ", "both": "of totals 
 
 
 def perform(options: PlanOptions) -> None:
-    """The plan of a job file, of a stream whose protection fades, or of any other stream."""
+    """The plan of a job file, or of a stream."""
     if options.asked is not None and options.asked.endswith(".toml"):
         from counton.cli.job_plan_command import print_job_plan
 
@@ -52,11 +54,6 @@ def perform(options: PlanOptions) -> None:
                 f"counton plan nightly.toml --simulate true.csv"
             )
     options, planned, whom = _with_subject(_with_steps(options))
-    if options.expire is not None:
-        from counton.cli.expiring_plan import print_expiring_plan
-
-        print_expiring_plan(options)
-        return
     _print_plan(options, planned, whom)
 
 
@@ -69,30 +66,37 @@ def _print_plan(options: PlanOptions, planned: dict[str, Any], whom: str | None)
     """
     from counton.statistics.plan_verb import plan
 
+    asked = {
+        "metric": cast("Metric", options.metric or "mean"),
+        "release": cast("ReleaseForm", options.release or "totals"),
+        "simple": options.simple,
+        **planned,
+    }
+    check_chart(options.plot, options.width)
+    for needed in ("of", "most"):
+        if not options.states(needed):
+            refuse_without(options, needed)
+    if options.over is not None:
+        from counton.cli.plan_over_command import print_over
+
+        print_over(options, {**asked, **_target(options)})
+        return
     if options.steps is None and options.around is None:
         raise InvalidInput(
             "--steps is missing: how many windows will the stream ever have? for a stream without "
-            "an end give --around, a number that you have in mind; where protection fades, see "
-            "--expire"
+            "an end give --around, a number that you have in mind; where protection fades, "
+            "plan-expiring plans it"
         )
     if options.steps is not None and options.around is not None:
         raise InvalidInput(
             f"--around {options.around} is for a stream without a last step, and --steps "
             f"{options.steps} gives it one: leave one of them out"
         )
-    check_chart(options.plot, options.width)
-    metric = cast("Metric", options.metric or "mean")
-    release = cast("ReleaseForm", options.release or "totals")
-    for needed in ("expire", "of", "most"):
-        if not options.states(needed):
-            refuse_without(options, needed)
     ranked = plan(
         options.steps,
-        metric=metric,
-        release=release,
-        simple=options.simple,
+        strategies=strategies_named(options.strategy),
         around=options.around,
-        **planned,
+        **asked,
         **_target(options),
     )
     guarantee, unit = ranked.guarantee, ranked.contribution
@@ -115,8 +119,8 @@ def _print_plan(options: PlanOptions, planned: dict[str, Any], whom: str | None)
                 "guarantee": guarantee.to_dict(),
                 "around": options.around,
                 "within": None if ranked.reached is None else ranked.reached._asdict(),
-                "metric": metric,
-                "release": release,
+                "metric": ranked.metric,
+                "release": asked["release"],
                 "most": options.most,
                 "per": options.per,
                 "most_a_window": options.most_a_window,
@@ -132,14 +136,13 @@ def _print_plan(options: PlanOptions, planned: dict[str, Any], whom: str | None)
         )
         return
     console = Console()
-    error = "mean" if metric == "mean" else "largest"
+    error = "mean" if ranked.metric == "mean" else "largest"
     length = f"{ranked.steps:,} step{'s' * (ranked.steps > 1)}"
     if options.around is not None:
         length = f"no last step, errors of the first {length}"
     console.write_line(ranked.in_words(), bold=True)
-    console.write_line(
-        f"{length}, {guarantee}, {whom or unit}; least {error} variance {_OF[release]}first"
-    )
+    of = _OF[options.release or "totals"]
+    console.write_line(f"{length}, {guarantee}, {whom or unit}; least {error} variance {of}first")
     if about is not None:
         console.write_line(about)
     if ranked.reached is not None:
@@ -271,8 +274,8 @@ def _target(options: PlanOptions) -> dict[str, Any]:
     stated = {name: options.option(name) for name in ("level", "least", "size")}
     stated = {name: value for name, value in stated.items() if value is not None}
     if options.within is None:
-        guarantee = guarantee_from(options.epsilon, options.delta, options.rho)
-        return {"guarantee": require_guarantee(guarantee), **stated}
+        numbers = (options.epsilon, options.delta, options.rho)
+        return {"guarantee": require_guarantee(guarantee_from(*numbers)), **stated}
     refuse(options, WITHIN, field("within", options.within))
     return {"within": options.within, "delta": options.delta, **stated}
 

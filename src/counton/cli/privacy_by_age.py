@@ -70,7 +70,7 @@ def targets_from(text: str, every: str) -> dict[int, float]:
             limit = math.nan
         if not 0 < limit < math.inf:
             raise InvalidInput(
-                f"--expire {text!r}: {part!r} is not an age and the largest loss at that age; "
+                f"{text!r}: {part!r} is not an age and the largest loss at that age; "
                 f"write them as in 1d:1,365d:3"
             )
         steps = steps_in(age, every)

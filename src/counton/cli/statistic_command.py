@@ -213,7 +213,7 @@ def _example(name: str) -> list[str]:
 _UNREAD = {"events": ["-"], "state": "planned.db"}
 #: What no plan of a statistic knows.
 _UNPLANNED = {
-    "expire": f", whose protection fades; plan it by {field('plan(expire=...)')}",
+    "expire": f", whose protection fades; plan it by {field('plan_expiring(...)')}",
     "unknown": ", which shows some groups alone; plan the job file that says so",
     "continues": ", which goes on from totals whose noise its state knows",
 }

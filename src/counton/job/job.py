@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, replace
 from dataclasses import field as made
 from datetime import date, datetime, timedelta
-from fractions import Fraction
 from functools import cache
 from numbers import Integral
 from operator import attrgetter
@@ -30,7 +29,7 @@ from counton.base.options import (
     check_value,
     wrong_type,
 )
-from counton.base.strategy_names import KINDS, PUBLISHED
+from counton.base.strategy_names import KINDS, PAPERS, PUBLISHED
 from counton.job.own_strategies import own_strategy
 
 if TYPE_CHECKING:
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 
     from counton.base.exact import Number
     from counton.job.keywords import JobFields
-    from counton.privacy import ZCDP, ApproxDP, PureDP
     from counton.rows.policies import Policies
     from counton.rows.sources import Source
     from counton.state.key_and_witness import Kept
@@ -129,31 +127,8 @@ def _option(kind: type, item: Field[Any]) -> Option:
     )
 
 
-#: The largest delta of a guarantee or of a limit: of a thousand people one may lose everything.
-LARGEST_DELTA = Fraction(1, 1000)
 #: The most events of one user that may count.
 MOST_EVENTS = 1_000_000
-
-
-def check_delta(delta: Number | None) -> None:
-    """Refuse a delta with which a guarantee promises next to nothing.
-
-    >>> check_delta("1e-6")
-    >>> check_delta("0.5")
-    Traceback (most recent call last):
-    counton.base.errors.InvalidInput: delta is 0.5, and with this probability the ...
-    """
-    if delta is None:
-        return
-    from counton.base.exact import exact
-
-    if LARGEST_DELTA < exact(delta, "delta") < 1:
-        raise InvalidInput(
-            f"{field('delta')} is {delta}, and with this probability the guarantee may fail "
-            f"altogether: even publishing each row with this probability would keep it; give at "
-            f"most {float(LARGEST_DELTA)}, and far less than one divided by the number of people, "
-            f"as in {field('delta', '1e-9')}"
-        )
 
 
 def check_most(most: int | None) -> None:
@@ -512,8 +487,8 @@ class Arrangement(JobPart):
     )
     strategy: str | StreamStrategy | None = option(
         None,
-        f"auto, {PUBLISHED} (the best that a refereed paper has), {', '.join(KINDS)}; or a file "
-        f"with one of your own, mine.json",
+        f"auto, {PUBLISHED} (the best that a refereed paper has), {', '.join(KINDS)}; exactly as "
+        f"its paper has it, {', '.join(PAPERS)}; or a file with one of your own, mine.json",
         file=True,
         other=own_strategy,
         usual="auto",
@@ -989,31 +964,6 @@ def _check_what(value: object) -> None:
 
 def _are_texts(values: Sequence[object]) -> bool:
     return all(isinstance(value, str) for value in values)
-
-
-def guarantee_from(
-    epsilon: Number | None, delta: Number | None, rho: Number | None
-) -> PureDP | ApproxDP | ZCDP | None:
-    """The guarantee that numbers state; None if they state none.
-
-    >>> print(guarantee_from("1", "1e-9", None))
-    approximate differential privacy with epsilon = 1 and delta = 1e-9
-    """
-    from counton.privacy import ZCDP, ApproxDP, PureDP
-
-    check_delta(delta)
-    if rho is not None:
-        if epsilon is not None or delta is not None:
-            other = field("delta", delta) if epsilon is None else field("epsilon", epsilon)
-            raise InvalidInput(
-                f"{field('rho', rho)} and {other} are two different guarantees; give one of them"
-            )
-        return ZCDP(rho)
-    if epsilon is None:
-        if delta is not None:
-            raise InvalidInput(f"{field('delta', delta)} stands alone; it needs {field('epsilon')}")
-        return None
-    return PureDP(epsilon) if delta is None else ApproxDP(epsilon, delta)
 
 
 def require_guarantee(guarantee: _Given | None) -> _Given:

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from counton.base.errors import CountonError, InvalidInput, field, is_text, without_secrets
 from counton.base.options import Kind, Option, split_names
 from counton.base.outside_input import parse_toml, read_plain
-from counton.job.job import NEWEST, NOW, Events, Job, guarantee_from, options_of
+from counton.job.job import NEWEST, NOW, Events, Job, options_of
 from counton.job.own_strategies import is_file_of
 from counton.job.refusals import refuse_of_service
 from counton.job.stated_options import (
@@ -43,6 +43,7 @@ from counton.job.stated_options import (
     words_of_files,
 )
 from counton.privacy.contribution import checked_unit
+from counton.privacy.guarantees import guarantee_from
 from counton.state.whole_file import replace_file
 from counton.statistics.catalogue import is_keyword, keywords
 

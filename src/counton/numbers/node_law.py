@@ -139,13 +139,14 @@ def check_addresses(strategy: StreamStrategy, shape: tuple[int, ...]) -> None:
         )
 
 
-def check_guarantee(guarantee: object) -> None:
-    """Refuse what promises nothing."""
+def check_guarantee(guarantee: object) -> Guarantee:
+    """The guarantee; what promises nothing is refused."""
     if not isinstance(guarantee, Guarantee):
         raise InvalidInput(
             f"guarantee is {quote(guarantee)}; give PureDP(epsilon), ApproxDP(epsilon, delta) or "
             f"ZCDP(rho)"
         )
+    return guarantee
 
 
 def check_contribution(contribution: Contribution) -> None:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from typing_extensions import override
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInput, field
 from counton.base.exact import Number, check_integer, exact, figures, float_below, quote
 from counton.base.expiry import LARGEST_DELAY, Expiry, checked_age
 from counton.numbers.design import Design
@@ -32,6 +32,9 @@ from counton.planning.restarts import RestartedCounter
 from counton.privacy import ZCDP, ExpiringDP, ExpiringZCDP
 from counton.strategies import Expiring
 
+if TYPE_CHECKING:
+    from counton.planning.least_privacy import Loss
+
 #: Fewer steps than this say little about an endless stream.
 _SHORTEST_AVERAGE = 1000
 #: Growths whose best choices are shown beside the best of all, this far apart.
@@ -45,8 +48,8 @@ class FadingPlan(Plan[Design[Expiring]]):
     Attributes:
         targets: the losses by age that all choices keep; the others have growths 0, 1/2, 1, ...
 
-    >>> from counton import plan
-    >>> found = plan(expire={24: 1, 8760: 3})
+    >>> from counton import plan_expiring
+    >>> found = plan_expiring({24: 1, 8760: 3})
     >>> [float(choice.strategy.growth) for choice in found.choices]
     [1.08, 1.0, 1.5, 0.5, 0.0, 2.0]
     >>> print(found)
@@ -137,30 +140,75 @@ class FadingPlan(Plan[Design[Expiring]]):
         ]
 
 
-def plan_expiration(
-    targets: Mapping[int, Number] | None = None,
+def plan_expiring(
+    epsilon: Mapping[int, Number] | None = None,
     *,
-    rmse: Number | None = None,
+    rho: Mapping[int, Number] | None = None,
     age: int | None = None,
+    least: Loss = "epsilon",
+    rmse: Number | None = None,
     largest_error: Number | None = None,
     steps: int | None = None,
     per_step: Number = 1,
     delays: Iterable[int] | None = None,
     largest_growth: Number = 2,
-    concentrated: bool = False,
 ) -> FadingPlan:
-    """`counton.plan` of a stream whose protection fades."""
+    """Plan a stream without an end, whose protection fades with age.
+
+    ``plan_expiring({24: 1, 8760: 3})`` finds the growth, delay and epsilon of least error whose
+    losses by age stay within these. With a wanted error, ``plan_expiring(age=8760, rmse=30)``
+    minimises the loss at that age. A plan looks at no data and costs no privacy.
+
+    Args:
+        epsilon: largest loss by age in steps. Beyond the largest age there is no target, and the
+            loss grows on like log(age)^growth: state a target for the oldest age that matters.
+        rho: the same in rho of zero-concentrated privacy; the noise is Gaussian.
+        age: instead of losses: the age at which the loss is minimised.
+        least: with ``age``: what is minimised, "epsilon" or "rho".
+        rmse: wanted root of the mean squared error, from noise and delay.
+        largest_error: wanted bound on all errors up to ``steps``, with probability 2/3. With
+            targets the plan minimises this bound, and no longer the rmse. If both are wanted, it
+            minimises the larger of their parts of what is wanted.
+        steps: releases over which errors are taken; default: the largest age, at least 1,000.
+        per_step: items a step is expected to have. A delay of B steps leaves B * per_step out.
+        delays: delays to choose from; default: all that can pay off.
+        largest_growth: growths to choose from are 0 to this, in hundredths. With more growth the
+            error is smaller if only the first few releases of an item are limited, and what it
+            loses later is close to its age.
+
+    Raises:
+        InvalidInput: an argument is out of range, or no choice can keep targets together with the
+            wanted error (the message says so where no mechanism at all can).
+
+    >>> best = plan_expiring(age=8760, rmse=30).best
+    >>> best.strategy.growth, best.rmse <= 30, best.loss([8760]).round(2).tolist()
+    (Fraction(93, 100), True, [2.29])
+    >>> plan_expiring(rho={24: "0.1"}).best.family
+    'gaussian'
+    """
+    if epsilon is not None and rho is not None:
+        raise InvalidInput(
+            f"{field('epsilon')} and {field('rho')} are two different losses: give one of them"
+        )
+    targets = epsilon if rho is None else rho
+    if least not in ("epsilon", "rho"):
+        raise InvalidInput(f"{field('least', least)} must be 'epsilon' or 'rho'")
+    if targets is not None and least != "epsilon":
+        raise InvalidInput(
+            f"{field('least', least)} is of a plan for an age: give {field('age')}, or leave it out"
+        )
+    concentrated = rho is not None or least == "rho"
     wanted_rmse = None if rmse is None else _positive("rmse", rmse)
     wanted_largest = None if largest_error is None else _positive("largest_error", largest_error)
     if targets is not None and age is not None:
         raise InvalidInput(
-            f"age is {quote(age)} and expire is given too: with expire the error is made "
-            f"smallest; leave age out, or add it to expire with a largest loss"
+            f"age is {quote(age)} and losses are given too: with these the error is made "
+            f"smallest; leave age out, or add it to them with a largest loss"
         )
     losses = {} if targets is None else _check_targets(targets)
     if targets is None and (age is None or (rmse is None and largest_error is None)):
         raise InvalidInput(
-            "nothing to plan for: give expire, such as {24: 1, 8760: 3} (largest loss by "
+            "nothing to plan for: give losses, such as epsilon={24: 1, 8760: 3} (the largest by "
             "age in steps), or an error (rmse or largest_error) and the age for a small loss"
         )
     oldest = checked_age(age) if targets is None else max(losses)
@@ -187,10 +235,10 @@ def plan_expiration(
         )
     else:
         if wanted_largest is not None and not concentrated and space.per_step >= 1:
-            least = least_largest_error(losses, steps)
-            if wanted_largest <= least:
+            possible = least_largest_error(losses, steps)
+            if wanted_largest <= possible:
                 raise InvalidInput(
-                    f"no mechanism at all can keep {steps:,} errors below {least:g} with these "
+                    f"no mechanism at all can keep {steps:,} errors below {possible:g} with these "
                     f"targets (Andersson et al., Theorem 5.1): allow larger losses or a larger "
                     f"error than that"
                 )
@@ -283,7 +331,7 @@ def _positive(name: str, value: Number) -> float:
 def _check_targets(targets: object) -> dict[int, float]:
     if not isinstance(targets, Mapping) or not targets:
         raise InvalidInput(
-            f"expire is {quote(targets)}; give a largest loss for at least one age in steps, such "
+            f"losses are {quote(targets)}; give a largest one for at least one age in steps, such "
             f"as {{24: 1, 8760: 3}}"
         )
     ages = {checked_age(age): _positive("a largest loss", loss) for age, loss in targets.items()}

@@ -66,7 +66,7 @@ def expected_largest_error(
     It depends on no data, so planning with it costs no privacy.
 
     Args:
-        choice: strategy and noise, of `counton.plan(cells=...)`, for a line.
+        choice: strategy and noise, of `counton.plan_cells`, for a line.
         workload: "ranges", "prefixes", "nodes", or a matrix with one row a query.
         runs: independent draws, at least 2.
         level: confidence of the interval.
@@ -77,8 +77,8 @@ def expected_largest_error(
             of random subsets, of which the largest error depends on how many are asked.
 
     >>> from counton import ApproxDP
-    >>> from counton import plan
-    >>> cascade = plan(cells=1024, guarantee=ApproxDP(0.1, 1e-9), line="cascade").best
+    >>> from counton import plan_cells
+    >>> cascade = plan_cells(1024, guarantee=ApproxDP(0.1, 1e-9), line="cascade").best
     >>> found = expected_largest_error(cascade, "nodes", runs=50)
     >>> found.lower < found.mean < found.upper
     True

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field as made
 from functools import cached_property, lru_cache
 from importlib import import_module
 from textwrap import shorten
@@ -24,7 +25,7 @@ from counton import strategies as known
 from counton.base import strategy_names as names
 from counton.base.columns import TextTable, align_lines
 from counton.base.distributions import Family
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer, figures, figures_above
 from counton.base.literature import origin_of, paper_of
 from counton.base.strategy_names import KindOfStrategy
@@ -236,10 +237,10 @@ class StreamPlan(Plan[Design]):
     horizon: int | None
     metric: Metric
     notes: tuple[str, ...] = ()
-    planning_seconds: tuple[float, ...] = field(default=(), compare=False)
+    planning_seconds: tuple[float, ...] = made(default=(), compare=False)
     least_errors: tuple[LowerBound, ...] = ()
     reached: ReachedHalfwidths | None = None
-    own_halfwidths: Callable[..., dict[str, float]] | None = field(default=None, compare=False)
+    own_halfwidths: Callable[..., dict[str, float]] | None = made(default=None, compare=False)
 
     @property
     def contribution(self) -> Contribution:
@@ -472,21 +473,16 @@ class StreamPlan(Plan[Design]):
         ]
 
 
-class RankingOptions(TypedDict, total=False):
-    """What may be said of a plan for a stream, by name alone: see `counton.plan`."""
+class StreamOptions(TypedDict, total=False):
+    """What may be said of every plan for a stream: see `counton.plan`."""
 
+    metric: Metric
+    strategies: Iterable[StreamStrategy | str] | None
     release: ReleaseForm
     simple: bool
     compare: bool
     around: int | None
     also: Iterable[StreamStrategy]
-
-
-class StreamOptions(RankingOptions, total=False):
-    """With what may be said by its place too, but for what a statistic says by itself."""
-
-    metric: Metric
-    strategies: Iterable[StreamStrategy] | None
 
 
 def plan_stream(
@@ -495,7 +491,7 @@ def plan_stream(
     metric: Metric = "mean",
     contribution: Contribution | None = None,
     shape: Sequence[int] = (),
-    strategies: Iterable[StreamStrategy] | None = None,
+    strategies: Iterable[StreamStrategy | str] | None = None,
     *,
     release: ReleaseForm = "totals",
     simple: bool = False,
@@ -504,6 +500,13 @@ def plan_stream(
     also: Iterable[StreamStrategy] = (),
 ) -> StreamPlan:
     """`counton.plan` of a stream."""
+    asked = None if strategies is None else [*strategies]
+    wanted = {one for one in asked or () if isinstance(one, str)}
+    if unknown := sorted(wanted - {"auto", *names.KINDS, *names.PAPERS}):
+        raise InvalidInput(
+            f"{field('strategy', unknown[0])} is not known; give one of "
+            f"{', '.join((*names.KINDS, *names.PAPERS))}, or auto for all that plans rank"
+        )
     check_metric(metric)
     check_release_form(release)
     if horizon is None:
@@ -519,10 +522,13 @@ def plan_stream(
     contribution = Contribution.add_remove() if contribution is None else contribution
     check_contribution(contribution)
     cells = check_shape(shape)
-    if strategies is None and horizon is None:
+    of_kinds = {kind.words for name in wanted for kind in names.KINDS.get(name, ())}
+    ranks = asked is None or "auto" in wanted
+    if not (ranks or of_kinds):
+        found: tuple[_Contenders, ...] = ()
+    elif horizon is None:
         found = _endless(release, _norms(guarantee), metric, around)
-    elif strategies is None:
-        assert horizon is not None
+    else:
         often = not contribution.in_one_step
         found = candidates(
             horizon,
@@ -532,16 +538,17 @@ def plan_stream(
             contribution.every,
             release=release,
             simple=simple,
-            compare=compare,
+            compare=compare or not ranks,
             several=often,
             # Only what is causal keeps the better calibration of units in several steps: there
             # kinds may be the best that never are otherwise.
             everything=often and isinstance(guarantee, ApproxDP),
             norms=_norms(guarantee),
         )
-    else:
-        found = ()
-    given = (*(strategies or ()), *also)
+    if not ranks:
+        found = tuple(one for one in found if one.kind in of_kinds)
+    found = (*found, *(_as_printed(name, horizon) for name in names.PAPERS if name in wanted))
+    given = tuple(one for one in (*(asked or ()), *also) if not isinstance(one, str))
     for one in cast("tuple[object, ...]", given):
         if not isinstance(one, StreamStrategy):
             raise InvalidInput(f"a strategy is {one!r}; give instances, such as KAry.best(8760)")
@@ -873,6 +880,19 @@ def _even(metric: Metric, around: int) -> int | None:
 
     near = [even for even in EVEN if even <= around <= 8 * even]
     return min([None, *near], key=error)
+
+
+def _as_printed(name: str, horizon: int | None) -> _Contenders:
+    """The mechanism of a paper, with the paper's parameters."""
+    if horizon is None:
+        return _Contenders(name, (), f"{name}: left out, it has a last step", 0.0)
+    strategy: StreamStrategy
+    if name == "kary-paper":  # Algorithm 2 with k = 19, which is the best in the limit
+        strategy = known.KAry(horizon, 19, subtraction=True)
+    else:
+        kind = next(one for one in _BOTH if one.kind == names.PAPERS[name])
+        (strategy,) = kind.make(_Question(horizon, "mean", "totals", 1, 1, None), 2)
+    return _Contenders(name, (strategy,), "", 0.0)
 
 
 class _Contenders(NamedTuple):

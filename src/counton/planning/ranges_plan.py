@@ -16,11 +16,12 @@ from numpy.typing import ArrayLike
 
 from counton.base.distributions import Family, NoiseDistribution
 from counton.base.errors import InvalidInput
-from counton.base.exact import figures, quote, quoted_numbers
+from counton.base.exact import Number, figures, quote, quoted_numbers
 from counton.numbers.node_law import check_guarantee
 from counton.numbers.table_noise import NORMS, noise_kinds, rank_attempts, sensitivity_of_cells
 from counton.planning.planner import Plan, loss_of
 from counton.privacy import Contribution, Guarantee, calibrate
+from counton.privacy.guarantees import one_guarantee
 from counton.strategies import Norm
 from counton.strategies.lines import Grid, LineStrategy, Workload, workload
 from counton.strategies.lines.grid import axis_bits
@@ -43,8 +44,8 @@ class CellsDesign:
         workloads: what is asked of every axis.
         expected_error: total squared error over the workloads, in squared units of the counts.
 
-    >>> from counton import ZCDP, plan
-    >>> best = plan(cells=64, guarantee=ZCDP(0.5)).best
+    >>> from counton import plan_cells
+    >>> best = plan_cells(64, rho=0.5).best
     >>> best.name, best.family
     ('optimal', 'gaussian')
     """
@@ -76,15 +77,40 @@ class CellsDesign:
 
 def plan_cells(
     cells: int | Sequence[int],
+    guarantee: Guarantee | None = None,
     *,
-    guarantee: Guarantee,
+    epsilon: Number | None = None,
+    delta: Number | None = None,
+    rho: Number | None = None,
     contribution: Contribution | None = None,
     line: str | LineStrategy | Strategies = "auto",
     workload: Asked | tuple[Asked, ...] = "ranges",
 ) -> Plan[CellsDesign]:
-    """`counton.plan` of cells that are released once."""
+    """Plan a line or a grid of cells that is released once.
+
+    The plan ranks strategies with Laplace and Gaussian noise by their exact expected squared error
+    over all queries of a workload. It looks at no data and costs no privacy.
+
+    Args:
+        cells: how many, or how many along each axis of a grid.
+        guarantee: ``PureDP``, ``ApproxDP`` or ``ZCDP``; or say ``epsilon``, ``epsilon`` and
+            ``delta``, or ``rho``.
+        epsilon, delta, rho: the guarantee in numbers.
+        contribution: what one protected unit can change; default: one count, present or absent.
+        line: how cells are measured: "auto" tries all; a name, a strategy, or a tuple with one of
+            them an axis.
+        workload: "ranges", "prefixes", "nodes", "subsets", or a matrix with one row a query; a
+            tuple with one entry an axis for grids, else the same on every axis. The queries of a
+            grid are all products of the axes' queries (boxes, for "ranges").
+
+    Raises:
+        InvalidInput: an argument is out of range, or no strategy can give the guarantee.
+
+    >>> plan_cells(64, epsilon=1, workload="prefixes").best.family
+    'laplace'
+    """
     shape = _shape(cells)
-    check_guarantee(guarantee)
+    guarantee = check_guarantee(one_guarantee(guarantee, epsilon, delta, rho))
     unit = Contribution.add_remove() if contribution is None else contribution
     asked = _workloads_of(workload, shape)
     names = _strategies_by_name(line, shape)

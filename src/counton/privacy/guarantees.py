@@ -14,7 +14,7 @@ from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInput, field
 from counton.base.exact import (
     Number,
     check_positive,
@@ -370,3 +370,75 @@ def _up(value: Decimal, digits: int) -> str:
     """The first digits of a number above 0, rounded up."""
     above = Context(prec=digits, rounding=ROUND_CEILING, Emax=MAX_EMAX, Emin=MIN_EMIN).plus(value)
     return f"{float(above) or above:.{digits}g}"
+
+
+#: The largest delta of a guarantee or of a limit: of a thousand people one may lose everything.
+LARGEST_DELTA = Fraction(1, 1000)
+
+
+def check_delta(delta: Number | None) -> None:
+    """Refuse a delta with which a guarantee promises next to nothing.
+
+    >>> check_delta("1e-6")
+    >>> check_delta("0.5")
+    Traceback (most recent call last):
+    counton.base.errors.InvalidInput: delta is 0.5, and with this probability the ...
+    """
+    if delta is None:
+        return
+    if LARGEST_DELTA < exact(delta, "delta") < 1:
+        raise InvalidInput(
+            f"{field('delta')} is {delta}, and with this probability the guarantee may fail "
+            f"altogether: even publishing each row with this probability would keep it; give at "
+            f"most {float(LARGEST_DELTA)}, and far less than one divided by the number of people, "
+            f"as in {field('delta', '1e-9')}"
+        )
+
+
+def guarantee_from(
+    epsilon: Number | None, delta: Number | None, rho: Number | None
+) -> PureDP | ApproxDP | ZCDP | None:
+    """The guarantee that numbers state; None if they state none.
+
+    >>> print(guarantee_from("1", "1e-9", None))
+    approximate differential privacy with epsilon = 1 and delta = 1e-9
+    """
+    check_delta(delta)
+    if rho is not None:
+        if epsilon is not None or delta is not None:
+            other = field("delta", delta) if epsilon is None else field("epsilon", epsilon)
+            raise InvalidInput(
+                f"{field('rho', rho)} and {other} are two different guarantees; give one of them"
+            )
+        return ZCDP(rho)
+    if epsilon is None:
+        if delta is not None:
+            raise InvalidInput(f"{field('delta', delta)} stands alone; it needs {field('epsilon')}")
+        return None
+    return PureDP(epsilon) if delta is None else ApproxDP(epsilon, delta)
+
+
+def one_guarantee(
+    guarantee: Guarantee | None,
+    epsilon: Number | None = None,
+    delta: Number | None = None,
+    rho: Number | None = None,
+) -> Guarantee | None:
+    """The guarantee that is given, or that numbers state; None if there is none.
+
+    Raises:
+        InvalidInput: a guarantee is given, and numbers state one too.
+
+    >>> one_guarantee(None, rho=0.5), one_guarantee(PureDP(1))
+    (ZCDP(rho=0.5), PureDP(epsilon=1))
+    """
+    given = {"epsilon": epsilon, "delta": delta, "rho": rho}
+    if guarantee is None:
+        return guarantee_from(epsilon, delta, rho)
+    for name, value in given.items():
+        if value is not None:
+            raise InvalidInput(
+                f"guarantee is {guarantee!r}, and {field(name, value)} states one too: leave one "
+                f"of them out"
+            )
+    return guarantee

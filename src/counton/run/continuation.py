@@ -30,7 +30,7 @@ from counton.base.distributions import NoiseDistribution
 from counton.base.errors import InvalidInput, RequestMismatch, field
 from counton.base.exact import name_alone
 from counton.base.private import Private, open_private
-from counton.base.strategy_names import KINDS, PUBLISHED
+from counton.base.strategy_names import KINDS, PAPERS, PUBLISHED
 from counton.base.windows import microseconds
 from counton.job.job import Job, options_of
 from counton.job.stated_options import options_of_job, rename_columns
@@ -196,7 +196,7 @@ def _taken_over(before: Definition, step: int, request: Job) -> dict[str, Any]:
         **own,
         "start": windows.local(int(windows.ends(range(step, step + 1))[0])).isoformat(),
         "steps": windows.steps - step or windows.steps,
-        "strategy": strategy if strategy in (PUBLISHED, *KINDS) else None,
+        "strategy": strategy if strategy in (PUBLISHED, *KINDS, *PAPERS) else None,
         "spare": before.record["spare"] or None,
     }
     if (

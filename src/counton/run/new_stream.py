@@ -17,7 +17,7 @@ from counton.base.exact import Number, check_integer
 from counton.base.groups import GroupNames
 from counton.base.literature import paper_of
 from counton.base.options import MissingOptions, OwnColumns
-from counton.base.strategy_names import KINDS, PUBLISHED, KindOfStrategy
+from counton.base.strategy_names import KINDS, PAPERS, PUBLISHED, KindOfStrategy
 from counton.base.windows import EachRow, Once, RevisedWindows, Windows, lags_in, parse_time
 from counton.job import refusals
 from counton.job import stated_options as statements
@@ -25,11 +25,9 @@ from counton.job.job import (
     NEWEST,
     NOW,
     Job,
-    check_delta,
     check_most,
     check_most_a_window,
     check_people_columns,
-    guarantee_from,
     require_guarantee,
 )
 from counton.job.own_strategies import OWN, is_file_of, own_strategy
@@ -46,6 +44,7 @@ from counton.numbers.design import Design, design_for
 from counton.numbers.discovery import DECLARED, ROOM, Discovery, counters_of
 from counton.privacy import ZCDP, Contribution, ExpiringDP, ExpiringZCDP, Guarantee
 from counton.privacy.contribution import checked_unit, unit_without_period, whole_of
+from counton.privacy.guarantees import check_delta, guarantee_from
 from counton.released.counting import Added, Bounded, Counting, Ordered
 from counton.released.description import Description, period_anew
 from counton.released.periods import begun_anew, made_of_windows
@@ -137,10 +136,10 @@ def planned_people(job: Job, steps: int | None) -> tuple[Statistic, Contribution
 def check_options(job: Job) -> None:
     """Refuse what no stream takes."""
     named = isinstance(job.noise.strategy, str) and not is_file_of(job.noise.strategy)
-    if named and job.noise.strategy not in ("auto", PUBLISHED, *KINDS):
+    if named and job.noise.strategy not in ("auto", PUBLISHED, *KINDS, *PAPERS):
         raise InvalidInput(
             f"strategy {job.noise.strategy!r} is not known; use auto or one of "
-            f"{', '.join(KINDS)}, {PUBLISHED}, or a file with one of your own, mine.json"
+            f"{', '.join((*KINDS, PUBLISHED, *PAPERS))}, or a file with one of your own, mine.json"
         )
     check_most(job.people.most)
     check_people_columns(job.people.user, job.rows.id)
@@ -349,7 +348,7 @@ def needs_one_loss() -> InvalidInput:
     """The error for a stream without an end that states no loss, or two."""
     return InvalidInput(
         f"{field('expire')} needs either {field('epsilon')} (the loss of the newest event) or "
-        f"{field('rho')}; {field('plan(expire=...)')} finds it from the losses you allow"
+        f"{field('rho')}; {field('plan_expiring(...)')} finds it from the losses you allow"
     )
 
 
@@ -814,6 +813,8 @@ def _choose(
 
 
 def _kinds_named(name: str) -> tuple[KindOfStrategy, ...]:
+    if name in PAPERS:
+        return (PAPERS[name],)
     return () if name in ("auto", PUBLISHED) else KINDS[name]
 
 
@@ -838,13 +839,14 @@ def _first_of_kind(
     """
     from counton.planning.planner import plan_stream  # a later run needs no planner
 
-    wanted = [kind.words for kind in _kinds_named(name)]
+    wanted = None if name in ("auto", PUBLISHED) else (name,)
     ranked = plan_stream(
         horizon,
         guarantee,
         metric,
         contribution=contribution,
         shape=shape,
+        strategies=wanted,
         release=release,
         simple=simple,
         compare=whole or name != "auto",
@@ -858,8 +860,7 @@ def _first_of_kind(
             continue
         if name == PUBLISHED and paper_of(choice.strategy.sources) is None:
             continue
-        if not wanted or choice.kind in wanted:
-            return choice.strategy
+        return choice.strategy
     raise InvalidInput(
         f"no strategy of kind {name!r} can serve {'any number of' if horizon is None else horizon} "
         f"steps under {guarantee}; use auto"

@@ -268,7 +268,7 @@ class Ranges(GridCells):
         unit = Contribution.replace() if replaced else Contribution.add_remove()
         return plan_cells(
             len(self.labels),
-            guarantee=guarantee,
+            guarantee,
             contribution=unit,
             line=self.line or "auto",
             workload=self.workload,

@@ -49,7 +49,7 @@ _BUILDERS: dict[str, Callable[[Workload, Norm, int], LineStrategy]] = {
     "square_root": lambda asked, norm, bits: SquareRoot(asked.cells),
     "optimal": _optimal,
 }
-#: Names of all strategies, as `counton.plan(cells=...)` takes them; besides "auto".
+#: Names of all strategies, as `counton.plan_cells` takes them; besides "auto".
 NAMES = tuple(_BUILDERS)
 #: What is compared over time, where sums have little room: weights are multiples of 2^-8 of the
 #: largest, and a dense matrix has up to so many cells.
