@@ -245,7 +245,7 @@ def test_a_file_answers_as_its_run_and_streams_stand_beside_each_other(tmp_path:
 
 def test_comparisons_of_what_is_shown_by_size_hold_for_all_pairs(tmp_path: Path) -> None:
     shown = run_of("top-k", tmp_path, "top", by="page", domain=["home", "shop", "far"], top=2)
-    assert shown.comparisons == 3
+    assert shown._comparisons == 3
     found = shown.difference("home", "far")
     asked = difference(shown.number_of("home"), shown.number_of("far"))
     assert found.interval() == asked.interval(1 - (1 - 0.95) / 3)

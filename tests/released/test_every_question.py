@@ -318,8 +318,6 @@ QUESTIONS: dict[str, Question] = {
     "windows": lambda r, _: of_series(r.windows),
     "series": lambda r, _: of_series(r.series),
     "own": lambda r, _: of_series(r.own),
-    "main_of": lambda r, _: of_series(r.main_of()),
-    "last_series": lambda r, _: of_series(r.last_series[0] or r.last_series[1]),
     "between": lambda r, _: of_series(r.between(np.array([0, 1]), np.array([1, r.steps[-1]]))),
     "sums": lambda r, _: of_table(r.sums("1d")),
     "pattern": lambda r, _: of_table(r.pattern("weekday")),

@@ -318,7 +318,7 @@ def test_numbers_of_steps_that_were_left_out_are_refused_by_name(name: str, tmp_
     kinds = [kind for kind in ("totals", "windows") if getattr(own, kind) is not None]
     asked: dict[str, Callable[[Release], Any]] = {
         **{kind: attrgetter(kind) for kind in (*kinds, "series", "own")},
-        "main_of": Release.main_of,
+        "main_of": Release._main_of,
     }
     for of in asked.values():
         for number in ("estimates", "lower", "upper"):
@@ -327,7 +327,7 @@ def test_numbers_of_steps_that_were_left_out_are_refused_by_name(name: str, tmp_
             one = getattr(of(found.only(groups=["far", "home"])), number)
             assert (one == getattr(of(own), number)[:, [2, 0]]).all()
         assert (of(found).std == of(own).std).all()
-    for mine, theirs in zip(found.last_series, own.last_series, strict=True):
+    for mine, theirs in zip(found._last_series, own._last_series, strict=True):
         assert (mine is None) == (theirs is None)
         assert mine is None or theirs is None or (mine.estimates == theirs.estimates).all()
     rows.filter(pl.col("step") != 10).write_csv(out)

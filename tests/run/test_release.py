@@ -313,7 +313,6 @@ def test_python_and_commands_say_one_promise_and_who_is_left_out(what: str, tmp_
 
 def test_a_release_is_given_to_other_libraries_and_drawn(tmp_path: Path) -> None:
     found = release("count", ROWS, state=tmp_path / "s.db", **NEW)
-    assert found.to_polars().equals(found.table())
     pandas = pytest.importorskip("pandas")
     frame = found.to_pandas()
     assert isinstance(frame, pandas.DataFrame)

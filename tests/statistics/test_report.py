@@ -685,7 +685,7 @@ def test_numbers_that_a_report_has_twice_are_named_with_the_better_one(tmp_path:
             noise = {
                 row[:2]: row[2] for row in released.last_rows()["statistic", "name", "std"].rows()
             }
-            found, notes = released.repeats, released.screen().notes
+            found, notes = released._repeats, released.screen().notes
             account = released.methods(full=True)
             kept = promise_of(released) | released.facts()
         if "tree" not in asked:

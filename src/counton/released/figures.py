@@ -111,7 +111,7 @@ def totals_curves(released: ReleasedNumbers) -> Curves:
     # Before the delay is over nothing is counted.
     start = min(max(released.delay, released.first - 1), len(released.steps) - 1)
     part = slice(start, None)
-    times = released.local(released.counted_until())[part]
+    times = released._local(released._counted_until())[part]
     return _curves(released, times, released.totals or released.series, part)
 
 
@@ -132,14 +132,14 @@ def window_curves(released: ReleasedNumbers, most: int = 400) -> tuple[Curves, s
             whole = periods.whole & (edges[:-1] >= released.first - 1)
             if 1 < whole.sum() <= most:
                 series = released.between(edges[:-1], edges[1:])
-                ends = released.local(windows.ends(range(released.steps.stop))[edges])
+                ends = released._local(windows.ends(range(released.steps.stop))[edges])
                 found = _curves(released, ends[1:][whole], series, whole)
                 return replace(found, starts=ends[:-1][whole]), every
     stops = np.arange(1, released.steps.stop)
     series = released.windows or released.between(stops - 1, stops)
     part = slice(released.first - 1, None)
     until, since = (
-        released.local(moments(released.steps))[part] for moments in (windows.ends, windows.starts)
+        released._local(moments(released.steps))[part] for moments in (windows.ends, windows.starts)
     )
     return replace(_curves(released, until, series, part), starts=since), windows.every
 
@@ -200,14 +200,14 @@ def _chart_of_readings(
     return plot_statistic(
         statistic,
         {name: table[name].to_numpy() for name in table.columns},
-        released.times,
+        released._times,
         level=released.level,
         words=look.around(times_in_words(definition, over), foot_of(definition, look.source)),
         by=groups_in_words(definition),
         of=definition.value,
         counted=counted_in_words(definition, over),
         over=over,
-        begins=released.begins_of_periods(np.unique(table["step"].to_numpy())),
+        begins=released._begins_of_periods(np.unique(table["step"].to_numpy())),
         anew=definition.adds_users_up,
     )
 

@@ -82,7 +82,7 @@ def only_above(
         )
     late = isinstance(released.series.values, LateValues)
     held = released.shown_steps if late else released.steps
-    main = released.main_of(held).with_zeros()
+    main = released._main_of(held).with_zeros()
     large = np.asarray(main.estimates if of == "estimate" else main.lower) > value
     if released.there is not None:
         large &= released.there[held.start - 1 :]
@@ -106,7 +106,7 @@ def only_above(
 
 def _at(released: Release, places: NDArray[np.intp], **facts: Any) -> Release:
     """The groups at some places, as if no others had been declared but for some public facts."""
-    found = released.at_places(places)
+    found = released._at_places(places)
     held = {one.name: getattr(released.definition, one.name) for one in fields(Description)}
     definition = Description(**held | {"domain": GroupNames(found.groups)} | facts)
     return replace(found, definition=definition, chosen=None)

@@ -200,7 +200,7 @@ class Release(ReleasedNumbers):
             )
         named = None if second.definition.statistic.card.additive and second is not self else of
         found = together(self.number_of(one, steps, of), second.number_of(other, later, named))
-        many = asked.get("at_once", 1) * max(self.comparisons, second.comparisons)
+        many = asked.get("at_once", 1) * max(self._comparisons, second._comparisons)
         words = self._pair(one, steps, other, later, of, second, how)
         return answer(found, self.level, at_once=many, what=words)
 
@@ -217,7 +217,7 @@ class Release(ReleasedNumbers):
         words = f"{_question_in_words(one, of)}, of all groups{self._within_words(steps)}"
         if not isinstance(one, Mapping):
             asked = self._as_part(asked)
-        found = answer(asked, self.level, at_once=at_once * self.comparisons, what=words)
+        found = answer(asked, self.level, at_once=at_once * self._comparisons, what=words)
         return replace(found, per_cent=True)
 
     def _as_part(self, asked: Estimate) -> Estimate:
@@ -236,7 +236,7 @@ class Release(ReleasedNumbers):
         if not self.groups:
             self._cannot("shares of groups")
         numbers = [self.number_of(group, steps, of) for group in self.groups]
-        many = len(numbers) * self.comparisons
+        many = len(numbers) * self._comparisons
         found = [
             answer(self._as_part(asked), self.level, at_once=many)
             for asked in shares_of(numbers, self.whole(steps, of))
@@ -447,7 +447,7 @@ class Release(ReleasedNumbers):
         return answer(
             self.number_of(one, steps, of),
             self.level,
-            at_once=at_once * self.comparisons,
+            at_once=at_once * self._comparisons,
             what=f"{_question_in_words(one, of)}{self._within_words(steps)}",
         )
 
@@ -685,7 +685,7 @@ class Release(ReleasedNumbers):
             if series is not None and len(series.half)
         }
 
-    def errors(self) -> list[str]:
+    def _errors(self) -> list[str]:
         """Sentences about the noise, for `methods`."""
         far = far_in_words(self.reach())
         if isinstance(self.said, Series):
@@ -724,7 +724,7 @@ class Release(ReleasedNumbers):
 
     def screen(self) -> Screen:
         """What a screen shows of the last step."""
-        self.check_released()
+        self._check_released()
         return screen_of(self)
 
     def figures(
@@ -755,7 +755,7 @@ class Release(ReleasedNumbers):
             raise InvalidInput(
                 f"{field('panels', True)} is for the groups of counts and sums: leave it out"
             )
-        self.check_released()
+        self._check_released()
         return figures_of(self, Look(title, axis, source, width), panels=panels)
 
     def plot(
@@ -775,10 +775,6 @@ class Release(ReleasedNumbers):
         """
         found = self.figures(panels=panels, title=title, axis=axis, source=source, width=width)
         return next(iter(found.values()))
-
-    def to_polars(self) -> pl.DataFrame:
-        """The rows of `table`, as a frame of polars."""
-        return self.table()
 
     def to_pandas(self) -> Any:
         """The rows of `table`, as a frame of pandas.
@@ -835,14 +831,14 @@ class Release(ReleasedNumbers):
         """
         from counton.numbers.methods import methods
 
-        self.check_released()
+        self._check_released()
         definition, terms, steps = self.definition, self.design, self.steps
         if not full:
             return methods_of(definition, terms.name, steps, self.level, self.reach(), self.over)
         if isinstance(self.said, Releases):  # nobody said what its numbers are of
-            return methods(terms, errors=self.errors())
-        repeats = [f"{line[:1].upper()}{line[1:]}." for line in self.repeats]
-        errors = [*self.errors(), *repeats]
+            return methods(terms, errors=self._errors())
+        repeats = [f"{line[:1].upper()}{line[1:]}." for line in self._repeats]
+        errors = [*self._errors(), *repeats]
         return account_of(definition, terms, len(steps), errors, self.over)
 
     def __repr__(self) -> str:

@@ -139,7 +139,7 @@ def promise_of(released: ReleasedNumbers) -> dict[str, Any]:
     definition = released.definition
     once = None if definition.cut.goes_on else definition.what
     people = definition.people_note
-    begun = released.begins_of_periods(np.asarray(released.steps[-1:]))
+    begun = released._begins_of_periods(np.asarray(released.steps[-1:]))
     since = int(begun[0]) if begun is not None and len(begun) else None
     found = about(released.design, released.level, people, released.steps, once=once, since=since)
     lines = besides_noise(definition)

@@ -247,12 +247,12 @@ class ReleasedNumbers:
             return self._period_begins[ends - 1]
         return ends - 1 if self.over == 1 else np.zeros_like(ends)
 
-    def begins_of_periods(self, steps: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    def _begins_of_periods(self, steps: NDArray[np.int64]) -> NDArray[np.int64] | None:
         """After which step the period of each step began; None: no numbers of periods are shown."""
         return self._begins(steps.tolist()) if isinstance(self.over, str) else None
 
     @property
-    def request(self) -> TableRequest:
+    def _request(self) -> TableRequest:
         """Which rows of readings are shown, and how their numbers are made to fit."""
         return TableRequest(self.shown.ask, self.shown.fit, self.chosen)
 
@@ -326,9 +326,9 @@ class ReleasedNumbers:
                 f"{field('groups')} names {groups[number]!r}, {why}; choose from "
                 f"{some_of(self.groups)}, each once"
             )
-        return self.at_places(of)
+        return self._at_places(of)
 
-    def at_places(self, of: NDArray[np.int64]) -> Self:
+    def _at_places(self, of: NDArray[np.int64]) -> Self:
         """The cells of some groups, by their places."""
         carried, there, windows = self.carried, self.there, self.own_windows
         groups = tuple(GroupNames(self.groups).at(of))
@@ -353,11 +353,11 @@ class ReleasedNumbers:
         if len(self.groups) <= count:
             return self
         shown = self.shown_steps if self.totals is None else self.steps[-1:]
-        sizes = np.asarray(self.main_of(shown).values, np.float64).sum(axis=0)
+        sizes = np.asarray(self._main_of(shown).values, np.float64).sum(axis=0)
         least = np.partition(sizes, -count)[-count]
         places = np.flatnonzero(sizes >= least)
         places = places[np.argsort(-sizes[places], kind="stable")][:count]
-        return replace(self.at_places(places), by_size=True)
+        return replace(self._at_places(places), by_size=True)
 
     def part(self, name: str) -> Self:
         """Give the release of one statistic of a report, as if it were released alone.
@@ -481,12 +481,12 @@ class ReleasedNumbers:
         return replace(found, there=there, start=steps.start)
 
     @property
-    def last_series(self) -> tuple[Series | None, Series | None]:
+    def _last_series(self) -> tuple[Series | None, Series | None]:
         """Totals and windows of the last step alone."""
         steps = self.steps[-1:]
         return None if self.totals is None else self.totals.part(steps), self._windows(steps)
 
-    def main_of(self, steps: range | None = None) -> Series:
+    def _main_of(self, steps: range | None = None) -> Series:
         """The totals of some steps, or the windows where no totals are asked for; None: of all."""
         steps = self.steps if steps is None else steps
         found = self._windows(steps) if self.totals is None else self.totals.part(steps)
@@ -680,7 +680,7 @@ class ReleasedNumbers:
 
     def _numbers(self, start: int, stop: int) -> TableNumbers:
         """The numbers of a table of what came in these steps."""
-        return self._reading_of(start, stop).numbers(self.request)
+        return self._reading_of(start, stop).numbers(self._request)
 
     def _on_demand(self, name: str | None, start: int, stop: int) -> Formula:
         """Cells that are computed when they are asked for, added up."""
@@ -716,7 +716,7 @@ class ReleasedNumbers:
         return self._reading_of(*self.ends(steps)).whole()
 
     @property
-    def comparisons(self) -> int:
+    def _comparisons(self) -> int:
         """How many comparisons there are to choose among: 1 unless groups are shown by size."""
         count = math.prod(self.statistic.cells) if self.statistic.card.ranks else 1
         return max(count * (count - 1) // 2, 1)
@@ -827,7 +827,7 @@ class ReleasedNumbers:
         windows, groups, steps = self.definition.windows, self.groups, len(shown)
         times = {"window_start": windows.starts(shown), "window_end": windows.ends(shown)}
         if self.delay:
-            times["counted_until"] = self.counted_until()[shown.start - 1 : shown.stop - 1]
+            times["counted_until"] = self._counted_until()[shown.start - 1 : shown.stop - 1]
         each = {"step": np.asarray(shown, dtype=np.int64), **times}
         columns: dict[str, Any] = {name: np.repeat(one, len(groups)) for name, one in each.items()}
         names = pl.Series(list(groups), dtype=pl.String)
@@ -984,7 +984,7 @@ class ReleasedNumbers:
                 a table that was released once, or cells that are read on demand.
         """
         check_sums(self.definition, every)
-        self.check_released()
+        self._check_released()
         windows, groups = self.definition.windows, self.groups
         check_periods(windows, every, self.delay)
         periods = periods_of(windows, every, self.steps[-1])
@@ -1027,11 +1027,11 @@ class ReleasedNumbers:
         if not self._by_group:
             return {"rows": finite(self._last.drop(WHEN, strict=False)).to_dicts()}
         last: dict[str, Any] = {
-            "counted_until": self.definition.windows.at(int(self.counted_until()[-1]))
+            "counted_until": self.definition.windows.at(int(self._counted_until()[-1]))
         }
         groups: list[dict[str, Any]] = [{"group": group} for group in self.groups]
         prefixes = "", self.definition.of_windows
-        for prefix, series in zip(prefixes, self.last_series, strict=True):
+        for prefix, series in zip(prefixes, self._last_series, strict=True):
             if series is None:
                 continue
             last[f"{prefix}std"] = float(series.std[0])
@@ -1053,7 +1053,7 @@ class ReleasedNumbers:
         return self.readings[last - 1]
 
     @cached_property
-    def repeats(self) -> list[str]:
+    def _repeats(self) -> list[str]:
         """Which numbers of a report are there twice, each with noise of its own, and the better."""
         inner = inner_of(self.statistic)
         if not members_of(inner) or self.definition.domain is not None or not self.steps:
@@ -1112,32 +1112,22 @@ class ReleasedNumbers:
     def _cut(self) -> Windows:
         return self.definition.windows if isinstance(self.said, Series) else self.definition.cut
 
-    def times(self, steps: range) -> NDArray[np.datetime64] | NDArray[np.int64]:
+    def _times(self, steps: range) -> NDArray[np.datetime64] | NDArray[np.int64]:
         """Ends of windows in local time, without a zone, of step 0 the beginning; else the steps.
 
         Args:
             steps: which.
         """
         cut = self._cut
-        return self.local(cut.ends(steps)) if cut.timed else np.asarray(steps, np.int64)
+        return self._local(cut.ends(steps)) if cut.timed else np.asarray(steps, np.int64)
 
-    def window_end(self, step: int) -> np.datetime64:
-        """When the window of a step ended, in local time.
-
-        Raises:
-            InvalidInput: a stream that was not made from events, whose steps have no times.
-        """
-        self._refuse_without_times("windows")
-        found: np.datetime64 = np.asarray(self.times(range(step, step + 1)), "datetime64[us]")[0]
-        return found
-
-    def counted_until(self) -> NDArray[np.int64]:
+    def _counted_until(self) -> NDArray[np.int64]:
         """Up to when each release counts, in microseconds: ends of windows, less the delay."""
         last_windows = np.maximum(np.asarray(self.steps) - self.delay, 0)
         ends = self.definition.windows.ends(range(self.steps.stop))  # from the stream's beginning
         return np.asarray(ends[last_windows], dtype=np.int64)
 
-    def local(self, us: NDArray[np.int64]) -> NDArray[np.datetime64]:
+    def _local(self, us: NDArray[np.int64]) -> NDArray[np.datetime64]:
         """Microseconds as local times without a zone."""
         local = local_times(self._cut, us).dt.replace_time_zone(None).to_numpy()
         return np.asarray(local, dtype="datetime64[us]")
@@ -1149,7 +1139,7 @@ class ReleasedNumbers:
                 f"times and there is nothing for {what}: write a table"
             )
 
-    def check_released(self) -> None:
+    def _check_released(self) -> None:
         """Refuse what is asked of the last step, where there is none.
 
         Raises:
@@ -1181,7 +1171,7 @@ class ReleasedNumbers:
                 )
                 anew = self.definition.adds_users_up
                 found["counted"] = last if anew is None else f"{last}, {anew}"
-        notes = [*([] if fit is None else fit.notes()), *self.notes, *self.repeats]
+        notes = [*([] if fit is None else fit.notes()), *self.notes, *self._repeats]
         return found | ({"notes": notes} if notes else {})
 
     def _cannot(self, what: str) -> NoReturn:

@@ -85,7 +85,7 @@ def screen_of(released: ReleasedNumbers) -> Screen:
         return _screen_of_cells(released)
     shown, at_once = released.shown, ""
     if not released.definition.cut.goes_on and released.rows_there is None:
-        tables = released.reading.screen(released.request, released.level)
+        tables = released.reading.screen(released._request, released.level)
         notes = [f"note: {note}" for note in released.facts().get("notes", ())]
         return Screen(tables=tables, notes=[*notes, *_besides(released)])
     if released.definition.ranks:
@@ -98,7 +98,7 @@ def screen_of(released: ReleasedNumbers) -> Screen:
             none = "nothing yet: fewer steps are released than are to be looked back over"
         return Screen(heading=heading, notes=[none])
     table, left_out = largest_rows(rows.drop(WHEN, strict=False))
-    repeats = [f"note: {line}" for line in released.repeats]
+    repeats = [f"note: {line}" for line in released._repeats]
     return Screen((), heading, [table], left_out, [*repeats, *_besides(released)])
 
 
@@ -157,7 +157,7 @@ def _screen_of_cells(released: ReleasedNumbers) -> Screen:
 def _noise_in_words(released: ReleasedNumbers) -> str:
     """Standard deviations of what was released last."""
     parts, step = [], f"{released.steps[-1]:,}"
-    totals, windows = released.last_series
+    totals, windows = released._last_series
     if totals is not None:
         parts.append(f"{figures(totals.std[-1])} of the total after window {step}")
     if windows is not None:
@@ -185,7 +185,7 @@ def _last_table(released: ReleasedNumbers) -> TextTable:
     """The last step, a row for each group."""
     names = [(released.definition.by or "", False)]
     columns: list[Sequence[str]] = [released.groups]
-    shown = [series for series in released.last_series if series is not None]
+    shown = [series for series in released._last_series if series is not None]
     for name, series in zip(("estimate", "in this window"), shown, strict=False):
         half, whole = float(series.half[0]), series.estimates.dtype.kind == "i"
         value, lower, upper = (
