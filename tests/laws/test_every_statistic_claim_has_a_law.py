@@ -120,7 +120,6 @@ WRONG: dict[str, list[Statistic]] = {
     ],
     "largest_measured": [claiming(largest_measured=lambda self, sums: 0.5)],
     "least_errors": [ProvesTooMuch(["a", "b", "c"])],
-    "may_be_none": [claiming(may_be_none=False)],
     "measure": [claiming(measure=lambda self, sums: sums**2), grouped(measure=turned)],
     "neighbours": [LettersThatGo("ab", 2), Replaces()],
     "number_of": [
@@ -161,17 +160,14 @@ WRONG: dict[str, list[Statistic]] = {
     "said_bounds": [claiming(said_bounds=lambda self: (0, 0))],
     "settle": [claiming(settle=lambda self, guarantee, horizon=None: Above(self.threshold + 1))],
     "sources": [claiming(sources=("nobody",))],
-    "spans": [claiming(spans=(range(1),)), claiming(spans=(), may_be_none=True)],
+    "spans": [claiming(spans=(range(1),)), claiming(spans=())],
     "ordered": [claiming(encode=lambda self, values: np.arange(len(values)) // 2)],
 }
 
 #: Names whose wrong value takes neither privacy nor a right number from anybody.
 NO_LAW: dict[str, str] = {
     **dict.fromkeys(
-        (
-            *("check_events", "total", "most_readable", "most_counted", "refuse_unreadable"),
-            *("refuse_unreadable_cells", "whole_of"),
-        ),
+        (*("check_events", "total", "most_counted", "whole_of"),),
         "asked before a step is counted, to refuse it: what is let through is refused by the "
         "counter or the reading whose numbers it does not fit",
     ),

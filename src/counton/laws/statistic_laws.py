@@ -360,15 +360,13 @@ def _beyond(contribution: Contribution, change: Integers) -> str | None:
 
 def _choices(statistic: Any, said: Integers, places: Sequence[Any]) -> None:
     """What rows say lies where it is said to, and so do the places among which they choose."""
-    told = f"may_be_none is {statistic.may_be_none}, and rows choose {len(places)} places"
-    require(statistic.may_be_none == bool(places), statistic, told)
+    spans = statistic.spans
+    require(len(spans) == len(places), statistic, f"rows choose {len(places)} times, in {spans}")
     low, high = statistic.said_bounds()
     within = (said >= low) & (said <= high)
     require(within.all(), statistic, f"rows say {said[~within][:1]}, outside of said_bounds")
     if not places:
         return
-    spans = statistic.spans
-    require(len(spans) == len(places), statistic, f"rows choose {len(places)} times, in {spans}")
     for place, span in zip(places, spans, strict=True):
         chosen = (place >= span.start) & (place < span.stop)
         require(bool(np.all(chosen)), statistic, f"rows choose places outside of the span {span}")
@@ -385,7 +383,7 @@ def _check_gives(statistic: Any, terms: Any, batches: Batches) -> None:
     events = [event for batch in batches for event in batch]
     columns = [np.asarray(one) for one in _columns_of(statistic, events)]
     counted = np.ones(len(events), np.bool_)
-    if statistic.parts and statistic.may_be_none:
+    if statistic.parts and statistic.spans:
         counted = np.asarray(statistic.encode(*columns)) >= 0
     number = int(counted.sum())
     value = _changes(statistic, batches).sum(axis=0) * float(terms.resolution)

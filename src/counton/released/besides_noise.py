@@ -33,23 +33,17 @@ def besides_noise(definition: Description) -> list[str]:
     """
     if definition.simulated:
         return []
-    return [
-        *_late_rows(definition),
-        *_rows_beyond_a_bound(definition),
-        *_own_lines(definition),
-        *_groups_left_out(definition),
-        *anew_notes(definition),
-    ]
-
-
-def _late_rows(definition: Description) -> list[str]:
-    """Where rows are that came after the release of their window."""
-    if not (definition.cut.timed and definition.cut.goes_on):
-        return []
-    if (provisional := definition.cut.provisional) is not None:
-        return [provisional]
-    window, unit = definition.window, definition.unit
-    return [definition.counting.late_rows(window, unit, ids=definition.ids)]
+    late, left = list[str](), list[str]()
+    if definition.cut.timed and definition.cut.goes_on:
+        window, unit = definition.window, definition.unit
+        rows = definition.counting.late_rows(window, unit, ids=definition.ids)
+        late = [definition.cut.provisional or rows]
+    if not definition.cells.named_beforehand:
+        left = ["groups that were never large enough to be shown are left out, with their rows"]
+    elif definition.drops:
+        left = [f"rows of groups that were not declared do not count {UNKNOWN_AMOUNT}"]
+    beyond, own = _rows_beyond_a_bound(definition), _own_lines(definition)
+    return [*late, *beyond, *own, *left, *anew_notes(definition)]
 
 
 def _rows_beyond_a_bound(definition: Description) -> list[str]:
@@ -79,15 +73,6 @@ def _own_lines(definition: Description) -> list[str]:
     if definition.what == "stream" and held.lower is not None and held.upper is not None:
         return [clipped_in_words(held.lower, held.upper, "the number")]
     return [*besides_of(inner)]
-
-
-def _groups_left_out(definition: Description) -> list[str]:
-    """Rows of groups that are not shown, or that nobody declared."""
-    if not definition.cells.named_beforehand:
-        return ["groups that were never large enough to be shown are left out, with their rows"]
-    if definition.drops:
-        return [f"rows of groups that were not declared do not count {UNKNOWN_AMOUNT}"]
-    return []
 
 
 def anew_notes(definition: Description) -> list[str]:

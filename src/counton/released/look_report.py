@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer, figures
 from counton.numbers.intervals import check_level
-from counton.privacy import Contribution, Guarantee
+from counton.privacy import Guarantee
 from counton.privacy.guarantees import plural
 from counton.released.counting import Bounded
 from counton.released.release import Release
@@ -498,29 +498,18 @@ def planned_halfwidths(
             f"{statistic!r} bounds what a user does by its own parameters; plan a statistic that "
             f"adds up rows, such as count, sum or average"
         )
+    from counton.planning.planner import plan_stream
+
     statistic = statistic.settle(guarantee, steps)
     row = statistic.contribution(batched=True, horizon=steps)
     found: list[float | None] = []
     for bound in most:
         a_window = None if most_a_window is None else min(most_a_window, bound)
         unit = Bounded(bound, most_a_window=a_window).bounding(row)
-        found.append(_last_halfwidth(statistic, unit, steps, guarantee, level, options))
+        told: StreamOptions = {"compare": False, "simple": steps == 1, **options}
+        ranked = plan_stream(steps, guarantee, contribution=unit, shape=statistic.cells, **told)
+        found.append(ranked.best.halfwidth(ranked.steps, level) * statistic.error_of.largest)
     return found
-
-
-def _last_halfwidth(
-    statistic: TallyStatistic,
-    unit: Contribution,
-    steps: int | None,
-    guarantee: Guarantee,
-    level: float,
-    options: StreamOptions,
-) -> float:
-    from counton.planning.planner import plan_stream
-
-    told: StreamOptions = {"compare": False, "simple": steps == 1, **options}
-    ranked = plan_stream(steps, guarantee, contribution=unit, shape=statistic.cells, **told)
-    return ranked.best.halfwidth(ranked.steps, level) * statistic.error_of.largest
 
 
 def check_share(share: Any) -> float:

@@ -750,7 +750,11 @@ class Release(ReleasedNumbers):
         """
         from counton.released.figures import figures_of
 
-        self._refuse_without_times("a chart")
+        if isinstance(self.said, Releases):
+            raise InvalidInput(
+                f"stream {self.design.name!r} was not made from events, so that its steps have no "
+                f"times and there is nothing for a chart: write a table"
+            )
         if panels and not self._by_group:
             raise InvalidInput(
                 f"{field('panels', True)} is for the groups of counts and sums: leave it out"

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
+from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
 import numpy as np
 import polars as pl
@@ -53,10 +53,6 @@ from counton.released.sizes import (
     check_shape,
     too_large,
 )
-from counton.statistics import Statistic
-
-if TYPE_CHECKING:
-    from counton.released.on_demand_answers import Answers
 
 #: Columns of a table in which nothing is shown yet, where a format keeps none without rows.
 _NOTHING = {"step": pl.Int64, "group": pl.String, "estimate": pl.Int64, "window_estimate": pl.Int64}
@@ -711,16 +707,6 @@ def _since(described: Mapping[str, Any]) -> dict[str, int] | None:
     return dict(sorted(since.items(), key=lambda one: (one[1], one[0])))
 
 
-def _cells_found(parts: Sequence[NDArray[Any]], groups: int) -> NDArray[np.int64]:
-    """The numbers of all groups that are shown; those shown later are in no earlier part."""
-    values = np.zeros((sum(map(len, parts)), groups), np.int64)
-    first = 0
-    for part in parts:
-        values[first : first + len(part), : part.shape[1]] = part
-        first += len(part)
-    return values
-
-
 def _parts(
     files: Sequence[_File], described: Mapping[str, Any], terms: Design
 ) -> list[NDArray[Any]]:
@@ -800,17 +786,6 @@ def _carried_totals(
     return CarriedTotals(estimates, found.variance, found.releases)
 
 
-def _answers(terms: Design, statistic: Statistic, shown: View, files: Sequence[_File]) -> Answers:
-    """What was asked of cells on demand, which the rows say."""
-    from counton.released.on_demand_answers import Answers
-
-    needed = ["step", Answers.named_by(statistic, shown), "estimate"]
-    for one in files:
-        if lost := [name for name in needed if name not in one.rows.columns]:
-            raise InvalidInput(f"{one.label!r} has lost its column {lost[0]!r}: keep it")
-    return Answers(terms, statistic, shown, [one.rows.select(needed) for one in files])
-
-
 def _readings(
     files: Sequence[_File],
     described: Mapping[str, Any],
@@ -823,12 +798,23 @@ def _readings(
     definition = definition if definition.ranks else as_shown(definition, shown)
     statistic = definition.statistic
     if since is not None:
-        values = _cells_found(_parts(files, described, terms), len(since))
+        parts = _parts(files, described, terms)
+        values, first = np.zeros((sum(map(len, parts)), len(since)), np.int64), 0
+        for part in parts:  # groups that are shown later are in no earlier part
+            values[first : first + len(part), : part.shape[1]] = part
+            first += len(part)
         found = Release.of(definition, terms, values, level, since=since, shown=shown)
     elif not any(one.rows.height for one in files):
         raise InvalidInput(f"{field('source', files[0].label)} has no rows: nothing was released")
     elif statistic.card.on_demand:
-        readings = _answers(terms, statistic, shown, files).readings(statistic)
+        from counton.released.on_demand_answers import Answers
+
+        needed = ["step", Answers.named_by(statistic, shown), "estimate"]
+        for one in files:
+            if lost := [name for name in needed if name not in one.rows.columns]:
+                raise InvalidInput(f"{one.label!r} has lost its column {lost[0]!r}: keep it")
+        rows = [one.rows.select(needed) for one in files]
+        readings = Answers(terms, statistic, shown, rows).readings(statistic)
         found = Release(definition, terms, readings.steps, readings, level, shown=shown)
     else:
         parts = [part.reshape(len(part), *terms.shape) for part in _parts(files, described, terms)]

@@ -524,7 +524,15 @@ class ReleasedNumbers:
             needed = steps
             if self.design.strategy.facts.workload == "windows":  # sums of all windows up to each
                 needed = np.arange(1, int(steps.max(initial=0)) + 1)
-            self._refuse_missing(needed[needed > 0], places)
+            needed = needed[needed > 0]
+            of = np.arange(len(self.groups)) if places is None else places
+            gone = np.argwhere(~self.there[needed - 1][:, of])
+            if len(gone):
+                row, column = gone[0].tolist()
+                raise InvalidInput(
+                    f"step {int(needed[row]):,} of {self.groups[int(of[column])]!r} is not among "
+                    f"the rows that were read: give a file that has it{self._unshown}"
+                )
         found = self._totals[np.maximum(steps - 1, 0)]
         found[steps == 0] = 0 if self.carried is None else self.carried.estimates
         return found if places is None else found[:, places]
@@ -542,21 +550,6 @@ class ReleasedNumbers:
             raise InvalidInput(
                 "groups that nobody declared have totals alone, since each is shown from some "
                 "window on; take the totals, or declare the groups"
-            )
-
-    def _refuse_missing(
-        self, steps: NDArray[np.int64], places: NDArray[np.int64] | None = None
-    ) -> None:
-        """Refuse steps of which rows were left out; of some groups, or of any."""
-        assert self.there is not None
-        of = np.arange(len(self.groups)) if places is None else places
-        gone = ~self.there[steps - 1][:, of]
-        if gone.any():
-            row, column = (int(one[0]) for one in np.nonzero(gone))
-            group = self.groups[int(of[column])]
-            raise InvalidInput(
-                f"step {int(steps[row]):,} of {group!r} is not among the rows that were read: give "
-                f"a file that has it{self._unshown}"
             )
 
     @property
@@ -1131,13 +1124,6 @@ class ReleasedNumbers:
         """Microseconds as local times without a zone."""
         local = local_times(self._cut, us).dt.replace_time_zone(None).to_numpy()
         return np.asarray(local, dtype="datetime64[us]")
-
-    def _refuse_without_times(self, what: str) -> None:
-        if isinstance(self.said, Releases):
-            raise InvalidInput(
-                f"stream {self.design.name!r} was not made from events, so that its steps have no "
-                f"times and there is nothing for {what}: write a table"
-            )
 
     def _check_released(self) -> None:
         """Refuse what is asked of the last step, where there is none.

@@ -51,8 +51,8 @@ def text_table(table: pl.DataFrame) -> TextTable:
     """All rows as people read them; of moments that are all midnights the day says enough."""
     columns: Mapping[str, Sequence[Any]] = table.to_dict(as_series=False)
     texts = [
-        [text.removesuffix(" 00:00") for text in column] if _are_days(columns[name]) else column
-        for name, column in zip(columns, readable(columns), strict=True)
+        [text.removesuffix(" 00:00") for text in column] if days else column
+        for days, column in zip(map(_are_days, columns.values()), readable(columns), strict=True)
     ]
     names = [(name, kind.is_numeric()) for name, kind in table.schema.items()]
     return TextTable(names, [*zip(*texts, strict=True)])
@@ -209,7 +209,7 @@ def _versions_table(released: ReleasedNumbers) -> TextTable:
     names += [("estimate", True), (f"{100 * released.level:g}% interval", True), ("", False)]
     rows = []
     for step in shown:
-        series = released.main_of(range(step, step + 1))
+        series = released._main_of(range(step, step + 1))
         half, whole = float(series.half[0]), series.estimates.dtype.kind == "i"
         state = "final" if last - step >= cut.lags else "provisional"
         numbers = zip(*(ends[0].tolist() for ends in _ends_of(series)), strict=True)
@@ -251,17 +251,18 @@ def page(released: ReleasedNumbers, words: str, figures: Callable[[], Mapping[st
 def _charts(figures: Callable[[], Mapping[str, Figure]]) -> str:
     if find_spec("matplotlib") is None:  # the extra "plot"; the table is shown without
         return ""
-    try:
-        return "".join(map(_picture, figures().values()))
-    except Exception as error:  # whatever it is: the numbers are shown all the same
-        return f"<p>no chart ({escape(f'{type(error).__name__}: {error}')})</p>"
-
-
-def _picture(figure: Any) -> str:
     from counton.charts.style import quietly
 
-    drawn = io.BytesIO()
-    with quietly():
-        figure.savefig(drawn, format="png", facecolor="white", dpi=100)
-    data = base64.b64encode(drawn.getvalue()).decode("ascii")
-    return f'<img alt="chart" style="max-width: 100%" src="data:image/png;base64,{data}">'
+    try:
+        parts = []
+        for figure in figures().values():
+            drawn = io.BytesIO()
+            with quietly():
+                figure.savefig(drawn, format="png", facecolor="white", dpi=100)
+            data = base64.b64encode(drawn.getvalue()).decode("ascii")
+            parts.append(
+                f'<img alt="chart" style="max-width: 100%" src="data:image/png;base64,{data}">'
+            )
+        return "".join(parts)
+    except Exception as error:  # whatever it is: the numbers are shown all the same
+        return f"<p>no chart ({escape(f'{type(error).__name__}: {error}')})</p>"

@@ -18,7 +18,6 @@ from counton.privacy.guarantees import AgesWithData, difference, plural
 from counton.released.besides_noise import besides_noise
 from counton.released.description import Description, counted_anew
 from counton.released.series import Series
-from counton.statistics import Statistic
 from counton.statistics.by_group import inner_of, members_of
 from counton.statistics.statistic import units_of
 from counton.strategies import Independent, StreamStrategy
@@ -124,10 +123,10 @@ def _published_in_words(
     cut, statistic = definition.cut, definition.statistic
     called = definition.subject if statistic.card.additive else statistic_in_words(definition)
     if statistics := members_of(definition.inner):
-        parts = [
-            f"{one} ({inner_of(part).card.keyword}{_part_anew(definition, inner_of(part))})"
-            for one, part in statistics.items()
-        ]
+        parts = []
+        for one, part in statistics.items():
+            anew, of = definition.anew(inner_of(part)), inner_of(part).card.keyword
+            parts.append(f"{one} ({of}{'' if anew is None else f', users {counted_anew(anew)}'})")
         called = f"report of {list_in_words(parts)}"
     if definition.what == "stream":
         called = f"{'total' if definition.release == 'totals' else 'number'} {name!r}"
@@ -155,12 +154,6 @@ def _published_in_words(
         f"{what}, {when}, was published after each {every} of {cut.span(steps)} (time "
         f"zone {cut.timezone})."
     )
-
-
-def _part_anew(definition: Description, of: Statistic) -> str:
-    """That one of a report adds users up who are counted anew in each period."""
-    anew = definition.anew(of)
-    return "" if anew is None else f", users {counted_anew(anew)}"
 
 
 def _so_far(definition: Description, period: str) -> str:
@@ -211,11 +204,10 @@ def reach_of(rows: pl.DataFrame) -> dict[str, float]:
     if not names or not found.height:
         return {"": max(found["far"])} if found.height else {}
     most = found.group_by(names, maintain_order=True).max()
-    return {" ".join(filter(_is_name, row[:-1])): row[-1] for row in most.rows()}
-
-
-def _is_name(name: str | None) -> bool:
-    return name not in (None, "all")
+    return {
+        " ".join(name for name in row[:-1] if name not in (None, "all")): row[-1]
+        for row in most.rows()
+    }
 
 
 def _besides_in_words(definition: Description) -> list[str]:

@@ -52,8 +52,8 @@ _NO_WORKBOOK = (
 )
 #: A sign as its number; halves of pairs are none.
 _CODE = re.compile(r"_x((?![dD][89a-fA-F])[0-9a-fA-F]{4})_")
-#: A spreadsheet shows 15 digits; what has more is written as text.
-_SHOWN = 10**15
+#: A spreadsheet shows 15 digits: integers that have more, and floats that are none, are texts.
+_SHOWN = {int: 10**15, float: math.inf}
 
 
 def write_workbook(table: pl.DataFrame, name: str, facts: Mapping[str, Any] | None = None) -> None:
@@ -381,7 +381,7 @@ def _fill(book: Any, table: pl.DataFrame) -> None:
                     continue
                 if isinstance(value, bool):
                     sheet.write_boolean(row, column, value)
-                elif isinstance(value, int | float) and _is_number(value):
+                elif isinstance(value, int | float) and abs(value) < _SHOWN.get(type(value), 0):
                     sheet.write_number(row, column, _Digits(value), numbers.get(digits[column]))
                 elif isinstance(value, date) and value.year >= 1900:
                     sheet.write_datetime(row, column, value, styles[column])
@@ -432,8 +432,3 @@ def _digits(names: Sequence[str], values: Sequence[Any]) -> list[int | None]:
         else:
             found.append(0 if isinstance(value, int) else decimals(error))
     return found
-
-
-def _is_number(value: int | float) -> bool:
-    """Whether a spreadsheet shows this number as it is."""
-    return math.isfinite(value) if isinstance(value, float) else abs(value) < _SHOWN

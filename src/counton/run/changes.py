@@ -49,6 +49,7 @@ from counton.run.clock import ClockFacts
 from counton.run.definition import Definition
 from counton.statistics import TallyStatistic
 from counton.statistics.by_group import inner_of
+from counton.statistics.tally_statistic import most_readable, refuse_unreadable
 
 if TYPE_CHECKING:
     from counton.base.distributions import NoiseDistribution
@@ -228,7 +229,7 @@ def refuse_inexact_rows(
     if isinstance(inner, TallyStatistic):
         whole = inner.whole_of(sums)
     if isinstance(statistic, TallyStatistic) and before + whole > statistic.most_counted(0.0, 0.0):
-        statistic.refuse_unreadable(definition.strategy, _law_of(definition), before + whole)
+        refuse_unreadable(statistic, definition.strategy, _law_of(definition), before + whole)
     most, also = bound - taken, ", with what is counted already," if taken else ""
     if isinstance(inner, TallyStatistic) and inner.largest_entry > 1:  # of what is measured
         measured = inner.largest_measured(sums)
@@ -269,7 +270,7 @@ class SumBounds(NamedTuple):
         largest, statistic = largest_sum(definition.strategy), definition.statistic
         if not isinstance(statistic, TallyStatistic):
             return cls(largest, math.inf)
-        return cls(largest, statistic.most_readable(definition.strategy, _law_of(definition)))
+        return cls(largest, most_readable(statistic, definition.strategy, _law_of(definition)))
 
 
 def _law_of(definition: Definition) -> NoiseDistribution:

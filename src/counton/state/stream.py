@@ -33,7 +33,7 @@ from counton.state.sql import Connection
 from counton.state.store import Store
 from counton.state.stream_facts import Facts
 from counton.statistics.statistic import restore
-from counton.statistics.tally_statistic import is_tallied
+from counton.statistics.tally_statistic import is_tallied, refuse_unreadable_cells
 from counton.strategies import StreamStrategy
 
 if TYPE_CHECKING:
@@ -732,7 +732,7 @@ class Stream(JournalReader, Closing):
             if (tallied := self._tallied) is not None:
                 taken = open_private(counter.totals_taken)
                 windows = open_private(counter.windows_with(grid))
-                tallied.refuse_unreadable_cells(counter.design, taken, windows)
+                refuse_unreadable_cells(tallied, counter.design, taken, windows)
             releases = counter.release_many(xs)
             std = counter.std_of(releases) if len(releases) else np.empty(0)
             rows = [*journal.release_rows(self._row.id, releases, std, grid, self._digest)]

@@ -18,11 +18,11 @@ from counton.base.errors import InvalidInput, field
 from counton.base.exact import quote
 from counton.base.options import COUNTS, REPLACE, TABLE_COLUMNS, Option, Statement
 from counton.numbers.fit_request import EVERY_ROW, Fit, TableRequest
-from counton.numbers.formulas import ClosedForm, Estimate, TableNumbers
+from counton.numbers.formulas import ClosedForm, TableNumbers
 from counton.numbers.table_fit import cut_to_possible
 from counton.numbers.whole_numbers import bounds_of, whole_numbers
 from counton.privacy.contribution import Relation
-from counton.statistics.grid_cells import GridCells, GridReading, refuse_of_tables
+from counton.statistics.grid_cells import GridCells, GridReading, asked_of_tables
 from counton.statistics.statistic import Card, ChartSpec, ErrorScale, Statistic, Table
 from counton.strategies.lines.grid import Grid, margins_strategies
 from counton.strategies.strategy import Norm
@@ -129,27 +129,24 @@ class ContingencyReading(GridReading):
         found = TableNumbers.below(margins, about)
         if asked.fit is None:
             return found
-        return found._replace(numbers=self._fit_margins(found.numbers, asked.fit))
-
-    def _fit_margins(self, released: Estimate, fit: Fit) -> ClosedForm:
-        """All margins made to fit: whole numbers, none below 0; they add up.
-
-        Whole and non-negative numbers are chosen from the first column on, each value's number
-        shared out among those of the next (`whole_numbers`): all margins are sums of these cells.
-        Intervals are those of the unadjusted estimates, cut to what is possible.
-        """
-        cells, axes = self.fitted_cells(fit), range(len(self.statistic.shape))
-        kept = [one for count in range(len(axes) + 1) for one in combinations(axes, count)]
-        sums = [cells.sum(axis=tuple({*axes} - {*one})).ravel() for one in kept]
+        fit, released = asked.fit, found.numbers
+        cells, axes = self.fitted_cells(fit), range(len(names))
+        gone = [tuple(axis for axis in axes if names[axis] not in one) for one in kept]
+        sums = [cells.sum(axis=axis).ravel() for axis in gone]
 
         def ends(level: float) -> tuple[NDArray[Any], NDArray[Any]]:
+            """Those of the unadjusted estimates, cut to what is possible."""
             low, high = map(np.asarray, released.interval(level))
             return cut_to_possible(low, high, fit)
 
-        return ClosedForm(np.concatenate(sums), ends, released.std)
+        return found._replace(numbers=ClosedForm(np.concatenate(sums), ends, released.std))
 
     def fitted_cells(self, fit: Fit) -> NDArray[Any]:
-        """Cells made whole or non-negative, from the total down."""
+        """Cells made whole or non-negative, from the total down.
+
+        They are chosen from the first column on, each value's number shared out among those of the
+        next (`whole_numbers`): all margins are sums of these cells.
+        """
         cells, shape = self.counts, self.statistic.shape
         unit = 1.0 if fit.integers else 2.0**-self._bits
         sizes = [math.prod(shape[:depth]) for depth in range(len(shape) + 1)]
@@ -258,8 +255,7 @@ class Contingency(GridCells):
     @override
     def from_spec(cls, stated: Statement) -> Statistic:
         stated.require("columns", "domain")
-        refuse_of_tables(stated)
-        names = stated.require_names("columns")
+        asked, names = asked_of_tables(stated), stated.require_names("columns")
         values = stated.labels(names, stated["value"])
         for name in names:
             if name not in values:
@@ -270,8 +266,7 @@ class Contingency(GridCells):
         return cls(
             {name: values[name] for name in names},
             equal=bool(stated["equal"]),
-            counts=stated["value"] is not None,
-            neighbours="replace" if stated["replace"] else "add_remove",
+            **asked,
         )
 
     def _own(self) -> dict[str, Any]:

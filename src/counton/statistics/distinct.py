@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,10 +27,6 @@ _RECORD = np.dtype([("user", f"V{DIGEST}"), ("first", "<i8"), ("second", "<i8")]
 def _once_for_ever(stated: Statement) -> bool:
     own = ("window", "windows", "changes", "stay")
     return stated.time is not None and all(stated[name] is None for name in own)
-
-
-def _fills(stated: Statement) -> Mapping[str, Any]:
-    return {"first": True} if _once_for_ever(stated) else {}
 
 
 def _besides_noise(distinct: Distinct) -> Sequence[str]:
@@ -95,7 +90,7 @@ class Distinct(Statistic):
 
     card = Card(
         besides_noise=_besides_noise,
-        fills=_fills,
+        fills=lambda stated: {"first": True} if _once_for_ever(stated) else {},
         keyword="distinct",
         example={"user": "visitor"},
         says="How many users there are: so far, in each window, or now.",

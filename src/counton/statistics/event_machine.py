@@ -140,27 +140,23 @@ class Machine:
         try:
             changes = self._exact.take(events, stops)
             if self.statistic.card.on_demand:
-                self._check_range()
+                largest, most = self._exact.largest, self.design.largest_sum
+                try:
+                    refuse_overflow(
+                        largest,
+                        most,
+                        lambda: (
+                            f"a count of {shorten(largest)} grid units is beyond {most:,}, the "
+                            f"largest exact sum: coarsen the resolution or split the stream"
+                        ),
+                    )
+                except SumOverflow:
+                    self._exact.undo()
+                    raise
         except CountonError:
             self._whole = True  # refused, and nothing is changed
             raise
         return changes
-
-    def _check_range(self) -> None:
-        """Undo what was taken if a count on demand may now leave the exact range."""
-        largest, most = self._exact.largest, self.design.largest_sum
-        try:
-            refuse_overflow(
-                largest,
-                most,
-                lambda: (
-                    f"a count of {shorten(largest)} grid units is beyond {most:,}, the largest "
-                    f"exact sum: coarsen the resolution or split the stream"
-                ),
-            )
-        except SumOverflow:
-            self._exact.undo()
-            raise
 
     def _undone(self) -> None:
         self._exact.undo()

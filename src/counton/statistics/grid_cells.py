@@ -50,8 +50,12 @@ from counton.strategies.lines.line_strategy import rounded_sums
 _MOST_CELLS = 2**26
 
 
-def refuse_of_tables(stated: Statement) -> None:
-    """Refuse what does not go with rows that stand in the cells of a table."""
+def asked_of_tables(stated: Statement) -> dict[str, Any]:
+    """What a job says of all tables of counts: whether rows have counts, and how neighbours differ.
+
+    Raises:
+        InvalidInput: what does not go with rows that stand in the cells of a table.
+    """
     reasons = {
         "by": "tells groups apart, which are to be a part of the table",
         "other": "is a group of its own, and a table has no groups",
@@ -69,6 +73,8 @@ def refuse_of_tables(stated: Statement) -> None:
             f"{field('unknown', 'discover')} finds groups, and the cells of a {stated.statistic} "
             f"are declared ({field('domain')}); leave it out"
         )
+    neighbours = "replace" if stated["replace"] else "add_remove"
+    return {"counts": stated["value"] is not None, "neighbours": neighbours}
 
 
 class GridReading(Reading):

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
@@ -44,7 +43,7 @@ from counton.numbers.table_fit import (
 from counton.numbers.table_noise import fraction_bits, sensitivity_of_cells
 from counton.privacy import ZCDP, Contribution
 from counton.privacy.contribution import Relation
-from counton.statistics.grid_cells import refuse_of_tables
+from counton.statistics.grid_cells import asked_of_tables
 from counton.statistics.measurement_choice import TableStatistic, most_read, refuse_inexact
 from counton.statistics.readings import Reading
 from counton.statistics.statistic import Card, ChartSpec, ErrorScale, Events, Statistic, Table
@@ -127,7 +126,13 @@ class HierarchyReading(Reading):
     @override
     def number_of(self, name: Any = None) -> Estimate:
         """A node by its path, also in one text, as in "CA/Napa"; the total unless named."""
-        level, place = self._find_node(name)
+        tree, path = self.statistic.tree, () if name is None else name
+        try:
+            level, place = tree.find(path)
+        except InvalidInput:
+            if not isinstance(path, str):
+                raise
+            level, place = tree.find(tuple(path.split("/")))
         found = self._of_nodes(level, np.array([place]))
 
         def parts() -> Formula:
@@ -145,16 +150,6 @@ class HierarchyReading(Reading):
     @override
     def whole(self) -> Estimate:
         return self.number_of()
-
-    def _find_node(self, name: Any) -> tuple[int, int]:
-        tree = self.statistic.tree
-        if name is None:
-            return tree.find(())
-        if not isinstance(name, str):
-            return tree.find(name)
-        with suppress(InvalidInput):
-            return tree.find(name)
-        return tree.find(tuple(name.split("/")))
 
     @property
     def stds(self) -> tuple[Floats, ...]:
@@ -383,12 +378,11 @@ class Hierarchy(TableStatistic):
     @override
     def from_spec(cls, stated: Statement) -> Statistic:
         stated.require("levels", "domain")
-        refuse_of_tables(stated)
+        asked = asked_of_tables(stated)
         return cls(
             stated.tree(stated.require_names("levels"), stated["value"]),
             targets=targets_of(stated["target"]),
-            counts=stated["value"] is not None,
-            neighbours="replace" if stated["replace"] else "add_remove",
+            **asked,
         )
 
     @property

@@ -19,7 +19,7 @@ from counton.numbers.fit_request import EVERY_ROW, TableRequest
 from counton.numbers.formulas import TableNumbers
 from counton.privacy import Contribution, Guarantee
 from counton.privacy.contribution import Relation
-from counton.statistics.grid_cells import GridCells, GridReading, refuse_of_tables
+from counton.statistics.grid_cells import GridCells, GridReading, asked_of_tables
 from counton.statistics.statistic import Card, ChartSpec, ErrorScale, Statistic, Table
 from counton.strategies.lines.grid import Grid
 from counton.strategies.lines.line_catalogue import NAMES, line_over_time
@@ -191,15 +191,14 @@ class Ranges(GridCells):
     @override
     def from_spec(cls, stated: Statement) -> Statistic:
         label, cells = stated.require("label", "domain")
-        refuse_of_tables(stated)
+        asked = asked_of_tables(stated)
         stated.refuse_counts(stated["value"])
         return cls(
             len(cells) if isinstance(cells, range) else stated.groups(label),
             name="cell" if label == ROWS else label,
             workload=stated["workload"] or "ranges",
             line=None if stated["line"] == "auto" else stated["line"],
-            counts=stated["value"] is not None,
-            neighbours="replace" if stated["replace"] else "add_remove",
+            **asked,
         )
 
     def _own(self) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 from counton.statistics.event_machine import Machine
 from counton.statistics.readings import Reading, Readings
 from counton.statistics.statistic import restore
-from counton.statistics.tally_statistic import is_tallied
+from counton.statistics.tally_statistic import is_tallied, refuse_unreadable_cells
 from counton.strategies import StreamStrategy
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ class Running(Machine):
                 if counter is not None:
                     if is_tallied(self.statistic):
                         taken = open_private(counter.totals_taken)
-                        self.statistic.refuse_unreadable_cells(self.design, taken, changes)
+                        refuse_unreadable_cells(self.statistic, self.design, taken, changes)
                     in_data = self.design.contribution.exact_from_grid(changes)
                     releases = counter.release_many(in_data)
                 readings = Readings(self.statistic, steps, releases, self)

@@ -211,8 +211,13 @@ class MomentsReading(Reading):
             return _Kind(self._moment(*places).over(spread), -most, most, half[0] / half[1])
         one, other = places[0], places[-1]
         least = 0.0 if kind == "variance" else -1.0
-        parts = partial(self._moment_formula, one, other, least)
-        return _Kind(self._moment(one, other), least, 1.0, half[0] * half[-1], formula=parts)
+
+        def formula() -> Formula:
+            share = self._quotient(self.statistic.second(one, other))
+            both = product(self._quotient(1 + one), self._quotient(1 + other))
+            return (-(share + both) + 1.0 if one == other else share - both).within(least, 1.0)
+
+        return _Kind(self._moment(one, other), least, 1.0, half[0] * half[-1], formula=formula)
 
     @cached_property
     def _sums(self) -> Floats:
@@ -246,11 +251,6 @@ class MomentsReading(Reading):
         if place not in self._quotients:
             self._quotients[place] = quotient(self._sum_at(place), self._sum_at(0))
         return self._quotients[place]
-
-    def _moment_formula(self, one: int, other: int, least: float) -> Formula:
-        share = self._quotient(self.statistic.second(one, other))
-        both = product(self._quotient(1 + one), self._quotient(1 + other))
-        return (-(share + both) + 1.0 if one == other else share - both).within(least, 1.0)
 
     # ------------------------------------------------------------------ how far they may be off
 

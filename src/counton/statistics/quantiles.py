@@ -67,16 +67,13 @@ def checked_shares(given: str | float | Sequence[Any]) -> tuple[float, ...]:
     >>> checked_shares("0.25, 0.5"), checked_shares(0.5)
     ((0.25, 0.5), (0.5,))
     """
-    if isinstance(given, str):
-        shares = numbers_of(given, "shares")
-    else:
-        try:
-            several: Any = given if hasattr(given, "__iter__") else [given]
-            shares = [float(one) for one in several]
-        except (TypeError, ValueError):
-            raise InvalidInput(
-                f"{field('shares')} holds what is no number; try 0.5, the median"
-            ) from None
+    several: Any = numbers_of(given, "shares") if isinstance(given, str) else given
+    try:
+        shares = [float(one) for one in (several if hasattr(several, "__iter__") else [several])]
+    except (TypeError, ValueError):
+        raise InvalidInput(
+            f"{field('shares')} holds what is no number; try 0.5, the median"
+        ) from None
     if not shares or not all(0 < share < 1 for share in shares):
         words = given if isinstance(given, str) else ",".join(map(str, shares))
         raise InvalidInput(
@@ -345,9 +342,18 @@ class Quantiles(TableStatistic):
         self._protect(neighbours, unit)
         self._named: str | None = None
         if isinstance(line, str):
-            self._named = _check_line(line, self.places)
+            known = [each for each in NAMES if serves(each, Prefixes(self.places), 1, 1)]
+            self._named = line
+            if line not in known:
+                raise InvalidInput(f"line is {line!r}; it must be one of {', '.join(known)}")
         elif line is not None:
-            self._measurement = _fitting(line, self.places)
+            made = line_strategy_from_dict(line) if isinstance(line, Mapping) else line
+            if made.cells != self.places:
+                raise InvalidInput(
+                    f"line has {made.cells:,} cells, but edges make {self.places:,}: build it for "
+                    f"as many"
+                )
+            self._measurement = made
 
     @classmethod
     @override
@@ -363,9 +369,12 @@ class Quantiles(TableStatistic):
     @override
     def parameters(self) -> dict[str, Any]:
         line = self._named if self._measurement is None else self._measurement.to_dict()
-        shares = None if self.shares == _SHARES else [*self.shares]
-        said = {"edges": self.edges.tolist(), "shares": shares, "line": line}
-        stated = {name: value for name, value in said.items() if value is not None}
+        shares = {} if self.shares == _SHARES else {"shares": [*self.shares]}
+        stated = {
+            "edges": self.edges.tolist(),
+            **shares,
+            **({} if line is None else {"line": line}),
+        }
         return {**stated, **self._common()}
 
     def __repr__(self) -> str:
@@ -527,22 +536,6 @@ def _edges_of(edges: Any, lower: Any, upper: Any, cells: Any) -> Floats:
         )
     found: Floats = read_only(ends)
     return found
-
-
-def _check_line(name: str, cells: int) -> str:
-    known = [each for each in NAMES if serves(each, Prefixes(cells), 1, 1)]
-    if name not in known:
-        raise InvalidInput(f"line is {name!r}; it must be one of {', '.join(known)}")
-    return name
-
-
-def _fitting(line: LineStrategy | Mapping[str, Any], cells: int) -> LineStrategy:
-    made = line if isinstance(line, LineStrategy) else line_strategy_from_dict(line)
-    if made.cells != cells:
-        raise InvalidInput(
-            f"line has {made.cells:,} cells, but edges make {cells:,}: build it for as many"
-        )
-    return made
 
 
 @lru_cache(maxsize=64)

@@ -60,7 +60,12 @@ def _counts(one: TallyStatistic, columns: Any) -> dict[str, Mapping[str, str]]:
     if isinstance(one, Ranges):
         return {columns[0]: {str(label): str(label) for label in one.labels}}
     if isinstance(one, Contingency):
-        return {"": {"": "all"}, **_of_margins(one)}
+        often = Counter(label for labels in one.columns.values() for label in labels)
+        alone = {
+            column: {label: label for label in labels if often[label] == 1}
+            for column, labels in one.columns.items()
+        }
+        return {"": {"": "all"}, **alone}
     if isinstance(one, Count):
         return {"": {"": "all"}}
     number = one.gives(None).get("count")
@@ -79,12 +84,3 @@ def _of_levels(one: Hierarchy) -> dict[str, Mapping[str, str]]:
             if often[path[-1]] == 1
         }
     return found
-
-
-def _of_margins(one: Contingency) -> dict[str, Mapping[str, str]]:
-    """Of a table of several columns the labels of each that no other column has."""
-    often = Counter(label for labels in one.columns.values() for label in labels)
-    return {
-        column: {label: label for label in labels if often[label] == 1}
-        for column, labels in one.columns.items()
-    }

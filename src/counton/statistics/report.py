@@ -664,7 +664,7 @@ class Report(TallyStatistic):
                     given = _recode(np.asarray(given), labels[column], part.labels)
                 own.append(given)
             said = np.asarray(one.encode(*own), np.int64)
-            if one.may_be_none:
+            if one.spans:
                 known &= said >= 0
                 said = np.where(said >= 0, said, low)
             if len(said) and (int(said.min()) < low or int(said.max()) >= low + size):
@@ -692,7 +692,7 @@ class Report(TallyStatistic):
         found = []
         for name, one in self.measured_ones.items():
             start = self._place_ranges[name].start
-            if one.may_be_none:
+            if one.spans:
                 found += [range(start + span.start, start + span.stop) for span in one.spans]
         return tuple(found)
 

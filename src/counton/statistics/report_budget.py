@@ -185,7 +185,11 @@ def _bounds(
 
     def error(each: str, promised: Guarantee) -> float:
         if not isinstance(within, Mapping):
-            return _widest(read(promised))
+            told = read(promised).numbers()
+            low, high = (np.ravel(np.asarray(end, float)) for end in told.numbers.interval(0.95))
+            half = (high - low) / 2  # the widest; of means, where it has such
+            means = np.array([str(one).startswith("mean") for one in told.about.get("name", ())])
+            return float(half[means].max() if means.any() else half.max())
         reading = read(promised)
         found, bound = halfwidths_of(reading, 0.95), named[each]
         return bound * compare_halfwidths(found, {each: bound}, reading.step, 0.95).factor
@@ -206,15 +210,6 @@ def _bounds(
         cell = read(at).cells.halfwidth()
         bounds.append((bound, off / cell if cell else 1.0, called))
     return bounds
-
-
-def _widest(reading: Reading) -> float:
-    """Half of the widest interval of a reading; of its means, where it has such."""
-    read = reading.numbers()
-    low, high = (np.ravel(np.asarray(end, float)) for end in read.numbers.interval(0.95))
-    half = (high - low) / 2
-    means = np.array([str(name).startswith("mean") for name in read.about.get("name", ())])
-    return float(half[means].max() if means.any() else half.max())
 
 
 def budget_shares(report: Any, norm: Literal[1, 2]) -> dict[str, Fraction]:

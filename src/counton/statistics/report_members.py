@@ -75,7 +75,7 @@ class GroupedRows(Grouped):
         known = group >= 0
         if self.inner.parts:
             own = np.asarray(self.inner.encode(*parts[1:]), np.int64)
-            if self.inner.may_be_none:
+            if self.inner.spans:
                 known &= own >= 0
             own = own - self._low
         return np.where(known, group * self._size + own, -1)

@@ -115,14 +115,9 @@ class TallyStatistic(Statistic):
         """Whether it, or a statistic that it holds, counts users."""
         return bool(self.rank_digits)
 
-    @property
-    def may_be_none(self) -> bool:
-        """Whether what a row says decides in which place it counts; then it may be of none."""
-        return bool(self.spans)
-
     def said_bounds(self) -> tuple[int, int]:
         """The least and the most that rows say which are of some place."""
-        return (0, self.places - 1) if self.may_be_none else self.row_bounds()
+        return (0, self.places - 1) if self.spans else self.row_bounds()
 
     @property
     def largest_entry(self) -> int:
@@ -169,7 +164,10 @@ class TallyStatistic(Statistic):
 
     @property
     def spans(self) -> tuple[range, ...]:
-        """Places among which a row chooses: one range for each of `entries` whose place it says."""
+        """Places among which a row chooses: one range for each of `entries` whose place it says.
+
+        If there are any, a row may be of none that is known.
+        """
         chosen = [place for place, _ in self.entries(np.zeros(1, np.int64))]
         return tuple(range(self.places) for place in chosen if not isinstance(place, int))
 
@@ -217,48 +215,6 @@ class TallyStatistic(Statistic):
             Shape ``(steps,)``; of several groups that of the largest.
         """
         return np.zeros(len(cells))
-
-    def most_readable(self, strategy: StreamStrategy, law: NoiseDistribution) -> float:
-        """How much all places may have together so that every release of a stream can be read."""
-        last = last_served_step(strategy) or 1
-        stds = np.sqrt(noise_variance(strategy, law, [1, last]))
-        return self.most_counted(*stds.tolist())
-
-    def refuse_unreadable(
-        self, strategy: StreamStrategy, law: NoiseDistribution, whole: float
-    ) -> None:
-        """Refuse sums of which releases could not be read.
-
-        Raises:
-            SumOverflow: naming the sum, the bound and the remedy.
-        """
-        most = self.most_readable(strategy, law)
-        refuse_overflow(
-            whole,
-            most,
-            lambda: (
-                f"the counts add up to {whole:,.0f}; with this noise all that is released of "
-                f"{self!r} can be read up to {max(most, 0):,.0f}: count in larger units"
-            ),
-        )
-
-    def refuse_unreadable_cells(self, terms: Design, taken: Integers, changes: Integers) -> None:
-        """The same of exact cells: what was counted so far, and what the next steps add.
-
-        Args:
-            terms: of the stream.
-            taken: shape ``cells``; nothing where a release is a step's own count.
-            changes: shape ``(steps, *cells)``.
-        """
-        if math.isinf(least := self.most_counted(0.0, 0.0)):
-            return
-        added, whole = self.total(changes), 0.0
-        if terms.strategy.facts.workload == "totals":
-            whole = float(self.total(taken[None])[0] + added.sum())
-        else:
-            whole = float(added.max(initial=0.0))
-        if whole > least:
-            self.refuse_unreadable(terms.strategy, terms.law, whole)
 
     @override
     def begin(self) -> Exact:
@@ -315,7 +271,7 @@ class Sums(Exact):
         each = np.diff(stops, prepend=0)
         this.check_events(each)
         said = this.encode(*this.columns_of(events))
-        if this.may_be_none and (said < 0).any():
+        if this.spans and (said < 0).any():
             raise InvalidInput(
                 f"an event says no place that {this!r} knows: say one that is declared, or leave "
                 f"the event out"
@@ -347,6 +303,54 @@ class Sums(Exact):
     @override
     def news(self) -> bytes:
         return b""
+
+
+def most_readable(
+    statistic: TallyStatistic, strategy: StreamStrategy, law: NoiseDistribution
+) -> float:
+    """How much all places may have together so that every release of a stream can be read."""
+    last = last_served_step(strategy) or 1
+    return statistic.most_counted(*np.sqrt(noise_variance(strategy, law, [1, last])).tolist())
+
+
+def refuse_unreadable(
+    statistic: TallyStatistic, strategy: StreamStrategy, law: NoiseDistribution, whole: float
+) -> None:
+    """Refuse sums of which releases could not be read.
+
+    Raises:
+        SumOverflow: naming the sum, the bound and the remedy.
+    """
+    if whole <= statistic.most_counted(0.0, 0.0):
+        return
+    most = most_readable(statistic, strategy, law)
+    refuse_overflow(
+        whole,
+        most,
+        lambda: (
+            f"the counts add up to {whole:,.0f}; with this noise all that is released of "
+            f"{statistic!r} can be read up to {max(most, 0):,.0f}: count in larger units"
+        ),
+    )
+
+
+def refuse_unreadable_cells(
+    statistic: TallyStatistic, terms: Design, taken: Integers, changes: Integers
+) -> None:
+    """The same of exact cells: what was counted so far, and what the next steps add.
+
+    Args:
+        statistic, terms: of the stream.
+        taken: shape ``cells``; nothing where a release is a step's own count.
+        changes: shape ``(steps, *cells)``.
+    """
+    if math.isinf(statistic.most_counted(0.0, 0.0)):
+        return
+    added = statistic.total(changes)
+    whole = float(added.max(initial=0.0))
+    if terms.strategy.facts.workload == "totals":
+        whole = float(statistic.total(taken[None])[0] + added.sum())
+    refuse_unreadable(statistic, terms.strategy, terms.law, whole)
 
 
 def is_tallied(statistic: Statistic) -> TypeGuard[TallyStatistic]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import replace
 from fractions import Fraction
@@ -181,7 +182,8 @@ class Cuts(NamedCells):
             named = NodeNumbers()
             named.number(self.nodes)
             if len(named) < len(self.nodes):
-                raise InvalidInput(f"nodes has {quote(_twice(self.nodes))} twice: name each once")
+                twice = next(one for one, often in Counter(self.nodes).items() if often > 1)
+                raise InvalidInput(f"nodes has {quote(twice)} twice: name each once")
         if not 2 <= len(named) <= _MOST_NODES:
             raise InvalidInput(
                 f"there are {len(named)} nodes; a graph whose cuts can be asked has 2 to "
@@ -420,8 +422,3 @@ def _labels(nodes: Any, what: str, instead: str) -> list[Any]:
             f"{what} {quote(nodes)}, of type {type(nodes).__name__}; give {instead}"
         ) from None
     return [checked_label(label) for label in listed]
-
-
-def _twice(nodes: Sequence[Any]) -> Any:
-    seen: set[Any] = set()
-    return next(node for node in nodes if node in seen or seen.add(node))  # type: ignore[func-returns-value]
