@@ -123,9 +123,12 @@ def key_for(database: Database, fingerprint: str, salt: str | None, key: Kept) -
     else:
         path = file_of(key)
         found = elsewhere(os.fspath(key)) if path is None else _load(path, fingerprint)
-    if salt is not None and found.fingerprint != fingerprint:
-        return found.with_salt(salt)
-    return found
+    return found if salt is None or found.fingerprint == fingerprint else found.with_salt(salt)
+
+
+def fits(key: Key, fingerprint: str, salt: str | None) -> bool:
+    """Whether a release that says its fingerprint and its salt was made with a key."""
+    return fingerprint in (key.fingerprint, salt and key.with_salt(salt).fingerprint)
 
 
 def file_of(key: Kept) -> Path | None:
@@ -567,11 +570,7 @@ class Witness:
             with suppress(WrongKey), self._state().transaction(write=False) as connection:
                 key = Key.load(Path(str(one).removesuffix(".witness")))
                 said = "SELECT key_fingerprint, key_salt FROM counton_streams WHERE step > 0"
-                return any(
-                    row.key_fingerprint
-                    in (key.fingerprint, row.key_salt and key.with_salt(row.key_salt).fingerprint)
-                    for row in connection.rows(said)
-                )
+                return any(fits(key, *row) for row in connection.rows(said))
         return False
 
     def _no_second(self, why: str) -> str:
@@ -689,7 +688,7 @@ class Witness:
                     f"with another {field('name')})"
                 )
             if entry["step"] and digest(entry["step"]) != entry["digest"]:
-                raise self._other_release(at.name, entry["step"], entry["where"])
+                raise other_release(at.name, self._label, entry["step"], entry["where"])
             if not forgetting and entry["forgotten"] > at.forgotten:
                 more = entry["forgotten"] - at.forgotten
                 times = "once" if more == 1 else f"{more:,} times"
@@ -718,10 +717,10 @@ class Witness:
         for entry in of:
             past = {**dict(map(tuple, entry["past"])), entry["step"]: entry["digest"]}
             if past.get(at.step, digest) != digest:
-                raise self._other_release(at.name, at.step, entry["where"])
+                raise other_release(at.name, self._label, at.step, entry["where"])
             known |= at.step in past or (len(past) > PAST and at.step < min(past))
         if of and of[0]["step"] > at.step and not known:
-            raise self._other_release(at.name, at.step, of[0]["where"])
+            raise other_release(at.name, self._label, at.step, of[0]["where"])
         return known
 
     def is_later(self, at: Mark) -> bool:
@@ -731,14 +730,6 @@ class Witness:
     def knows(self, at: Mark) -> bool:
         """Whether it has heard of a stream."""
         return bool(self._of(at))
-
-    def _other_release(self, name: str, step: int, where: str) -> StateError:
-        return OldCopy(
-            f"stream {name!r} in state {self._label} has another release at step {step:,} than "
-            f"{where} knows, so two copies of the state were continued; the same noise on two "
-            f"data sets gives their difference away: go on with the copy that was used here, and "
-            f"stop the other"
-        )
 
     def vouches(self, at: Mark) -> bool:
         """Whether it can tell that a state is the newest: it knows the stream, and who wrote it.
@@ -831,7 +822,7 @@ class Witness:
 
         def act(place: WitnessPlace) -> StateError | None:
             other = place.note(entry, agrees)
-            return None if other is None else self._other_release(at.name, other, str(place))
+            return None if other is None else other_release(at.name, self._label, other, str(place))
 
         self._each(
             act,
@@ -932,6 +923,15 @@ class Witness:
             f"the witness {place} of state {self._label} cannot be written ({_why(error)}), and "
             f"without it an old copy of the state would be taken for the newest: {what}"
         )
+
+
+def other_release(name: str, state: str, step: int, where: str) -> OldCopy:
+    """The error where somebody knows another release of a step than a state has."""
+    return OldCopy(
+        f"stream {name!r} in state {state} has another release at step {step:,} than {where} "
+        f"knows, so two copies of the state were continued; the same noise on two data sets gives "
+        f"their difference away: go on with the copy that it knows, and stop the other"
+    )
 
 
 def _wrote(known: Sequence[int], writer: int) -> bool:

@@ -50,6 +50,7 @@ from counton.state.database import (
     reading,
     state_file,
 )
+from counton.state.key_and_witness import other_release
 from counton.state.sql import Connection
 from counton.state.sqlite_file import NoState
 
@@ -59,10 +60,6 @@ Place = str | os.PathLike[str]
 _TWO = "two ledgers about the same people are two budgets"
 #: What stands for the key in the witness of a ledger.
 _ENTRIES = "entries of a ledger"
-
-
-class _AnotherCopy(OldCopy):
-    """The ledger knows another copy of the state."""
 
 
 class _End(NamedTuple):
@@ -127,6 +124,9 @@ class SharedLedger(Closing):
     def identity(self) -> str:
         """Which ledger it is; copies of it have the same."""
         return self._database.identity
+
+    def __str__(self) -> str:
+        return f"ledger {self.label}"
 
     def close(self) -> None:
         """Close the database."""
@@ -421,12 +421,9 @@ class SharedEntry:
         Raises:
             StateError: the entry is missing, or is that of another copy of the state.
         """
-        row = self._row()
-        if row.token is None:
+        if (row := self._row()).token is None:
             claim = {"token": self._token}
             self._ledger.change(row.number, lambda now: {} if now.token else claim)
-            row = self._row()
-        self._refuse_other(row)
         self.refuse_forgotten(step, digest)
 
     def refuse_forgotten(self, step: int, digest: Callable[[int], str | None]) -> None:
@@ -445,7 +442,7 @@ class SharedEntry:
                 f"difference away: bring the newest copy back"
             )
         if row.step and digest(row.step) != row.digest:
-            raise self._other_release(row.step)
+            raise other_release(self._name, self._label, row.step, str(self._ledger))
 
     def reserve(self, step: int) -> None:
         """Make sure that a release can be noted, before it is committed."""
@@ -469,7 +466,7 @@ class SharedEntry:
             self._refuse_other(row)
             known = digest if row.step == step else released(row.step) if row.step else None
             if row.step and known != row.digest:
-                raise self._other_release(row.step)
+                raise other_release(self._name, self._label, row.step, str(self._ledger))
             return {} if row.step >= step else {"step": step, "digest": digest}
 
         def agrees(old: dict[str, Any]) -> bool:
@@ -478,12 +475,12 @@ class SharedEntry:
 
         def write(witness: WitnessFile, entry: dict[str, Any]) -> None:
             if (other := witness.note(entry, agrees)) is not None:
-                raise self._other_release(other)
+                raise other_release(self._name, self._label, other, str(self._ledger))
 
         try:
             self._ledger.change(self._row().number, further)
             self._ledger.write_witness(write, self._state, self._name, step, digest)
-        except _AnotherCopy:
+        except OldCopy:
             raise
         except (StateError, StreamConflict) as error:
             raise StateUnavailable(
@@ -510,7 +507,7 @@ class SharedEntry:
             )
         for mark in marks:
             if mark.number > row.step or (mark.number == row.step and mark.chain != row.digest):
-                raise _AnotherCopy(
+                raise OldCopy(
                     f"ledger {self._ledger.label} knows step {row.step:,} of stream "
                     f"{self._name!r} of state {self._label}, and its witness another step "
                     f"{mark.number:,}, so the ledger was put back from an old copy: bring its "
@@ -520,19 +517,11 @@ class SharedEntry:
 
     def _refuse_other(self, row: Any) -> None:
         if row.token != self._token:
-            raise _AnotherCopy(
+            raise OldCopy(
                 f"the entry for stream {self._name!r} in ledger {self._ledger.label} belongs to "
                 f"another copy of state {self._label}, which began the same stream: go on with "
                 f"that copy, or choose another {field('name')}, which spends its guarantee again"
             )
-
-    def _other_release(self, step: int) -> StateError:
-        return _AnotherCopy(
-            f"stream {self._name!r} in state {self._label} has another release at step {step:,} "
-            f"than ledger {self._ledger.label} knows, so two copies of the state were continued; "
-            f"the same noise on two data sets gives their difference away: go on with the copy "
-            f"that the ledger knows, and stop the other"
-        )
 
 
 @contextmanager

@@ -194,10 +194,7 @@ def for_creation(
                 yield fresh, database
             return
         found = keyfile.elsewhere(str(key)) if file is None else Key.load(file)
-        if key is None and not any(
-            print_ in (found.fingerprint, salt and found.with_salt(salt).fingerprint)
-            for print_, salt in used
-        ):
+        if key is None and not any(keyfile.fits(found, *one) for one in used):
             raise WrongKey(
                 f"key file {file} exists but nothing in state {label} was released with it, which "
                 f"looks as if its state was lost or the key copied: the same key on changed data "
