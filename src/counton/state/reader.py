@@ -71,6 +71,11 @@ class JournalReader:
         return cls(database, row, design, details, key)
 
     @property
+    def name(self) -> str:
+        """Its name in the database."""
+        return str(self._row.name)
+
+    @property
     def details(self) -> dict[str, Any]:
         """Public facts that the stream was created with, or that took their place."""
         return dict(self._details)

@@ -102,13 +102,11 @@ def enter(
             f"state {database.label} has a stream {name!r} already: continue it (run the same "
             f"command again, or Stream.open), or choose another name"
         )
-    terms = counter.design
     # Before the first release, and no noise depends on what a unit is called.
     known = [*known_to(connection), *(() if shared is None else shared.known_units())]
-    contribution = replace(terms.contribution, unit=unit_of(known, terms, details.text))
-    counter.design = replace(terms, contribution=contribution)
-    spend = _spend_of(counter.design, details.text)._replace(follows=follows)
-    ledger.enter(connection, spend, contribution, details.values())
+    counter.design = with_unit(known, counter.design, details.text)
+    spend = spend_of(counter.design, details.text)._replace(follows=follows)
+    ledger.enter(connection, spend, counter.design.contribution, details.values())
     connection.insert(
         "counton_streams",
         {
@@ -132,13 +130,8 @@ def enter(
     return row
 
 
-def spend_of(known: Iterable[units.SpentUnit], terms: Design, details: str) -> Spend:
+def spend_of(terms: Design, details: str) -> Spend:
     """What a new stream spends, by the word that a ledger has for what it protects."""
-    contribution = replace(terms.contribution, unit=unit_of(known, terms, details))
-    return _spend_of(replace(terms, contribution=contribution), details)
-
-
-def _spend_of(terms: Design, details: str) -> Spend:
     relation = terms.contribution.relation
     return Spend(terms.name, terms.guarantee, unit_in_ledger(terms, details), relation)
 
@@ -153,8 +146,8 @@ def unit_in_ledger(terms: Design, details: str) -> str:
     return units.by_its_clock(terms.contribution.unit, record, window)
 
 
-def unit_of(known: Iterable[units.SpentUnit], terms: Design, details: str) -> str:
-    """What a new stream's unit is called, beside what its state and its ledger know."""
+def with_unit(known: Iterable[units.SpentUnit], terms: Design, details: str) -> Design:
+    """A new stream's design, with its unit called as what its state and its ledger know."""
     given = default = terms.contribution.unit
     stated = None if given == ANY_UNIT else given
     if terms.statistic is not None:
@@ -165,7 +158,8 @@ def unit_of(known: Iterable[units.SpentUnit], terms: Design, details: str) -> st
         if given == default and "unit" not in statistic.parameters:
             stated = None
     kind = units.kind_of(terms.to_dict(), json.loads(details))
-    return units.unit_word(known, kind, stated, default)
+    unit = units.unit_word(known, kind, stated, default)
+    return replace(terms, contribution=replace(terms.contribution, unit=unit))
 
 
 class Seal:

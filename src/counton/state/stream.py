@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -200,15 +201,15 @@ class Stream(JournalReader, Closing):
                 )
             if ledger is not None and database is None:  # refused here, it leaves no empty state
                 with shared.SharedLedger(ledger) as early:
-                    early.check_fits(
-                        records.spend_of(early.known_units(), counter.design, facts.text)
-                    )
+                    named = records.with_unit(early.known_units(), counter.design, facts.text)
+                    early.check_fits(records.spend_of(named, facts.text))
             if database is None:
                 assert not isinstance(place, Database)
                 database = Database(place, create=True)
-            book = None
-            try:
-                book = shared.ledger_of(database, ledger)
+            with ExitStack() as unless_made:
+                unless_made.callback(database.close)
+                if (book := shared.ledger_of(database, ledger)) is not None:
+                    unless_made.callback(book.close)
                 with database.transaction(write=True) as connection:
                     keyfile.witness_beside(database, key, witness).keep(connection, witness)
                     row = records.enter(connection, database, counter, held, facts, book, follows)
@@ -227,12 +228,8 @@ class Stream(JournalReader, Closing):
                 if statistic is not None:
                     with database.transaction(write=False) as connection:
                         made._machine = _machine_of(made, connection)
+                unless_made.pop_all()
                 return made
-            except BaseException:
-                database.close()
-                if book is not None:
-                    book.close()
-                raise
 
     @classmethod
     def open(
@@ -266,9 +263,10 @@ class Stream(JournalReader, Closing):
             StreamConflict: the database is locked by another process.
         """
         database = state.database if isinstance(state, Store) else Database(state)
-        book = None
-        try:
-            book = shared.ledger_of(database, ledger)
+        with ExitStack() as unless_made:
+            unless_made.callback(database.close)
+            if (book := shared.ledger_of(database, ledger)) is not None:
+                unless_made.callback(book.close)
             entry = None if book is None else book.join(database, name)
             with database.transaction(write=True) as connection:
                 database.read_witnesses(connection)
@@ -282,28 +280,14 @@ class Stream(JournalReader, Closing):
                     details = public.read(connection, row.id, row.details)
                 made = cls(database, row, details, held, beside, entry, None, strategy)
                 made._machine = _machine_of(made, connection)
-                return made
-        except BaseException:
-            database.close()
-            if book is not None:
-                book.close()
-            raise
-
-    @property
-    def name(self) -> str:
-        """Its name in the database."""
-        return str(self._row.name)
+            unless_made.pop_all()
+            return made
 
     @property
     def database(self) -> Database:
         """The open database of its state."""
         self._open()
         return self._database
-
-    @property
-    @override
-    def key_fingerprint(self) -> str:
-        return self._counter().key_fingerprint
 
     @property
     @override
