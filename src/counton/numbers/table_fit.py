@@ -217,7 +217,7 @@ def _condition(
             f"{_MOST_COVARIANCES // sum(tree.sizes):,} of them"
         )
     ends = np.cumsum([0, *tree.sizes])
-    with_known = np.array([np.concatenate(covariances(law, place)) for place in places])
+    with_known = np.array([np.concatenate(law.covariances(place)) for place in places])
     index = [ends[level] + place for level, place in places]
     among = with_known[:, index]
     flat = np.concatenate(estimates)
@@ -259,35 +259,3 @@ def _below_cut(
         child = variances[level] / m**2 + law.spread[level] * (1 - 1 / m)
         variances[level + 1] = child[parents]
     return centres, variances
-
-
-def covariances(law: HierarchyLaw, place: tuple[int, int]) -> list[Floats]:
-    """Covariance of one node's noise with that of every node, by level. Time: the nodes' number.
-
-    >>> tree = Tree.from_leaves({"half": [0, 0, 1], "leaf": [0, 1, 2]}, ["half", "leaf"])
-    >>> law = HierarchyLaw(tree, 1.0, (np.full(1, 1.5), np.array([1.5, 0.0])))
-    >>> [part.tolist() for part in covariances(law, (2, 0))]
-    [[0.25], [0.5, -0.25], [1.0, -0.5, -0.25]]
-    """
-    tree, (depth, node) = law.tree, place
-    path = [node]
-    for level in range(depth - 1, -1, -1):
-        path.insert(0, int(tree.parents[level][path[0]]))
-    shares = [1.0]
-    for level in range(depth - 1, -1, -1):
-        shares.insert(0, shares[0] / int(tree.children[level][path[level]]))
-    found = [np.array([shares[0] * law.root])]
-    for level, parents in enumerate(tree.parents):
-        m = np.maximum(tree.children[level], 1).astype(np.float64)
-        below = (found[-1] / m)[parents]
-        if level < depth:
-            above = path[level]
-            start = int(tree.starts[level][above])
-            size = int(tree.children[level][above])
-            shared = float(law.variances[level][above]) / size**2
-            shared -= float(law.spread[level][above]) / size
-            below[start : start + size] = shares[level + 1] * shared
-            own = path[level + 1]
-            below[own] = shares[level + 1] * float(law.variances[level + 1][own])
-        found.append(below)
-    return found

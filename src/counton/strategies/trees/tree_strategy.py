@@ -78,30 +78,37 @@ class HierarchyLaw:
 
     def covariance(self, first: Place, second: Place) -> float:
         """Covariance of the noise of two nodes, given as (level, position)."""
-        (level_1, node_1), (level_2, node_2) = first, second
-        share = 1.0
-        while level_1 > level_2:
-            level_1, node_1, share = self._up(level_1, node_1, share)
-        while level_2 > level_1:
-            level_2, node_2, share = self._up(level_2, node_2, share)
-        if node_1 == node_2:
-            return share * float(self.variances[level_1][node_1])
-        while True:
-            parent_1 = int(self.tree.parents[level_1 - 1][node_1])
-            parent_2 = int(self.tree.parents[level_1 - 1][node_2])
-            if parent_1 == parent_2:
-                break
-            _, node_1, share = self._up(level_1, node_1, share)
-            _, node_2, share = self._up(level_1, node_2, share)
-            level_1 -= 1
-        m = int(self.tree.children[level_1 - 1][parent_1])
-        above = float(self.variances[level_1 - 1][parent_1])
-        alpha = float(self.spread[level_1 - 1][parent_1])
-        return share * (above / m**2 - alpha / m)
+        level, node = second
+        return float(self.covariances(first)[level][node])
 
-    def _up(self, level: int, node: int, share: float) -> tuple[int, int, float]:
-        parent = int(self.tree.parents[level - 1][node])
-        return level - 1, parent, share / int(self.tree.children[level - 1][parent])
+    def covariances(self, place: Place) -> list[Floats]:
+        """Covariance of one node's noise with that of every node, by level.
+
+        Time in proportion to the nodes.
+
+        >>> tree = Tree.from_leaves({"half": [0, 0, 1], "leaf": [0, 1, 2]}, ["half", "leaf"])
+        >>> law = HierarchyLaw(tree, 1.0, (np.full(1, 1.5), np.array([1.5, 0.0])))
+        >>> [part.tolist() for part in law.covariances((2, 0))]
+        [[0.25], [0.5, -0.25], [1.0, -0.5, -0.25]]
+        """
+        tree, (depth, node) = self.tree, place
+        path, shares = [node], [1.0]
+        for level in range(depth - 1, -1, -1):
+            path.insert(0, int(tree.parents[level][path[0]]))
+            shares.insert(0, shares[0] / int(tree.children[level][path[0]]))
+        found = [np.array([shares[0] * self.root])]
+        for level, parents in enumerate(tree.parents):
+            m = np.maximum(tree.children[level], 1).astype(np.float64)
+            below = (found[-1] / m)[parents]
+            if level < depth:
+                above, own = path[level], path[level + 1]
+                start, size = (int(of[level][above]) for of in (tree.starts, tree.children))
+                shared = float(self.variances[level][above]) / size**2
+                shared -= float(self.spread[level][above]) / size
+                below[start : start + size] = shares[level + 1] * shared
+                below[own] = shares[level + 1] * float(self.variances[level + 1][own])
+            found.append(below)
+        return found
 
     def functional(self, weights: Sequence[Floats]) -> float:
         """Variance of a linear combination: weights of every node of every level, root first.
