@@ -203,14 +203,7 @@ class Formula(Estimate):
     def __add__(self, other: Formula | float) -> Formula:
         if not isinstance(other, Formula):
             other = Formula(float(other), least=float(other), most=float(other))
-        return Formula(
-            self.constant + other.constant,
-            self.sums + other.sums,
-            self.quotients + other.quotients,
-            self.products + other.products,
-            self.least + other.least,
-            self.most + other.most,
-        )
+        return Formula.total([self, other])
 
     def __mul__(self, by: float) -> Formula:
         if not math.isfinite(by):

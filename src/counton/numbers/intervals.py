@@ -510,30 +510,13 @@ def _smooth_law(
     angles: NDArray[np.float64] = np.arange(2 ** (bits - 1) + 1) * (2 * math.pi / period)
     product = np.sinc(angles * (jitter / 16 / math.pi)) ** 8
     for weight, count in weights:
-        product *= _characteristic(law, angles * weight) ** count
+        product *= np.exp(_log_transform({law: count}, angles * weight))
     # P(|N + V| <= c) by integrating the series of its density term by term.
     product[1:] /= angles[1:]
     sines = -np.fft.irfft(1j * np.append(0.0, product[1:]), 2**bits)[: 2 ** (bits - 1)]
     at = np.arange(len(sines), dtype=np.float64) * (jitter / (2 * _SMOOTHED))
     inside: Floats = 2 * at / period + 2 * 2**bits / period * sines
     return at, inside, jitter
-
-
-def _characteristic(law: NoiseDistribution, angles: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Characteristic function of one draw, at any angles."""
-    near = np.remainder(angles + math.pi, 2 * math.pi) - math.pi
-    if isinstance(law, DiscreteGaussian) and law.sigma_squared < SMOOTH:
-        x = range(1, math.ceil(9 * math.sqrt(law.sigma_squared)) + 2)
-        mass = [math.exp(-(k**2) / (2 * float(law.sigma_squared))) for k in x]
-        found = np.ones(len(near))
-        for k, each in zip(x, mass, strict=True):
-            found += 2 * each * np.cos(k * near)
-        return found / (1 + 2 * math.fsum(mass))
-    if isinstance(law, DiscreteGaussian):
-        return np.asarray(np.exp(-(near**2) * (float(law.sigma_squared) / 2)))
-    rate = 1 / float(law.scale)
-    square = math.expm1(-rate) ** 2
-    return np.asarray(square / (square + 4 * math.exp(-rate) * np.sin(near / 2) ** 2))
 
 
 def smooth_halfwidth(
@@ -683,10 +666,7 @@ def _transformed_tail(
     """P(|N| > c) by multiplying transforms over a support of 64 standard deviations and more."""
     length = 1 << math.ceil(64 * std + 64).bit_length()
     angles = np.linspace(0, math.pi, length // 2 + 1)
-    product = np.ones(len(angles))
-    for law, count in counts.items():
-        product *= _transform(law, angles, length) ** count
-    sums = np.fft.irfft(product, length)[: length // 2]
+    sums = np.fft.irfft(np.exp(_log_transform(counts, angles)), length)[: length // 2]
     inner = np.cumsum(sums) * 2 - sums[0]
 
     def tail(c: int) -> float:
@@ -728,7 +708,7 @@ def _inverted_tail(
 def _log_transform(
     counts: Mapping[NoiseDistribution, int], angles: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Logarithm of the characteristic function of a sum at angles in (0, pi]."""
+    """Logarithm of the characteristic function of a sum, at angles from 0 on."""
     total = np.zeros(len(angles))
     for law, count in counts.items():
         if isinstance(law, DiscreteLaplace):
@@ -736,30 +716,17 @@ def _log_transform(
             weight = 4 * math.exp(-rate) / math.expm1(-rate) ** 2
             total -= count * np.log1p(weight * np.sin(angles / 2) ** 2)
         elif law.sigma_squared >= SMOOTH:
-            total -= count * angles**2 * (float(law.sigma_squared) / 2)
+            near = np.remainder(angles + math.pi, 2 * math.pi) - math.pi
+            near = np.where(angles > math.pi, near, angles)
+            total -= count * near**2 * (float(law.sigma_squared) / 2)
         else:
             x = np.arange(1, 80)
             mass = 2 * np.exp(-(x**2) / (2 * float(law.sigma_squared)))
-            falls = 2 * np.sin(np.outer(angles, x) / 2) ** 2 @ mass / (1 + mass.sum())
-            total += count * np.log1p(-falls)
+            falls = np.zeros(len(angles))
+            for k, each in zip(x.tolist(), mass.tolist(), strict=True):
+                falls += 2 * each * np.sin(angles * (k / 2)) ** 2
+            total += count * np.log1p(-falls / (1 + mass.sum()))
     return total
-
-
-def _transform(
-    law: NoiseDistribution, angles: NDArray[np.float64], length: int
-) -> NDArray[np.float64]:
-    """Characteristic function of a law, cut to ``length`` integers, at the given angles."""
-    if isinstance(law, DiscreteLaplace):
-        rate = 1 / float(law.scale)
-        square = math.expm1(-rate) ** 2
-        laplace: NDArray[np.float64] = square / (
-            square + 4 * math.exp(-rate) * np.sin(angles / 2) ** 2
-        )
-        return laplace
-    x = np.minimum(np.arange(length), length - np.arange(length)).astype(np.float64)
-    mass = np.exp(-(x**2) / (2 * float(law.sigma_squared)))
-    gaussian: NDArray[np.float64] = np.fft.rfft(mass / mass.sum()).real
-    return gaussian
 
 
 def _coarse_tail(scales: Mapping[Fraction, int], std: float) -> Callable[[int], float]:
