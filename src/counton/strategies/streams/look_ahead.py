@@ -28,9 +28,7 @@ from counton.base.exact import check_integer, check_integers, shorten
 from counton.strategies.participation import Structure, check_norm, schedule_for, tree_structure
 from counton.strategies.rounding import PART_BITS
 from counton.strategies.strategy import (
-    CHUNK,
     LARGEST_HORIZON,
-    ROWS_CHUNK,
     WIDE,
     Metric,
     Node,
@@ -60,6 +58,8 @@ from counton.strategies.streams.look_ahead_search import (
 )
 from counton.strategies.streams.subtrees import FRACTION_BITS, LevelNoise, Subtrees
 
+#: Most children of a node.
+LARGEST_RADIX = 2**15
 #: No weight is larger, in units of the lattice: squares and sums of them stay within int64.
 LARGEST_WEIGHT = 2**20
 #: Noise reaches this many standard deviations but for one draw in 2^180.
@@ -162,7 +162,7 @@ class LookAhead(StreamStrategy):
         self, horizon: int, radices: Sequence[int] = (), weights: Sequence[int] | None = None
     ) -> None:
         self.horizon = check_integer("horizon", horizon, 1, LARGEST_HORIZON)
-        self.radices = check_integers("radix", radices, 2, CHUNK)
+        self.radices = check_integers("radix", radices, 2, LARGEST_RADIX)
         given = (1,) * (len(self.radices) + 1) if weights is None else weights
         self.weights = check_integers("weight", given, 1, LARGEST_WEIGHT, most=65)
         if len(self.weights) != len(self.radices) + 1:
@@ -403,48 +403,19 @@ class LookAhead(StreamStrategy):
         return mean_variance(self.horizon, self.radices, weights)
 
     def _overall_of_steps(self, metric: Metric) -> float:
-        """In closed form, from the variances of F."""
-        trees, unit = self._trees, float(self.weights[0]) ** 2
-        most = metric == "max"
+        """From one step of each kind: alike are those whose nodes are the last of the same levels.
 
-        def alone(level: int, last: bool, variance: float) -> float:
-            """Mean or maximum over the steps of a node whose F has this variance."""
-            if level == 0:
-                return variance
-            count = trees.children[level - 1][last]
-            own, tail = (float(each) for each in trees.variances[level - 1])
-            spread = float(trees.spreads[level - 1][last])
-
-            def child(is_last: bool) -> float:
-                share = (tail if is_last else own) / spread
-                of_child = (tail if is_last else own) * (1 - share) + share**2 * variance
-                return alone(level - 1, is_last, of_child)
-
-            if not last:
-                return child(False)
-            return mixed_error(count, trees.widths[level - 1], steps[level], child)
-
-        def mixed_error(count: int, width: int, held: int, child: Callable[[bool], float]) -> float:
-            """Over this many children, of which the last is cut short."""
-            if count == 1:
-                return child(True)
-            share = (count - 1) * width / held
-            whole, last = child(False), child(True)
-            return max(whole, last) if most else share * whole + (1 - share) * last
-
-        #: Of the last node of each level.
-        steps = [
-            self.horizon - (count - 1) * width
-            for count, width in zip(trees.counts, trees.widths, strict=True)
+        A step lies in the last node of a level, or of none, and in none of those below.
+        """
+        firsts = [
+            (count - 1) * width + 1
+            for count, width in zip(self._trees.counts, self._trees.widths, strict=True)
         ]
-        top = self.height - 1
-        found = mixed_error(
-            trees.counts[top],
-            trees.widths[top],
-            self.horizon,
-            lambda is_last: alone(top, is_last, float(trees.variances[top][is_last])),
-        )
-        return unit * found
+        first = np.array([*firsts, 1])
+        alike = np.diff(first[::-1], append=self.horizon + 1)[::-1]
+        some, alike = first[alike > 0], alike[alike > 0]
+        alone = self.variance(some, some - 1)
+        return float(alone.max() if metric == "max" else alone @ alike / self.horizon)
 
     @cached_property
     @override
@@ -536,7 +507,7 @@ class LookAhead(StreamStrategy):
         first, last = (leaf // trees.widths[-1] for leaf in (leaves[0], leaves[-1]))
         before, drawn = np.zeros(field.shape, np.int64), LevelNoise(field, trees.counts)
         together = trees.widths[-1] // trees.widths[-1 - trees.depths[-1]]
-        size = max(1, nodes_per_chunk(field.shape, ROWS_CHUNK) // together)
+        size = max(1, nodes_per_chunk(field.shape) // together)
         # Roots to the left of the window count too, those in it are chunks of their own.
         for start in (*range(0, first, size), *range(first, last + 1, size)):
             stop = min(start + size, first if start < first else last + 1)
