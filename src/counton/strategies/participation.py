@@ -1024,15 +1024,13 @@ def _over_starts(
     # Steps of one residue stand in one row, in order; a schedule is a window of k of them.
     width = -(-horizon // apart)
     padding = np.full(width * apart - horizon, -1)
-    windows = 1 if k >= width else width  # to the end: the first of each row is the worst
     types = [_type_of_sums(strategy, norm, min(k, width)) for norm in norms]
-    total = [np.zeros((apart, windows), of_sums) for of_sums in types]
+    total = [np.zeros((apart, width), of_sums) for of_sums in types]
     weights = level_weights(strategy)
     for level, nodes in enumerate(levels):
         rows = np.concatenate([nodes, padding]).reshape(width, apart).T
         for norm, sums in zip(norms, total, strict=True):
-            found = _row_sums(rows, norm)[:, None] if windows == 1 else _windows(rows, k, norm)
-            sums += weights[level] ** norm * found.astype(sums.dtype)
+            sums += weights[level] ** norm * _windows(rows, k, norm).astype(sums.dtype)
     return [int(sums.max()) for sums in total]
 
 
@@ -1062,22 +1060,6 @@ def _sums_of_squares(numbers: Integers, count: int) -> Integers:
     return np.asarray(total[last, last] - beside + total[first, first])
 
 
-def _row_sums(node: Integers, norm: Norm) -> Integers:
-    """For each row the sum of n_v^norm over its nodes, which are runs of equal numbers.
-
-    >>> _row_sums(np.array([[0, 0, 0, -1, 1, 1]]), 2).tolist()
-    [13]
-    """
-    if norm == 1:
-        return np.asarray((node >= 0).sum(axis=1), np.int64)
-    begins = np.ones(node.shape, bool)
-    begins[:, 1:] = node[:, 1:] != node[:, :-1]
-    places = np.flatnonzero(begins)
-    runs = np.diff(places, append=node.size)
-    squares = np.where(node.ravel()[places] >= 0, runs**2, 0)
-    return np.add.reduceat(squares, np.searchsorted(places, np.arange(len(node)) * node.shape[1]))
-
-
 def _windows(node: Integers, k: int, norm: Norm) -> Integers:
     """For each place of each row, the sum of n_v^norm over the nodes of the next k places.
 
@@ -1086,29 +1068,20 @@ def _windows(node: Integers, k: int, norm: Norm) -> Integers:
     >>> _windows(np.array([[0, 0, 0, -1, 1, 1]]), 3, 2).tolist()
     [[9, 4, 2, 4, 4, 1]]
     """
-    weight = (node >= 0).astype(np.int64)
-    rows, width = node.shape
-    total = np.zeros((rows, width + 1), np.int64)
-    np.cumsum(weight, axis=1, out=total[:, 1:])
-    stop = np.minimum(np.arange(width) + k, width)
+    width = node.shape[1]
+    places, held = np.arange(width), node >= 0
+    change = np.ones((len(node), width + 1), bool)
+    change[:, 1:-1] = node[:, 1:] != node[:, :-1]
+    begins = np.maximum.accumulate(np.where(change[:, :-1], places, 0), axis=1)
+    # 1 + 3 + 5 + .. is a square: the sum of all places up to one, from where its run begins.
+    total = np.zeros(change.shape, np.int64)
+    added = 2 * (places - begins) + 1 if norm == 2 else 1
+    np.cumsum(np.where(held, added, 0), axis=1, out=total[:, 1:])
+    stop = np.minimum(places + k, width)
     if norm == 1:
         return np.asarray(total[:, stop] - total[:, :-1])
-    at = np.arange(0, total.size, width + 1)[:, None]  # where each row begins, of all numbers
-    # Where each place's run begins and ends.
-    change = np.ones((rows, width + 1), bool)
-    change[:, 1:-1] = node[:, 1:] != node[:, :-1]
-    places = np.arange(width + 1)
-    begins = np.maximum.accumulate(np.where(change, places, 0), axis=1)[:, :-1]
-    ends = np.minimum.accumulate(np.where(change, places, width)[:, ::-1], axis=1)[:, ::-1][:, 1:]
-    run = total.take(at + ends) - total.take(at + begins)
-    # Squares of whole runs that end at or before a place.
-    squares = np.zeros((rows, width + 1), np.int64)
-    closes = change[:, 1:]
-    np.cumsum(np.where(closes, run, 0) ** 2, axis=1, out=squares[:, 1:])
+    ends = np.where(change[:, 1:], places + 1, width)
+    ends = np.minimum.accumulate(ends[:, ::-1], axis=1)[:, ::-1]
     first_end = np.minimum(ends, stop)
-    first = total.take(at + first_end) - total[:, :-1]
-    # The last run begins where the place before the window's stop has its run begin.
-    last_begin = np.maximum(begins[:, stop - 1], first_end)
-    between = squares.take(at + last_begin) - squares.take(at + first_end)
-    last = total[:, stop] - total.take(at + last_begin)
-    return np.asarray(first**2 + between + last**2)
+    first = np.where(held, first_end - places, 0)
+    return np.asarray(first**2 + total[:, stop] - np.take_along_axis(total, first_end, axis=1))

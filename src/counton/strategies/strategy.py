@@ -52,15 +52,13 @@ from counton.base.exact import check_integer, check_sequence, quote
 from counton.strategies import participation
 from counton.strategies.participation import Norm as Norm
 
-#: Numbers of a chunk that takes two passes: it stays in the second-level cache in between.
-CHUNK = 2**15
-#: Numbers drawn at a time where every row is used once.
-ROWS_CHUNK = 2**17
+#: Numbers that are worked on at a time (measured; values never depend on it).
+PART = 2**17
 #: From this many coordinates on, nodes are added row by row.
 WIDE = 512
 
 
-def nodes_per_chunk(shape: tuple[int, ...], numbers: int = CHUNK) -> int:
+def nodes_per_chunk(shape: tuple[int, ...], numbers: int = PART) -> int:
     """Nodes of this shape in a chunk of ``numbers``: at least one."""
     return max(1, numbers // max(1, math.prod(shape)))
 
@@ -103,8 +101,6 @@ LARGEST_DENSE = 4096
 _LARGEST_ENUMERATED = 2**22
 #: Most steps that anything is asked of at once.
 _MOST_STEPS = 2**28
-#: Numbers of a part of a batch's noise (measured; values never depend on it).
-PART = 2**17
 
 
 class Node(NamedTuple):
@@ -892,7 +888,7 @@ class Reader:
         if self._parts is not None:
             yield from self._parts(self._field, check_window(self._strategy, steps))
             return
-        size = nodes_per_chunk(self._field.shape, PART) if self.local else max(len(steps), 1)
+        size = nodes_per_chunk(self._field.shape) if self.local else max(len(steps), 1)
         for at in range(0, len(steps), size):
             yield self.noise(steps[at : at + size])
 

@@ -159,8 +159,7 @@ def test_row_by_row_is_the_same(horizon: int, monkeypatch: pytest.MonkeyPatch) -
     trees = LookAhead.examples(horizon)
     whole = [tree.noise(table, everything) for tree in trees]
     for room in (1, 10):
-        monkeypatch.setattr(subtrees, "_HELD", room)
-        monkeypatch.setattr(subtrees, "ROWS_CHUNK", room)
+        monkeypatch.setattr(subtrees, "nodes_per_chunk", lambda shape, numbers=0, n=room: n)
         assert all(
             (tree.noise(table, everything) == expected).all()
             for tree, expected in zip(trees, whole, strict=True)

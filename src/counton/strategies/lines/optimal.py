@@ -125,7 +125,8 @@ def _refuse_long(workload: Workload, most: int, noise: str) -> None:
 def _fixed_point(workload: Workload) -> tuple[Floats, Floats]:
     """S and mu by fixed-point iteration, from the solution on fewer cells if there is one."""
     cells = workload.cells
-    gram = _add_ridge(workload.gram())
+    gram = workload.gram()
+    gram = gram + np.eye(cells) * (np.trace(gram) / cells * _RIDGE)
     multipliers = np.full(cells, 1 / cells)
     if isinstance(workload, NamedWorkload) and cells > 2 * _COARSE:
         multipliers = _finer(_fixed_point(type(workload)(_COARSE))[1], cells)
@@ -164,22 +165,12 @@ def _gap(cells: int) -> float:
     return 1e-4 if cells <= 2 * _COARSE else 1e-3 if cells <= 4 * _COARSE else 5e-3
 
 
-def _add_ridge(gram: Floats) -> Floats:
-    cells = len(gram)
-    return np.asarray(gram + np.eye(cells) * (np.trace(gram) / cells * _RIDGE))
-
-
-def _is_mirrored(matrix: Floats) -> bool:
-    return len(matrix) > 2 and bool(
-        np.allclose(matrix, matrix[::-1, ::-1], rtol=1e-9, atol=1e-12 * float(matrix.max()))
-    )
-
-
 def _square_root(matrix: Floats) -> Floats:
     """Positive square root; a matrix that is its own mirror image splits into halves."""
-    if not _is_mirrored(matrix):
+    size, nothing = len(matrix), 1e-12 * float(matrix.max())
+    mirrored = np.allclose(matrix, matrix[::-1, ::-1], rtol=1e-9, atol=nothing)
+    if size < 3 or not mirrored:
         return _eigen_root(matrix)
-    size = len(matrix)
     half, odd = divmod(size, 2)
     near, far = matrix[:half, :half], matrix[:half, size - half :][:, ::-1]
     even = np.zeros((half + odd, half + odd))

@@ -49,7 +49,6 @@ from counton.base.exact import check_integer
 from counton.strategies.participation import Structure
 from counton.strategies.rounding import OFFSET
 from counton.strategies.strategy import (
-    ROWS_CHUNK,
     EndlessStrategy,
     Node,
     NodeNoise,
@@ -323,8 +322,6 @@ def _of_blocks(field: NodeNoise, level: int, size: int, blocks: range) -> NodeNo
     first, count = blocks.start * size, len(blocks)
 
     def run(_level: int, nodes: range) -> Integers:
-        if count == 1:
-            return field.run(level, range(first + nodes.start - 1, first + nodes.stop - 1))[:, None]
         drawn = field.run(level, range(first, first + count * size))
         side_by_side = np.swapaxes(drawn.reshape(count, size, *field.shape), 0, 1)
         return side_by_side[nodes.start - 1 : nodes.stop - 1]
@@ -890,30 +887,21 @@ class GrowingSquareRoot(EndlessStrategy):
         root: Callable[[range], NDArray[np.int64]],
     ) -> Iterator[NDArray[np.int64]]:
         """B z from one step to another of a kind, some blocks at a time."""
-        window = range(max(low.node - 1, 1), max(high.over, low.node - 1) + 1)
+        window = range(max(low.node - 1, 1), high.node + 1)
         over = root(window)
         level, inside = _FIRST_WITHIN + kind.number, self._inside(kind)
-        size = max(1, nodes_per_chunk(field.shape, ROWS_CHUNK) // kind.size)
+        size = max(1, nodes_per_chunk(field.shape) // kind.size)
         for at in range(low.block, high.block + 1, size):
             blocks = range(at, min(at + size, high.block + 1))
-            # Of a block alone no more is drawn than is needed; of several all.
-            first = low.step if at == low.block and len(blocks) == 1 else 1
-            last = high.step if blocks[-1] == high.block and len(blocks) == 1 else kind.size
-            steps = range(first, min(last, kind.size - 1) + 1)
-            own = inside.noise(_of_blocks(field, level, kind.size, blocks), steps)
-            before = kind.nodes + blocks.start - window.start  # of the release before the block
-            values = np.swapaxes(own, 0, 1) + over[before : before + len(blocks)][:, None]
-            if last == kind.size:
-                ends = over[before + 1 : before + 1 + len(blocks)]
-                if len(ends) < len(blocks):  # the last block is not over
-                    ends = np.concatenate([ends, ends[:0].sum(axis=0, keepdims=True)])
-                values = np.concatenate([values, ends[:, None]], axis=1)
+            own = inside.noise(
+                _of_blocks(field, level, kind.size, blocks), range(1, kind.size)
+            )  # all steps but the last, at which the root's own release of the block is
+            before = kind.nodes + at - window.start  # of the release before the block
+            ends = over[before : before + len(blocks) + 1, None]
+            values = np.concatenate([np.swapaxes(own, 0, 1) + ends[:-1], ends[1:]], axis=1)
             values = values.reshape(-1, *field.shape)
-            skip = low.step - first if at == low.block else 0
-            stop = len(values)
-            if blocks[-1] == high.block:
-                stop -= last - high.step
-            yield values[skip:stop]
+            stop = len(values) - (kind.size - high.step if blocks[-1] == high.block else 0)
+            yield values[low.step - 1 if at == low.block else 0 : stop]
 
 
 @lru_cache(maxsize=1)

@@ -53,7 +53,6 @@ from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
 from counton.strategies.participation import Schedule, Structure
 from counton.strategies.strategy import (
-    PART,
     Metric,
     Node,
     NodeNoise,
@@ -565,46 +564,33 @@ class MultiscaleInterpolation(StreamStrategy):
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
         """Sums over all levels of the squares with which the nodes around each step are read."""
         first, last = window_ends(self, steps, since)
-        found = np.zeros(first.shape)
-        alone = (first == 0) & (last > 0)
-        found[alone] = self._of_differences(np.zeros(0, np.int64), last[alone])
-        both = (first > 0) & (last > first)
-        found[both] = self._of_differences(first[both], last[both])
-        return found
-
-    def _of_differences(self, first: Integers, last: Integers) -> Floats:
-        """Variances of releases, or of differences if there are as many ``first``."""
-        shape, last = last.shape, last.ravel()
+        shape, first, last = first.shape, first.ravel(), last.ravel()
         found = np.zeros(len(last))
         for at in range(0, len(last), _ENUMERATED):
             part = slice(at, at + _ENUMERATED)
-            found[part] = self._of_few(first.ravel()[part], last[part])
+            found[part] = self._of_few(first[part], last[part])
         return found.reshape(shape)
 
     def _of_few(self, first: Integers, last: Integers) -> Floats:
         around, total = np.arange(-2, 3), np.zeros(len(last))
-        reads = [np.tile(np.array(_STEP, np.float64), (len(last), 1))]
-        if len(first):
-            reads.append(reads[0].copy())
+        own = np.array(_STEP, np.float64)
+        later, earlier = ((ends > 0).astype(np.float64)[:, None] * own for ends in (last, first))
         for level in range(len(self._grid.nodes)):
-            later = last >> level
-            own = self._own(level, later[:, None] + around)
-            if len(first):
-                earlier = first >> level
+            there = last >> level
+            shared = later.copy()
+            if first.any():
+                before = first >> level
                 # What the earlier step reads of the nodes around the later one, and of others.
-                apart = later - earlier
-                shared, rest = reads[0].copy(), reads[1].copy()
+                apart, rest = there - before, earlier.copy()
                 for distance in range(5):
                     some = apart == distance
                     width = 5 - distance
-                    shared[some, :width] -= reads[1][some, distance:]
+                    shared[some, :width] -= earlier[some, distance:]
                     rest[some, distance:] = 0.0
-                total += (shared**2 * own).sum(axis=1)
-                total += (rest**2 * self._own(level, earlier[:, None] + around)).sum(axis=1)
-                reads[1] = _climb(reads[1], earlier)
-            else:
-                total += (reads[0] ** 2 * own).sum(axis=1)
-            reads[0] = _climb(reads[0], later)
+                total += (rest**2 * self._own(level, before[:, None] + around)).sum(axis=1)
+                earlier = _climb(earlier, before)
+            total += (shared**2 * self._own(level, there[:, None] + around)).sum(axis=1)
+            later = _climb(later, there)
         return total
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
@@ -706,7 +692,7 @@ class MultiscaleInterpolation(StreamStrategy):
     def _parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
         if not steps:
             return
-        size = nodes_per_chunk(field.shape, PART)
+        size = nodes_per_chunk(field.shape)
         base = min(_APART, size.bit_length() - 1, len(self._grid.nodes) - 1)
         nothing = np.zeros((0, *field.shape), np.int64)
         every = self._needed_nodes(range(steps.start, steps.stop), 0)

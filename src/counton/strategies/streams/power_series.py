@@ -103,7 +103,8 @@ def convolve_modulo(x: Integers, y: Integers, count: int) -> Integers:
     length = fft_length(count)
     widths = [int(np.abs(v[:count]).max(initial=0)).bit_length() + 1 for v in (x, y)]
     bits = 1
-    while _digit_error(length, count, bits + 1) < 0.25:
+    # Float64 finds a sum of all digit convolutions that share a place to within a quarter.
+    while -(-64 // (bits + 1)) * relative_slack(length) * count * 4.0**bits < 0.25:
         bits += 1
     of_x, of_y = (-(-width // bits) for width in widths)
     spectra = [np.fft.rfft(d, length) for d in balanced_digits(x[:count], bits, of_x)]
@@ -141,12 +142,6 @@ def exact_convolution(x: Integers, z: Integers) -> list[int]:
         exact = ((int(w) << 64) + int(m) for w, m in zip(wraps, modulo, strict=True))
         result = [r + (e << 21 * place) for r, e in zip(result, exact, strict=True)]
     return result
-
-
-def _digit_error(length: int, count: int, bits: int) -> float:
-    """Bound on the error of a sum of all digit convolutions that share a place."""
-    shared = -(-64 // bits)
-    return shared * relative_slack(length) * count * 4.0 ** (bits - 1)
 
 
 class PrefixQuotient:

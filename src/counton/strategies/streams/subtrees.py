@@ -30,7 +30,7 @@ import numpy as np
 
 from counton.base.arrays import Integers
 from counton.strategies.rounding import PART_BITS, part_of, part_times
-from counton.strategies.strategy import ROWS_CHUNK, NodeNoise, add_up, nodes_per_chunk
+from counton.strategies.strategy import NodeNoise, add_up, nodes_per_chunk
 
 #: Estimates are multiples of 2^-16.
 FRACTION_BITS = 16
@@ -201,20 +201,18 @@ class Subtrees:
 
     def _said_below(self, drawn: LevelNoise, level: int, nodes: range, depth: int) -> Integers:
         """What the children of nodes say of them, some children at a time."""
-        radix, sums = self.radices[level - 1], np.zeros((len(nodes), *drawn.shape), np.int64)
-        children = range(nodes.start * radix, nodes.stop * radix)
+        radix, parts = self.radices[level - 1], []
         together = self.widths[level - 1] // self.widths[level - depth]
-        size = max(1, nodes_per_chunk(drawn.shape, _HELD) // together)
-        size = size // radix * radix or size  # whole families, unless these are too large
-        for first in range(0, len(children), max(size, radix)):
-            family = children[first : first + max(size, radix)]
-            added = sums[first // radix :][: len(family) // radix]
-            for some in (family[at : at + size] for at in range(0, len(family), size)):
-                if depth == 1:
-                    found = drawn.run(level - 1, some)
-                else:
-                    found = self.estimates(drawn, level - 1, some, depth - 1)
-                added += _sum_children(found.reshape(len(added), -1, *drawn.shape))
+        size = max(1, nodes_per_chunk(drawn.shape, _HELD) // (together * radix))
+        for at in range(0, len(nodes), size):
+            some = nodes[at : at + size]
+            children = range(some.start * radix, some.stop * radix)
+            if depth == 1:
+                found = drawn.run(level - 1, children)
+            else:
+                found = self.estimates(drawn, level - 1, children, depth - 1)
+            parts.append(_sum_children(found.reshape(len(some), radix, *drawn.shape)))
+        sums = np.concatenate(parts)
         return _divide(sums, self.weights[level - 1]) if depth == 1 else sums
 
     def prefixes(
@@ -240,7 +238,7 @@ class Subtrees:
         """
         radix, width = self.radices[level - 1], self.widths[level - 1]
         together = self.widths[level] // self.widths[level - 1 - self.depths[level - 1]]
-        size = max(1, nodes_per_chunk(drawn.shape, ROWS_CHUNK) // together)
+        size = max(1, nodes_per_chunk(drawn.shape) // together)
         for at in range(0, len(totals), size):
             some, starts = totals[at : at + size], before[at : at + size].copy()
             child = (first + at) * radix
