@@ -52,8 +52,7 @@ PRIVATE = (
          "tests/run/test_inspecting.py", "tests/run/test_neighbours.py"),
     ),
     Room(
-        ("run/changes.py", "run/redelivery.py", "run/unordered_rows.py", "run/ordered_rows.py",
-         "run/continuation.py"),
+        ("run/changes.py", "run/unordered_rows.py", "run/ordered_rows.py", "run/continuation.py"),
         "a row counts once, late or again, whatever other rows come and go; what waits is shown to "
         "nobody",
         ("tests/run/test_intake.py", "tests/run/test_events_again.py",
@@ -65,8 +64,8 @@ PRIVATE = (
         ("tests/cli/test_init.py",),
     ),
     Room(
-        ("run/settlement.py", "run/compatibility.py", "run/runs.py", "run/clock.py",
-         "job/job.py", "run/journal_values.py"),
+        ("run/settlement.py", "run/stream_request.py", "run/later_run.py", "run/runs.py",
+         "run/clock.py", "job/job.py", "run/journal_values.py"),
         "all that can be refused is refused before a release; when it happens is public",
         ("tests/run/test_guards_of_all.py", "tests/run/test_unreadable_lines.py"),
     ),
@@ -176,8 +175,8 @@ PROMISES = (
     ),
     Promise(
         "a file of new events that was counted is not counted again",
-        "run/redelivery.py: KnownBy",
-        "run/redelivery.py: is_counted",
+        "run/unordered_rows.py: AddedRows",
+        "run/unordered_rows.py: AddedRows._new_marks",
     ),
     Promise(
         "what one unit changes in the cells of a step",
@@ -237,7 +236,6 @@ BESIDES = (
     "run/first_rows.py",
     "run/rows_of_user.py",
     "run/changes.py",
-    "run/redelivery.py",
     "run/unordered_rows.py",
     "privacy/filter.py",
     "privacy/ledger.py",

@@ -122,7 +122,7 @@ def test_a_file_is_known_though_its_run_was_killed_half_way(
     assert place.estimates() == TOTALS
 
 
-@pytest.mark.parametrize("what", ["tally", "known_by"])
+@pytest.mark.parametrize("what", ["tally", "_mark"])
 def test_events_that_change_while_they_are_read_are_not_counted(
     what: str, place: Any, contents: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -41,8 +41,8 @@ def test_no_module_below_the_command_line_names_an_option() -> None:
     [
         (
             {"start": None},
-            "a new stream needs start; give it, or correct state and name",
-            "a new stream needs --start; give it, or correct --state and --name",
+            "a stream that exists, correct state or name",
+            "a stream that exists, correct --state or --name",
             ("start", "state", "name"),
         ),
         (

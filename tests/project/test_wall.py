@@ -123,7 +123,7 @@ TOLD = "the operator sees exact numbers of rows:\n\n"
 
 def test_the_page_lists_each_function_that_opens() -> None:
     assert listed(OPENS) == sorted(map(tuple, openings()))
-    assert len(openings()) <= 37
+    assert len(openings()) <= 32
 
 
 def test_the_page_lists_each_function_that_tells_the_operator_numbers_of_rows() -> None:
@@ -168,15 +168,15 @@ def test_an_opening_that_nobody_listed_is_found(mistake: str) -> None:
 LENGTHS = {
     ("run/first_look.py: FirstLook.for_operator", "sample.height"): "told to the operator",
     ("run/journal_values.py: _found_cells", "len(labels)"): "how many steps are read at a time",
-    ("run/ordered_rows.py: fitting", "len(events.stops)"): "each row is a step, which is released",
-    ("run/ordered_rows.py: fitting", "len(events.events)"): "in a tally, which is closed",
+    ("run/ordered_rows.py: rows_in_order", "len(events.stops)"): "each row is a step, released",
+    ("run/ordered_rows.py: rows_in_order", "len(events.events)"): "in a tally, which is closed",
     ("run/ordered_rows.py: OrderedRows.beside", "len(events.stops)"): "each row is a step",
-    ("run/ordered_rows.py: OrderedRows.beside", "len(closed)"): "how many transactions there are",
-    ("run/unordered_rows.py: _additions", "len(found.known)"): "in an addition, which is closed",
-    ("run/unordered_rows.py: _additions", "len(new)"): "how many steps are new",
-    ("run/unordered_rows.py: compare_changes", "len(open_private(rows.labels).all)"): (
-        "in an intake, which is closed"
-    ),
+    ("run/ordered_rows.py: OrderedRows.beside", "len(new)"): "how many transactions there are",
+    ("run/unordered_rows.py: added_rows", "len(source.parts)"): "how many files there are",
+    ("run/unordered_rows.py: AddedRows._counted_labels", "len(known)"): "in an addition, closed",
+    ("run/unordered_rows.py: AddedRows._counted_labels", "len(used)"): "of an array of places",
+    ("run/unordered_rows.py: AddedRows.beside", "len(labels[1])"): "how wide an input is, closed",
+    ("run/unordered_rows.py: AddedRows.beside", "len(new)"): "how many steps are new",
     ("state/stream.py: Stream.amounts", "taken.size"): "whether there are cells",
 }
 #: Calls whose arguments say how large an array is, and nothing else.
@@ -389,9 +389,7 @@ MISTAKES = {
     "rows that waited": "report['rows'] = end.dropped",
     "a sum of rows that waited": "rows: int = end.dropped + 1",
     "rows that wait": "words = f'{settled.dropped + 1} rows'",
-    "what a run adds": (
-        "added = np.sum(compare_changes(None, definition, counted, ended=1, append=True))"
-    ),
+    "what a run adds": ("added = [np.sum(one) for _, one in rows.beside(None).additions(False)]"),
 }
 HEAD = """
 import csv, io, json
@@ -409,7 +407,7 @@ from counton.run.continuation import End
 from counton.run.definition import Definition
 from counton.run.settlement import SettledJob
 from counton.run.runs import Outcome
-from counton.run.unordered_rows import CountedRows, compare_changes
+from counton.run.unordered_rows import AddedRows
 from counton.base.private import open_private
 from counton.serve.log_lines import note
 from counton.state.inbox import Batch, Fold
@@ -418,7 +416,7 @@ from counton.state.reader import JournalReader
 HANDS = (
     "outcome: Outcome, reader: JournalReader, table: Table, report: dict[str, int], "
     "file: io.StringIO, fold: Fold, batch: Batch, source: Source, reading: RowReading, "
-    "spread: Spread, definition: Definition, counted: CountedRows, end: End, settled: SettledJob"
+    "spread: Spread, definition: Definition, rows: AddedRows, end: End, settled: SettledJob"
 )
 
 
@@ -527,13 +525,12 @@ def test_rows_and_what_files_come_to_travel_closed(tmp_path: Path) -> None:
     assert str(EXACT) not in repr(settled).replace(repr(settled.job), "")
     found: Any = read_rows(settled)
     settled.close()
-    files = open_private(found.files)
     changes: Any = found.beside(None)
-    secret = list(files.marks)
+    secret = [mark for mark, _ in open_private(found.marks)]
     assert all(secret)
     ((_, addition),) = changes.additions(False)
     assert set(secret) <= set(open_private(addition).sources)
-    shown = repr((found, vars(found), changes, vars(changes), files, addition))
+    shown = repr((found, vars(found), changes, vars(changes), addition))
     assert not [one for one in secret if one.rpartition(":")[2] in shown]
 
 

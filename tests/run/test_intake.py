@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from counton.run import Job, runs
-from counton.run.changes import compare
+from counton.run.changes import Intake, compare
 from counton.state.journal import WindowTotals
 
 GROUPS = 2
@@ -53,10 +53,14 @@ def test_bounds_of_sums_are_of_all_that_waits(events: list[Event], released: int
         measures=("rows", "total"), append=True,
     )  # fmt: skip
     waiting = intake.inputs(range(released + 1, 6))
-    assert intake.largest_sum() == waiting.sum(axis=0).max()
-    assert intake.largest_sum(alone=True) == waiting.max()
-    assert intake.place_sums(1).tolist() == [waiting.sum()]
-    assert intake.place_sums(1, alone=True).tolist() == [waiting.sum(axis=1).max()]
+    together, alone = intake.largest_sums(1), intake.largest_sums(1, alone=True)
+    assert (together[0], together[1].tolist()) == (waiting.sum(axis=0).max(), [waiting.sum()])
+    assert (alone[0], alone[1].tolist()) == (waiting.max(), [waiting.sum(axis=1).max()])
+
+
+def seen(intake: Intake, steps: range) -> dict[int, NDArray[np.int64]]:
+    """What is kept of windows once some steps are released, all that are."""
+    return intake.observations(steps, first=True, last=True)
 
 
 def inputs_of(
@@ -78,13 +82,13 @@ def inputs_of(
             append=append,
         )
         if intake.target == released:
-            kept |= intake.pending() if append else {}
+            kept |= seen(intake, range(0))
             continue
         for start in range(released + 1, intake.target + 1, chunk):
             steps = range(start, min(start + chunk, intake.target + 1))
             inputs[steps.start - 1 : steps.stop - 1] = intake.inputs(steps)
-            kept |= intake.observations(steps)
-        kept |= intake.beyond() if append else {}
+            first, last = start == released + 1, steps.stop == intake.target + 1
+            kept |= intake.observations(steps, first=first, last=last)
         released = intake.target
     return inputs
 
@@ -146,9 +150,9 @@ def test_a_row_that_comes_and_goes_moves_one_cell_of_one_step_by_its_value(
             if intake.target > before:
                 steps = range(before + 1, intake.target + 1)
                 inputs[before : intake.target] = intake.inputs(steps)
-                kept |= intake.observations(steps) | intake.beyond()
+                kept |= seen(intake, steps)
             else:
-                kept |= intake.pending()
+                kept |= seen(intake, range(0))
             before = intake.target
         return inputs, told
 
@@ -164,7 +168,7 @@ def test_how_many_rows_come_and_go_is_told_and_changes_nothing() -> None:
     first = [(0, 1, 0, 3), (0, 1, 1, 4), (0, 1, 1, 5)]
     then = [(0, 1, 0, 3), (0, 1, 0, 9), (0, 1, 1, 6), (0, 2, 0, 1)]
     new = compare({}, cells(first), released=0, target=1, append=False, **common)
-    kept = new.observations(range(1, 2))
+    kept = seen(new, range(1, 2))
     found = compare(kept, cells(then), released=1, target=2, append=False, **common)
     assert (found.gone, found.shut, found.late_rows) == (1, 1, 0)
     assert found.inputs(range(2, 3)).tolist() == [[1, 0]]
@@ -208,7 +212,7 @@ def test_files_of_both_kinds_fit_together() -> None:
     first = [(0, 1, 0, 3), (0, 2, 1, 4)]
     common: dict[str, Any] = {"groups": GROUPS, "measures": ("rows", "total")}
     parts = compare({}, cells(first), released=0, target=1, append=True, **common)
-    kept = parts.observations(range(1, 2)) | parts.beyond()
+    kept = seen(parts, range(1, 2))
     whole = compare(kept, cells(first), released=1, target=2, append=False, **common)
     assert whole.inputs(range(2, 3)).tolist() == [[0, 4]]
     assert whole.late_rows == 0
@@ -227,7 +231,7 @@ def test_rows_of_windows_that_have_not_ended_wait_and_may_be_corrected_by_the_ne
             kept, found.filter(pl.col("rows") > 0), released=2, target=target, groups=GROUPS,
             measures=("rows",), append=append,
         )  # fmt: skip
-        return kept | intake.pending(), intake
+        return kept | seen(intake, range(0)), intake
 
     kept, _ = run({}, 7, False, 2)
     assert kept[3].tolist() == [[[7, 0]], [[-7, 0]]]
@@ -270,7 +274,7 @@ def test_one_row_more_in_one_of_files_that_take_turns_moves_nothing_else(
                 target=5 if number == len(runs) - 1 else 0,
                 measures=("rows", "total"), append=append,
             )  # fmt: skip
-            kept |= intake.pending()
+            kept |= seen(intake, range(0))
         return intake.inputs(range(1, 6))
 
     place %= len(runs)
@@ -286,10 +290,10 @@ def test_that_a_file_of_all_rows_has_a_row_again_is_kept() -> None:
     rows = cells([(0, 3, 0, 3)])
     common: dict[str, Any] = {"groups": GROUPS, "measures": ("rows", "total")}
     new = compare({}, rows, released=0, target=1, append=True, **common)
-    kept = new.observations(range(1, 2)) | new.beyond()
+    kept = seen(new, range(1, 2))
     again = compare(kept, rows, released=1, target=1, append=False, **common)
     assert again.changed == (3,)
-    assert again.pending()[3][1, 0].tolist() == [-1, 0]
+    assert seen(again, range(0))[3][1, 0].tolist() == [-1, 0]
 
 
 @pytest.mark.parametrize("late", [False, True])

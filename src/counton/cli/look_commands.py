@@ -498,7 +498,7 @@ def _living(definition: Definition) -> Iterable[tuple[str, str]]:
     yield "publishes", publishes(definition.release)
     if definition.other is not None:
         yield "other", f"rows of groups that are not declared count as {definition.other!r}"
-    for group, step in definition.named:
+    for group, step in definition.named.items():
         yield "named", f"{group!r}, since step {step:,}"
     if definition.spare:
         yield "spare", f"{definition.spare:,} groups without a name yet"

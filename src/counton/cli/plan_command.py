@@ -15,7 +15,7 @@ from counton.cli.command_options import PlanOptions
 from counton.cli.plan_over_command import strategies_named
 from counton.cli.print_forms import Console, check_chart, print_json, warn_of_weak
 from counton.job.job import Job, check_most, check_most_a_window, require_guarantee
-from counton.job.refusals import WITHIN, refuse, refuse_without
+from counton.job.refusals import EXCLUDED, refuse, refuse_without
 from counton.privacy import Contribution
 from counton.privacy.guarantees import guarantee_from
 from counton.statistics.statistic import protects
@@ -229,7 +229,7 @@ def _with_subject(options: PlanOptions) -> tuple[PlanOptions, dict[str, Any], st
             check_most_a_window(options.most_a_window, options.most)
             protected = "user"
             if options.per is not None:
-                from counton.run.new_stream import check_period
+                from counton.run.stream_request import check_period
 
                 check_period(options.per)
                 protected = f"user's {PERIODS.get(options.per, options.per)}"
@@ -276,7 +276,7 @@ def _target(options: PlanOptions) -> dict[str, Any]:
     if options.within is None:
         numbers = (options.epsilon, options.delta, options.rho)
         return {"guarantee": require_guarantee(guarantee_from(*numbers)), **stated}
-    refuse(options, WITHIN, field("within", options.within))
+    refuse(options, EXCLUDED["within"], field("within", options.within))
     return {"within": options.within, "delta": options.delta, **stated}
 
 

@@ -198,7 +198,11 @@ class OptionRecord:
         """
         value, said = self.option(name), options_of(type(self)).get(name)
         known = () if said is None else (said.default, said.usual)
-        return value is not None and value is not False and value not in known
+        return self.has(name) and value not in known
+
+    def has(self, name: str) -> bool:
+        """Whether a field has a value, even one that is usual."""
+        return self.option(name) is not None and self.option(name) is not False
 
 
 class JobPart(OptionRecord):

@@ -238,8 +238,8 @@ def words_of_files() -> dict[str, str]:
     return {name: option.key for name, option in {**all_options(), **options_of(Job)}.items()}
 
 
-def rename_columns(job: Job, called: Callable[[str], str | None]) -> Job:
-    """A job with other names for the columns of its groups, users and statistic.
+def rename_columns(job: Job, called: Callable[[str], str]) -> Job:
+    """A job with other names for the columns of its rows.
 
     Args:
         called: what a column is called instead.
@@ -292,7 +292,8 @@ def rename_columns(job: Job, called: Callable[[str], str | None]) -> Job:
 
     options = own_options(job.what)
     stated = {option.name: job.option(option.name) for option in options}
-    changed = {"user": one(job.people.user), "by": one(job.groups.by), **new_names(options, stated)}
+    columns = {name: one(job.option(name)) for name in ("time", "by", "user", "id")}
+    changed = {**columns, **new_names(options, stated)}
     return job.having(**changed, domain=by_name(job.groups.domain, ";"))
 
 

@@ -16,6 +16,7 @@ from counton.base.errors import InvalidInput, field
 from counton.base.lengths import PERIODS
 from counton.base.windows import LATE_DAYS, Windows
 from counton.privacy import Contribution
+from counton.privacy.contribution import checked_unit, whole_of
 from counton.privacy.guarantees import plural
 
 
@@ -37,6 +38,19 @@ class Counting:
     def of(self, unit: str) -> str:
         """Return the name of one protected unit."""
         return unit
+
+    def unit_of(self, word: str | None, own: str) -> str:
+        """Return the name of one protected unit of a stream.
+
+        Args:
+            word: for a row, or a user; None: nothing is said.
+            own: the name that the statistic has for it.
+        """
+        return self.of(word or own)
+
+    def bounding(self, row: Contribution, norms: tuple[int, int] | None = None) -> Contribution:
+        """Return what all rows of one unit change that count: see `Bounded`."""
+        return row
 
     def late_rows(self, window: str, unit: str, *, ids: bool) -> str:
         """Say where rows are that came after the release of their window.
@@ -115,6 +129,10 @@ class Ordered(Counting):
     @override
     def late_rows(self, window: str, unit: str, *, ids: bool) -> str:
         return f"rows that came after the release of their {window} do not count"
+
+    @override
+    def unit_of(self, word: str | None, own: str) -> str:
+        return own if word is None else checked_unit(word) + own.removeprefix(whole_of(own))
 
     @override
     def check_any_order(self, what: str, remedy: str) -> None:
@@ -237,6 +255,7 @@ class Bounded(Counting):
     def to_dict(self) -> dict[str, Any] | None:
         return asdict(self)
 
+    @override
     def bounding(self, row: Contribution, norms: tuple[int, int] | None = None) -> Contribution:
         """What all rows of one unit change that count.
 
@@ -246,12 +265,18 @@ class Bounded(Counting):
                 and the square of l2.
 
         Raises:
-            InvalidInput: a bound for each window, and rows of several cells.
+            InvalidInput: a bound for each window, and rows of several cells; or whether a row is
+                there is not protected.
 
         >>> print(Bounded(3).bounding(Contribution.add_remove(unit="visitor")))
         one visitor added or removed, with at most 3 events counted, each by at most 1, in any cells
         and steps
         """
+        if row.relation == "replace":
+            raise InvalidInput(
+                f"{field('user')} protects whether a user is there, and {field('replace', True)} "
+                f"where rows are known to be; leave one of them out"
+            )
         once: Literal["group"] | None = None if self.each is None else "group"
         if row.pattern is None:
             a_step, most = self.most_a_window, self.most * (row.most or 1)

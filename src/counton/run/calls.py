@@ -140,18 +140,14 @@ def _numbers(guarantee: object, named: dict[str, Any]) -> dict[str, Any]:
                 f"{field('guarantee')} and {field(name, named[name])} both say what is promised; "
                 f"give one of them"
             )
+    if isinstance(guarantee, PureDP | ApproxDP | ZCDP):
+        told = guarantee.to_dict()
+        return {name: told[name] for name in ("epsilon", "delta", "rho") if name in told}
     if isinstance(guarantee, ExpiringDP | ExpiringZCDP):
         expiry = guarantee.expiry
         how = {} if expiry is None else {"growth": expiry.growth, "delay": expiry.delay}
-        if isinstance(guarantee, ExpiringDP):
-            return {"expire": True, "epsilon": guarantee.epsilon, **how}
-        return {"expire": True, "rho": guarantee.rho, **how}
-    if isinstance(guarantee, PureDP):
-        return {"epsilon": guarantee.epsilon}
-    if isinstance(guarantee, ApproxDP):
-        return {"epsilon": guarantee.epsilon, "delta": guarantee.delta}
-    if isinstance(guarantee, ZCDP):
-        return {"rho": guarantee.rho}
+        loss = "epsilon" if isinstance(guarantee, ExpiringDP) else "rho"
+        return {"expire": True, loss: getattr(guarantee, loss), **how}
     raise InvalidInput(
         f"{field('guarantee')} is {quote(guarantee)}; give PureDP(epsilon), ApproxDP(epsilon, "
         f"delta), ZCDP(rho), ExpiringDP(epsilon) or ExpiringZCDP(rho)"

@@ -376,32 +376,24 @@ class Intake:
         new = self.cells["seen_rows"] - self.cells["counted_rows"]
         return int(new[self.cells["step"] <= self.released].sum())
 
-    def largest_sum(self, *, alone: bool = False) -> int:
-        """A bound on what this run and later ones can add to any total, in grid units.
+    def largest_sums(self, places: int, *, alone: bool = False) -> tuple[int, NDArray[np.float64]]:
+        """Bounds on what this run and later ones add, in grid units: to any total, and to places.
 
         Args:
-            alone: to what one step releases by itself.
-        """
-        if self.versions > 1:
-            return int(np.abs(self.cells["seen_total"]).max(initial=0))
-        step, group, due = self._waiting()
-        sizes = np.abs(due.astype(np.float64))
-        # Only at the first new step several windows of a group are released together.
-        first = step == self.released + 1 if alone else np.ones(len(step), bool)
-        together = np.bincount(group[first], sizes[first])
-        return int(max(together.max(initial=0.0), sizes[~first].max(initial=0.0)))
-
-    def place_sums(self, places: int, *, alone: bool = False) -> NDArray[np.float64]:
-        """A bound on what this run and later ones can add to each place of all groups together.
-
-        Args:
-            places: of a group.
+            places: of a group; of all groups together they have the second bounds.
             alone: to what one step releases by itself.
         """
         step, group, due = self._waiting()
-        if self.versions > 1:
+        if self.versions > 1:  # of which each is released by itself, with all that it has seen
             step, due = self.cells["step"], self.cells["seen_total"]
-        return _sums_of_places(group, due, places, step if alone else None)
+            largest = np.abs(due).max(initial=0)
+        else:
+            sizes = np.abs(due.astype(np.float64))
+            # Only at the first new step several windows of a group are released together.
+            first = step == self.released + 1 if alone else np.ones(len(step), bool)
+            together = np.bincount(group[first], sizes[first])
+            largest = max(together.max(initial=0.0), sizes[~first].max(initial=0.0))
+        return int(largest), _sums_of_places(group, due, places, step if alone else None)
 
     def _waiting(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Of each cell the step where it will be counted, its group, and what it still adds."""
@@ -421,23 +413,21 @@ class Intake:
         np.add.at(dense, (step[now] - steps.start, lag[now], group[now]), due[now])
         return dense.reshape(-1, self.groups)
 
-    def observations(self, steps: range) -> dict[int, NDArray[np.int64]]:
-        """What to keep of changed windows once ``steps`` are released.
+    def observations(
+        self, steps: range, *, first: bool, last: bool
+    ) -> dict[int, NDArray[np.int64]]:
+        """What to keep of changed windows once some steps are released; or none, nothing more.
 
-        Each has shape ``(2, measures, groups)``: seen, counted. With the first new step come the
-        released windows too, whose late rows it counts.
+        Each has shape ``(2, measures, groups)``: seen, counted.
+
+        Args:
+            first: they are the first new ones, with which come the released windows too, whose late
+                rows these count.
+            last: with them come windows after the target, which stay uncounted.
         """
-        first = 0 if steps.start == self.released + 1 else steps.start
-        changed = [step for step in self.changed if first <= step < steps.stop]
-        return self._pack(changed, counted_until=steps.stop - 1)
-
-    def pending(self) -> dict[int, NDArray[np.int64]]:
-        """What to keep of changed windows when nothing more is released."""
-        return self._pack(self.changed, counted_until=0)
-
-    def beyond(self) -> dict[int, NDArray[np.int64]]:
-        """What to keep of changed windows after the target, which stay uncounted."""
-        return self._pack([step for step in self.changed if step > self.target], counted_until=0)
+        begin, end = 0 if first else steps.start, np.inf if last else steps.stop
+        changed = [step for step in self.changed if begin <= step < end]
+        return self._pack(changed, counted_until=steps.stop - 1 if steps else 0)
 
     def _pack(self, steps: Sequence[int], counted_until: int) -> dict[int, NDArray[np.int64]]:
         """The same of some windows, ascending, in the type of fewest bytes: they may be large."""

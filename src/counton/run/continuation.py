@@ -18,8 +18,6 @@ each run.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,12 +31,13 @@ from counton.base.private import Private, open_private
 from counton.base.strategy_names import KINDS, PAPERS, PUBLISHED
 from counton.base.windows import microseconds
 from counton.job.job import Job, options_of
-from counton.job.stated_options import options_of_job, rename_columns
+from counton.job.stated_options import rename_columns
 from counton.privacy import Spend
 from counton.privacy.ledger import why_not_following
 from counton.released.description import CarriedTotals, Predecessor
 from counton.run.changes import for_operator, unpack_observed
 from counton.run.definition import Continuation, Definition
+from counton.run.later_run import with_kept
 from counton.state import Store, Stream
 from counton.state.reader import JournalReader
 from counton.statistics.tally_statistic import TallyStatistic
@@ -91,7 +90,7 @@ def end_stream(
         with Store(state) as store:
             return end_stream(store, name, drop_waiting=drop_waiting)
     reader = state.reader(name)
-    definition = Definition.reopen(reader.design, reader.details, discovering=False)
+    definition = _definition_of(reader)
     if not definition.cut.goes_on:
         raise InvalidInput(
             f"{name!r} is a table that is released once, and releases nothing more: it needs no "
@@ -101,9 +100,20 @@ def end_stream(
         waiting = waiting_in(reader)
         if not drop_waiting:
             _refuse_dropped(name, waiting)
-        step = state.amend(name, lambda step: replace(definition, ended=step).details)
+        step = state.amend(name, lambda step: definition.having(ended=step).details)
         return End(step, waiting)
     return End(definition.ended, Private(0))
+
+
+def _definition_of(reader: JournalReader) -> Definition:
+    """The definition of a stream of declared groups."""
+    found = Definition.reopen(reader.design, reader.details)
+    if not found.cells.named_beforehand:
+        raise RequestMismatch(
+            f"stream {reader.design.name!r} finds groups that nobody declared, so it has no "
+            f"successor: begin a stream of declared groups"
+        )
+    return found
 
 
 def _refuse_dropped(name: str, waiting: Private[int]) -> None:
@@ -131,7 +141,7 @@ def succeed(request: Job, store: Store | None) -> tuple[Job, Definition, End]:
             f"and {field('state', os.fspath(request.keeping.state))} does not exist; correct it"
         )
     reader = store.reader(request.keeping.continues)
-    before = Definition.reopen(reader.design, reader.details, discovering=False)
+    before = _definition_of(reader)
     if not before.cut.goes_on:
         raise InvalidInput(
             f"{field('continues', request.keeping.continues)} is a table that is released once, "
@@ -163,64 +173,35 @@ def succeed(request: Job, store: Store | None) -> tuple[Job, Definition, End]:
     dropped = waiting_in(reader, kept=before.ended is None, loose=request.rows.append)
     if not request.keeping.drop_waiting:
         _refuse_dropped(request.keeping.continues, dropped)
-    filled = {
-        name: value
-        for name, value in _taken_over(before, step, request).items()
-        if request.option(name) is None or request.option(name) is False
-    }
-    return request.having(**filled), before, End(step, dropped)
+    return _taken_over(request, before, step), before, End(step, dropped)
 
 
-#: What a stream says of its own beginning and of an end.
-_ITS_OWN = ("continues", "growth", "delay")
-#: Of a stream without an end they follow from what is expected of it.
-_OF_STEPS = ("steps", "metric", "simple", "strategy")
-
-
-def _with_what_needs(name: str) -> list[str]:
-    """An option, and those that mean nothing without it."""
-    return [name, *(one.name for one in options_of(Job).values() if one.needs == name)]
-
-
-def _taken_over(before: Definition, step: int, request: Job) -> dict[str, Any]:
-    """What a successor takes over that says nothing else, by the names of options."""
-    windows, left_out, strategy = before.windows, [*_ITS_OWN], before.record["strategy"]
-    left_out += [] if request.times.around is None else _OF_STEPS
-    own = _own_options(before, request)
-    if request.groups.domain is not None:
-        left_out += _with_what_needs("domain")
-    if not before.counting.users or request.people.user is not None:
-        left_out += _with_what_needs("user")
-    taken = {
-        **before.defining_options,
-        **own,
+def _taken_over(job: Job, before: Definition, step: int) -> Job:
+    """A successor's job, with all that it does not state otherwise."""
+    windows, strategy, needs = before.windows, before.record["strategy"], options_of(Job)
+    promise = job.promise
+    taken: dict[str, Any] = {
         "start": windows.local(int(windows.ends(range(step, step + 1))[0])).isoformat(),
         "steps": windows.steps - step or windows.steps,
         "strategy": strategy if strategy in (PUBLISHED, *KINDS, *PAPERS) else None,
         "spare": before.record["spare"] or None,
     }
-    if (
-        request.promise.epsilon,
-        request.promise.delta,
-        request.promise.rho,
-        request.promise.within,
-    ) == (None,) * 4:
+    if before.domain is not None:
+        taken["domain"] = list(before.declared_groups)
+    if (promise.epsilon, promise.delta, promise.rho, promise.within) == (None,) * 4:
         loss = before.guarantee.to_dict()
         taken |= {name: loss[name] for name in ("epsilon", "delta", "rho") if name in loss}
-    known = options_of_job(request)
-    return {
-        name: value
-        for name, value in taken.items()
-        if value is not None and name in known and name not in left_out
-    }
-
-
-def _own_options(before: Definition, request: Job) -> Mapping[str, Any]:
-    """What was said of its statistic and declared of it, with columns as they are called now."""
-    own, domain = before.own_options, before.statistic.card.domain
-    domain = domain if before.domain is None else list(before.declared_groups)
-    now = rename_columns(request.having(options=own, domain=domain), before.current_name)
-    return {**{name: now.options[name] for name in own}, "domain": now.groups.domain}
+    own = {"continues", "growth", "delay", "around"}  # what it says itself, or not at all
+    if job.times.around is not None:
+        own |= {"steps", "metric", "simple", "strategy"}
+    for name, stated in (("domain", job.groups.domain), ("user", job.people.user)):
+        if stated is not None:
+            own |= {name, *(other for other, option in needs.items() if option.needs == name)}
+    own |= {name for name in taken if job.states(name)}
+    filled = with_kept(job, before)
+    if before.renamed:
+        filled = rename_columns(filled, before.current_name)
+    return filled.having(**{**taken, **{name: job.option(name) for name in own}})
 
 
 def apart(definition: Definition, before: Definition, step: int) -> bool:
@@ -244,7 +225,7 @@ def apart(definition: Definition, before: Definition, step: int) -> bool:
     over = step == before.windows.steps == before.strategy.horizon
     if not over or microseconds(definition.windows.start) != end:
         return False
-    if read_as(definition) != read_as(before) or before.reread:
+    if read_as(definition) != read_as(before) or before.details["reread"]:
         return False
     if not (before.cells.named_beforehand and definition.cells.named_beforehand):
         return False
@@ -294,7 +275,7 @@ def as_read(definition: Definition, before: Definition) -> Definition:
             f"where {definition.continues.name!r} ends, so that a row could count in both, and "
             f"the ledger counts one of them: leave it as it was, or begin a stream of its own"
         )
-    return replace(definition, reread=True)
+    return definition.having(reread=True)
 
 
 def as_continuation(
@@ -314,8 +295,8 @@ def as_continuation(
     )
     inherited &= definition.shape == before.shape
     if inherited:
-        named = tuple((group, 1) for group, _ in before.named)
-        definition = replace(definition, domain=before.domain, named=named)
+        named = [[group, 1] for group in before.named]
+        definition = definition.having(domain=before.domain, named=named)
     # Whoever was counted once for ever is seen for the first time again by another stream.
     once = definition.record.get("first") or before.record.get("first")
     totals = (
@@ -330,8 +311,10 @@ def as_continuation(
     one = store is not None and apart(definition, before, step)
     one = one and store is not None and why_not_following(entry, store.spends) is None
     found = Continuation(str(job.keeping.continues), step, totals, apart=one)
-    last = Predecessor(found.name, before.guarantee, one)
-    return replace(definition, continues=found, follows=(last, *before.follows))
+    follows = [Predecessor(found.name, before.guarantee, one), *before.follows]
+    return definition.having(
+        continues=found._asdict(), follows=[each.to_dict() for each in follows]
+    )
 
 
 def carried_by(stream: Stream | JournalReader, definition: Definition) -> CarriedTotals | None:
@@ -340,7 +323,7 @@ def carried_by(stream: Stream | JournalReader, definition: Definition) -> Carrie
     if found is None or not found.totals:
         return None
     reader = stream.beside(found.name)
-    before = Definition.reopen(reader.design, reader.details, discovering=False)
+    before = _definition_of(reader)
     earlier = carried_by(reader, before)
     estimates: NDArray[Any] = np.zeros(len(before.cell_names), np.int64)
     variance = 0.0

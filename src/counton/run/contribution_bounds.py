@@ -559,9 +559,7 @@ class ContributionBounder:
         if this.other is None or not this.named:
             return None
         before = np.arange(self._groups)
-        before[[this.groups.index(group) for group, _ in this.named]] = this.groups.index(
-            this.other
-        )
+        before[[this.groups.index(group) for group in this.named]] = this.groups.index(this.other)
         return before
 
     def _marks(self, released: int) -> dict[int, marks.MarkSet]:

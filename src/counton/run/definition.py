@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as attribute
 from datetime import datetime
@@ -20,7 +20,7 @@ from counton.job.job import Job, options_of
 from counton.job.stated_options import kept_as, own_options
 from counton.numbers import Design
 from counton.numbers.discovery import cells_from_dict
-from counton.privacy import Contribution
+from counton.privacy import Contribution, Guarantee
 from counton.privacy.contribution import without_clock
 from counton.released.counting import Added, Bounded, Counting, Ordered
 from counton.released.description import Description, Predecessor, statistic_kept
@@ -29,6 +29,7 @@ from counton.statistics import Statistic, TallyStatistic
 from counton.statistics.by_group import inner_of
 from counton.statistics.statistic import protects, shape_of
 from counton.statistics.tally_statistic import is_tallied
+from counton.strategies import StreamStrategy
 
 #: Of details that a job keeps with its stream.
 KIND = "events by window and group"
@@ -38,8 +39,6 @@ GUARANTEE = ("epsilon", "delta", "rho", "within")
 DEFINING = tuple(
     option.name for option in kept_as("stream", options_of(Job)) if option.name not in GUARANTEE
 )
-#: Those of them that name columns, and the one that statistics have.
-COLUMNS = ("time", "by", "value", "user", "id")
 
 
 class Continuation(NamedTuple):
@@ -63,17 +62,12 @@ class Definition(Description):
     """A stream of events: its description, and what its runs have to know besides.
 
     Attributes:
-        record: what jobs asked, by the names of options, as canonical JSON: what defines the
-            stream, as it was when the stream was created and with what was settled then, and
-            policies and outputs of the last job; and ``dropped``, where one of the jobs left out
-            rows of undeclared groups. Columns are called as they were then.
+        details: public facts that are kept with the stream, as JSON values and names of groups.
+        parts: columns of a statistic, as they were called when the stream was created.
         columns: where time, group, user and id stand in the events, as they are called now.
         named: groups that were named later, and from which step on they count.
         renamed: columns that are called otherwise, old and new, since which step.
-        continues: the stream that this one goes on from, if any.
         ended: the step at which it ended; None: it goes on.
-        parts: columns of a statistic.
-        reread: a later job read the times of rows otherwise than one before.
 
     >>> from counton.run import Job
     >>> from counton.run.new_stream import define
@@ -86,16 +80,119 @@ class Definition(Description):
     (('home', 'shop'), 'Solved')
     """
 
-    record: Mapping[str, Any]
-    columns: Columns
-    named: tuple[tuple[str, int], ...] = ()
-    renamed: tuple[tuple[str, str, int], ...] = ()
-    continues: Continuation | None = None
-    ended: int | None = None
+    details: Mapping[str, Any]
     parts: OwnColumns = attribute(default_factory=OwnColumns)
-    reread: bool = False
+    columns: Columns
+    named: Mapping[str, int]
+    renamed: Sequence[tuple[str, str, int]]
+    ended: int | None
+
+    @classmethod
+    def from_details(
+        cls,
+        details: Mapping[str, Any],
+        *,
+        statistic: Statistic,
+        guarantee: Guarantee,
+        contribution: Contribution,
+        strategy: StreamStrategy,
+    ) -> Definition:
+        """The definition of what is kept of a stream.
+
+        Args:
+            details: its public facts: ``what`` its statistic is called, its ``record``, ``domain``
+                and ``parts``, ``once`` for a table that is released once, and how groups are found
+                (``discovery``); and what changed since: groups that were ``named`` later, columns
+                that were ``renamed``, each with its step; the stream that it ``continues``, those
+                that it ``follows``, the step at which it ``ended``, and ``reread``: a later job
+                read the times of rows otherwise than one before. The record has what jobs asked,
+                by the names of options: what defines the stream, as it was when the stream was
+                created, with what was settled then; policies and outputs of the last job; and
+                ``dropped``, where one of the jobs left out rows of undeclared groups.
+            statistic, guarantee, contribution, strategy: as of `Description`.
+
+        Raises:
+            InvalidInput: two parts of an event have one column.
+        """
+        record = details["record"]
+        cut = cut_of(record, once=details["once"])
+        parts = OwnColumns(**{name: tuple(each) for name, each in details["parts"].items()})
+        ordered = not cut.batched or not is_tallied(statistic)
+        columns = _columns_of(record, parts, ordered=ordered)
+        for old, new, _ in details["renamed"]:
+            columns = columns.rename(old, new)
+        domain = details["domain"]
+        return cls(
+            what=details["what"],
+            statistic=statistic,
+            guarantee=guarantee,
+            contribution=contribution,
+            strategy=strategy,
+            domain=None if domain is None else GroupNames(domain),
+            cut=cut,
+            counting=counting_of(record, statistic, in_order=ordered),
+            cells=cells_from_dict(details["discovery"]),
+            unit=without_clock(contribution.unit),
+            by=columns.group,
+            value=columns.value,
+            release=record["release"],
+            metric=record["metric"],
+            drops=bool(record.get("dropped")),
+            ids=record.get("id") is not None,
+            follows=tuple(map(Predecessor.from_dict, details.get("follows", ()))),
+            details=details,
+            parts=parts,
+            columns=columns,
+            named=dict(details["named"]),
+            renamed=[(old, new, step) for old, new, step in details["renamed"]],
+            ended=details["ended"],
+        )
+
+    @classmethod
+    def reopen(cls, saved: Design, details: Mapping[str, Any]) -> Definition:
+        """The definition of a stream that exists."""
+        if details.get("kind") != KIND:
+            raise RequestMismatch(
+                f"stream {saved.name!r} does not count or sum events by windows of time; continue "
+                f"it with the program that made it, or choose another {field('name')}"
+            )
+        return cls.from_details(
+            details,
+            statistic=statistic_kept(saved, details["what"]),
+            guarantee=saved.guarantee,
+            contribution=saved.contribution,
+            strategy=saved.strategy,
+        )
+
+    def having(self, **facts: Any) -> Definition:
+        """The same stream with other facts."""
+        return Definition.from_details(
+            {**self.details, **facts},
+            statistic=self.statistic,
+            guarantee=self.guarantee,
+            contribution=self.contribution,
+            strategy=self.strategy,
+        )
 
     @property
+    def record(self) -> Mapping[str, Any]:
+        """What jobs asked, by the names of options: see `from_details`."""
+        found: Mapping[str, Any] = self.details["record"]
+        return found
+
+    @property
+    def continues(self) -> Continuation | None:
+        """The stream that this one goes on from, if any."""
+        found = self.details["continues"]
+        return None if found is None else Continuation(**found)
+
+    @property
+    def apart_from(self) -> str | None:
+        """The stream of which no unit counts in this one, if it goes on from such a one."""
+        before = self.continues
+        return before.name if before is not None and before.apart else None
+
+    @cached_property
     def adds(self) -> TallyStatistic | None:
         """What rows of one group are added up to; None where they are counted."""
         inner = inner_of(self.statistic)
@@ -115,22 +212,12 @@ class Definition(Description):
     @property
     def spare(self) -> int:
         """Cells that have no name yet; nothing is counted in them, and they are not shown."""
-        return int(self.record["spare"]) - len(self.named)
+        return int(self.record["spare"]) - len(self.details["named"])
 
     @property
     def expires(self) -> bool:
         """Whether protection fades with age."""
         return bool(self.record.get("expire"))
-
-    @cached_property
-    def defining_options(self) -> Mapping[str, Any]:
-        """What a job states that makes this stream, by the names of its options.
-
-        Columns are called as they are now. What an option holds that is not stated is None.
-        """
-        found = {name: self.record.get(name) for name in (*DEFINING, "value")}
-        columns = {name: self.current_name(found[name]) for name in COLUMNS}
-        return {**found, **columns, "domain": self.declared_groups}
 
     @property
     def unit_in_ledger(self) -> str:
@@ -191,11 +278,11 @@ class Definition(Description):
         return self.groups[: len(self.groups) - len(self.named) - (self.other is not None)]
 
     @property
-    def since(self) -> dict[str, int]:
+    def since(self) -> Mapping[str, int]:
         """From which step on groups count by themselves that were part of ``other`` before."""
-        return {} if self.other is None else dict(self.named)
+        return {} if self.other is None else self.named
 
-    def current_name(self, column: str | None) -> str | None:
+    def current_name(self, column: str) -> str:
         """What a column is called now that was called so once."""
         for old, new, _ in self.renamed:
             column = new if column == old else column
@@ -210,115 +297,8 @@ class Definition(Description):
     @property
     def reads(self) -> tuple[str, ...]:
         """All columns, as they are called now."""
-        parts = (self.current_name(name) or name for name in self.parts.names)
-        return tuple(dict.fromkeys((*self.columns.names, *parts)))
-
-    @cached_property
-    def details(self) -> dict[str, Any]:
-        """Public facts that are kept with the stream, as JSON values."""
-        return {
-            "kind": KIND,
-            "what": self.what,
-            "record": dict(self.record),
-            "domain": self.domain,
-            "once": not self.cut.goes_on,
-            "named": [list(group) for group in self.named],
-            "renamed": [list(column) for column in self.renamed],
-            "continues": None if self.continues is None else self.continues._asdict(),
-            "ended": self.ended,
-            "parts": self.parts._asdict(),
-            "reread": self.reread,
-            "discovery": self.cells.to_dict(),
-            **({"follows": [one.to_dict() for one in self.follows]} if self.follows else {}),
-        }
-
-    @classmethod
-    def reopen(
-        cls, saved: Design, details: Mapping[str, Any], *, discovering: bool = True
-    ) -> Definition:
-        """The definition of a stream that exists.
-
-        Args:
-            discovering: whether groups may be such as nobody declared.
-        """
-        if details.get("kind") != KIND:
-            raise RequestMismatch(
-                f"stream {saved.name!r} does not count or sum events by windows of time; continue "
-                f"it with the program that made it, or choose another {field('name')}"
-            )
-        cells, continues = cells_from_dict(details["discovery"]), details["continues"]
-        follows = details.get("follows") or []
-        if continues is not None and not follows:  # an older state
-            apart = continues.get("apart", False)
-            follows = [{"name": continues["name"], "guarantee": None, "apart": apart}]
-        if not (cells.named_beforehand or discovering):
-            raise RequestMismatch(
-                f"stream {saved.name!r} finds groups that nobody declared, so it has no successor: "
-                f"begin a stream of declared groups"
-            )
-        parts = {name: tuple(columns) for name, columns in details["parts"].items()}
-        return cls.from_record(
-            details["record"],
-            what=details["what"],
-            statistic=statistic_kept(saved, details["what"]),
-            guarantee=saved.guarantee,
-            contribution=saved.contribution,
-            strategy=saved.strategy,
-            domain=details["domain"],
-            cut=cut_of(details["record"], once=details["once"]),
-            parts=OwnColumns(**parts),
-            cells=cells,
-            named=tuple((group, step) for group, step in details["named"]),
-            renamed=tuple((old, new, step) for old, new, step in details["renamed"]),
-            continues=None if continues is None else Continuation(**continues),
-            ended=details["ended"],
-            reread=details["reread"],
-            follows=tuple(map(Predecessor.from_dict, follows)),
-        )
-
-    @classmethod
-    def from_record(
-        cls,
-        record: Mapping[str, Any],
-        *,
-        statistic: Statistic,
-        contribution: Contribution,
-        cut: Windows,
-        parts: OwnColumns,
-        renamed: tuple[tuple[str, str, int], ...] = (),
-        **more: Any,
-    ) -> Definition:
-        """The definition of what was asked, and of what was settled of it.
-
-        Args:
-            record: what was asked.
-            statistic, contribution, cut, parts, renamed, more: the other attributes, but for those
-                that follow from the record.
-
-        Raises:
-            InvalidInput: two parts of an event have one column.
-        """
-        ordered = not cut.batched or not is_tallied(statistic)
-        columns = _columns_of(record, parts, ordered=ordered)
-        for old, new, _ in renamed:
-            columns = columns.rename(old, new)
-        return cls(
-            record=record,
-            statistic=statistic,
-            contribution=contribution,
-            unit=without_clock(contribution.unit),
-            parts=parts,
-            renamed=renamed,
-            columns=columns,
-            by=columns.group,
-            value=columns.value,
-            cut=cut,
-            counting=counting_of(record, statistic, in_order=ordered),
-            release=record["release"],
-            metric=record["metric"],
-            drops=bool(record.get("dropped")),
-            ids=record.get("id") is not None,
-            **more,
+        return tuple(
+            dict.fromkeys((*self.columns.names, *map(self.current_name, self.parts.names)))
         )
 
 

@@ -33,7 +33,6 @@ import polars as pl
 from counton.base.errors import CountonError, InvalidInput, StateError, StreamConflict, field
 from counton.base.private import Private, open_private
 from counton.base.windows import LATE_DAYS, moment
-from counton.job.job import Job
 from counton.run.contribution_bounds import BUCKETS, CLOSED, REFUSED, USER, bucket_of, period_of
 from counton.run.definition import Definition
 from counton.state import Store, Stream
@@ -207,11 +206,11 @@ def check_retain(length: str, definition: Definition) -> None:
         )
 
 
-def retain(stream: Stream, definition: Definition, job: Job) -> None:
-    """Forget everybody in periods that ended as long ago as a job says, by the last release."""
+def retain(stream: Stream, definition: Definition, length: str) -> None:
+    """Forget everybody in periods that ended so long ago, by the last release."""
     windows = definition.windows
     end = moment(int(windows.ends(range(stream.step, stream.step + 1))[0]))
-    last = _period(definition, end - _length(str(job.people.retain), "retain")) - 1
+    last = _period(definition, end - _length(length, "retain")) - 1
     stream.take(Private(Addition(remembered=_closing(_secret_of(stream), last))))
 
 

@@ -33,7 +33,7 @@ from counton.run.journal_values import shown_by
 from counton.run.new_stream import EACH_WINDOW, define, design_of, halfwidths_at, last_step
 from counton.run.outputs import Outputs
 from counton.run.revised_plan import PlannedDelay, planned_delays
-from counton.run.settlement import SettledJob, number_rows, resolve, shared_book, spend_of
+from counton.run.settlement import SettledJob, number_rows, resolve
 from counton.run.shared_paths import JobStates, ledger_within, refuse_shared, state_of
 from counton.state import Store
 from counton.state.shared import SharedBook
@@ -254,11 +254,11 @@ class _Book:
 
     def enter(self, settled: SettledJob, shared: dict[str, SharedBook]) -> None:
         """Count what a job spends, unless it is entered."""
-        spend, ledger = spend_of(settled), deepcopy(self.ledger)
+        spend, ledger = settled.spend, deepcopy(self.ledger)
         new = settled.saved is None
         if ledger is not None and new:
             ledger.spend(**spend._asdict())
-        if (found := shared_book(settled)) is not None:
+        if (found := settled.shared_book()) is not None:
             kept = shared.setdefault(found.label, found)
             found._replace(ledger=kept.ledger).spend(spend)
         self.ledger = ledger
@@ -422,7 +422,7 @@ def _plan_of(
         needs_size=needs_size,
         state=hide_secrets(os.fspath(job.keeping.state)),
         ledger=None if job.keeping.ledger is None else hide_secrets(os.fspath(job.keeping.ledger)),
-        spend=spend_of(settled),
+        spend=settled.spend,
         shown=shown,
         delays=planned_delays(definition, design_of(definition, definition.shape))
         if definition.cut.lags
@@ -522,7 +522,7 @@ def planned_table(job: Job) -> tuple[dict[str, str], list[dict[str, Any]]]:
     >>> [(row["margin"], round(row["std"], 2)) for row in rows]
     [('total', 1.58), ('sex', 1.3), ('smokes', 1.3), ('sex, smokes', 1.08)]
     """
-    definition = define(number_rows(job) if statements.is_numbered(job) else job)
+    definition = define(number_rows(job))
     statistic = definition.statistic
     if not isinstance(statistic, TableStatistic):
         raise InvalidInput(f"{job.what!r} is no table; ask the planner of streams")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -22,7 +21,8 @@ from typing_extensions import override
 from counton.base.errors import HorizonExceeded, InvalidInput, ReplayMismatch, field
 from counton.base.private import Private, open_private
 from counton.job.job import Job
-from counton.job.refusals import refuse_of_ordered
+from counton.job.refusals import EXCLUDED, refuse
+from counton.job.stated_options import name_of
 from counton.rows.ordered_events import OrderedEvents, letters_of, ordered_rows
 from counton.rows.policies import Policies
 from counton.rows.sources import Source
@@ -39,8 +39,9 @@ from counton.run.changes import (
     read_whole,
 )
 from counton.run.definition import Definition
-from counton.run.redelivery import new_files
 from counton.run.settlement import SettledJob
+from counton.run.stream_request import in_which_order
+from counton.run.unordered_rows import new_files
 from counton.state import Stream
 from counton.state.addition import Addition
 from counton.statistics import Statistic
@@ -83,7 +84,7 @@ def read_rows(job: Job, definition: Definition, source: Source) -> Private[Order
     kinds = dict.fromkeys(parts.names, "text")
     kinds |= dict.fromkeys(parts.numbers, "number") | dict.fromkeys(parts.flags, "flag")
     kept = [
-        KeptPart(definition.current_name(name) or name, kinds[name], known.get(name, ()))
+        KeptPart(definition.current_name(name), kinds[name], known.get(name, ()))
         for name in parts.names
     ]
     reading = RowReading(
@@ -104,41 +105,13 @@ def in_any_order(definition: Definition) -> bool:
     )
 
 
-def fitting(
-    private: Private[OrderedEvents], definition: Definition, released: int | None
-) -> tuple[Private[OrderedEvents], Private[Tally]]:
-    """Events that a stream can take, and the same as if they were added up.
-
-    Where each row is a step, a full stream takes its own.
-    """
-    events, horizon = open_private(private), definition.strategy.horizon
-    rows = len(events.stops)
-    if not definition.cut.timed and horizon is not None and rows > horizon:
-        if released is None or released < horizon:
-            remedy = (
-                f"{field('steps', rows)}, or more"
-                if released is None
-                else f"the first {horizon:,} rows"
-            )
-            raise HorizonExceeded(
-                f"there are {rows:,} rows, each a step, and the stream has {horizon:,} steps; give "
-                f"{remedy}: nothing is released"
-            )
-        events = events.until(horizon)._replace(beyond=rows - horizon)
-    found = Tally(
-        *(pl.DataFrame(), events.newest, len(events.events), events.before, events.beyond),
-        *(events.left_out, events.skipped, events.quarantined),
-    )
-    return Private(events), Private(found)
-
-
 @dataclass(frozen=True)
 class OrderedRows(ReadRows):
     """Rows in their order, and the steps that are to be released of them.
 
     Attributes:
         settled: the job, and what its stream remembers.
-        events: all rows since the first step.
+        events: all rows since the first step, as many as the stream can take.
         counts: of rows, for the operator.
         until: microseconds up to which windows are released; None where each row is a step.
         ended: how many steps have ended.
@@ -153,9 +126,9 @@ class OrderedRows(ReadRows):
     @override
     def beside(self, stream: Stream | None) -> Changes:
         """Events that are none are refused, and others than a stream has counted."""
-        events, statistic = open_private(self.events), self.settled.definition.statistic
-        before = 0 if stream is None else stream.step
-        if not self.settled.definition.cut.timed and len(events.stops) < before:
+        definition, events = self.settled.definition, open_private(self.events)
+        statistic, before = definition.statistic, 0 if stream is None else stream.step
+        if not definition.cut.timed and len(events.stops) < before:
             raise ReplayMismatch(
                 f"the file holds {len(events.stops):,} events, and {before:,} have been released, "
                 f"one a step: rows have disappeared; give the file of all events"
@@ -163,21 +136,15 @@ class OrderedRows(ReadRows):
         if stream is not None and before and self.settled.job.rows.late == "refuse":
             self._compare(stream, events.until(before))
         cells = 1 if statistic.card.on_demand else math.prod(statistic.cells)
-        steps = range(before, self.ended)
         known = events.until(self.ended)
-        new = [_of_steps(known, some) for some in chunks(steps, cells)]
+        new = [_of_steps(known, some) for some in chunks(range(before, self.ended), cells)]
         if stream is None or (before and len(new) > 1):
             # What is refused is refused before there is a stream, or a part is committed.
             exact = statistic.begin() if stream is None else open_private(stream.exact())
             for some in new:
                 exact.take(*some)
-        closed = [Private(Addition(None, events=some)) for some in new]
-
-        def additions(_: bool) -> Iterator[tuple[float, Private[Addition]]]:
-            for place, addition in enumerate(closed):
-                yield place / len(closed), addition
-
-        return Changes(self.counts, additions)
+        given = [(n / len(new), Private(Addition(None, events=one))) for n, one in enumerate(new)]
+        return Changes(self.counts, lambda _: iter(given))
 
     def _compare(self, stream: Stream, known: OrderedEvents) -> None:
         definition = self.settled.definition
@@ -202,16 +169,37 @@ def _of_steps(events: OrderedEvents, steps: range) -> tuple[Any, NDArray[np.int6
 
 
 def rows_in_order(settled: SettledJob, now: datetime | None) -> OrderedRows:
-    """Read the rows, or letters, of a job in their order."""
+    """Read the rows, or letters, of a job in their order.
+
+    Raises:
+        HorizonExceeded: each row is a step, and there are more than the stream has; a full one
+            takes its own.
+    """
     job, definition = settled.job, settled.definition
     source = None if settled.source is None else open_private(settled.source)
-    refuse_of_ordered(job, definition.statistic, each_row=not definition.cut.batched)
+    own = ("missing", "bad_rows") if definition.cut.batched else ()
+    beside = f"{name_of(job.what)}, {in_which_order(definition.statistic)}"
+    refuse(job, EXCLUDED["in order"], beside, "leave it out", but=own)
     if source is None:
-        rows = read_letters(job, definition.statistic)
+        read = read_letters(job, definition.statistic)
     else:
         source = new_files(source, definition, lambda _: False)
-        rows, source = read_whole(job, definition, source, partial(read_rows, job, definition))
-    events, found = fitting(rows, definition, settled.steps_released)
-    until, ended = ended_steps(job, definition, source, found, settled.steps_released, now)
-    counts = Private(counts_of(open_private(found)))
-    return OrderedRows(settled, events, counts, until, ended)
+        read, source = read_whole(job, definition, source, partial(read_rows, job, definition))
+    events, horizon, released = (
+        open_private(read),
+        definition.strategy.horizon,
+        settled.steps_released,
+    )
+    rows = len(events.stops)
+    if not definition.cut.timed and horizon is not None and rows > horizon:
+        if released is None or released < horizon:
+            give = f"the first {horizon:,} rows"
+            give = f"{field('steps', rows)}, or more" if released is None else give
+            raise HorizonExceeded(
+                f"there are {rows:,} rows, each a step, and the stream has {horizon:,} steps; give "
+                f"{give}: nothing is released"
+            )
+        events = events.until(horizon)._replace(beyond=rows - horizon)
+    found = Tally(pl.DataFrame(), events.newest, len(events.events), *events[3:])
+    until, ended = ended_steps(job, definition, source, Private(found), released, now)
+    return OrderedRows(settled, Private(events), Private(counts_of(found)), until, ended)

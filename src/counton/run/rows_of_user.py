@@ -26,7 +26,7 @@ from counton.rows.tally import Tally, tally
 from counton.rows.timestamps import ClockChange
 from counton.rows.window_marks import Columns, RowReading
 from counton.run.contribution_bounds import period_of
-from counton.run.new_stream import check_period
+from counton.run.stream_request import check_period
 from counton.statistics import Quantiles
 
 #: Between what a user is called and the number of a period.

@@ -7,10 +7,11 @@ stream journals and releases them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import field as attribute
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from counton.base.errors import CountonError, StateError, StreamConflict, WrongKey
 from counton.base.private import Private
@@ -20,8 +21,8 @@ from counton.run.changes import Counts, ReadRows, for_operator
 from counton.run.definition import Definition
 from counton.run.journal_values import read_released
 from counton.run.progress import Progress, silent
-from counton.run.settlement import OpenedJob, SettledJob, predecessor, resolve
-from counton.run.unordered_rows import tallied_rows
+from counton.run.settlement import OpenedJob, SettledJob, resolve
+from counton.run.unordered_rows import added_rows
 from counton.state import Store, Stream
 from counton.state.database import Closing, CommitHook
 
@@ -162,7 +163,7 @@ def read_rows(
     progress("reading events", 0.25)
     now = settled.asked_at if now is None else now
     if not settled.definition.counting.in_order:
-        return tallied_rows(settled, progress, now)
+        return added_rows(settled, progress, now)
     from counton.run.ordered_rows import rows_in_order
 
     return rows_in_order(settled, now)
@@ -207,20 +208,20 @@ def commit(
     (0, 2)
     """
     # What a new stream cannot take is refused before there is one.
-    new = rows.beside(None) if settled.saved is None else None
+    new, definition = rows.beside(None) if settled.saved is None else None, settled.definition
     stream = open_stream(settled)
     try:
-        before, definition = stream.step, settled.definition
+        before, retained = stream.step, settled.job.people.retain
         changes = rows.beside(stream) if new is None else new
         if new is None and stream.details != definition.details:  # nothing is refused below
             stream.amend(definition.details)
         for done, addition in changes.additions(also is not None):
             progress("releasing", 0.4 + 0.3 * done)
             stream.take(addition, also=also)
-        if settled.job.people.retain is not None and stream.step > before:
+        if retained is not None and stream.step > before:
             from counton.run.erasure import retain
 
-            retain(stream, definition, settled.job)
+            retain(stream, definition, retained)
         if new is None:
             _publish(stream)
     except BaseException:
@@ -233,22 +234,54 @@ def commit(
 
 def open_stream(settled: SettledJob) -> Stream:
     """The stream, as its writer; made where there is none. What it continues is ended."""
-    job, store = settled.job, settled.store
-    new = _create(job, store, settled.definition) if settled.saved is None else None
-    if (before := settled.definition.continues) is not None and store is not None:
+    definition, store, keeping = settled.definition, settled.store, settled.job.keeping
+    kept: dict[str, Any] = {
+        "key": keeping.key,
+        "ledger": keeping.ledger,
+        "witness": keeping.witness,
+    }
+    new = None if settled.saved is not None else _create(settled, kept)
+    if definition.continues is not None and store is not None:
         from counton.run.continuation import end_stream
 
-        end_stream(store, before.name, drop_waiting=True)  # a run may have been killed before that
+        # A run may have been killed before that.
+        end_stream(store, definition.continues.name, drop_waiting=True)
     if new is not None:
         return new
     assert store is not None
-    return Stream.open(
-        store,
-        job.keeping.name,
-        key=job.keeping.key,
-        ledger=job.keeping.ledger,
-        witness=job.keeping.witness,
-    )
+    return Stream.open(store, keeping.name, **kept)
+
+
+def _create(settled: SettledJob, kept: Mapping[str, Any]) -> Stream:
+    definition, keeping = settled.definition, settled.job.keeping
+    of_cells = definition.statistic.card.additive
+    try:
+        return Stream.create(
+            keeping.state if settled.store is None else settled.store,
+            keeping.name,
+            definition.strategy,
+            definition.guarantee,
+            contribution=definition.contribution,
+            shape=definition.shape if of_cells else (),
+            details=definition.details,
+            counters=definition.cells.counters(definition.guarantee),
+            statistic=None if of_cells else definition.statistic,
+            batched=definition.cut.batched,
+            follows=definition.apart_from,
+            **kept,
+        )
+    except (StateError, WrongKey) as error:
+        try:
+            with Store(keeping.state) as store:
+                there = store.find(keeping.name) is not None
+        except (CountonError, OSError):
+            raise error from None
+        if not there:
+            raise
+        raise StreamConflict(
+            f"another process has just created stream {keeping.name!r} of this state, so nothing "
+            "was released here: run the same command again, and it goes on with that stream"
+        ) from error
 
 
 def _publish(stream: Stream) -> None:
@@ -262,36 +295,3 @@ def _publish(stream: Stream) -> None:
         from counton.run.exports import publish_new
 
         publish_new(stream, place, None)
-
-
-def _create(request: Job, state: Store | None, definition: Definition) -> Stream:
-    in_design = not definition.statistic.card.additive
-    try:
-        return Stream.create(
-            request.keeping.state if state is None else state,
-            request.keeping.name,
-            definition.strategy,
-            definition.guarantee,
-            key=request.keeping.key,
-            contribution=definition.contribution,
-            shape=() if in_design else definition.shape,
-            details=definition.details,
-            counters=definition.cells.counters(definition.guarantee),
-            statistic=definition.statistic if in_design else None,
-            batched=definition.cut.batched,
-            ledger=request.keeping.ledger,
-            witness=request.keeping.witness,
-            follows=predecessor(definition),
-        )
-    except (StateError, WrongKey) as error:
-        try:
-            with Store(request.keeping.state) as store:
-                there = store.find(request.keeping.name) is not None
-        except (CountonError, OSError):
-            raise error from None
-        if not there:
-            raise
-        raise StreamConflict(
-            f"another process has just created stream {request.keeping.name!r} of this state, so "
-            "nothing was released here: run the same command again, and it goes on with that stream"
-        ) from error

@@ -20,7 +20,7 @@ import polars as pl
 
 from counton.base.errors import AlreadyEnded, InvalidInput, field
 from counton.base.exact import quote
-from counton.base.options import ROWS, OwnColumns, split_names
+from counton.base.options import ROWS, split_names
 from counton.base.private import Private
 from counton.job.job import NEWEST, Events, Job
 from counton.job.stated_options import (
@@ -48,7 +48,6 @@ from counton.rows.policies import Policies
 from counton.rows.sources import Source, join_columns
 from counton.rows.window_marks import collect
 from counton.run.clock import ClockFacts, is_stated, length_of, windows_ended
-from counton.run.compatibility import check_compatible
 from counton.run.definition import Definition
 from counton.run.journal_values import fit_of, refuse_other_fit
 from counton.run.new_stream import define
@@ -113,6 +112,22 @@ class SettledJob(OpenedJob):
         """Steps that are released; None of a new stream."""
         return None if self.saved is None else self.saved.step
 
+    @property
+    def spend(self) -> Spend:
+        """The entry of the job's stream in a ledger."""
+        this, name = self.definition, self.job.keeping.name
+        promise = this.guarantee, this.unit_in_ledger, this.contribution.relation
+        return Spend(name, *promise, this.apart_from)
+
+    def shared_book(self) -> SharedBook | None:
+        """The entries of the ledger that the job's state shares; None where it counts by itself."""
+        database = None if self.store is None else self.store.database
+        shared = ledger_of(database, self.job.keeping.ledger)
+        if shared is None:
+            return None
+        with shared:
+            return shared.book(database, self.job.keeping.name)
+
 
 def resolve(
     asked: Job | OpenedJob, units: Sequence[SpentUnit] = (), *, progress: Progress = silent
@@ -143,97 +158,84 @@ def resolve(
     opened = open_job(given) if isinstance(given, Job) else given
     try:
         settled = _settle(opened, units)
-        length_of(settled.job.times.watermark)
-        if settled.job.people.retain is not None:
+        job, definition = settled.job, settled.definition
+        length_of(job.times.watermark)
+        if job.people.retain is not None:
             from counton.run.erasure import check_retain
 
-            check_retain(settled.job.people.retain, settled.definition)
-        if settled.saved is None:
-            _refuse_beyond(settled)
+            check_retain(job.people.retain, definition)
+        # Of rows in order the unit is called as the state says when the stream is entered.
+        if settled.saved is None and not definition.counting.in_order:
+            spend, book = settled.spend, settled.shared_book()
+            if settled.store is not None:
+                settled.store.refuse_beyond(spend)
+            if book is not None:
+                book.spend(spend)
         return settled
     except BaseException:
         opened.close()
         raise
 
 
-def _refuse_beyond(settled: SettledJob) -> None:
-    spend = spend_of(settled)
-    if settled.definition.counting.in_order:
-        return  # whose unit is called as the state says when the stream is entered
-    if settled.store is not None:
-        settled.store.refuse_beyond(spend)
-    if (found := shared_book(settled)) is not None:
-        found.spend(spend)
-
-
-def predecessor(definition: Definition) -> str | None:
-    """The stream of which no unit counts in this one, if it goes on from such a one."""
-    before = definition.continues
-    return before.name if before is not None and before.apart else None
-
-
-def spend_of(settled: SettledJob) -> Spend:
-    """The entry of a job's stream in a ledger."""
-    definition = settled.definition
-    return Spend(
-        settled.job.keeping.name,
-        definition.guarantee,
-        definition.unit_in_ledger,
-        definition.contribution.relation,
-        predecessor(definition),
-    )
-
-
-def shared_book(settled: SettledJob) -> SharedBook | None:
-    """The entries of the ledger that a job's state shares; None where it counts by itself."""
-    database = None if settled.store is None else settled.store.database
-    shared = ledger_of(database, settled.job.keeping.ledger)
-    if shared is None:
-        return None
-    with shared:
-        return shared.book(database, settled.job.keeping.name)
-
-
 def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
     """A job beside its stream: a new one is defined, a known one may not be contradicted."""
-    from counton.run import continuation
-
     job, store, saved = opened.job, opened.store, opened.saved
     database = None if store is None else store.database
-    in_ledger = known_units(
-        database, job.keeping.ledger
-    )  # one that cannot be read is refused first
-    kept = None if saved is None else Definition.reopen(saved.design, saved.details)
-    before = None if kept is None else _as_amended(kept, job, 0 if saved is None else saved.step)
-    predecessor, step, dropped = None, 0, None
-    if job.keeping.continues is not None and before is None:
+    # One that cannot be read is refused first.
+    known = [*units, *known_units(database, job.keeping.ledger)]
+    kept = before = predecessor = dropped = None
+    if saved is not None:
+        kept = Definition.reopen(saved.design, saved.details)
+        before = _as_amended(kept, job, saved.step)
+    elif job.keeping.continues is not None:
+        from counton.run import continuation
+
         job, predecessor, (step, dropped) = continuation.succeed(job, store)
-    job = _with_numbered_rows(job, before)
-    _check_policies(job)
-    nodes = declares_nodes(job)  # what they are is said by rows
-    source = open_source(job, before) if nodes else None
+    job = number_rows(job, before)
+    if not (isinstance(job.events, Source) and job.events.checked):
+        files = state_files(job.keeping.state, job.keeping.key)
+        check_quarantine(job.rows.policies(), job.events, job.rows.file_format, files)
+    # Nodes, and what they are called, are said by rows, so these are looked at first.
+    source = open_source(job, before) if declares_nodes(job) else None
     if before is None:
-        definition = define(job, [*(() if store is None else store.units), *units, *in_ledger])
+        definition = define(job, [*(() if store is None else store.units), *known])
     else:
-        check_compatible(before, job)
+        from counton.run.later_run import refuse_other
+
         definition = before
-    text = definition.statistic.card.of_letters and definition.parts == OwnColumns()
+        refuse_other(job, definition)
     asked_at, moments = None, None
     if job.rows.query is not None:
         released = 0 if saved is None else saved.step
         asked_at, moments = moments_of(job, definition, job.rows.query, released)
-    if source is None and not text:
+    if source is None and not (definition.statistic.card.of_letters and not any(definition.parts)):
         source = open_source(job, before, moments)
     if source is not None:
-        _refuse_no_order(definition, source)
+        for part in source.parts:
+            if not part.numbered:
+                definition.counting.check_any_order(
+                    definition.what,
+                    f"which {part.name} does not have; write them into a file, sorted by their "
+                    f"time",
+                )
         source = source if saved is None else source.for_known_stream()
         source = join_columns(source, definition.columns.group)
         if saved is None and isinstance(source.parts[0], EventFile):  # its header alone is read
             source.parts[0].scan(definition.columns.names)
-    _check_fit(job, definition)
+    if (fit := fit_of(vars(job.view))) is not None:
+        from counton.released.read_options import check_fit
+
+        check_fit(fit, definition.inner)
+        if fit.known and definition.cut.goes_on:
+            raise InvalidInput(
+                f"{field('known')} is of a table that is released once, and this one grows; leave "
+                f"it out, or leave {field('time')} out"
+            )
     definition = _remember(definition, job)
     if kept is not None:
-        definition = continuation.as_read(definition, kept)
+        from counton.run.continuation import as_read
+
+        definition = as_read(definition, kept)
     elif predecessor is not None and store is not None:
         # A ledger of several states adds all of their streams up.
         alone = store if job.keeping.ledger is None and store.shared_ledger is None else None
@@ -245,17 +247,17 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
 def _as_amended(kept: Definition, job: Job, released: int) -> Definition:
     """The definition of a stream that goes on, as its operator changes it."""
     definition = amend(kept, job, released)
-    refuse_ended(definition, job.keeping.name)
+    if definition.ended is not None:
+        name = job.keeping.name
+        raise AlreadyEnded(
+            f"stream {name!r} has ended at step {definition.ended:,} and releases nothing more; "
+            f"begin another {field('name')} with {field('continues', name)}, or write again what "
+            f"was released from the state alone",
+            definition.ended,
+        )
     if not definition.cut.goes_on:
         refuse_other_fit(job.keeping.name, fit_of(definition.record), fit_of(vars(job.view)))
     return definition
-
-
-def _check_policies(job: Job) -> None:
-    policies = job.rows.policies()
-    if not (isinstance(job.events, Source) and job.events.checked):
-        kept = state_files(job.keeping.state, job.keeping.key)
-        check_quarantine(policies, job.events, job.rows.file_format, kept)
 
 
 def _remember(definition: Definition, job: Job) -> Definition:
@@ -281,31 +283,29 @@ def _remember(definition: Definition, job: Job) -> Definition:
     fixed = {name: value for name, value in definition.record.items() if name not in anew}
     if said.get("unknown") == "drop":  # what was released by then lacks rows for ever
         fixed["dropped"] = True
-    drops = bool(fixed.get("dropped"))
-    return replace(definition, record=fixed | said, drops=drops)
+    return definition.having(record=fixed | said)
 
 
-def _with_numbered_rows(job: Job, before: Definition | None) -> Job:
-    """A job whose rows are the cells of a line, with their numbers; any other as it is."""
-    named_so = before is not None and name_of(job.what) == before.what
-    its_rows = before is not None and named_so and before.record.get("label") == ROWS
-    if not (its_rows or (before is None and is_numbered(job))):
-        return job
-    value = None if before is None else before.record.get("value")
-    return number_rows(job.having(value=job.option("value") or value))
-
-
-def number_rows(job: Job) -> Job:
+def number_rows(job: Job, before: Definition | None = None) -> Job:
     """A line of rows without names, each of them a cell: with a column of their numbers.
 
-    How many rows there are is published.
+    Any other job stays as it is. How many rows there are is published.
+
+    Args:
+        before: the stream that is there; None: it is new.
     """
+    if before is not None and name_of(job.what) == before.what:
+        numbered = before.record.get("label") == ROWS
+        value = job.option("value") or before.record.get("value")
+    else:
+        numbered, value = before is None and is_numbered(job), job.option("value")
+    if not numbered:
+        return job
     if job.groups.domain is not None:
         raise InvalidInput(
             f"{field('domain', job.groups.domain if isinstance(job.groups.domain, str) else None)} "
             f"names cells, but there is no {field('label')}, the column with their names; give it"
         )
-    value = job.option("value")
     if value is None:
         raise InvalidInput(f"a line of rows without names needs {field('value')}; give it")
     if is_database(job.events):
@@ -332,7 +332,8 @@ def number_rows(job: Job) -> Job:
             f"{part.name} has no rows, and without {field('label')} each row is a cell of a line; "
             f"give one at least"
         )
-    return job.having(events=table, label=ROWS, domain=range(table.height), file_format=None)
+    more = {"value": value, "label": ROWS, "domain": range(table.height)}
+    return job.having(events=table, file_format=None, **more)
 
 
 def moments_of(
@@ -399,28 +400,6 @@ def open_source(
         source = job.rows.open_rows(job.events)
     _refuse_events_as_domain(job, before, source)
     return source
-
-
-def _refuse_no_order(definition: Definition, source: Source) -> None:
-    for part in source.parts:
-        if not part.numbered:
-            remedy = (
-                f"which {part.name} does not have; write them into a file, sorted by their time"
-            )
-            definition.counting.check_any_order(definition.what, remedy)
-
-
-def _check_fit(job: Job, definition: Definition) -> None:
-    if (fit := fit_of(vars(job.view))) is None:
-        return
-    from counton.released.read_options import check_fit
-
-    check_fit(fit, definition.inner)
-    if fit.known and definition.cut.goes_on:
-        raise InvalidInput(
-            f"{field('known')} is of a table that is released once, and this one grows; leave "
-            f"it out, or leave {field('time')} out"
-        )
 
 
 def check_quarantine(
@@ -538,17 +517,6 @@ def as_before(job: Job, saved: JournalReader) -> Job:
     return job.having(**told) if told else job
 
 
-def refuse_ended(definition: Definition, name: str) -> None:
-    """Refuse to go on with a stream that has ended."""
-    if definition.ended is not None:
-        raise AlreadyEnded(
-            f"stream {name!r} has ended at step {definition.ended:,} and releases nothing more; "
-            f"begin another {field('name')} with {field('continues', name)}, or write again what "
-            f"was released from the state alone",
-            definition.ended,
-        )
-
-
 def amend(definition: Definition, request: Job, released: int) -> Definition:
     """A stream as the operator changes it: columns called otherwise, spare groups named.
 
@@ -593,11 +561,8 @@ def amend(definition: Definition, request: Job, released: int) -> Definition:
             f"{step:,} on, and stream {request.keeping.name!r} ends with step "
             f"{definition.windows.steps:,}; declare them in the stream that follows"
         )
-    return replace(
-        definition,
-        domain=definition.domain.plus(new),
-        named=(*definition.named, *((group, step) for group in new)),
-    )
+    named = [*definition.details["named"], *([group, step] for group in new)]
+    return definition.having(domain=definition.domain.plus(new), named=named)
 
 
 def _unread(definition: Definition, released: int) -> int:
@@ -631,13 +596,8 @@ def _rename(definition: Definition, rename: str, step: int) -> Definition:
                 f"stream uses; it uses {', '.join(map(repr, uses))}"
             )
         if old in uses and old != new:
-            columns = definition.columns.rename(old, new)
-            definition = replace(
-                definition,
-                columns=columns,
-                by=columns.group,
-                value=columns.value,
-                renamed=(*definition.renamed, (old, new, step)),
+            definition = definition.having(
+                renamed=[*definition.details["renamed"], [old, new, step]]
             )
         elif new not in uses:
             raise InvalidInput(

@@ -1,29 +1,35 @@
 """Rows that are added up, in any order: late ones, new ones, those of users, those of found groups.
 
 Labels of rows where nobody declared the groups are secret until a group is shown.
+
+**Files that come again.** A file of new events is known by SHA-256 of its bytes, unpacked, whatever
+its name, and by nothing else; a data frame, and rows that a database or Spark counts where they
+lie, by the columns that are read. A file counts once, and each row in it is new: nothing that a row
+says decides whether another one counts. A file with one row more or less is another file. Rows with
+ids are told one by one, and rows that lie in the state itself are removed where they are counted,
+so of these no file is known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cache, partial
+from functools import cache
 from time import monotonic
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.base.errors import StreamConflict
+from counton.base.errors import InvalidInput, ReplayMismatch, StreamConflict, field
 from counton.base.exact import name_alone
 from counton.base.groups import GroupNames
 from counton.base.private import Private, open_private
 from counton.job.job import Job
 from counton.rows.remote_rows import Spread
-from counton.rows.sources import Source
+from counton.rows.sources import Rows, Source
 from counton.rows.tally import Tally, tally
 from counton.rows.timestamps import ClockChange
 from counton.rows.window_marks import RowReading, Unknown, collect, mark_rows, times_counted
@@ -42,54 +48,12 @@ from counton.run.changes import (
 )
 from counton.run.definition import Definition
 from counton.run.progress import Progress, silent
-from counton.run.redelivery import (
-    Counted,
-    KnownBy,
-    is_counted,
-    known_by,
-    new_files,
-    new_marks,
-    refuse_all_events,
-    refuse_several,
-)
 from counton.run.settlement import SettledJob
 from counton.state import Stream
 from counton.state.addition import Addition
-from counton.state.seen import Change
 
 if TYPE_CHECKING:
     from counton.run.contribution_bounds import ChosenRows, ContributionBounder
-
-
-def labels_in(
-    source: Source, reading: RowReading, known: Private[tuple[str, ...]]
-) -> Private[FoundLabels]:
-    """Labels of rows within the windows, known ones and others by first window and name."""
-    before = open_private(known)
-    if isinstance(source, Spread):
-        found = open_private(source.labels(reading))
-    else:
-        rows = mark_rows(source, reading).filter(
-            pl.col("step").is_between(1, reading.windows.steps), pl.col("group").is_not_null()
-        )
-        found = collect(source, rows.group_by("group").agg(pl.col("step").min()))
-    there = set(before)
-    new = [row for row in found.select("step", "group").rows() if row[1] not in there]
-    return Private(FoundLabels(before, tuple(name for _, name in sorted(new))))
-
-
-def counted_by(definition: Definition, labels: Private[FoundLabels]) -> Definition:
-    """By which cells the rows of a run are added up; what a stream keeps names none of them."""
-    return replace(definition, domain=GroupNames(open_private(labels).all))
-
-
-def refuse_others(stream: Stream, labels: Private[FoundLabels]) -> None:
-    """Refuse to go on where the state has other labels than those a run began with."""
-    if open_private(stream.labels()) != open_private(labels).known:
-        raise StreamConflict(
-            f"another process has counted in stream {stream.name!r} meanwhile; nothing was "
-            f"released: run again"
-        )
 
 
 @name_alone
@@ -98,7 +62,7 @@ class FoundLabels(NamedTuple):
 
     Attributes:
         known: those that the state has, in the order of their cells.
-        new: others; of users, also of rows that do not count.
+        new: others, by first window and name; of users, also of rows that do not count.
     """
 
     known: tuple[str, ...]
@@ -109,284 +73,303 @@ class FoundLabels(NamedTuple):
         """Both."""
         return (*self.known, *self.new)
 
-    def keep_counted(self, cells: pl.DataFrame) -> tuple[FoundLabels, NDArray[np.int64]]:
-        """Only those that are counted, and which cell each of all then has."""
-        first = len(self.known)
-        used = np.unique(cells["group"].to_numpy())
-        used = used[used >= first]
-        places = np.concatenate([np.arange(first), np.full(len(self.new), -1)]).astype(np.int64)
-        places[used] = first + np.arange(len(used))
-        return FoundLabels(self.known, tuple(self.new[place - first] for place in used)), places
 
-
-class CountedRows(NamedTuple):
-    """What of a run's rows counts, closed.
-
-    Attributes:
-        labels: where groups are found; None where they are declared.
-        found: sums of all rows.
-        chosen: where users are bounded or rows have ids, those that count.
-        empty: there is no row at all: then its file is not marked as counted.
-        over: how many were left out, where all rows were chosen again.
-    """
-
-    labels: Private[FoundLabels] | None
-    found: Private[Tally]
-    chosen: Private[ChosenRows] | None
-    empty: bool = False
-    over: Private[int] | None = None
+def labels_in(
+    source: Source, reading: RowReading, known: Private[tuple[str, ...]]
+) -> Private[FoundLabels]:
+    """Labels of rows within the windows."""
+    before = open_private(known)
+    if isinstance(source, Spread):
+        found = open_private(source.labels(reading))
+    else:
+        rows = mark_rows(source, reading).filter(
+            pl.col("step").is_between(1, reading.windows.steps), pl.col("group").is_not_null()
+        )
+        found = collect(source, rows.group_by("group").agg(pl.col("step").min()))
+    there = set(before)
+    new = sorted(row for row in found.select("step", "group").rows() if row[1] not in there)
+    return Private(FoundLabels(before, tuple(name for _, name in new)))
 
 
 @dataclass(frozen=True)
-class TalliedRows(ReadRows):
+class AddedRows(ReadRows):
     """Rows that are read and added up, not yet beside what a stream has counted.
 
     Attributes:
         settled: the job, and what its stream remembers.
-        rows: sums of them all.
-        bounding: the choice of rows, where users are bounded or rows have ids.
-        files: by what the state knows each of them again.
+        tally: sums of them all.
+        labels: where groups are found; None where they are declared.
+        bounder: the choice of rows, where users are bounded or rows have ids.
+        marks: by what the state knows each of their files again; none where rows come once.
         counts: of the rows as they were read.
         until: microseconds up to which windows are released; None of a table released once.
         ended: how many windows have ended by then.
     """
 
     settled: SettledJob
-    rows: CountedRows
-    bounding: ContributionBounder | None
-    files: Private[KnownBy]
+    tally: Private[Tally]
+    labels: Private[FoundLabels] | None
+    bounder: ContributionBounder | None
+    marks: Private[Sequence[tuple[str, Rows]]]
     counts: Private[Counts]
     until: int | None
     ended: int
 
     @override
     def beside(self, stream: Stream | None) -> Changes:
-        job, definition, rows = self.settled.job, self.settled.definition, self.rows
-        if stream is not None and rows.labels is not None:
-            refuse_others(stream, rows.labels)
-        # Another process may have released since the state was read.
-        before = 0 if stream is None else stream.step
-        has: Counted = (lambda _: False) if stream is None else cache(stream.has_source)
-        once = job.rows.append and definition.columns.id is None
-        windows = self.ended - before
-        again = once and is_counted(self.files, has, windows, yes=job.times.yes)
-        bounding, whole = None if again else self.bounding, None
-        if not definition.cut.goes_on and before and bounding is not None:
+        job, definition = self.settled.job, self.settled.definition
+        before = (
+            0 if stream is None else stream.step
+        )  # since the state was read others may have run
+        again, marks = self._new_marks(stream)
+        tallied = open_private(self.tally)
+        cells, chosen, over = tallied.cells, None, 0
+        if again:
+            cells = cells.head(0)
+        elif self.bounder is not None and before and not definition.cut.goes_on:
             # All rows are given again, and those that count are chosen as they were then.
-            whole, bounding = bounding.choose(None, 0), None
-        chosen = None if bounding is None else bounding.choose(stream, before)
-        rows = only_counted(rows._replace(chosen=chosen), again=again, whole=whole)
-        intake = compare_changes(stream, definition, rows, ended=self.ended, append=job.rows.append)
-        # Whether anything in a file counts must not decide whether it may come again.
-        sources: Private[tuple[str, ...]] = Private(())
-        if not rows.empty and not again:
-            sources = new_marks(self.files, has, once=once)
+            whole = open_private(self.bounder.choose(None, 0))
+            cells, over = whole.cells, whole.over
+        elif self.bounder is not None:
+            chosen = open_private(self.bounder.choose(stream, before))
+            cells = chosen.cells
+        labels = None
+        if self.labels is not None:
+            cells, chosen, labels = self._counted_labels(stream, cells, chosen)
+        new = job.rows.append or chosen is not None
+        groups = len(definition.cell_names) * definition.places
+        if labels is not None:
+            groups = max(1, labels[0] + len(labels[1]))
+        intake = self._intake(stream, cells, groups, new=new)
         remembered = None
-        if bounding is not None and rows.chosen is not None:
-            remembered = bounding.change(rows.chosen, max(self.ended, before))
-        given = partial(_additions, self.settled, rows, intake, sources, remembered)
-        return Changes(self._counts(rows, intake), given, again)
-
-    def _counts(self, rows: CountedRows, intake: Private[Intake]) -> Private[Counts]:
-        """Numbers of rows, for the operator."""
-        settled, added = self.settled, open_private(intake)
-        each = times_counted(settled.definition.adds)
-        chosen = None if rows.chosen is None else open_private(rows.chosen)
-        over = 0 if rows.over is None else open_private(rows.over)
-        # Of a file of all events nearly all rows are known.
-        new = chosen if settled.job.rows.append else None
-        gone = added.gone // each if chosen is None else chosen.gone
-        return Private(
-            replace(
-                counts_of(open_private(rows.found)),
-                late=added.late_rows // each,
-                gone=gone,
-                shut=added.shut // each,
-                beyond_most=over if chosen is None else chosen.over,
-                known=0 if new is None else new.known,
-                closed=added.closed // each if new is None else new.closed,
-                dropped=0 if settled.dropped is None else open_private(settled.dropped),
-            )
+        if self.bounder is not None and chosen is not None:
+            remembered = self.bounder.change(Private(chosen), max(self.ended, before))
+        each = times_counted(definition.adds)
+        known = chosen if job.rows.append else None  # of a file of all events nearly all are
+        counts = replace(
+            open_private(self.counts),
+            late=intake.late_rows // each,
+            gone=intake.gone // each if chosen is None else chosen.gone,
+            shut=intake.shut // each,
+            beyond_most=over if chosen is None else chosen.over,
+            known=0 if known is None else known.known,
+            closed=intake.closed // each if known is None else known.closed,
+            dropped=0 if self.settled.dropped is None else open_private(self.settled.dropped),
         )
+        change = None if remembered is None else open_private(remembered)
+        at_once = job.rows.append or chosen is not None
+
+        def additions(empty: bool) -> Iterator[tuple[float, Private[Addition]]]:
+            """Exact sums of windows that have ended, and what is seen of others.
+
+            New events come in one transaction, because their file can be given only once; chosen
+            rows too, because what is remembered of them is written once.
+            """
+            new = range(intake.released + 1, intake.target + 1)
+            parts = [new] if at_once or not new else chunks(new, intake.groups)
+            for steps in parts:
+                if not (new or marks or empty or intake.changed):
+                    return
+                first, inputs = steps.start == new.start, None
+                if new:
+                    sums = definition.measure(intake.inputs(steps))
+                    inputs = definition.contribution.exact_from_grid(sums)
+                # A file is known from the first transaction on: part of it is counted then.
+                once = (marks, change, labels) if first else ((), None, None)
+                observed = intake.observations(steps, first=first, last=steps.stop == new.stop)
+                done = (steps.start - new.start) / max(len(new), 1)
+                yield done, Private(Addition(inputs, observed, *once))
+
+        return Changes(Private(counts), additions, again)
+
+    def _new_marks(self, stream: Stream | None) -> tuple[bool, tuple[str, ...]]:
+        """Whether earlier runs have counted all of these new events, and marks of new files.
+
+        A file of new events must not be counted twice, and neither as such after it was the file
+        of all events; so the marks of both are kept.
+
+        Raises:
+            InvalidInput: windows would be released without a new event, and nobody says so.
+            ReplayMismatch: another run has counted a file of new events meanwhile.
+        """
+        job, given = self.settled.job, open_private(self.marks)
+        has: Counted = (lambda _: False) if stream is None else cache(stream.has_source)
+        once = job.rows.append and self.settled.definition.columns.id is None
+        known = [mark for mark, _ in given if has(mark)]
+        again = once and bool(given) and len(known) == len(given)
+        windows = self.ended - (0 if stream is None else stream.step)
+        if again and windows > 0 and not job.times.yes:
+            have = "has" if len(given) == 1 else "have"
+            would = "window would" if windows == 1 else "windows would"
+            assert self.settled.source is not None
+            raise InvalidInput(
+                f"{open_private(self.settled.source).name} {have} been counted already, and "
+                f"{windows:,} more {would} be released without a new event; give the file of the "
+                f"new events, or {field('yes', True)} if nothing happened, or drop "
+                f"{field('append', True)} if the file holds everything since the first window"
+            )
+        nothing = again or not open_private(self.tally).rows
+        for mark, part in given if once and not nothing else ():
+            if mark in known:
+                raise ReplayMismatch(
+                    f"{part.name} has been counted already ({mark[:18]}...); {part.again}"
+                )
+        # Whether anything in a file counts must not decide whether it may come again.
+        new = () if nothing else (mark for mark, _ in given if mark not in known)
+        return again, tuple(dict.fromkeys(new))
+
+    def _counted_labels(
+        self, stream: Stream | None, cells: pl.DataFrame, chosen: ChosenRows | None
+    ) -> tuple[pl.DataFrame, ChosenRows | None, tuple[int, tuple[str, ...]]]:
+        """Cells for those labels alone that are counted: a unit's other rows bring no group.
+
+        Raises:
+            StreamConflict: the state has other labels than those with which this run began.
+        """
+        assert self.labels is not None
+        known, new = open_private(self.labels)
+        if stream is not None and open_private(stream.labels()) != known:
+            raise StreamConflict(
+                f"another process has counted in stream {stream.name!r} meanwhile; nothing was "
+                f"released: run again"
+            )
+        used = np.unique(cells["group"].to_numpy())
+        used = used[used >= len(known)]
+        places = np.full(len(known) + len(new), -1, np.int64)
+        places[: len(known)] = range(len(known))
+        places[used] = len(known) + np.arange(len(used))
+        cells = cells.with_columns(pl.Series("group", places[cells["group"].to_numpy()]))
+        if chosen is not None:
+            users = [
+                part._replace(facts=(part.facts[0], places[part.facts[1]], *part.facts[2:]))
+                for part in chosen.users
+            ]
+            chosen = replace(chosen, cells=cells, users=users)
+        return cells, chosen, (len(known), tuple(new[place - len(known)] for place in used))
+
+    def _intake(
+        self, stream: Stream | None, cells: pl.DataFrame, groups: int, *, new: bool
+    ) -> Intake:
+        """What rows add to a stream at its step.
+
+        Args:
+            new: the rows are new ones, and not all since the first window.
+
+        Raises:
+            SumOverflow: sums would not be exact.
+        """
+        definition, taken = self.settled.definition, (0, 0.0)
+        kept: Observed = {}
+        if stream is not None:
+            # New rows are set against what was seen of their own windows, and of those that wait.
+            touched = Private(cells["step"].unique().sort().to_numpy()) if new else None
+            kept = open_private(stream.observed_blocks(touched))
+            taken = open_private(stream.amounts)
+        intake = compare(
+            kept,
+            cells,
+            released=0 if stream is None else stream.step,
+            target=self.ended,
+            groups=groups,
+            measures=definition.measures,
+            append=new,
+            cut=definition.cut,
+        )
+        alone = definition.strategy.facts.workload != "totals"
+        refuse_inexact_rows(
+            definition, *intake.largest_sums(definition.places, alone=alone), *taken
+        )
+        return intake
 
 
-def _additions(
-    settled: SettledJob,
-    rows: CountedRows,
-    intake: Private[Intake],
-    sources: Private[tuple[str, ...]],
-    remembered: Private[Change] | None,
-    empty: bool,
-) -> Iterator[tuple[float, Private[Addition]]]:
-    """What a stream is given in each transaction: exact sums of windows that have ended.
-
-    Args:
-        empty: also what changes nothing is a transaction.
-    """
-    definition, append = settled.definition, settled.job.rows.append
-    added, marks = open_private(intake), open_private(sources)
-    found = None if rows.labels is None else open_private(rows.labels)
-    new_labels = None if found is None else (len(found.known), found.new)
-    change = None if remembered is None else open_private(remembered)
-    if added.target == added.released:
-        if marks or empty or added.changed:
-            yield 0.0, Private(Addition(None, added.pending(), marks, change, new_labels))
-        return
-    new = range(added.released + 1, added.target + 1)
-    # New events come in one transaction, because their file can be given only once; chosen rows
-    # too, because what is remembered of them is written once.
-    at_once = append or rows.chosen is not None
-    for steps in [new] if at_once else chunks(new, added.groups):
-        observed = added.observations(steps)
-        if steps.stop == new.stop:
-            observed |= added.beyond()
-        sums = definition.measure(added.inputs(steps))
-        inputs = definition.contribution.exact_from_grid(sums)
-        # The file is known from the first transaction on: part of it is counted then.
-        once = (marks, change, new_labels) if steps.start == new.start else ((), None, None)
-        done = (steps.start - new.start) / len(new)
-        yield done, Private(Addition(inputs, observed, *once))
-
-
-def only_counted(
-    rows: CountedRows, *, again: bool = False, whole: Private[ChosenRows] | None = None
-) -> CountedRows:
-    """Cells for those labels alone that are counted: a unit's other rows bring no group."""
-    found = open_private(rows.found)
-    empty = not found.rows
-    if whole is not None:
-        found = replace(found, cells=open_private(whole).cells)
-        rows = rows._replace(over=Private(open_private(whole).over))
-    if again:
-        found = replace(found, cells=found.cells.head(0))
-    if rows.labels is None:
-        return rows._replace(found=Private(found), empty=empty)
-    chosen = None if rows.chosen is None else open_private(rows.chosen)
-    cells = found.cells if chosen is None else chosen.cells
-    labels, places = open_private(rows.labels).keep_counted(cells)
-
-    def with_places(frame: pl.DataFrame) -> pl.DataFrame:
-        cells = pl.Series("group", places[frame["group"].to_numpy()], dtype=pl.Int64)
-        return frame.with_columns(cells)
-
-    if chosen is None:
-        found = replace(found, cells=with_places(found.cells))
-        return rows._replace(labels=Private(labels), found=Private(found), empty=empty)
-    users = [
-        part._replace(facts=(part.facts[0], places[part.facts[1]], *part.facts[2:]))
-        for part in chosen.users
-    ]
-    chosen = replace(chosen, cells=with_places(chosen.cells), users=users)
-    return CountedRows(Private(labels), Private(found), Private(chosen), empty, rows.over)
-
-
-def compare_changes(
-    stream: Stream | None,
-    definition: Definition,
-    rows: CountedRows,
-    *,
-    ended: int,
-    append: bool,
-) -> Private[Intake]:
-    """What rows add to a stream at its step; chosen ones are new.
-
-    Args:
-        stream: None for one that has counted nothing yet.
-        append: the rows are new ones, and not all since the first window.
-
-    Raises:
-        SumOverflow: sums would not be exact.
-    """
-    tallied = open_private(rows.found).cells
-    cells = tallied if rows.chosen is None else open_private(rows.chosen).cells
-    before, new = 0 if stream is None else stream.step, append or rows.chosen is not None
-    kept: Observed = {}
-    if stream is not None:
-        # New rows are set against what was seen of their own windows, and of those that wait.
-        touched = Private(cells["step"].unique().sort().to_numpy()) if new else None
-        kept = open_private(stream.observed_blocks(touched))
-    groups = len(definition.cell_names) * definition.places
-    if rows.labels is not None:
-        groups = max(1, len(open_private(rows.labels).all))
-    intake = compare(
-        kept,
-        cells,
-        released=before,
-        target=ended,
-        groups=groups,
-        measures=definition.measures,
-        append=new,
-        cut=definition.cut,
-    )
-    taken = (0, 0.0) if stream is None else open_private(stream.amounts)
-    alone = definition.strategy.facts.workload != "totals"
-    sums = intake.place_sums(definition.places, alone=alone)
-    refuse_inexact_rows(definition, intake.largest_sum(alone=alone), sums, *taken)
-    return Private(intake)
-
-
-def tallied_rows(settled: SettledJob, progress: Progress, now: datetime | None) -> TalliedRows:
+def added_rows(settled: SettledJob, progress: Progress, now: datetime | None) -> AddedRows:
     """Read the rows and add them up."""
-    job, definition = settled.job, settled.definition
+    job, definition, saved = settled.job, settled.definition, settled.saved
     assert settled.source is not None
     source = open_private(settled.source)
-    saved = settled.saved
     if definition.columns.id is None:
-        if definition.cut.lags:
-            refuse_all_events(source, append=job.rows.append)
-        if definition.cut.goes_on:
-            refuse_several(source, append=job.rows.append)
+        # In a file of all events a row that comes, goes and comes again would count in several
+        # versions of its window.
+        if definition.cut.lags and not (job.rows.append or source.comes_once):
+            raise InvalidInput(
+                f"{source.name} is a file of all events, which does not tell late rows from "
+                f"changed ones, and {field('revise')} counts late rows in their own windows: give "
+                f"files of new events alone, with {field('append', True)}, or name the column that "
+                f"tells one row from another ({field('id')})"
+            )
+        if definition.cut.goes_on and len(source.parts) > 1 and not job.rows.append:
+            raise InvalidInput(
+                f"{field('events')} are {len(source.parts):,} files, and a file of all events is "
+                f"one: if each holds new events only, so that no row stands in two, give "
+                f"{field('append', True)}, and each file counts once, known by its bytes; else put "
+                f"the rows into one file, or give each an id ({field('id')})"
+            )
         counted = saved.has_source if saved is not None and job.rows.append else lambda _: False
         source = new_files(source, definition, counted)
-    rows, files, bounding, source = _count(settled, source, progress)
-    until, ended = ended_steps(job, definition, source, rows.found, settled.steps_released, now)
-    counts = Private(counts_of(open_private(rows.found)))
-    return TalliedRows(settled, rows, bounding, files, counts, until, ended)
 
-
-def _count(
-    settled: SettledJob, source: Source, progress: Progress
-) -> tuple[CountedRows, Private[KnownBy], ContributionBounder | None, Source]:
-    """Sums of the rows of a source, how its files are known again, and the choice of rows."""
-    job, definition = settled.job, settled.definition
-
-    def read(
-        source: Source,
-    ) -> tuple[CountedRows, Private[KnownBy], ContributionBounder | None]:
-        rows, bounding = _read(settled, source, progress)
+    def read(source: Source) -> tuple[Any, ...]:
+        found = _read(settled, source, progress)
         # Bytes are hashed here too: a file is known by those that were counted.
-        return rows, known_by(source, definition), bounding
+        parts = () if source.comes_once else source.parts
+        return *found, Private([(_mark(part, definition), part) for part in parts])
 
-    found, source = read_whole(job, definition, source, read)
-    return *found, source
+    (labels, bounder, found, marks), source = read_whole(job, definition, source, read)
+    until, ended = ended_steps(job, definition, source, found, settled.steps_released, now)
+    counts = Private(counts_of(open_private(found)))
+    return AddedRows(settled, found, labels, bounder, marks, counts, until, ended)
+
+
+#: Whether a stream has counted what a mark stands for.
+Counted = Callable[[str], bool]
+
+
+def _mark(part: Rows, definition: Definition) -> str:
+    return f"sha256:{part.digest(definition.columns.names)}"
+
+
+def new_files(source: Source, definition: Definition, counted: Counted) -> Source:
+    """Of several files each once, without those that were counted before, unless all of them were.
+
+    So a folder to which a file is added every night is read from the new one on.
+    """
+    if len(source.parts) == 1 or isinstance(source, Spread) or source.comes_once:
+        return source
+    one_of: dict[str, Rows] = {}
+    for part in source.parts:
+        one_of.setdefault(_mark(part, definition), part)
+    new = [part for mark, part in one_of.items() if not counted(mark)] or [*one_of.values()]
+    return source.without([part for part in source.parts if part not in new])
 
 
 def _read(
     settled: SettledJob, source: Source, progress: Progress
-) -> tuple[CountedRows, ContributionBounder | None]:
-    """Sums of all rows, and the choice of those that count."""
-    job, definition = settled.job, settled.definition
+) -> tuple[Private[FoundLabels] | None, ContributionBounder | None, Private[Tally]]:
+    """Labels, the choice of rows that count, and sums of all rows."""
+    job, definition, saved = settled.job, settled.definition, settled.saved
     reading = reading_of(job, definition)
-    source = source.delegate(reading)
-    labels, by = None, definition
+    source, by, labels, bounder = source.delegate(reading), definition, None, None
     if not definition.cells.named_beforehand:
-        known = Private(()) if settled.saved is None else settled.saved.labels()
-        labels = labels_in(source, reading, known)
-        by = counted_by(definition, labels)
-    bounding = None
+        labels = labels_in(source, reading, Private(()) if saved is None else saved.labels())
+        # What a stream keeps names none of them.
+        by = replace(definition, domain=GroupNames(open_private(labels).all))
     if definition.counting.users or definition.columns.id is not None:
         from counton.run.contribution_bounds import ContributionBounder
 
-        bounding = ContributionBounder(
-            by,
-            None if settled.saved is None else settled.saved.secret(),
-            job.rows.append,
-            settled.steps_released or 0,
-        )
-    held = None if bounding is None else bounding.held
-    watch = None if progress is silent else _RowMeter(progress)
-    found = tally(source, reading, by.domain, bound=held, watch=watch)
-    return CountedRows(labels, found, None), bounding
+        secret = None if saved is None else saved.secret()
+        bounder = ContributionBounder(by, secret, job.rows.append, settled.steps_released or 0)
+    start, said, read = monotonic(), 0.0, 0
+
+    def watch(rows: int) -> None:
+        """Say how many rows have been read, and how fast, a few times a second."""
+        nonlocal said, read
+        seconds, read = monotonic() - start, read + rows
+        if seconds > said + 0.3:
+            said = seconds
+            progress(f"read {read:,} rows, {read / seconds / 1e6:.1f} million a second", 0.25)
+
+    held = None if bounder is None else bounder.held
+    told = None if progress is silent else watch
+    return labels, bounder, tally(source, reading, by.domain, bound=held, watch=told)
 
 
 def reading_of(job: Job, definition: Definition) -> RowReading:
@@ -404,18 +387,3 @@ def reading_of(job: Job, definition: Definition) -> RowReading:
         since=definition.since,
         policies=job.rows.policies(),
     )
-
-
-class _RowMeter:
-    """Says how many rows have been read, and how fast, a few times a second."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress, self._start, self._said, self._rows = progress, monotonic(), 0.0, 0
-
-    def __call__(self, rows: int) -> None:
-        self._rows += rows
-        seconds = monotonic() - self._start
-        if seconds > self._said + 0.3:
-            self._said = seconds
-            rate = self._rows / seconds / 1e6
-            self._progress(f"read {self._rows:,} rows, {rate:.1f} million a second", 0.25)

@@ -1,0 +1,166 @@
+"""A later run beside its stream: it may leave out what defines that, and may not contradict it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from counton.base.errors import RequestMismatch, field
+from counton.base.groups import GroupNames
+from counton.job import stated_options as statements
+from counton.job.job import Job
+from counton.job.refusals import refuse_without
+from counton.privacy import ExpiringDP, ExpiringZCDP
+from counton.privacy.contribution import known_unit, unit_without_period
+from counton.rows.domains import read_domain
+from counton.run.definition import DEFINING, Definition
+from counton.run.new_stream import reached_halfwidths
+from counton.run.stream_request import (
+    check_discovery,
+    check_words,
+    choice_of,
+    growth_of,
+    moment,
+    stated_guarantee,
+)
+from counton.statistics import Statistic
+from counton.strategies import Expiring
+
+
+def with_kept(job: Job, kept: Definition) -> Job:
+    """A later run's job with what defines its stream, where it says nothing of it.
+
+    Columns are called as they were when the stream was created.
+    """
+    if kept.renamed:
+        job = statements.rename_columns(job, kept.called_once)
+    keeps = {**kept.record, "strategy": None}
+    keeps |= {name: kept.record[name] or None for name in ("spare", "delay")}
+    if not isinstance(job.what, str):
+        keeps |= {"value": None, "columns": list(kept.parts.names) or None}
+    own = (option.name for option in statements.own_options(job.what))
+    names = {*DEFINING, *own} - {"domain"}
+    filled = {name: keeps.get(name) for name in names if not job.states(name)}
+    reads_domain = "domain" in statements.kind_of(job.what).card.reads
+    if reads_domain and isinstance(job.what, str) and job.groups.domain is None:
+        filled["domain"] = kept.statistic.card.domain if kept.domain is None else kept.domain
+    return job.having(**{name: one for name, one in filled.items() if one is not None})
+
+
+def refuse_other(job: Job, kept: Definition) -> None:
+    """Refuse a later run that contradicts what defines its stream.
+
+    Raises:
+        RequestMismatch: it states something else than the stream was created with.
+        InvalidInput: it states what no stream takes.
+    """
+    what = statements.name_of(job.what)
+    check_words(job, once=not kept.cut.goes_on and what == kept.what, known=True)
+    if not kept.expires and not job.promise.expire:
+        refuse_without(job, "expire")
+    if what != kept.what:
+        raise RequestMismatch(
+            f"stream {job.keeping.name!r} is of {kept.what!r} and cannot be continued as {what!r}; "
+            f"use {field('what', kept.what)} or another {field('name')}"
+        )
+    if job.promise.within is not None and (found := reached_halfwidths(kept, job)).factor > 1:
+        raise RequestMismatch(
+            f"{field('within', job.promise.within)} is wanted, but stream {job.keeping.name!r} was "
+            f"created with {kept.guarantee}: {found}; leave it out to continue the stream, or "
+            f"start another one with another {field('name')}"
+        )
+    for name, (value, was) in _beside(job, kept).items():
+        if value is None or value is False or value == was:
+            continue
+        created = "without it" if was is None else f"with {_in_words(was)}"
+        raise RequestMismatch(
+            f"{_TOGETHER.get(name) or f'{field(name)} is'} {_in_words(value)}, but stream "
+            f"{job.keeping.name!r} was created {created}; leave it out to continue the stream, or "
+            f"start another one with another {field('name')}; {field('end_stream(state, name)')} "
+            f"ends this one, and what it has spent stays spent: the losses of both add up"
+        )
+
+
+#: What several options say together, by a name.
+_TOGETHER = {
+    "statistic": "the statistic is",
+    "columns": "the columns are",
+    "guarantee": "the guarantee is",
+}
+
+
+def _beside(job: Job, kept: Definition) -> dict[str, tuple[Any, Any]]:
+    """What a later run states of what makes its stream, as that keeps it, and what that keeps."""
+    unknown, policy = job.groups.unknown, kept.cells.policy
+    discovers = unknown == "discover" or (unknown == "drop" and policy is not None)
+    if unknown == "discover":
+        check_discovery(job, job.groups.by or kept.columns.group)
+    guarantee = stated_guarantee(job, expires=kept.expires)
+    if isinstance(guarantee, ExpiringDP | ExpiringZCDP) and isinstance(kept.strategy, Expiring):
+        guarantee = guarantee.bound_to(kept.strategy)
+    stated = {name: job.option(name) for name in DEFINING if name != "domain"}
+    keeps = dict(kept.record)
+    for name in ("time", "by", "user", "id"):  # as they are called now
+        for told in (stated, keeps):
+            told[name] = told.get(name) and kept.current_name(told[name])
+    if job.times.start is not None:
+        start = moment(job.times.start, job.times.timezone or kept.cut.timezone)
+        stated["start"] = kept.cut.local(start).isoformat()
+    if job.promise.unit is not None:
+        unit = unit_without_period(job.promise.unit, kept.counting.per)
+        stated["unit"] = known_unit(unit, [kept.record["unit"]])
+    if kept.expires and job.promise.growth is not None:
+        stated["growth"] = growth_of(job)
+    stated["strategy"] = choice_of(job, kept)
+    statistic, columns = _other_statistic(job, kept)
+    return {
+        "unknown": (unknown if discovers else None, policy),
+        "statistic": (statistic, kept.inner),
+        "columns": (columns, ", ".join(map(kept.current_name, kept.parts.names)) or None),
+        **{name: (value, keeps.get(name)) for name, value in stated.items()},
+        "domain": (_other_groups(job, kept), kept.declared_groups),
+        "guarantee": (guarantee, kept.guarantee),
+    }
+
+
+def _other_statistic(job: Job, kept: Definition) -> tuple[Statistic | str | None, str | None]:
+    """The statistic that is stated, if it is another one than a stream's, and its columns."""
+    silent = kept.cells.policy is not None  # which has no parameters
+    if isinstance(job.what, str):
+        card = statements.checked_class(job).card
+        of_domain = job.groups.domain is not None and "domain" in card.reads
+        silent |= not (of_domain or statements.stated_options(job))
+    if silent:
+        return None, None
+    given, parts = statements.settle_statistic(with_kept(job, kept))
+    columns = ", ".join(map(kept.current_name, parts.names)) or None
+    if given.card.by_groups is not None and kept.inner.card.declares is not None:
+        # As groups, by themselves.
+        given = given.card.by_groups(given, kept.inner.card.declares) or given
+    if given.allows(kept.inner):
+        return None, columns
+    alike = repr(given) == repr(kept.inner)
+    return f"{given!r} of other names, or in another order" if alike else given, columns
+
+
+def _other_groups(job: Job, kept: Definition) -> GroupNames | None:
+    """Groups that a later run declares, if they are others than those of the stream.
+
+    Those that were named later may be among them, and the order of groups that are ranked says
+    nothing.
+    """
+    if job.groups.domain is None or statements.declares_nodes(job):
+        return None
+    groups, declared = (
+        read_domain(job.groups.domain, job.groups.by or kept.by or ""),
+        kept.declared_groups,
+    )
+    ranks = kept.statistic.card.declares is not None
+    if groups in (kept.groups, declared, declared.plus([*kept.named])):
+        return None
+    return None if ranks and set(groups) == set(declared) else groups
+
+
+def _in_words(value: object) -> str:
+    if isinstance(value, GroupNames):
+        return f"{len(value):,} groups ({', '.join(value[:4])}{', ...' if len(value) > 4 else ''})"
+    return str(value)

@@ -1,0 +1,480 @@
+"""What a job asks of a stream, before any row and any plan: its parts, and the record of them.
+
+A new stream is planned from it (`counton.run.new_stream`). A later run is asked in the same way,
+with what its stream keeps where it says nothing, and one loop compares the two (`refuse_other`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from counton.base.errors import InvalidInput, field
+from counton.base.groups import GroupNames
+from counton.base.options import MissingOptions, OwnColumns
+from counton.base.strategy_names import KINDS, PAPERS, PUBLISHED
+from counton.base.windows import RevisedWindows, Windows, lags_in, parse_time
+from counton.job import stated_options as statements
+from counton.job.job import (
+    NEWEST,
+    NOW,
+    Job,
+    check_most,
+    check_most_a_window,
+    check_people_columns,
+)
+from counton.job.own_strategies import OWN, is_file_of, own_strategy
+from counton.job.refusals import EXCLUDED, refuse, refuse_without
+from counton.privacy import Contribution, ExpiringDP, ExpiringZCDP, Guarantee
+from counton.privacy.contribution import checked_unit, unit_without_period
+from counton.privacy.guarantees import check_delta, guarantee_from
+from counton.released.counting import Counting
+from counton.released.description import period_anew
+from counton.released.periods import made_of_windows
+from counton.rows.domains import read_domain, refuse_long_terms
+from counton.run.definition import (
+    DEFINING,
+    Definition,
+    counting_of,
+    cut_of,
+    rows_of_each_group,
+)
+from counton.state.unit_names import SpentUnit, unit_word
+from counton.statistics import Grouped, Statistic, TallyStatistic
+from counton.statistics.by_group import inner_of, norms_of_people
+from counton.statistics.statistic import protects
+from counton.statistics.tally_statistic import is_tallied
+from counton.strategies import Expiring
+
+_MOST_SPARE = 1_000_000
+#: So many windows a stream has that are revised, where nobody says how many.
+_MOST_REVISED = 1_000_000
+
+
+@dataclass(frozen=True)
+class StreamRequest:
+    """What a job asks of a stream.
+
+    Attributes:
+        job: with fields that its statistic fills.
+        statistic: of all groups; what depends on the guarantee is not settled.
+        parts: its columns.
+        groups: those declared, and the one of all others; None: there is one total.
+        record: the options that define the stream, by name, as it keeps them.
+        cut, counting: how rows become steps, and how they count.
+        guarantee: None: it follows from the accuracy that is wanted.
+        unit: the word for what is protected; None: the statistic's own.
+    """
+
+    job: Job
+    statistic: Statistic
+    parts: OwnColumns
+    groups: GroupNames | None
+    record: Mapping[str, Any]
+    cut: Windows
+    counting: Counting
+    guarantee: Guarantee | None
+    unit: str | None
+
+    def contribution(self, statistic: Statistic, steps: int | None = None) -> Contribution:
+        """What one protected unit changes: what a row does, or all rows of a user that count."""
+        found = statistic.contribution(batched=self.cut.batched, horizon=steps)
+        found = replace(found, unit=self.counting.unit_of(self.unit, found.unit))
+        return self.counting.bounding(found, norms_of_people(statistic, self.counting.most))
+
+
+def ask(job: Job, units: Iterable[SpentUnit] = ()) -> StreamRequest:
+    """What a job asks of a new stream.
+
+    Args:
+        units: what its state, and the ledger that this shares, have spent for.
+
+    Raises:
+        InvalidInput: the job is outside what is allowed.
+    """
+    once = statements.is_once(job)
+    check_words(job, once=once)
+    statistic, parts = _new_statistic(job, once=once)
+    job = _fill_open_fields(job, statistic)
+    ordered = not (once or job.times.time is not None) or not is_tallied(statistic)
+    _check_beside(job, statistic, parts, ordered=ordered)
+    refuse_without(job, *(("domain",) if ordered else ("user", "domain")), "expire")
+    guarantee = stated_guarantee(job, expires=job.promise.expire)
+    groups = groups_of(job)
+    record = {name: job.option(name) for name in DEFINING if name != "domain"}
+    record |= _said_of_statistic(job, statistic, parts)
+    record |= _cut_by_time(job) if job.times.time is not None else _uncut(job, once=once)
+    if not ordered and job.people.user is not None:
+        record["most"] = _most(job, statistic)
+    if groups is not None:
+        statistic = _by_group(statistic, groups, job)
+    cut, counting = cut_of(record, once=once), counting_of(record, statistic, in_order=ordered)
+    record["release"] = _form_of_release(job, statistic, counting.per, cut)
+    unit = job.promise.unit if ordered else _unit(job, units)
+    asked = StreamRequest(job, statistic, parts, groups, record, cut, counting, guarantee, unit)
+    record |= {
+        "unit": asked.contribution(statistic).unit if unit is None else unit,
+        "strategy": choice_of(job) or "auto",
+        "metric": job.noise.metric or "mean",
+        "spare": job.groups.spare or 0,
+        "delay": job.promise.delay or 0,
+        "growth": growth_of(job) if job.promise.expire else None,
+    }
+    stated = {name: one for name, one in record.items() if one is not None and one is not False}
+    return replace(asked, record=stated)
+
+
+def growth_of(job: Job) -> str:
+    """How fast the loss of a job's stream grows with age, as it is kept."""
+    return str(Expiring(1 if job.promise.growth is None else job.promise.growth).growth)
+
+
+def check_words(job: Job, *, once: bool, known: bool = False) -> None:
+    """Refuse what no stream takes, and words that do not go together whatever the statistic is.
+
+    Args:
+        once: it is of a table that is released once.
+        known: the stream is there.
+    """
+    if once:
+        remedy = "leave it out" if known else f"leave it out, or give {field('time')}"
+        beside = f"a {statements.name_of(job.what)} that is released once"
+        refuse(job, EXCLUDED["released once"], beside, remedy)
+    strategy = job.noise.strategy
+    named = isinstance(strategy, str) and not is_file_of(strategy)
+    if named and strategy not in ("auto", PUBLISHED, *KINDS, *PAPERS):
+        raise InvalidInput(
+            f"strategy {strategy!r} is not known; use auto or one of "
+            f"{', '.join((*KINDS, PUBLISHED, *PAPERS))}, or a file with one of your own, mine.json"
+        )
+    check_most(job.people.most)
+    check_people_columns(job.people.user, job.rows.id)
+    if job.times.until not in (None, NOW, NEWEST):
+        moment(job.times.until or "", job.times.timezone or "UTC")
+    if job.promise.expire:
+        refuse(job, EXCLUDED["expire"], field("expire"))
+    if job.promise.within is not None:
+        refuse(job, EXCLUDED["within"], field("within", job.promise.within))
+    elif isinstance(job.what, str):
+        refuse_without(job, "within", but=statements.kind_of(job.what).card.reads)
+    if job.times.revise is not None and not known:
+        refuse(job, EXCLUDED["revise"], field("revise", job.times.revise))
+    if job.times.around is not None and not known:
+        both = ("release",) if job.noise.release == "both" else ()  # the difference of two totals
+        refuse(job, EXCLUDED["around"], field("around", job.times.around), but=both)
+
+
+def _new_statistic(job: Job, *, once: bool) -> tuple[Statistic, OwnColumns]:
+    """The statistic of a new stream, and its columns; all that is missing is named at once."""
+    named, card = isinstance(job.what, str), statements.kind_of(job.what).card
+    each_row = job.times.time is None and not card.windowed
+    needed = () if once else ("steps",) if each_row else ("time", "every", "start", "steps")
+    endless = job.times.around is not None or job.promise.expire or job.times.revise is not None
+    lacking = [field(name) for name in needed if job.option(name) is None]
+    lacking = [name for name in lacking if not (endless and name == field("steps"))]
+    computed = job.promise.within is not None or (once and job.option("target") is not None)
+    if job.promise.epsilon is None and job.promise.rho is None and not computed:
+        lacking.append(f"{field('epsilon')} or {field('rho')}")
+    groups, people = job.groups, job.people
+    if named and card.additive:
+        if groups.by is not None and groups.domain is None and groups.unknown != "discover":
+            lacking.append(field("domain"))
+        if people.user is not None and people.most is None and not people.first:
+            lacking.append(field("most"))
+    try:
+        found = statements.settle_statistic(job)
+    except MissingOptions as error:
+        own = [one.name for one in card.options if one.needed and job.option(one.name) is None]
+        absent = [*dict.fromkeys([*map(field, (*error.names, *own)), *lacking])]
+        if not error.names or len(absent) == len(error.names):
+            raise
+        raise _lacks(absent) from None
+    if len(lacking) > 1 or (lacking and lacking[0] in map(field, needed)):
+        raise _lacks(lacking)
+    return found
+
+
+def _lacks(lacking: Sequence[str]) -> MissingOptions:
+    several = " and ".join(filter(None, (", ".join(lacking[:-1]), lacking[-1])))
+    return MissingOptions(
+        f"a new stream needs {several}; give {'them' if len(lacking) > 1 else 'it'}, chosen "
+        f"without looking at the data, or, to go on with a stream that exists, correct "
+        f"{field('state')} or {field('name')}",
+        InvalidInput(several).fields,
+    )
+
+
+def _fill_open_fields(job: Job, statistic: Statistic) -> Job:
+    """A new stream's job with the fields that its statistic fills, where it leaves them open."""
+    fills, declares = statements.kind_of(job.what).card.fills, statistic.card.declares
+    filled = dict(fills(job.statement)) if isinstance(job.what, str) and fills else {}
+    if declares is not None and job.groups.domain is None and job.times.time is not None:
+        filled["domain"] = list(declares)
+    return job.having(**filled) if filled else job
+
+
+def _check_beside(job: Job, statistic: Statistic, parts: OwnColumns, *, ordered: bool) -> None:
+    """Refuse what does not go with a new stream's statistic, and with how its rows count."""
+    name = statements.name_of(job.what)
+    if isinstance(statistic, TallyStatistic) and statistic.counts_units:
+        refuse(job, EXCLUDED["counts"], f"a {name} of counts", "leave it out")
+    if getattr(statistic, "within", None):
+        refuse(job, EXCLUDED["half-widths of parts"], field("within"))
+    if job.groups.also is not None or job.rows.rename is not None:
+        changes = "rename" if job.groups.also is None else "also"
+        raise InvalidInput(
+            f"{field(changes, job.option(changes))} changes a stream that exists, and stream "
+            f"{job.keeping.name!r} does not; give {field('domain')} and columns as they are"
+        )
+    each_row = job.times.time is None
+    if ordered:
+        own = {"release"} if job.noise.release == "periods" else set()  # which is settled later
+        own |= {"most", "first"} if statistic.card.declares is not None and each_row else set()
+        own |= (
+            {"user"} if job.people.user in parts.names and protects(statistic) == "user" else set()
+        )
+        beside = f"{name}, {in_which_order(statistic)}"
+        refuse(job, EXCLUDED["a new stream in order"], beside, "leave it out", but=own)
+        if not each_row and not parts.names:
+            raise InvalidInput(
+                f"{field('time', job.times.time)} is a column of a table, and the events are a "
+                f"text of letters; name the column of letters, or leave {field('time')} out"
+            )
+        return
+    if rows_of_each_group(statistic) is not None:
+        refuse(job, EXCLUDED["rows of users"], name, "leave it out")
+    if job.people.first:
+        refuse(job, EXCLUDED["first"], field("first", True))
+    inner = inner_of(statistic)
+    counts_users = isinstance(inner, TallyStatistic) and inner.counts_users
+    if counts_users and job.people.user is None:
+        user = f"{field('user')}, the column that says whose a row is"
+        if rows_of_each_group(statistic) is not None:
+            raise InvalidInput(f"{statistic!r} counts users, and needs {user}; give it")
+        raise InvalidInput(
+            f"a report that counts users needs {user}, and {field('most')}, how many rows of a "
+            f"user count; give both"
+        )
+
+
+def in_which_order(statistic: Statistic) -> str:
+    """How rows are taken that are not added up, before the word "which"."""
+    return "where each row is a step," if is_tallied(statistic) else "whose rows count in order,"
+
+
+def stated_guarantee(job: Job, *, expires: bool) -> Guarantee | None:
+    """The guarantee that a job states; where protection fades, not bound to its strategy."""
+    epsilon, delta, rho = job.promise.epsilon, job.promise.delta, job.promise.rho
+    if job.promise.within is not None:
+        check_delta(delta)
+        return None
+    if not expires:
+        return guarantee_from(epsilon, delta, rho)
+    if delta is not None:
+        raise InvalidInput(
+            f"{field('delta', delta)} does not go with {field('expire')}; give {field('epsilon')} "
+            f"or {field('rho')} alone"
+        )
+    if epsilon is not None and rho is not None:
+        raise needs_one_loss()
+    return (
+        ExpiringZCDP(rho) if rho is not None else None if epsilon is None else ExpiringDP(epsilon)
+    )
+
+
+def needs_one_loss() -> InvalidInput:
+    """The error for a stream without an end that states no loss, or two."""
+    return InvalidInput(
+        f"{field('expire')} needs either {field('epsilon')} (the loss of the newest event) or "
+        f"{field('rho')}; {field('plan_expiring(...)')} finds it from the losses you allow"
+    )
+
+
+def groups_of(job: Job) -> GroupNames | None:
+    """The groups of a new stream, with the one of all others; None: there are none, or nodes."""
+    groups, by, domain = job.groups, job.groups.by, job.groups.domain
+    if groups.unknown == "discover":
+        check_discovery(job, by)
+        return GroupNames(())
+    if statements.declares_nodes(job) or (domain is None and by is None):
+        return None
+    if by is None:
+        raise InvalidInput(
+            f"{field('domain', domain)} declares groups, but there is no {field('by')}, the column "
+            f"to find them in; give it"
+        )
+    if domain is None:
+        raise MissingOptions(
+            f"{field('by', by)} needs {field('domain')}: the groups must be declared, because "
+            f"groups found in the data would reveal whose events are in it; give a file with "
+            f"one group per line, a table with a column {by!r}, or a list A,B,C; or find them "
+            f"privately ({field('unknown', 'discover')})",
+            ["domain"],
+        )
+    found = read_domain(domain, by)
+    if groups.spare is not None and not 0 <= groups.spare <= _MOST_SPARE:
+        raise InvalidInput(
+            f"{field('spare', groups.spare)} must lie between 0 and {_MOST_SPARE:,}; give how many "
+            f"groups to reserve"
+        )
+    if groups.other is not None and (not groups.other.strip() or groups.other in found):
+        raise InvalidInput(
+            f"{field('other')} is {groups.other!r}; it must be a name that no declared group has: "
+            f"choose another one"
+        )
+    return found if groups.other is None else found.plus([groups.other])
+
+
+def check_discovery(job: Job, by: str | None) -> None:
+    """Refuse to find groups privately where that cannot be done."""
+    asked = field("unknown", "discover")
+    if by is None:
+        raise InvalidInput(f"{asked} needs {field('by')}, the column of the groups; give it")
+    if not statements.kind_of(job.what).card.finds:
+        raise InvalidInput(
+            f"{asked} finds groups by how many events they have, and this is a sum; declare the "
+            f"groups ({field('domain')})"
+        )
+    refuse(job, EXCLUDED["found groups"], asked)
+    if job.noise.strategy not in (None, "auto", "binary", "kary", "smooth"):
+        raise InvalidInput(
+            f"{field('strategy', job.noise.strategy)} does not go with {asked}, whose thresholds "
+            "are proven for binary, kary and smooth; choose one of them, or auto"
+        )
+
+
+def _by_group(statistic: Statistic, groups: GroupNames, job: Job) -> Statistic:
+    """A statistic of each group: its own cells, where groups are these, or one by itself."""
+    own = statistic.card.by_groups and statistic.card.by_groups(statistic, groups)
+    if own is statistic:
+        return statistic  # whose nodes they are
+    if job.groups.spare:
+        raise InvalidInput(
+            f"{field('spare', job.groups.spare)} reserves cells for counts and sums, and "
+            f"{statistic!r} has cells of its own; leave it out"
+        )
+    if own is None and job.times.time is None:
+        raise InvalidInput(
+            f"{field('by', job.groups.by)} tells groups apart by windows of time, and each row "
+            f"is a step here; give {field('time')}, or leave {field('by')} out"
+        )
+    if own is None:
+        refuse_long_terms(groups)
+    return own or Grouped(statistic, groups)
+
+
+def _said_of_statistic(job: Job, statistic: Statistic, parts: OwnColumns) -> dict[str, Any]:
+    """What is kept of what a job says of its statistic."""
+    if isinstance(job.what, str):
+        return statements.stated_options(job)
+    known = {option.name for option in type(job.what).card.options}
+    own = {name: one for name, one in inner_of(statistic).parameters.items() if name in known}
+    own = {name: one for name, one in own.items() if isinstance(one, str | int | float)}
+    return {**own, "value": parts.names[0] if parts.names else None}
+
+
+def moment(given: str | datetime, timezone: str) -> datetime:
+    return parse_time(given.isoformat() if isinstance(given, datetime) else given, timezone)
+
+
+def _cut_by_time(job: Job) -> dict[str, Any]:
+    """What is kept of how time is cut."""
+    times, zone = job.times, job.times.timezone or "UTC"
+    assert times.start is not None
+    assert times.every is not None
+    start = moment(times.start, zone)
+    if times.revise is not None:
+        steps = times.steps
+        if steps is None:  # noise is the same for any number
+            steps = min(Windows.endless(start, times.every, zone).steps, _MOST_REVISED)
+        versions = lags_in(times.revise, times.every) + 1
+        cut: Windows = RevisedWindows(start, times.every, steps, zone, versions)
+    elif times.around is not None or times.steps is None:
+        cut = Windows.endless(start, times.every, zone)
+    else:
+        cut = Windows(start, times.every, times.steps, zone)
+    return {"start": cut.local(start).isoformat(), "timezone": zone, "steps": cut.steps}
+
+
+def _uncut(job: Job, *, once: bool) -> dict[str, Any]:
+    """The same where rows have no times."""
+    for name in ("every", "start", "until", "timezone", "revise"):
+        if job.option(name) is not None:
+            then = "all rows are released once" if once else "each row is a step"
+            raise InvalidInput(
+                f"{field(name, job.option(name))} cuts time, and there is no {field('time')}, the "
+                f"column to find it in; give it, or leave {field(name)} out: then {then}"
+            )
+    return {"steps": 1} if once else {}
+
+
+def _most(job: Job, statistic: Statistic) -> int:
+    """How many events of a user count, or in how many groups."""
+    people, by = job.people, job.groups.by
+    if people.per is not None:
+        check_period(people.per, job.times.timezone or "UTC")
+    each, once = rows_of_each_group(statistic), field("first", True)
+    if each is None and not people.first:
+        if people.most is None:
+            raise MissingOptions(
+                f"{field('user', people.user)} needs {field('most')}, how many events of one user "
+                f"count: noise must hide them all; or give {once} to count each user once for ever",
+                ["most"],
+            )
+        check_most_a_window(people.most_a_window, people.most)
+        return people.most
+    how = f"with {once if people.first else statements.name_of(job.what)}"
+    if people.most is not None and people.most > 1 and by is None:
+        raise InvalidInput(
+            f"{field('most', people.most)} {how} is in how many groups a user counts, and there is "
+            f"no {field('by')}; leave {field('most')} out"
+        )
+    if people.most is None and by is not None:
+        raise InvalidInput(
+            f"{field('by', by)} {how} needs {field('most')}, in how many groups a user counts: "
+            f"noise must hide them all, and with {field('most', 1)} each user counts in the first "
+            f"group alone"
+        )
+    return people.most or 1
+
+
+def check_period(per: str, timezone: str = "UTC") -> None:
+    """Refuse a user's period that is no length."""
+    try:
+        Windows(datetime(2000, 1, 1, tzinfo=UTC), per, 1, timezone)
+    except InvalidInput as error:
+        raise InvalidInput(f"{field('per', per)} is no period of a user: {error}") from None
+
+
+def _form_of_release(job: Job, statistic: Statistic, per: str | None, cut: Windows) -> str:
+    """What is published of each step: of users who are counted anew in each period, its number."""
+    if cut.lags:
+        return "windows"
+    every = period_anew(inner_of(statistic), per)
+    anew = every is not None
+    if isinstance(every, str) and cut.timed:
+        anew = made_of_windows(cut, every)
+    if job.noise.release == "periods" and not anew:
+        raise InvalidInput(
+            f"{field('release', 'periods')} is of users who are counted anew in each period of "
+            f"whole windows ({field('per')}, as of reach), and here nobody is; leave it out"
+        )
+    return job.noise.release or ("periods" if anew else "totals")
+
+
+def _unit(job: Job, known: Iterable[SpentUnit]) -> str:
+    """The word by which a state counts what a stream of rows or users protects."""
+    kind, unit = "event" if job.people.user is None else "user", job.promise.unit
+    if unit is not None:
+        unit = unit_without_period(checked_unit(unit), job.people.per)
+    return unit_word(known, kind, unit, kind)
+
+
+def choice_of(job: Job, kept: Definition | None = None) -> str | None:
+    """What a job says of its strategy; one of its own that is not the stream's shows itself."""
+    own = own_strategy(job.noise.strategy)
+    if own is None:
+        return None if job.noise.strategy is None else str(job.noise.strategy)
+    return OWN if kept is None or own == kept.strategy else repr(own)
