@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from counton.privacy import ExpiringDP as ExpiringDP
     from counton.privacy import ExpiringZCDP as ExpiringZCDP
     from counton.privacy import PureDP as PureDP
+    from counton.released.nowcasting import nowcast as nowcast
     from counton.released.watching import watch as watch
     from counton.run import Job as Job
     from counton.run import init as init
@@ -67,9 +68,8 @@ if TYPE_CHECKING:
 _load, __dir__, __all__ = attach(__name__, __file__)
 # Asked for by name, what an extra is missing for says so.
 if find_spec("polars") is None:  # the extra "cli"
-    __all__ = [
-        name for name in __all__ if name not in ("init", "inspect", "read", "release", "watch")
-    ]
+    _OF_ROWS = ("init", "inspect", "nowcast", "read", "release", "watch")
+    __all__ = [name for name in __all__ if name not in _OF_ROWS]
 
 
 def __getattr__(name: str) -> Any:

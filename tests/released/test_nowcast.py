@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from counton.base.errors import InvalidInput
-from counton.released.nowcast import Nowcast, nowcast
+from counton.released.nowcast import Nowcast, forecast_final
 
 Floats = NDArray[np.float64]
 Shares = Callable[[int, np.random.Generator], Floats]
@@ -94,8 +94,8 @@ def test_intervals_hold_and_noise_costs_little(shares: Shares) -> None:
         numbers = _arrivals(rng, 100 + lags, 1_000, shares)
         released = numbers + rng.multivariate_normal(np.zeros(lags), noise, len(numbers))
         for night in range(60 + lags, 101 + lags, 4):
-            found = nowcast(_known(released, night), noise, season=7)
-            same = nowcast(_known(numbers, night), 0 * noise, season=7)
+            found = forecast_final(_known(released, night), noise, season=7)
+            same = forecast_final(_known(numbers, night), 0 * noise, season=7)
             truth = numbers[found.windows - 1, -1]
             held += ((found.lower <= truth) & (truth <= found.upper)).tolist()
             private.append(_score(found, truth))
@@ -110,7 +110,7 @@ def test_intervals_of_half_the_width_do_not_hold() -> None:
     released = numbers + rng.multivariate_normal(np.zeros(8), noise, len(numbers))
     held = []
     for night in range(60, 101, 2):
-        found = nowcast(_known(released, night), noise, season=7)
+        found = forecast_final(_known(released, night), noise, season=7)
         held += (abs(found.estimates - numbers[found.windows - 1, -1]) <= found.half / 2).tolist()
     assert np.mean(held) < 0.85
 
@@ -118,7 +118,7 @@ def test_intervals_of_half_the_width_do_not_hold() -> None:
 def test_days_of_the_week_are_learnt() -> None:
     rng = np.random.default_rng(4)
     numbers = _arrivals(rng, 90, 10_000, _weekly)
-    half = [nowcast(_known(numbers, 90), np.eye(8), season=s).half.mean() for s in (7, 1)]
+    half = [forecast_final(_known(numbers, 90), np.eye(8), season=s).half.mean() for s in (7, 1)]
     assert half[0] < 0.75 * half[1]
 
 
@@ -128,7 +128,10 @@ def test_changed_delays_are_said() -> None:
         return np.array([first, *((1 - first) * WEEK[1:] / WEEK[1:].sum())])
 
     numbers = _arrivals(np.random.default_rng(6), 90, 1_000, slower)
-    said = [nowcast(_known(numbers, night), np.eye(8), season=7).changed for night in (78, 80, 86)]
+    said = [
+        forecast_final(_known(numbers, night), np.eye(8), season=7).changed
+        for night in (78, 80, 86)
+    ]
     assert said == [False, False, True]
 
 
@@ -141,8 +144,8 @@ def test_changed_delays_are_said() -> None:
 )
 def test_what_is_missing_is_named(wrong: Floats, said: str) -> None:
     with pytest.raises(InvalidInput, match=said):
-        nowcast(wrong, np.eye(8))
+        forecast_final(wrong, np.eye(8))
 
 
 def test_no_lag_means_nothing_to_foretell() -> None:
-    assert nowcast(np.ones((20, 1)), np.eye(1)).windows.tolist() == []
+    assert forecast_final(np.ones((20, 1)), np.eye(1)).windows.tolist() == []

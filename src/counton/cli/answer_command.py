@@ -20,6 +20,7 @@ from counton.cli.print_forms import Console, print_json, table_of_texts
 from counton.numbers.contrasts import Answer
 from counton.numbers.joint import jointly
 from counton.released.figures import AVERAGES, figure_of_answers, figure_of_pattern
+from counton.released.nowcasting import nowcast
 from counton.released.periods import WEEK, WEEKDAYS, groups_named, patterns_of
 from counton.released.release import Release
 from counton.released.release_facts import TABLES, promise_of
@@ -37,7 +38,7 @@ from counton.run.written_files import (
 #: Questions with one number for an answer.
 _QUESTIONS = ("difference", "ratio", "change", "share", "total", "revision")
 #: Questions with rows for an answer, and one of groups that nobody declared.
-_TABLES = ("sums", "by", "changes", "band", "hidden")
+_TABLES = ("sums", "by", "changes", "band", "hidden", "nowcast")
 #: Tables that have a chart.
 _DRAWABLE = (["changes"], ["by"], ["band"])
 #: Changes that a chart shows.
@@ -142,6 +143,8 @@ def _draw(
 def _table(released: Release, options: AnswerOptions, steps: range) -> pl.DataFrame:
     if options.sums is not None:
         return released.sums(options.sums)
+    if options.nowcast:
+        return nowcast(released).table()
     if options.changes:
         if options.other_steps is None:
             raise InvalidInput(
@@ -255,6 +258,8 @@ def _print_table(table: pl.DataFrame, released: Release, options: AnswerOptions)
             f"The average {AVERAGES[','.join(patterns_of(options.by))]}; each interval by itself."
         )
         console.write_folded(said)
+    if options.nowcast:
+        console.write_folded(nowcast(released).describe())
     if options.changes or options.band:
         level = f"{100 * released.level:g}%"
         console.write_line(f"All intervals hold together with probability {level}.")

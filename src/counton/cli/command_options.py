@@ -683,6 +683,11 @@ class AnswerOptions:
         "by how much windows that are revised were: WINDOW, as its day, or WINDOW,GROUP; since "
         "their first version, up to --as-of or now; may be repeated",
     )
+    nowcast: bool = option(
+        False,
+        "what windows that are still revised will be when they are final, by the delays of earlier "
+        "ones",
+    )
     sums: str | None = option(None, "add up what happened in each 1d, 1w or 1mo")
     by: list[str] | None = option(
         None,

@@ -33,12 +33,12 @@ HISTORY = 56
 HALF_LIFE = 14
 #: Fewest final windows with a forecast for each lag.
 LEAST = 8
-#: Windows of a week, day or year after which delays repeat, by the length of a window.
-SEASONS = {"1h": 24, "1d": 7, "1mo": 12}
 #: Numbers of last nights whose arrivals are compared with earlier ones, and how many standard
 #: deviations their mean may be away.
 _NIGHTS, _CHANGED = (3, 7), 4.0
 
+#: A window is unusual that is so many times as far away as the middle one.
+_FAR = 8.0
 #: Least part of a window's rows that may still come, as far as its interval is concerned.
 _LITTLE = 0.01
 
@@ -79,8 +79,13 @@ class Nowcast:
         return self.estimates + self.half
 
 
-def nowcast(
-    versions: Floats, covariance: Floats, *, season: int = 1, level: float = 0.95
+def forecast_final(
+    versions: Floats,
+    covariance: Floats,
+    *,
+    season: int = 1,
+    level: float = 0.95,
+    row: float = 1.0,
 ) -> Nowcast:
     """Forecast the final number of each provisional window.
 
@@ -90,6 +95,7 @@ def nowcast(
         covariance: of the noise of the versions of one window, shape ``(lags, lags)``.
         season: windows after which delays and levels repeat: 7 for days of a week; 1 for none.
         level: probability with which each interval holds.
+        row: the least that one row adds: 1 for counts, the resolution for sums.
 
     Raises:
         InvalidInput: too few windows are final, or versions are missing.
@@ -97,11 +103,11 @@ def nowcast(
     >>> arrived = np.cumsum([60.0, 25.0, 15.0])
     >>> versions = np.array([arrived * (1 + 0.1 * (w % 3)) for w in range(30)])
     >>> versions[29, 1:] = versions[28, 2:] = np.nan
-    >>> found = nowcast(versions, np.eye(3))
+    >>> found = forecast_final(versions, np.eye(3))
     >>> found.windows.tolist(), found.lags.tolist(), found.estimates.round().tolist()
     ([29, 30], [1, 0], [110.0, 120.0])
     """
-    triangle = _Triangle(versions, covariance, season)
+    triangle = _Triangle(versions, covariance, season, row)
     nights, last = len(versions), versions.shape[1] - 1
     first = nights - last + 1
     found = [triangle.forecast(window, level) for window in range(first, nights + 1)]
@@ -115,8 +121,9 @@ def nowcast(
 class _Triangle:
     """Versions of all windows, and the forecasts that were possible on earlier nights."""
 
-    def __init__(self, versions: Floats, covariance: Floats, season: int) -> None:
-        self.versions, self.covariance, self.season = versions, covariance, season
+    def __init__(self, versions: Floats, covariance: Floats, season: int, row: float) -> None:
+        self.versions, self.covariance = versions / row, covariance / row**2
+        self.season, self.row = season, row
         self.nights, self.last = len(versions), versions.shape[1] - 1
         needed = self.last + LEAST + self.last
         if self.nights < needed:
@@ -151,8 +158,8 @@ class _Triangle:
         """
         stop = night - lag
         windows = np.arange(max(0, stop - HISTORY), stop)
-        weight = _weights(len(windows))
         start, end = self.versions[windows, lag], self.versions[windows, lag + 1]
+        weight = _weights(len(windows)) * _usual(start, end)
         noise = math.sqrt(self.covariance[lag, lag] * float(weight @ weight))
         common = max(float(weight @ end) / max(float(weight @ start), 3 * noise, 1.0), 1.0)
         if self.season == 1 or len(windows) < 3 * self.season:
@@ -197,9 +204,12 @@ class _Triangle:
         share = float(scaled @ (apart * (truth - recent)))
         share = min(max(share / max(float(scaled @ apart**2), 1e-12), 0.0), 1.0)
         missed = truth - recent - share * apart
+        most = _FAR * float(np.median(np.abs(missed) / np.sqrt(size)))
+        missed = np.clip(missed, -most * np.sqrt(size), most * np.sqrt(size))
         noise = self._noise(lag, share * ratio)
         own, own_ratio = self._ladder(window, lag)
         estimate = share * own + (1 - share) * self._level(window, lag)
+        estimate = max(estimate, float(self.versions[window - 1, lag]))  # rows only come
         per_row = float(weight @ (missed**2 - noise)) / float(weight @ size)
         per_row = max(per_row, share**2)  # rows that arrive one by one
         noise_now = (share * own_ratio) ** 2 * self.covariance[lag, lag]
@@ -207,7 +217,7 @@ class _Triangle:
         std = math.sqrt(per_row * open_rows + noise_now)
         degrees = max(float(weight.sum()) ** 2 / float(weight @ weight) - 2, 3.0)
         quantile = float(stats.t.ppf((1 + level) / 2, degrees))
-        return estimate, std, quantile * std, share
+        return self.row * estimate, self.row * std, self.row * quantile * std, share
 
     def _noise(self, lag: int, ratio: Floats) -> Floats:
         """Variance of a final number's noise less ratio times that of a version."""
@@ -236,6 +246,14 @@ class _Triangle:
         variance = np.maximum(growth * start, 1.0) * np.maximum(growth - 1, 0.01)
         variance = variance + noise[lags + 1] + growth**2 * noise[lags]
         return float((end - growth * start).sum() / math.sqrt(max(float(variance.sum()), 1.0)))
+
+
+def _usual(start: Floats, end: Floats) -> NDArray[np.bool_]:
+    """Return which windows grew as most did: not those of a file that came late as a whole."""
+    sizes = np.sqrt(np.maximum(end, 1.0))
+    grown = (end - float(np.median(end / np.maximum(start, 1.0))) * start) / sizes
+    away = np.abs(grown - np.median(grown))
+    return np.asarray(away <= _FAR * max(float(np.median(away)), 0.1))
 
 
 def _weights(count: int) -> Floats:

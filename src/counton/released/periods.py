@@ -442,6 +442,19 @@ def _moment_of(text: str, timezone: str, *, end: bool) -> int:
     return microseconds(parse_time(day.isoformat(), timezone))
 
 
+#: Windows after which levels and delays repeat, by the length of a window.
+_SEASONS = {"1h": 24, "1d": 7}
+
+
+def season_of(every: str) -> int:
+    """Return after how many windows days of the week or hours of the day repeat; 1: no season.
+
+    >>> season_of("1d"), season_of("15m")
+    (7, 1)
+    """
+    return _SEASONS.get(every, 1)
+
+
 def groups_named(given: str | Sequence[str], known: Sequence[str]) -> list[str]:
     """The groups asked for; a text lists them with commas, unless a group is called so itself."""
     if isinstance(given, str):

@@ -309,12 +309,9 @@ class Release(ReleasedNumbers):
 
     @property
     def _revisions(self) -> Revisions:
-        if self.revisions is None:
-            raise InvalidInput(
-                f"{self.design.name!r} has no versions at hand: its windows are released once, or "
-                f"it was read from a file of the newest ones; read the state"
-            )
-        return self.revisions
+        from counton.released.revisions import versions_at_hand
+
+        return versions_at_hand(self.revisions, self.design.name)
 
     @property
     def _last_night(self) -> int:

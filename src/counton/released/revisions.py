@@ -57,6 +57,10 @@ class Revisions:
         """The lag of the newest version of each window, as of a night."""
         return np.minimum(night - np.asarray(windows, np.int64), self.lags)
 
+    def up_to(self, night: int) -> Revisions:
+        """Return what had been published by a night."""
+        return replace(self, values=self.values[:night])
+
     def newest(self, night: int) -> NDArray[Any]:
         """The newest version of each window as of a night, shape ``(night, *cells)``."""
         windows = np.arange(1, night + 1)
@@ -108,6 +112,20 @@ class Revisions:
         step = terms.strategy.step_of(window, lag)
         value = float(self.value(window, lag).reshape(-1)[cell])
         return Formula.of(CellSum(value, terms, (Term(1.0, step - 1, step, cell),)))
+
+
+def versions_at_hand(found: Revisions | None, name: str) -> Revisions:
+    """Return the versions that a release has.
+
+    Raises:
+        InvalidInput: it has none.
+    """
+    if found is None:
+        raise InvalidInput(
+            f"{name!r} has no versions at hand: its windows are released once, or it was read from "
+            f"a file of the newest ones; read the state"
+        )
+    return found
 
 
 def night_of(when: When, cut: Windows, last: int) -> int:

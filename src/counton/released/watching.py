@@ -14,15 +14,13 @@ from counton.base.errors import InvalidInput, field
 from counton.base.lengths import days_in
 from counton.numbers import Design
 from counton.released.alarms import Alarms, Chart, find_changes
-from counton.released.periods import groups_named
+from counton.released.periods import groups_named, season_of
 from counton.released.release import Release
 from counton.released.series import Series, local_times, some_of
 
 #: Most windows that are compared; earlier ones are left out.
 _MOST = 1_500
 _DAYS_OF_YEAR = 365.25
-#: Windows after which levels repeat, by the length of a window.
-_SEASONS = {"1h": 24, "1d": 7}
 
 
 @dataclass(frozen=True)
@@ -141,7 +139,7 @@ def watch(
         rate=false_alarms * length / _DAYS_OF_YEAR / max(len(named), 1),
         over=None if over is None else _windows_in(over, windows.every),
     )
-    season = _SEASONS.get(windows.every, 1)
+    season = season_of(windows.every)
     place = {group: number for number, group in enumerate(released.groups)}
     if unknown := [group for group in named if group not in place]:
         raise InvalidInput(

@@ -1,0 +1,141 @@
+"""Nowcasts of a release: what its provisional windows will be when they are final."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from counton.base.errors import InvalidInput, field
+from counton.released.nowcast import Nowcast, forecast_final
+from counton.released.periods import groups_named, season_of
+from counton.released.release import Release
+from counton.released.revisions import Revisions, versions_at_hand
+from counton.released.series import Series, local_times, some_of
+
+
+@dataclass(frozen=True)
+class Nowcasts:
+    """Forecasts of the final numbers of a release's provisional windows.
+
+    Attributes:
+        released: the release.
+        found: by group.
+    """
+
+    released: Release
+    found: dict[str, Nowcast]
+
+    @property
+    def changed(self) -> tuple[str, ...]:
+        """Groups whose delays changed in the last windows, so that intervals do not hold."""
+        return tuple(group for group, each in self.found.items() if each.changed)
+
+    def table(self) -> pl.DataFrame:
+        """Return a row for each provisional window and group.
+
+        Columns: step, window_start, window_end, group (where there are groups), lag, released (the
+        newest version), estimate (of the exact final number), std, lower, upper.
+        """
+        released = self.released
+        cut, parts = released.definition.cut, []
+        names, published = list(released.definition.groups), _versions_of(released)
+        for group, each in self.found.items():
+            cell = names.index(group)
+            ends = np.asarray(cut.ends(each.windows), np.int64)
+            begins = np.asarray(cut.ends(each.windows - 1), np.int64)
+            newest = [
+                float(published.value(int(window), int(lag)).reshape(-1)[cell])
+                for window, lag in zip(each.windows, each.lags, strict=True)
+            ]
+            parts.append(
+                pl.DataFrame(
+                    {
+                        "step": each.windows,
+                        "window_start": local_times(cut, begins),
+                        "window_end": local_times(cut, ends),
+                        "group": [group] * len(newest),
+                        "lag": each.lags,
+                        "released": newest,
+                        "estimate": each.estimates,
+                        "std": each.std,
+                        "lower": each.lower,
+                        "upper": each.upper,
+                    }
+                )
+            )
+        table = pl.concat(parts).sort("step", maintain_order=True)
+        return table if released.definition.domain is not None else table.drop("group")
+
+    def describe(self) -> str:
+        """Say what the numbers are, and where they cannot be trusted."""
+        level = f"{100 * self.released.level:g}%"
+        said = (
+            f"Each estimate is a forecast of the number when it is final, from the delays of "
+            f"earlier final windows; with probability {level} each, the exact final number is "
+            f"between lower and upper, as long as delays stay as they were. It costs no privacy."
+        )
+        if self.changed:
+            said += (
+                f" Delays changed within the last windows ({', '.join(self.changed)}): nobody can "
+                f"know yet what these windows will be, and the intervals do not hold."
+            )
+        return said
+
+
+def nowcast(released: Release, groups: str | Sequence[str] | None = None) -> Nowcasts:
+    """Forecast the final numbers of windows that are still revised. It costs no privacy.
+
+    Args:
+        released: counts or sums of windows that are revised (``revise``), with their versions.
+        groups: which; None: all that are shown.
+
+    Raises:
+        InvalidInput: windows that are released once, a statistic without sums, or too few final
+            windows to learn delays from.
+
+    >>> import polars as pl
+    >>> from counton import PureDP, release
+    >>> told = {"time": "at", "every": "1d", "start": "2024-03-01", "revise": "1d"}
+    >>> for day in range(1, 13):
+    ...     late = [f"2024-03-{day - 1:02}T23:00"] * 10 if day > 1 else []
+    ...     rows = pl.DataFrame({"at": [f"2024-03-{day:02}T09:00"] * 30 + late})
+    ...     run = release(
+    ...         "count", rows, **told, append=True, until=f"2024-03-{day + 1:02}",
+    ...         guarantee=PureDP(50), state="visits.db",
+    ...     )
+    >>> nowcast(run).table().select("step", "lag", pl.col("estimate").round()).rows()
+    [(12, 0, 40.0)]
+    """
+    found = _versions_of(released)
+    if not isinstance(released.said, Series):
+        raise InvalidInput(
+            f"nowcasts are of counts and sums, and {released.design.name!r} releases "
+            f"{released.definition.what}; ask for a count or a sum"
+        )
+    known = list(released.definition.groups)
+    named = list(released.groups) if groups is None else groups_named(groups, known)
+    if unknown := [group for group in named if group not in known]:
+        raise InvalidInput(
+            f"{field('groups', unknown[0])} is no group of {released.design.name!r}; it has "
+            f"{some_of(known)}"
+        )
+    forecasts = {
+        group: forecast_final(
+            found.triangle(known.index(group)),
+            found.covariance,
+            season=season_of(released.definition.windows.every),
+            level=released.level,
+            row=float(released.design.resolution),
+        )
+        for group in named
+    }
+    return Nowcasts(released, forecasts)
+
+
+def _versions_of(released: Release) -> Revisions:
+    """Return what had been published by the night that a release is of."""
+    found = versions_at_hand(released.revisions, released.design.name)
+    return found.up_to(released.design.strategy.horizon or len(found.values))
