@@ -1,9 +1,9 @@
 """Runs of a job that are killed, night by night, and typed again until they end.
 
 Run as ``python killing_nights.py FOLDER MODE KILLS SEED``; MODE is "append" or "whole", of users
-who are bounded, or "many", of groups that are taken for very many, under a key in FOLDER. Prints
-one JSON object. A process of its own, in which nothing uses polars: its children are forked, and
-threads do not survive that.
+who are bounded, "many", of groups that are taken for very many, or "revised", of windows that are
+revised, under a key in FOLDER. Prints one JSON object. A process of its own, in which nothing uses
+polars: its children are forked, and threads do not survive that.
 """
 
 from __future__ import annotations
@@ -73,6 +73,13 @@ def request(folder: Path, state: str, number: int, mode: str) -> Job:
             until=until, strategy="normalised-sqrt", rho=1, append=append, yes=True,
             key=key,
         )  # fmt: skip
+    if mode == "revised":
+        key = Key.from_text((folder / "many.key").read_text())
+        return Job(
+            "count", folder / f"{number}.csv", folder / f"{state}.db", time="time", every="1d",
+            by="group", domain=["a", "b"], start=START, revise="2d", until=until, rho=1,
+            append=append, yes=True, key=key,
+        )  # fmt: skip
     return Job(
         "count", folder / f"{number}.csv", folder / f"{state}.db", time="time", every="6h",
         by="group", domain=["a", "b"], start=START, steps=60, until=until, strategy="binary",
@@ -99,6 +106,7 @@ def hash_of(text: str) -> str:
 def main(folder: Path, mode: str, kills: int, seed: int) -> dict[str, object]:
     if mode == "many":
         take_for_many()
+    if mode in ("many", "revised"):
         Key.generate().save(folder / "many.key")
     chance, append = random.Random(seed), mode != "whole"
     header, so_far = "time,group,user,id\n", list[str]()

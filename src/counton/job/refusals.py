@@ -33,7 +33,8 @@ EXCLUDED: Mapping[str, Mapping[str, str]] = {
         "release": ", which publishes each window by itself, version by version",
         "expire around delay": ", whose noise is that of one window",
         "continues": ", which has no totals that could go on",
-        "first": ", where each window is counted by itself",
+        "first": ", where each window is counted by itself, as reach counts the users of each "
+        "(at_least 1, per the window)",
     },
     "first": {"per most_a_window distinct": ": a user counts once for ever"},
     "found groups": {
