@@ -74,12 +74,13 @@ JOBS: list[dict[str, Any]] = [
     {"level": 0.9},
     {"release": "both"},
     {"release": "windows"},
+    {"revise": "1m", "steps": None},
     {"domain": None, "unknown": "discover", "epsilon": 100, "delta": 1e-9},
     STATISTIC,
 ]
 
 
-@pytest.mark.parametrize("job", JOBS, ids=["totals", "both", "windows", "found", "statistic"])
+@pytest.mark.parametrize("job", JOBS, ids=["totals", "both", "windows", "revised", "found", "statistic"])
 def test_an_address_gives_the_release_of_the_file(tmp_path: Path, job: dict[str, Any]) -> None:
     with inside(tmp_path, **job) as service, served(service) as url:
         spent = {"spent": 2.5} if "value" in job else {}

@@ -87,6 +87,8 @@ JOBS: dict[str, tuple[str, dict[str, Any]]] = {
     "people first": ("count", {**BY, "user": "user", "first": True, "most": 2}),
     "ids": ("count", {**BY, "id": "id"}),
     "ids of people": ("count", {**BY, **PEOPLE, "id": "id"}),
+    "late days": ("count", {**BY, "id": "id", "revise": "7d"}),
+    "late days of people": ("average", {**VALUE, **PEOPLE, "id": "id", "revise": "3d"}),
     "found": ("count", FOUND),
     "found of people": ("count", {**FOUND, **PEOPLE}),
     "found top": ("top-k", {**FOUND, "top": 2}),

@@ -67,7 +67,7 @@ Groups = str | Sequence[str] | Mapping[str, float]
 #: Consecutive steps: ``"25:48"``, both included, a range, or None for all.
 Steps = str | range | None
 #: Columns of a table that say of what its numbers are.
-_OF_WHAT = (*WHEN, "counted_until", "group")
+_OF_WHAT = (*WHEN, "counted_until", "group", "as_of", "lag", "final")
 #: Rows of a table that are made at a time.
 _ROWS = 2**18
 

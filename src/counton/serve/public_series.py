@@ -311,7 +311,8 @@ class Journal:
         self, released: int, start: str | None, until: str | None, last: int | None, since: int
     ) -> range:
         windows = self.definition.windows
-        first, stop = max(1, since + 1), released + 1
+        # Where windows are revised, those that are not final by then have other numbers now.
+        first, stop = max(1, since + 1 - windows.lags), released + 1
         ends = windows.ends(range(released + 1))  # from the stream's beginning
         if start is not None:
             begin = microseconds(parse_time(start, windows.timezone))
