@@ -23,6 +23,7 @@ OTHERWISE: dict[str, Any] = {
     "around": 9,
     "start": "2013-10-26",
     "watermark": "1h",
+    "revise": "2h",
     "quiet": 9,
     "timezone": "UTC",
     "by": "user",
