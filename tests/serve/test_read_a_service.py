@@ -80,7 +80,7 @@ JOBS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("job", JOBS, ids=["totals", "both", "windows", "revised", "found", "statistic"])
+@pytest.mark.parametrize("job", JOBS, ids=str)
 def test_an_address_gives_the_release_of_the_file(tmp_path: Path, job: dict[str, Any]) -> None:
     with inside(tmp_path, **job) as service, served(service) as url:
         spent = {"spent": 2.5} if "value" in job else {}

@@ -63,6 +63,7 @@ COMMON: list[dict[str, Any]] = [
     {"bad_rows": "quarantine:aside.csv", "bad_rows_most": 5, "missing": "skip"},
     {"late": "drop"},
     {"id": "id"},
+    {"id": "id", "revise": "1h"},
     {"out": "t.csv", "sums": "1d", "level": 0.9},
     {"out": "t.csv", "above": 1},
     {"out": "t.csv", "surely_above": 1, "csv_formulas": "keep"},

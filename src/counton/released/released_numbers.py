@@ -1018,7 +1018,7 @@ class ReleasedNumbers:
         ``rows`` of its table.
         """
         if not self._by_group:
-            return {"rows": finite(self._last.drop(WHEN, strict=False)).to_dicts()}
+            return {"rows": finite(self._last.drop(*WHEN, "as_of", strict=False)).to_dicts()}
         last: dict[str, Any] = {
             "counted_until": self.definition.windows.at(int(self._counted_until()[-1]))
         }
