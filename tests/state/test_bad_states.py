@@ -197,7 +197,7 @@ def test_a_database_of_another_program(file: Path, key: Key) -> None:
 
 def test_another_format_version(used: Path, key: Key) -> None:
     change(used, "PRAGMA user_version=2")
-    refused(used, key, "has format version 2, this version of counton reads 14")
+    refused(used, key, "has format version 2, this version of counton reads 15")
 
 
 @pytest.mark.slow

@@ -58,8 +58,6 @@ class ForeignEntry(NamedTuple):
 
 def of_others(connection: Connection) -> tuple[ForeignEntry, ...]:
     """What other states have entered, in order."""
-    if not connection.has("counton_shared_entries"):
-        return ()
     rows = connection.rows("SELECT * FROM counton_shared_entries ORDER BY number")
     with reading("the ledger"):
         return tuple(
@@ -79,8 +77,6 @@ def spend_of(row: Any) -> Spend:
 
 def ties(connection: Connection) -> list[Any]:
     """What a state remembers of the ledger that it shares with others, a row for each stream."""
-    if not connection.has("counton_shared_ledgers"):
-        return []
     return [*connection.rows("SELECT * FROM counton_shared_ledgers ORDER BY number")]
 
 

@@ -6,7 +6,7 @@ import secrets
 from typing import Any, Final
 
 #: Version of the tables below and of the bytes in their blobs.
-FORMAT: Final = 14
+FORMAT: Final = 15
 
 #: SQLite's ``application_id`` of our files: "cntn" in ASCII.
 APPLICATION_ID: Final = int.from_bytes(b"cntn", "big")
@@ -86,44 +86,35 @@ TABLES: Final = (
     """CREATE TABLE counton_limits (
     id {serial} PRIMARY KEY, time VARCHAR(32) NOT NULL, who TEXT NOT NULL, host TEXT NOT NULL,
     before TEXT, after TEXT, higher BOOLEAN NOT NULL
-)"""
-)
-
-#: What other states have entered into this one, each entry for a whole stream: the identity of the
-#: state and where it was; a digest of this entry and all before it; the token of the one stream
-#: that has it, null where it is reserved; how far that stream was, and a keyed digest of its
-#: release there. Rows are added, and none is ever taken away.
-SHARED_ENTRIES: Final = """
-CREATE TABLE counton_shared_entries (
+);"""
+    # What other states have entered into this one, each entry for a whole stream: the identity of
+    # the state and where it was; a digest of this entry and all before it; the token of the one
+    # stream that has it, null where it is reserved; how far that stream was, and a keyed digest of
+    # its release there. Rows are added, and none is ever taken away.
+    """CREATE TABLE counton_shared_entries (
     number BIGINT PRIMARY KEY, state VARCHAR(32) NOT NULL, place TEXT NOT NULL,
     name VARCHAR(200) NOT NULL, guarantee TEXT NOT NULL, unit TEXT NOT NULL,
     relation VARCHAR(20) NOT NULL, kind VARCHAR(8), entered VARCHAR(32) NOT NULL,
     chain VARCHAR(64) NOT NULL, token VARCHAR(32), step BIGINT NOT NULL,
     digest VARCHAR(64) NOT NULL,
     UNIQUE (state, name)
-)
-"""
-
-#: What a state remembers of the ledger into which its streams are entered, by stream: the ledger's
-#: identity, its address without a password, the number of the entry, and number and digest of the
-#: last entry that was seen.
-SHARED_LEDGERS: Final = """
-CREATE TABLE counton_shared_ledgers (
+);"""
+    # What a state remembers of the ledger into which its streams are entered, by stream: the
+    # ledger's identity, its address without a password, the number of the entry, and number and
+    # digest of the last entry that was seen.
+    """CREATE TABLE counton_shared_ledgers (
     name VARCHAR(200) PRIMARY KEY, ledger VARCHAR(32) NOT NULL, address TEXT NOT NULL,
     token VARCHAR(32) NOT NULL, number BIGINT NOT NULL, newest BIGINT NOT NULL,
     chain VARCHAR(64) NOT NULL
-)
-"""
-
-#: What others remember here of a state of theirs, by its identity, the fingerprint of a key, and a
-#: stream: entries of its second witness, as JSON.
-WITNESS: Final = """
-CREATE TABLE counton_witness (
+);"""
+    # What others remember here of a state of theirs, by its identity, the fingerprint of a key, and
+    # a stream: entries of its second witness, as JSON.
+    """CREATE TABLE counton_witness (
     state VARCHAR(32) NOT NULL, key VARCHAR(64) NOT NULL, stream VARCHAR(200) NOT NULL,
     entry TEXT NOT NULL,
     PRIMARY KEY (state, key, stream)
+)"""
 )
-"""
 
 #: Rows that wait to be counted, of a service: see `counton.state.inbox`. Times are microseconds
 #: since 1970, and senders the ids of tokens.

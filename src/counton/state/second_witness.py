@@ -26,7 +26,6 @@ from typing_extensions import override
 from counton.base.errors import InvalidInput, RequestMismatch, field
 from counton.noise.witness import Entries, WitnessFile, WitnessPlace, merge_entries, parse_entries
 from counton.state import ledger_rows as books
-from counton.state import schema
 from counton.state.database import Database, given_address, kept_address, state_file
 from counton.state.sql import Connection
 from counton.state.sqlite_file import NoState
@@ -211,8 +210,6 @@ class WitnessTable(WitnessPlace):
             database.transaction(write=True) as connection,
         ):
             books.lock(connection)
-            if not connection.has("counton_witness"):
-                connection.script(schema.WITNESS)
             self._write(connection, merge_entries(entries, self._entries(connection)))
 
     @override
@@ -240,8 +237,6 @@ class WitnessTable(WitnessPlace):
             database.close()
 
     def _entries(self, connection: Connection) -> Entries:
-        if not connection.has("counton_witness"):
-            return []
         said = "SELECT entry FROM counton_witness WHERE state = :state"
         texts = [row.entry for row in connection.rows(said, state=self._identity)]
         return parse_entries(f"[{','.join(texts)}]".encode()) if texts else []

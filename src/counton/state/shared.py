@@ -40,7 +40,6 @@ from counton.noise.witness import WitnessFile
 from counton.privacy import Ledger, Limit, Spend
 from counton.privacy.contribution import ANY_UNIT, Relation
 from counton.state import ledger_rows as books
-from counton.state import schema
 from counton.state import unit_names as units
 from counton.state.database import (
     Closing,
@@ -169,8 +168,6 @@ class SharedLedger(Closing):
                 this state.
         """
         books.lock(connection)
-        if not connection.has("counton_shared_ledgers"):
-            connection.script(schema.SHARED_LEDGERS)
         known = {row.name: row for row in books.ties(connection)}
         end = self.refuse_forgotten([*known.values()])
         spends = [one for one in books.entries(connection) if one.name not in known]
@@ -180,8 +177,6 @@ class SharedLedger(Closing):
         self._note(end)  # there from the first entry on, so that a copy without it is known for one
         with self._database.transaction(write=True) as ledger:
             books.lock(ledger)
-            if not ledger.has("counton_shared_entries"):
-                ledger.script(schema.SHARED_ENTRIES)
             numbers = [self._reserve(ledger, database, one, kinds.get(one.name)) for one in spends]
             end = _end(ledger)
         self._note(end)
@@ -377,8 +372,6 @@ class SharedLedger(Closing):
     def row(self, state: str, name: str) -> Any | None:
         """An entry as it stands."""
         with self._database.transaction(write=False) as connection:
-            if not connection.has("counton_shared_entries"):
-                return None
             return connection.first(_ENTRY, state=state, name=name)
 
     def names_of(self, state: str) -> frozenset[str]:
@@ -616,11 +609,8 @@ def known_units(database: Database | None, given: Place | None) -> list[units.Sp
 def known_to(connection: Connection, *, but: int | None = None) -> list[units.SpentUnit]:
     """By which word a database counts what its own streams and entries of others protect."""
     found = units.known_in(connection)
-    if connection.has("counton_shared_entries"):
-        rows = connection.rows("SELECT * FROM counton_shared_entries ORDER BY number")
-        found += [
-            units.SpentUnit(row.name, row.unit, row.kind) for row in rows if row.number != but
-        ]
+    rows = connection.rows("SELECT * FROM counton_shared_entries ORDER BY number")
+    found += [units.SpentUnit(row.name, row.unit, row.kind) for row in rows if row.number != but]
     return found
 
 
@@ -633,18 +623,14 @@ _ENTRY = "SELECT * FROM counton_shared_entries WHERE state = :state AND name = :
 
 
 def _end(connection: Connection) -> _End:
-    last = None
-    if connection.has("counton_shared_entries"):
-        said = "SELECT number, chain FROM counton_shared_entries ORDER BY number DESC LIMIT 1"
-        last = connection.first(said)
+    said = "SELECT number, chain FROM counton_shared_entries ORDER BY number DESC LIMIT 1"
+    last = connection.first(said)
     return _End(0, "") if last is None else _End(last.number, last.chain)
 
 
 def _chain(connection: Connection, number: int) -> str | None:
     if not number:
         return ""
-    if not connection.has("counton_shared_entries"):
-        return None
     said = "SELECT chain FROM counton_shared_entries WHERE number = :number"
     found = connection.first(said, number=number)
     return None if found is None else str(found.chain)
