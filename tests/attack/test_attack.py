@@ -59,7 +59,7 @@ def test_another_value_than_the_reference_finds_is_found(
         (mistakes.no_clip, "neighbours", 153, "one unit moves"),
         (mistakes.one_row_more, "neighbours", 220, "one unit moves"),
         (mistakes.refusal_by_a_row, "neighbours", 112, "ann has too many rows"),
-        (mistakes.late_rows_for_vanished_ones, "deliveries", 3, "is claimed"),
+        (mistakes.late_rows_for_vanished_ones, "deliveries", 172, "is claimed"),
         (histories.in_silence, "copies", 55, "was shown twice"),
         (histories.by_every_name, "histories", 0, ""),
     ],

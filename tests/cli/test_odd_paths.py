@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import typer
+from in_turn import in_turn
 
 from counton.base.errors import InvalidInput
 from counton.base.options import Option
@@ -144,8 +145,14 @@ def test_all_options_that_name_files_are_tried() -> None:
     assert {"plot", "save", "bad_rows", "statistics", "simulate", "file"} <= tried
 
 
-@pytest.mark.parametrize(("command", "option", "name"), NAMED)
-@pytest.mark.parametrize("kind", ["pipe", "folder"])
+@pytest.mark.parametrize(
+    ("kind", "command", "option", "name"),
+    [
+        (kind, *named)
+        for turn, kind in enumerate(("pipe", "folder"))
+        for named in in_turn(NAMED, 2, first=turn)
+    ],
+)
 def test_no_command_waits_for_what_is_no_file(
     place: Workplace,
     counted: Path,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import itertools
 import pkgutil
 from collections.abc import Iterator
 
 import pytest
+from in_turn import in_turn
 
 import counton.strategies.lines as package
 import counton.strategies.published as published
@@ -27,9 +29,9 @@ def test_strategy_keeps_every_law(cls: type[LineStrategy], cells: int) -> None:
         check_line_strategy(strategy)
 
 
-@pytest.mark.parametrize("cells", SIZES)
-@pytest.mark.parametrize("norm", [1, 2])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("cells", "norm", "name"), in_turn(itertools.product(SIZES, (1, 2), NAMES), 2)
+)
 def test_what_is_built_by_name_keeps_every_law(name: str, norm: Norm, cells: int) -> None:
     check_line_strategy(build(name, AllRanges(cells), norm, LATTICE_BITS))
 

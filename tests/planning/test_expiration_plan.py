@@ -58,7 +58,7 @@ def test_targets_are_kept_and_no_other_choice_has_less_error(
     assert (plan.best.loss(ages) <= limits * (1 + 1e-9)).all()
     assert (plan.best.loss(ages) >= limits * (1 - 1e-4)).any()  # nothing is left unused
     rng = np.random.default_rng(5)
-    for _ in range(60):
+    for _ in range(30):
         growth = Fraction(int(rng.integers(0, 100 * largest_growth + 1)), 100)
         delay = int(rng.integers(0, min(max(ages), plan.steps - 1) + 1) * rng.random() ** 3)
         other = Expiring(growth, delay)
@@ -288,7 +288,7 @@ def test_rho_is_kept_and_no_other_choice_has_less_error(
     variance = noise_variance(plan.best.strategy, law, steps).mean()
     assert plan.best.mean_std**2 == pytest.approx(variance)
     rng = np.random.default_rng(6)
-    for _ in range(40):
+    for _ in range(20):
         growth = Fraction(int(rng.integers(0, 201)), 100)
         delay = int(rng.integers(0, min(max(ages), plan.steps - 1) + 1) * rng.random() ** 3)
         other = Expiring(growth, delay)

@@ -242,7 +242,7 @@ def test_more_steps_change_the_ranking() -> None:
 @pytest.mark.parametrize("guarantee", GUARANTEES, ids=repr)
 def test_far_apart_costs_less_than_close_together(guarantee: Guarantee) -> None:
     stds = [
-        plan(300, guarantee, contribution=contribution).best.mean_std
+        plan(250, guarantee, contribution=contribution).best.mean_std
         for contribution in (
             Contribution.add_remove(steps=10),
             Contribution.add_remove(steps=10, separation=24),

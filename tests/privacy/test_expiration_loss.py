@@ -6,10 +6,12 @@ import itertools
 import sys
 from fractions import Fraction
 from functools import cache
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
+from in_turn import in_turn
 from numpy.typing import NDArray
 
 from counton.base.distributions import DiscreteLaplace
@@ -68,8 +70,10 @@ def least_energy(position: int, last: int, growth: float, levels: int = 20) -> f
     return float(gains @ np.linalg.solve((inside * variances) @ inside.T, gains))
 
 
-@pytest.mark.parametrize("growth", GROWTHS)
-@pytest.mark.parametrize("delay", [0, 2])
+@pytest.mark.parametrize(
+    ("growth", "delay"),
+    [*((growth, 0) for growth in GROWTHS), *((growth, 2) for growth in in_turn(GROWTHS, 3))],
+)
 def test_every_position_and_age_is_the_linear_programs_optimum(
     growth: int | str, delay: int
 ) -> None:
@@ -103,9 +107,13 @@ def test_capped_levels_agree_with_brute_force_too(levels: int) -> None:
         assert energy == pytest.approx(least_energy(position, last, 2, levels), rel=1e-9)
 
 
-@pytest.mark.parametrize("levels", [None, 1, 3, 5])
-@pytest.mark.parametrize("analysis", ["exact", "concentrated"])
-@pytest.mark.parametrize("growth", [0, 1, "3/2", 3, 5])
+@pytest.mark.parametrize(
+    ("levels", "analysis", "growth"),
+    in_turn(
+        product([None, 1, 3, 5], ["exact", "concentrated"], [0, 1, "3/2", 3, 5]),
+        3,
+    ),
+)
 def test_the_worst_position_is_the_worst_of_all(
     growth: int | str, analysis: Any, levels: int | None
 ) -> None:

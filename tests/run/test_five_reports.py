@@ -29,7 +29,7 @@ from counton.statistics.readings import read_release
 
 from .test_planned import halfwidths
 
-KEYS = int(os.environ.get("COUNTON_KEYS", "80"))
+KEYS = int(os.environ.get("COUNTON_KEYS", "50"))
 ROWS, STEPS = 3000, 6
 PLACES = {"region": ["N", "N", "S"], "city": ["a", "b", "c"]}
 PAID: dict[str, Any] = {"value": "paid", "lower": 0, "upper": 100, "resolution": 1}

