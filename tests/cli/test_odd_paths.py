@@ -38,6 +38,7 @@ COMMANDS = {
     "run": "n.toml",
     "serve": "n.toml --listen nowhere",
     "serve-token": "n.toml",
+    "send": "e.csv --to http://127.0.0.1:9/v1/streams/a --token a --patience 0",
     "serve-left-out": "n.toml",
     "plan": "n.toml",
     "plan-expiring": "--epsilon 1d:1 --every 1h",

@@ -81,6 +81,7 @@ _COMMANDS: dict[str, tuple[str, str, tuple[type, ...]]] = {
     "init": (RELEASE, "init.perform", (options.InitOptions,)),
     "run": (RELEASE, "run_command.perform", (options.RunOptions,)),
     "serve": (RELEASE, "serve_commands.perform", (options.ServeOptions,)),
+    "send": (RELEASE, "send_command.perform", (options.SendOptions,)),
     "serve-token": (KEEP, "serve_commands.perform_token", (options.TokenOptions,)),
     "serve-left-out": (KEEP, "serve_commands.perform_left_out", (options.LeftOutOptions,)),
     "plan": (PLAN, "plan_command.perform", (options.PlanOptions,)),

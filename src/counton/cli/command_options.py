@@ -173,6 +173,28 @@ class TokenOptions:
 
 
 @dataclass(frozen=True)
+class SendOptions:
+    """Send rows to a service in batches, each until it is acknowledged: it counts once.
+
+    What was acknowledged is noted beside the file. The same command sends what is new, also after
+    it was killed, or the service was. From a pipe (-) rows are sent as they come.
+    """
+
+    rows: str = argument("JSON lines, or CSV with a header; - for JSON lines from standard input")
+    to: str = option(..., "address of the stream: https://HOST/v1/streams/NAME")
+    token: str | None = option(
+        None, "token for ingest, or env:NAME; default: env:COUNTON_TOKEN; better not typed"
+    )
+    notes: Path | None = option(
+        None, "the file that notes how far it has come; default: FILE.sent; of a pipe needed"
+    )
+    batch_rows: int = option(5000, "rows of a batch, at most")
+    wait: float = option(1, "of a pipe: seconds for which a batch waits for more rows")
+    patience: float = option(600, "seconds for which a batch is tried before it gives up")
+    json: bool = option(False, JSON)
+
+
+@dataclass(frozen=True)
 class LeftOutOptions:
     """List the batches of rows that a service accepted and could not count, and why.
 

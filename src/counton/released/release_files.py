@@ -43,6 +43,7 @@ from counton.released.read_options import View, as_shown
 from counton.released.release import Release
 from counton.released.release_facts import ATTRS, FORMAT, FORMULAS, MOST_CELLS, TABLES, unpack
 from counton.released.series import NUMBERS, labels_of, rows_among
+from counton.released.service_address import NoRedirect, check_stream_address, held_token
 from counton.released.sizes import (
     MOST_NUMBERS,
     MOST_TEXT,
@@ -438,45 +439,16 @@ def _file(label: str, rows: pl.DataFrame, facts: Mapping[str, Any]) -> _File:
     return _File(label, rows, described, tuple(notes))
 
 
-def _token(given: str | None) -> str | None:
-    """What is shown to a service, if anything; errors never say it."""
-    held = os.environ.get("COUNTON_TOKEN") if given is None else given
-    if given is not None and given.startswith("env:"):
-        name = given.removeprefix("env:")
-        held = os.environ.get(name)
-        if not held:
-            raise InvalidInput(
-                f"{field('token')} names the environment variable {name!r}, which is not set: set "
-                f"it to the token"
-            )
-    if held is not None and not (held.isascii() and held.isprintable()):
-        raise InvalidInput(
-            f"{field('token')} holds characters that no token has: give it as it was made"
-        )
-    return held
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A token goes to the address that was given, and nowhere else."""
-
-    def redirect_request(self, *_: Any) -> None:
-        """Not followed: the answer is the redirect itself."""
-
-
 def _fetch(address: str, token: str | None) -> _File:
     """A stream of a service."""
-    parts = urllib.parse.urlsplit(address)
-    if parts.query or parts.fragment or "/v1/streams/" not in parts.path:
-        raise InvalidInput(
-            f"{address!r} is no stream of a service; its address ends with /v1/streams/NAME"
-        )
-    token = _token(token)
+    place = check_stream_address(address)
+    token = held_token(token)
     headers = {"Accept": "application/json", "User-Agent": "counton"}
     if token:
         headers["Authorization"] = f"Bearer {token}"
     try:
-        asked = urllib.request.Request(f"{address.rstrip('/')}/release", headers=headers)
-        with urllib.request.build_opener(_NoRedirect).open(asked, timeout=_TIME_OUT) as answer:
+        asked = urllib.request.Request(f"{place}/release", headers=headers)
+        with urllib.request.build_opener(NoRedirect).open(asked, timeout=_TIME_OUT) as answer:
             facts = parse_json(_body(answer))
         rows = pl.DataFrame(
             facts["rows"],

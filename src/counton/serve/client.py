@@ -1,0 +1,428 @@
+"""Rows for a service: sent in batches, each until it is acknowledged, and counted once.
+
+A batch is sent again, with the same id, until the service answers for it: nothing is lost and
+nothing counts twice, whatever was killed meanwhile. What was acknowledged is noted in a file, so
+that a sender that was killed goes on behind it. Needs the standard library alone.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import http.client
+import io
+import json
+import os
+import secrets
+import select
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from counton.base.errors import InvalidInput, ReplayMismatch, StateUnavailable
+from counton.base.errors import field as called
+from counton.base.outside_input import parse_json, read_plain
+from counton.released.service_address import NoRedirect, check_stream_address, held_token
+from counton.state.whole_file import replace_file
+
+#: Rows and bytes of a batch, and seconds for which one that waits for more rows is held.
+ROWS, BYTES, SECONDS = 5000, 4 * 2**20, 1.0
+#: Seconds for which one batch is tried, and within which each answer has to begin.
+PATIENCE, _TIME_OUT = 600.0, 60.0
+#: Seconds before the first repetition; they double from then on, up to the longest ones.
+_FIRST_WAIT, _LONGEST_WAIT = 0.25, 30.0
+#: Answers after which the same batch is sent again: the batch did not come whole, or is put off.
+_AGAIN = (400, 408, 425, 429, *range(500, 600))
+_SMALL = 1000
+_ANSWER = 2**16
+
+
+class Receipt(NamedTuple):
+    """The answer of a service for a batch.
+
+    Attributes:
+        batch: its id.
+        rows: its rows.
+        counted: rows that count.
+        counted_nowhere: numbers of the other ones, by the reason.
+        known: the service had it already, and took nothing.
+    """
+
+    batch: str
+    rows: int
+    counted: int
+    counted_nowhere: Mapping[str, int]
+    known: bool
+
+
+class TooManyRows(InvalidInput):
+    """A batch is larger than the service takes; nothing was taken."""
+
+
+class Client:
+    """Sends batches of rows to a stream of a service.
+
+    Args:
+        address: of the stream, as in ``https://counts.example/v1/streams/visits``.
+        token: for ``ingest``, or ``env:NAME``; None: that of ``COUNTON_TOKEN``.
+        patience: seconds for which a batch is tried before the client gives up.
+
+    >>> client = Client("https://counts.example/v1/streams/visits", "counton-ingest-5a5a")
+    >>> client.address
+    'https://counts.example/v1/streams/visits'
+    """
+
+    def __init__(self, address: str, token: str | None = None, patience: float = PATIENCE) -> None:
+        self.address, self._patience = check_stream_address(address), patience
+        self._token = held_token(token)
+        if self._token is None:
+            raise InvalidInput(
+                f"{called('token')} is not given, and a service takes rows for one alone: give it, "
+                f"or set COUNTON_TOKEN"
+            )
+        self._opener = urllib.request.build_opener(NoRedirect)
+
+    def send(self, batch: str, rows: bytes | Iterable[Mapping[str, Any]]) -> Receipt:
+        """Send a batch until it is acknowledged.
+
+        Args:
+            batch: its id: letters, digits and ``. _ : -``. The same id with the same rows counts
+                once.
+            rows: JSON lines, or mappings from columns to values.
+
+        Raises:
+            InvalidInput: the service refuses the rows, the token or the address.
+            TooManyRows: it takes smaller batches.
+            ReplayMismatch: another batch was sent with this id.
+            StateUnavailable: it has not answered for so long as the client is patient.
+        """
+        body = rows if isinstance(rows, bytes) else _lines(rows)
+        begun, tried, reason = time.monotonic(), 0, ""
+        while True:
+            found, wait = self._try(batch, body)
+            if isinstance(found, Receipt):
+                return found
+            reason = found
+            wait = max(wait, _wait(batch, tried))
+            tried += 1
+            if time.monotonic() + wait - begun > self._patience:
+                raise StateUnavailable(
+                    f"{self.address!r} has not taken batch {batch!r} in {tried} attempts within "
+                    f"{self._patience:g} seconds ({reason}); nothing is lost: send it again later"
+                )
+            time.sleep(wait)
+
+    def _try(self, batch: str, body: bytes) -> tuple[Receipt | str, float]:
+        """The receipt; or why there is none, and the least time until the next attempt."""
+        headers = {
+            "Authorization": f"Bearer {self._token}",
+            "Content-Type": "application/x-ndjson",
+            "User-Agent": "counton",
+        }
+        if len(body) > _SMALL:
+            body, headers["Content-Encoding"] = gzip.compress(body, 6, mtime=0), "gzip"
+        asked = urllib.request.Request(f"{self.address}/batches/{batch}", body, headers)
+        try:
+            with self._opener.open(asked, timeout=_TIME_OUT) as answer:
+                said = parse_json(answer.read(_ANSWER))
+                numbers = said["rows"], said["counted"], said["counted_nowhere"]
+                return Receipt(batch, *numbers, known=answer.status == 200), 0.0
+        except urllib.error.HTTPError as error:
+            with error:
+                if error.code not in _AGAIN:
+                    raise _refusal(self.address, batch, error) from None
+                after = error.headers.get("Retry-After") or ""
+                return f"it answers {error.code}", float(after) if after.isdecimal() else 0.0
+        except (OSError, http.client.HTTPException) as error:
+            return f"{getattr(error, 'reason', error) or type(error).__name__}", 0.0
+        except (ValueError, LookupError, TypeError):
+            return "its answer is no receipt", 0.0
+
+
+def _wait(batch: str, tried: int) -> float:
+    """Seconds to wait: doubled each time, and spread, so that not all senders come at once."""
+    spread = hashlib.sha256(f"{batch} {tried}".encode()).digest()[0] / 255
+    return min(_LONGEST_WAIT, _FIRST_WAIT * 2.0**tried) * (0.5 + spread / 2)
+
+
+def _lines(rows: Iterable[Mapping[str, Any]]) -> bytes:
+    return "".join(json.dumps(dict(row)) + "\n" for row in rows).encode()
+
+
+def _refusal(address: str, batch: str, error: urllib.error.HTTPError) -> Exception:
+    try:
+        detail = str(parse_json(error.read(_ANSWER))["detail"])[:1000]
+    except (ValueError, LookupError, TypeError, OSError, http.client.HTTPException):
+        detail = str(error.reason)
+    said = f"{address!r} refuses batch {batch!r}: {detail}"
+    if error.code == 413:
+        return TooManyRows(said)
+    if error.code == 409:
+        return ReplayMismatch(said)
+    if error.code in (401, 403):
+        return InvalidInput(f"{said}; give a {called('token')} for ingest")
+    if 300 <= error.code < 400:
+        return InvalidInput(
+            f"{address!r} sends elsewhere, which is not followed since a token would go there: "
+            f"give the address that it leads to"
+        )
+    return InvalidInput(said)
+
+
+class Shipment(NamedTuple):
+    """What was sent.
+
+    Attributes:
+        batches: acknowledged now; those of an earlier run are not among them.
+        rows: of these.
+        counted: rows that count.
+        counted_nowhere: numbers of the other ones, by the reason.
+    """
+
+    batches: int
+    rows: int
+    counted: int
+    counted_nowhere: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class _Notes:
+    """How far a sender has come: what its file of notes holds.
+
+    Attributes:
+        address: of the stream.
+        ids: what the ids of its batches begin with.
+        number: of the last batch that was planned.
+        begin, end: its bytes in the file of rows.
+        digest: SHA-256 of these bytes.
+        acknowledged: whether the service has it.
+    """
+
+    address: str
+    ids: str = field(default_factory=lambda: secrets.token_hex(12))
+    number: int = 0
+    begin: int = 0
+    end: int = 0
+    digest: str = ""
+    acknowledged: bool = True
+
+    @property
+    def batch(self) -> str:
+        return f"{self.ids}-{self.number}"
+
+    def next(self, end: int, rows: bytes) -> _Notes:
+        digest = hashlib.sha256(rows).hexdigest()
+        begin, number = self.end, self.number + 1
+        return replace(self, number=number, begin=begin, end=end, digest=digest, acknowledged=False)
+
+
+def read_notes(path: Path, address: str) -> _Notes:
+    """The notes of an earlier run, or those of a first one.
+
+    Raises:
+        InvalidInput: the file is none of this, or of another stream.
+    """
+    try:
+        notes = _Notes(**parse_json(read_plain(path)))
+    except FileNotFoundError:
+        return _Notes(address)
+    except (OSError, ValueError, TypeError) as error:
+        raise InvalidInput(
+            f"{str(path)!r} holds no notes of a sender; name another file for them "
+            f"({called('notes')})"
+        ) from error
+    if notes.address != address:
+        raise InvalidInput(
+            f"{str(path)!r} notes what was sent to {notes.address!r}; name another file for "
+            f"{address!r} ({called('notes')})"
+        )
+    return notes
+
+
+def _note(path: Path, notes: _Notes) -> None:
+    _keep(path, (json.dumps(asdict(notes)) + "\n").encode())
+
+
+def _keep(path: Path, text: bytes) -> None:
+    """Write a file that is whole and on the disk when this returns."""
+
+    def write(new: str) -> None:
+        with open(new, "wb") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+
+    replace_file(path, write, 0o600)
+
+
+def send_file(
+    client: Client,
+    path: str | os.PathLike[str],
+    notes: str | os.PathLike[str] | None = None,
+    *,
+    rows: int = ROWS,
+    told: Callable[[Receipt], object] = lambda _: None,
+) -> Shipment:
+    """Send the rows of a file that were not sent yet.
+
+    A file may have grown since an earlier call: its new rows are sent. A last line that is still
+    being written is left for the next call.
+
+    Args:
+        client: to the stream.
+        path: JSON lines (.jsonl, .ndjson), or CSV with a header.
+        notes: the file that notes how far the sender has come; None: ``PATH.sent``.
+        rows: of a batch, at most.
+        told: is told of each receipt.
+
+    Raises:
+        InvalidInput: no such file, another file than was sent before, or rows that the service
+            refuses; batches before these are sent.
+        StateUnavailable: the service does not answer.
+
+    >>> client = Client("https://counts.example/v1/streams/visits", "counton-ingest-5a5a")
+    >>> send_file(client, "visits.parquet")
+    Traceback (most recent call last):
+    counton.base.errors.InvalidInput: 'visits.parquet' is neither .jsonl, .ndjson nor .csv; ...
+    """
+    from counton.serve.rows_of_files import open_rows
+
+    file = Path(path)
+    place = file.with_name(f"{file.name}.sent") if notes is None else Path(notes)
+    known, sent = read_notes(place, client.address), Shipment(0, 0, 0, {})
+    with open_rows(file) as source:
+        size = rows
+        while True:
+            if known.acknowledged:
+                if known.digest and source.digest(known.begin, known.end) != known.digest:
+                    raise _other_file(file, place)
+                end = source.end_of_rows(known.end, size, BYTES)
+                if end == known.end:
+                    return sent
+                known = known.next(end, source.bytes_of(known.end, end))
+                if not source.lines(known.begin, end).strip():  # blank lines
+                    known = replace(known, number=known.number - 1, acknowledged=True)
+                    continue
+                _note(place, known)
+            elif source.digest(known.begin, known.end) != known.digest:
+                raise _other_file(file, place)
+            try:
+                receipt = client.send(known.batch, source.lines(known.begin, known.end))
+            except TooManyRows:
+                size = source.count(known.begin, known.end) // 2
+                if not size:
+                    raise
+                # Nothing was taken, so that this id is free.
+                known = replace(
+                    known, number=known.number - 1, end=known.begin, digest="", acknowledged=True
+                )
+                continue
+            known = replace(known, acknowledged=True)
+            _note(place, known)
+            sent = _together(sent, receipt)
+            told(receipt)
+
+
+def _together(sent: Shipment, receipt: Receipt) -> Shipment:
+    nowhere = dict(sent.counted_nowhere)
+    for why, number in receipt.counted_nowhere.items():
+        nowhere[why] = nowhere.get(why, 0) + number
+    return Shipment(
+        sent.batches + 1, sent.rows + receipt.rows, sent.counted + receipt.counted, nowhere
+    )
+
+
+def _other_file(file: Path, notes: Path) -> InvalidInput:
+    return InvalidInput(
+        f"{str(file)!r} is another file than the one that was sent before, or its beginning has "
+        f"changed; move {str(notes)!r} away to send all of it, or name the file by another name"
+    )
+
+
+def send_stream(
+    client: Client,
+    notes: str | os.PathLike[str],
+    stream: BinaryIO | None = None,
+    *,
+    rows: int = ROWS,
+    seconds: float = SECONDS,
+    told: Callable[[Receipt], object] = lambda _: None,
+) -> Shipment:
+    """Send JSON lines from a pipe as they come, until it ends.
+
+    A batch is kept beside the notes until it is acknowledged: a sender that was killed sends it
+    first when it begins again. Lines that no batch had yet are the pipe's.
+
+    Args:
+        client: to the stream.
+        notes: the file that notes how far the sender has come.
+        stream: of bytes, with a file descriptor; None: standard input.
+        rows: of a batch, at most.
+        seconds: for which a batch waits for more rows.
+        told: is told of each receipt.
+
+    Raises:
+        InvalidInput: rows that the service refuses.
+        StateUnavailable: the service does not answer.
+
+    >>> import io
+    >>> client = Client("https://counts.example/v1/streams/visits", "counton-ingest-5a5a")
+    >>> with open(os.devnull, "rb") as nothing:
+    ...     send_stream(client, "visits.sent", nothing).rows
+    0
+    """
+    place, sent = Path(notes), Shipment(0, 0, 0, {})
+    held = place.with_name(f"{place.name}.batch")
+    known = read_notes(place, client.address)
+
+    def deliver() -> None:
+        nonlocal known, sent
+        receipt = client.send(known.batch, held.read_bytes())
+        known = replace(known, acknowledged=True)
+        _note(place, known)
+        sent = _together(sent, receipt)
+        told(receipt)
+
+    if not known.acknowledged:
+        deliver()
+    for batch in _batches_of(sys.stdin.buffer if stream is None else stream, rows, seconds):
+        _keep(held, batch)
+        known = known.next(0, batch)
+        _note(place, known)
+        deliver()
+    held.unlink(missing_ok=True)
+    return sent
+
+
+def _batches_of(stream: BinaryIO, rows: int, seconds: float) -> Iterator[bytes]:
+    """Whole lines as they come, some at a time."""
+    left, number, waiting, since = b"", stream.fileno(), io.BytesIO(), 0.0
+    many = 0
+    while True:
+        now = time.monotonic()
+        wait = None if not many else max(0.0, since + seconds - now)
+        there = select.select([number], [], [], wait)[0]
+        part = os.read(number, 2**16) if there else None
+        lines = [] if part is None else (left + part).split(b"\n")
+        if part is not None:
+            left = lines.pop() if part else b""
+        for line in lines:
+            if not line.strip():
+                continue
+            since = time.monotonic() if not many else since
+            waiting.write(line + b"\n")
+            many += 1
+            if many >= rows or waiting.tell() >= BYTES:
+                yield waiting.getvalue()
+                waiting, many = io.BytesIO(), 0
+        over = many and time.monotonic() >= since + seconds
+        if many and (part == b"" or over):
+            yield waiting.getvalue()
+            waiting, many = io.BytesIO(), 0
+        if part == b"":
+            return

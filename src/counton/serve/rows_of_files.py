@@ -1,0 +1,170 @@
+"""Rows of a file that grows, by the places of their bytes: JSON lines, or CSV as JSON lines."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from itertools import takewhile
+from pathlib import Path
+from typing import BinaryIO
+
+from typing_extensions import override
+
+from counton.base.errors import InvalidInput
+from counton.base.outside_input import open_plain
+from counton.state.database import Closing
+
+_JSON = (".jsonl", ".ndjson")
+
+
+class RowsOfFile(Closing):
+    """JSON lines.
+
+    Args:
+        path: of the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._file: BinaryIO = os.fdopen(open_plain(path), "rb")
+        except OSError as error:
+            raise InvalidInput(
+                f"{str(path)!r} cannot be read ({error.strerror}); check the path"
+            ) from error
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def bytes_of(self, begin: int, end: int) -> bytes:
+        """The bytes between two places."""
+        self._file.seek(begin)
+        return self._file.read(end - begin)
+
+    def digest(self, begin: int, end: int) -> str:
+        """SHA-256 of the bytes between two places, in hexadecimal."""
+        return hashlib.sha256(self.bytes_of(begin, end)).hexdigest()
+
+    def end_of_rows(self, begin: int, rows: int, size: int) -> int:
+        """The place where so many whole rows end, or fewer that have so many bytes."""
+        end = begin
+        for number, place in enumerate(self._ends(begin), 1):
+            if number > rows or (place - begin > size and end > begin):
+                break
+            end = place
+        return end
+
+    def lines(self, begin: int, end: int) -> bytes:
+        """The rows between two places, as JSON lines."""
+        return self.bytes_of(begin, end)
+
+    def count(self, begin: int, end: int) -> int:
+        """How many rows there are between two places."""
+        return sum(1 for _ in takewhile(lambda place: place <= end, self._ends(begin)))
+
+    def _ends(self, begin: int) -> Iterator[int]:
+        """Where each row from a place on ends; not of a last line that is still being written."""
+        self._file.seek(begin)
+        for line in iter(self._file.readline, b""):
+            if not line.endswith(b"\n") and not _is_object(line):
+                return
+            begin += len(line)
+            yield begin
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except ValueError:
+        return False
+
+
+class CsvRows(RowsOfFile):
+    """CSV with a header: rows are sent as JSON lines, each value as its text."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._header, self._first = list[str](), 0
+        for names, place in self._records(0):
+            self._header, self._first = names, place
+            break
+        if len(set(self._header)) < len(self._header):
+            self.close()
+            raise InvalidInput(f"{str(path)!r} has two columns of one name; rename one of them")
+
+    def _records(self, begin: int) -> Iterator[tuple[list[str], int]]:
+        """Records from a place on, and where each of them ends."""
+        self._file.seek(begin)
+        end = begin
+
+        def texts() -> Iterator[str]:
+            nonlocal end
+            for line in iter(self._file.readline, b""):
+                end += len(line)
+                yield line.decode("utf-8-sig" if end == len(line) else "utf-8")
+
+        try:
+            for record in csv.reader(texts(), strict=True):
+                yield record, end
+        except csv.Error:  # a quote is still open: the record is being written
+            return
+        except UnicodeDecodeError as error:
+            raise InvalidInput(f"{str(self.path)!r} is not UTF-8; convert it") from error
+
+    @override
+    def _ends(self, begin: int) -> Iterator[int]:
+        for record, end in self._records(max(begin, self._first)):
+            if record and len(record) < len(self._header) and self._is_last(end):
+                return
+            yield end
+
+    def _is_last(self, end: int) -> bool:
+        """Whether the file ends there, without the end of a line."""
+        place = self._file.tell()
+        self._file.seek(end - 1)
+        last = self._file.read(2)
+        self._file.seek(place)
+        return len(last) == 1 and last != b"\n"
+
+    @override
+    def lines(self, begin: int, end: int) -> bytes:
+        found = list[str]()
+        for record, place in self._records(max(begin, self._first)):
+            if place > end:
+                break
+            if len(record) not in (0, len(self._header)):
+                raise InvalidInput(
+                    f"{str(self.path)!r} has a line of {len(record)} fields before byte {place:,}, "
+                    f"and its header has {len(self._header)}; correct it"
+                )
+            if record:
+                # An empty field is a missing value, as in a file that a job reads.
+                row = {
+                    name: value or None for name, value in zip(self._header, record, strict=True)
+                }
+                found.append(json.dumps(row) + "\n")
+        return "".join(found).encode()
+
+
+def open_rows(path: Path) -> RowsOfFile:
+    """The rows of a file, as its name says what it holds.
+
+    >>> path = Path("visits.csv")
+    >>> _ = path.write_text('time,page\\n2024-03-01T09:00,"home, sweet"\\n')
+    >>> with open_rows(path) as rows:
+    ...     rows.lines(0, rows.end_of_rows(0, 100, 2**20))
+    b'{"time": "2024-03-01T09:00", "page": "home, sweet"}\\n'
+    """
+    ending = path.suffix.lower()
+    if ending in _JSON:
+        return RowsOfFile(path)
+    if ending == ".csv":
+        return CsvRows(path)
+    raise InvalidInput(
+        f"{str(path)!r} is neither .jsonl, .ndjson nor .csv; write its rows as one of these, or "
+        f"send them through a pipe"
+    )
