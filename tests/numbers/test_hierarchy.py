@@ -128,9 +128,7 @@ def test_a_node_with_one_child_passes_its_noise_on() -> None:
     tree = Tree.from_parents({"a": "r", "b": "r", "c": "a", "d": "b", "e": "b", "f": "c"})
     plan = Planned(tree, guarantee=ZCDP(1), targets={"total": 2, "level 2": 3})
     release = hierarchy([1, 2, 3], tree, ZCDP(1), KEY)
-    assert (
-        release.estimate("a") == release.estimate(("a", "c")) == release.estimate(("a", "c", "f"))
-    )
+    assert release["a"] == release["a", "c"] == release["a", "c", "f"]
     assert plan.joint_law.variances[2][0] == plan.joint_law.variances[1][0]
     assert plan.joint_law.variances[2][1] > plan.joint_law.variances[1][0]
 

@@ -17,7 +17,7 @@ from counton.numbers.formulas import TableNumbers
 from counton.privacy import Contribution, Guarantee
 from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 from counton.statistics.readings import Cells, Reading, says_cells
-from counton.statistics.statistic import Card, ErrorScale, Events, Exact, Statistic
+from counton.statistics.statistic import Card, ErrorScale, Events, Exact, Statistic, names_once
 from counton.statistics.tally_statistic import Part, Sums, TallyStatistic, X
 
 
@@ -104,13 +104,8 @@ class Grouped(TallyStatistic):
                 f"{quote(inner)} is not added up row by row, so that groups cannot be told apart "
                 f"in it: use another statistic, or a stream for each group"
             )
-        names = [] if isinstance(groups, str) else list(groups)
-        if not names or any(type(one) is not str for one in names) or len({*names}) < len(names):
-            raise InvalidInput(
-                f"groups are {quote(groups)}; they must be a list of names, each once"
-            )
-        self._inner, self.groups = inner, tuple(names)
-        self.places = len(names) * inner.places
+        self._inner, self.groups = inner, names_once(groups, "groups are")
+        self.places = len(self.groups) * inner.places
         self.counts_rows, self.parts = inner.counts_rows, (Part("by", "label"), *inner.parts)
         self._place = {name: place for place, name in enumerate(self.groups)}
 
@@ -223,12 +218,11 @@ class _ByGroup(Sums):
                     f"event is {quote(event)}; it must be a pair: its group, and an event"
                 )
             places[at] = this.group(event[0])
-        found = np.zeros((len(stops), *this.cells), np.int64)
-        for place in range(len(this.groups)):
-            rows = np.flatnonzero(places == place)
-            ends = np.cumsum(np.bincount(steps[rows], minlength=len(stops)))
-            found[:, place] = this.inner.begin().take([listed[row][1] for row in rows], ends)
-        return found
+        cells = steps * len(this.groups) + places  # each group of each step is a step by itself
+        ends = np.cumsum(np.bincount(cells, minlength=len(stops) * len(this.groups)))
+        rows = np.argsort(cells, kind="stable").tolist()
+        found = this.inner.begin().take([listed[row][1] for row in rows], ends)
+        return found.reshape(len(stops), *this.cells)
 
 
 def inner_of(statistic: Statistic) -> Statistic:

@@ -41,7 +41,7 @@ from counton.privacy import Contribution
 from counton.privacy.contribution import Relation
 from counton.statistics.measurement_choice import TableStatistic, most_read, refuse_inexact
 from counton.statistics.readings import Reading
-from counton.statistics.statistic import Events
+from counton.statistics.statistic import Events, names_once
 from counton.statistics.tally_statistic import Part
 from counton.strategies.lines.grid import Grid
 from counton.strategies.lines.line_strategy import rounded_sums
@@ -220,14 +220,9 @@ class GridCells(TableStatistic):
         refuse_added(list(given))
         self.columns: dict[str, tuple[str, ...]] = {}
         for name, labels in given.items():
-            listed = [] if isinstance(labels, str) else list(labels)
-            wrong = any(type(label) is not str or not label for label in listed)
-            if not listed or wrong or len({*listed}) < len(listed):
-                raise InvalidInput(
-                    f"the labels of {name!r} are {quote(labels)}; they must be a list of texts, "
-                    f"each once"
-                )
-            self.columns[str(name)] = tuple(listed)
+            self.columns[str(name)] = names_once(labels, f"the labels of {name!r} are")
+            if "" in self.columns[str(name)]:
+                raise InvalidInput(f"a label of {name!r} is empty: give it a name")
         self.shape = tuple(map(len, self.columns.values()))
         self.size = f"{' x '.join(f'{cells:,}' for cells in self.shape)} cells"
         self.places = math.prod(self.shape)

@@ -114,15 +114,6 @@ class HierarchyReading(Reading):
             _sum_table(tree, estimates, stds, whole),
         ]
 
-    def estimate(self, node: Any) -> float:
-        """Of one node, given by its path (``()`` is the total).
-
-        Raises:
-            InvalidInput: there is no such node.
-        """
-        level, place = self.statistic.tree.find(node)
-        return float(self.nodes[level][place] * 2.0**-self._bits)
-
     @override
     def number_of(self, name: Any = None) -> Estimate:
         """A node by its path, also in one text, as in "CA/Napa"; the total unless named."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from counton.base.arrays import Integers
 from counton.base.errors import InvalidInput, field
-from counton.base.exact import text
+from counton.base.exact import quote, text
 from counton.base.options import Option, OwnColumns, Statement
 from counton.privacy import Contribution, Guarantee
 from counton.privacy.contribution import checked_unit
@@ -418,6 +418,28 @@ class NamedCells(Statistic):
         """What is asked for, as a table calls it, and the cells that are added up for it."""
         cell = self.cell(name)
         return self.name_of(cell), np.array([cell])
+
+
+def names_once(given: Any, what: str) -> tuple[str, ...]:
+    """Names of a list, in its order.
+
+    Args:
+        given: the list.
+        what: what it is, for messages, as in "groups are".
+
+    Raises:
+        InvalidInput: no list, no names in it, one that is no text, or one twice.
+
+    >>> names_once(["north", "south"], "groups are")
+    ('north', 'south')
+    """
+    listed = [] if isinstance(given, (str, Set, Mapping)) else list(given)
+    texts = all(type(one) is str for one in listed)
+    if not listed or not texts or len({*listed}) < len(listed):
+        raise InvalidInput(
+            f"{what} {quote(given)}; they must be a list of texts in order, each once"
+        )
+    return tuple(listed)
 
 
 def check_asked(statistic: Statistic, name: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -22,7 +22,7 @@ from counton.privacy.contribution import Once, Relation
 from counton.statistics.count import Count
 from counton.statistics.ranking import Ranking, ranked_numbers, ranking_of
 from counton.statistics.readings import Cells, Reading
-from counton.statistics.statistic import Card, ChartSpec, Events, Exact, Statistic
+from counton.statistics.statistic import Card, ChartSpec, Events, Exact, Statistic, names_once
 from counton.statistics.tally_statistic import Part, TallyStatistic, X
 from counton.statistics.users import DIGEST, digests_of, pair_of, records_of
 
@@ -154,20 +154,15 @@ class TopK(TallyStatistic):
         neighbours: Relation = "add_remove",
         unit: str | None = None,
     ) -> None:
-        ordered = not isinstance(groups, (str, Set, Mapping))
-        self.groups = tuple(groups) if ordered else ()
+        self.groups = names_once(groups, "groups are")
+        if wrong := [group for group in self.groups if "\0" in group]:
+            raise InvalidInput(
+                f"a group is {quote(wrong[0])}, which has the character NUL in its name: leave it "
+                f"out"
+            )
         self.card = replace(self.card, declares=self.groups)
         self.places, self.parts = len(self.groups), (Part("by", "label", self.groups),)
-        wrong = [group for group in self.groups if type(group) is not str or "\0" in group]
-        if wrong or not self.groups:
-            raise InvalidInput(
-                f"groups are {quote(groups)}; they must be a list of at least one name, in order, "
-                f"and each a text without the character NUL"
-            )
         self._place = {group: cell for cell, group in enumerate(self.groups)}
-        if len(self._place) < len(self.groups):
-            twice = next(g for c, g in enumerate(self.groups) if self._place[g] != c)
-            raise InvalidInput(f"group {twice!r} is there twice: name each once")
         self.k = check_integer("k", k, 1)
         self._call_units(unit, "event" if most is None else "user")
         if most is None:

@@ -173,7 +173,7 @@ class _Forest(Exact):
         self._seen: dict[int, int] = {}
         self._link: list[int] = []
         self._weight: list[float] = []
-        self._undone: tuple[int, list[int], list[tuple[int, int, float]]] | None = None
+        self._undone: tuple[int, list[int]] | None = None
 
     def _grow(self) -> None:
         for node in range(len(self._link), len(self._nodes)):
@@ -185,7 +185,6 @@ class _Forest(Exact):
         before = len(self._nodes)
         self._undone = None
         entered: list[int] = []
-        moved: list[tuple[int, int, float]] = []
         try:
             told = self._nodes.read(events, "its weight")
             weights = [self._units(weight) for (weight,) in told.rest]
@@ -198,8 +197,8 @@ class _Forest(Exact):
         for key, weight, step in zip(keys_of(told.ends).tolist(), weights, steps, strict=True):
             if key not in self._seen:
                 entered.append(key)
-                changes[step] += self._enter(key, weight, moved)
-        self._undone = before, entered, moved
+                changes[step] += self._enter(key, weight)
+        self._undone = before, entered
         return changes
 
     def _units(self, weight: Any) -> int:
@@ -217,7 +216,7 @@ class _Forest(Exact):
             )
         return units
 
-    def _enter(self, key: int, weight: int, moved: list[tuple[int, int, float]]) -> int:
+    def _enter(self, key: int, weight: int) -> int:
         """By how much the forest becomes heavier."""
         self._seen[key] = weight
         links, weights = self._link, self._weight
@@ -231,7 +230,6 @@ class _Forest(Exact):
                 break
             if _priority(one) > _priority(other):
                 one, other = other, one
-            moved.append((one, links[one], weights[one]))
             links[one], other = other, links[one]
             weights[one], lost = lost, weights[one]
         return weight if math.isinf(lost) else weight - int(lost)
@@ -240,23 +238,26 @@ class _Forest(Exact):
     def undo(self) -> None:
         if self._undone is None:
             return
-        nodes, entered, moved = self._undone
-        for node, link, weight in reversed(moved):
-            self._link[node], self._weight[node] = link, weight
-        for key in entered:
-            del self._seen[key]
-        del self._link[nodes:], self._weight[nodes:]
+        nodes, entered = self._undone
         self._nodes.forget(nodes)
         self._undone = None
+        if not entered:
+            return
+        for key in entered:
+            del self._seen[key]
+        self._link, self._weight = [], []  # of the pairs that are left they are found anew
+        self._grow()
+        for key, weight in self._seen.items():
+            self._enter(key, weight)
 
     @override
     def save(self) -> bytes:
-        return pack_edges(0, self._nodes.to_json(), [[*self._seen], [*self._seen.values()]])
+        return pack_edges(0, list(self._nodes.numbers), [[*self._seen], [*self._seen.values()]])
 
     @override
     def news(self) -> bytes:
         assert self._undone is not None
-        nodes, entered, _ = self._undone
+        nodes, entered = self._undone
         return pack_edges(
             0, self._nodes.after(nodes), [entered, [self._seen[key] for key in entered]]
         )
@@ -267,7 +268,7 @@ class _Forest(Exact):
         self._nodes.number(nodes)
         self._grow()
         for key, weight in edges.T.tolist():
-            self._enter(key, weight, [])
+            self._enter(key, weight)
 
 
 def _priority(node: int) -> tuple[int, int]:

@@ -207,7 +207,7 @@ class NodeNumbers:
             self.numbers.popitem()
 
     def after(self, count: int) -> list[Any]:
-        """Labels of all but the first so many, as `to_json` gives them."""
+        """Labels of all but the first so many, in order."""
         return list(islice(reversed(self.numbers), len(self.numbers) - count))[::-1]
 
     def label(self, number: int) -> Any:
@@ -270,9 +270,6 @@ class NodeNumbers:
                 f"nodes: leave it out"
             )
         return ends
-
-    def to_json(self) -> list[Any]:
-        return list(self.numbers)
 
 
 def checked_label(label: Any) -> Any:
@@ -345,9 +342,6 @@ class _Index:
             self.seen.append(0)
             self.near.append(set())
 
-    def shrink(self, nodes: int) -> None:
-        del self.seen[nodes:], self.near[nodes:]
-
 
 class Graph(Exact):
     """Edges as they were seen, and how often each came or went.
@@ -382,8 +376,6 @@ class Graph(Exact):
                 changes, undone = self._take_few(told, steps.tolist(), len(stops))
         except BaseException:
             self._nodes.forget(before[1])
-            if self._index is not None:
-                self._index.shrink(before[1])
             raise
         if not self._step and len(stops):
             for cell, by in first:
@@ -434,7 +426,7 @@ class Graph(Exact):
 
     def _take_few(
         self, told: EdgeRows, steps: list[int], count: int
-    ) -> tuple[NDArray[np.int64], list[tuple[int, bool]]]:
+    ) -> tuple[NDArray[np.int64], list[int]]:
         """One by one, in the sets of neighbours."""
         statistic = self._statistic
         if self._did is None:
@@ -444,7 +436,7 @@ class Graph(Exact):
         index = self._index
         index.grow(len(self._nodes))
         changes = np.zeros((count, int(np.prod(statistic.cells, dtype=np.int64))), np.int64)
-        done: list[tuple[int, bool]] = []
+        done: list[int] = []
         rest = [comes_or_goes(comes, "an edge") for (comes,) in told.rest] or [True] * len(steps)
         try:
             keys = keys_of(told.ends).tolist()
@@ -461,7 +453,7 @@ class Graph(Exact):
         key: int,
         comes: bool,
         changes: NDArray[np.int64],
-        done: list[tuple[int, bool]],
+        done: list[int],
     ) -> None:
         statistic = self._statistic
         made = index.did.get(key, 0)
@@ -489,7 +481,7 @@ class Graph(Exact):
             index.seen[one] += 1
             index.seen[other] += 1
         index.did[key] = made + 1
-        done.append((key, kept))
+        done.append(key)
         if not kept:
             return
         if not comes:
@@ -499,22 +491,15 @@ class Graph(Exact):
         if comes:
             index.put(one, other, there=True)
 
-    def _take_back(self, done: list[tuple[int, bool]]) -> None:
-        index = self._index
-        assert index is not None
-        for key, kept in reversed(done):
-            one, other = key >> 32, key & _LOW
-            made = index.did[key]
-            if kept:
-                index.put(one, other, there=made % 2 == 0)
-            if made > 1:
-                index.did[key] = made - 1
-                continue
-            del index.did[key]
-            index.seen[one] -= 1
-            index.seen[other] -= 1
-            if index.kept is not None:
-                index.kept.discard(key)
+    def _take_back(self, done: list[int]) -> None:
+        """Forget that pairs came or went; who is near whom is found anew when it is asked."""
+        assert self._did is not None
+        for key in reversed(done):
+            self._did[key] -= 1
+            if not self._did[key]:
+                del self._did[key]
+        if done:
+            self._index = None
 
     @override
     def undo(self) -> None:
@@ -525,8 +510,6 @@ class Graph(Exact):
             self._keys, self._did, self._index = self._all_keys()[:undone], None, None
         else:
             self._take_back(undone)
-            assert self._index is not None
-            self._index.shrink(nodes)
         self._nodes.forget(nodes)
         self._before = None
 
@@ -534,7 +517,7 @@ class Graph(Exact):
     def save(self) -> bytes:
         keys = self._all_keys()
         did = [] if self._did is None else list(self._did.values())
-        return pack_edges(self._step, self._nodes.to_json(), [keys, did or [1] * len(keys)])
+        return pack_edges(self._step, list(self._nodes.numbers), [keys, did or [1] * len(keys)])
 
     @override
     def news(self) -> bytes:
@@ -545,7 +528,7 @@ class Graph(Exact):
             did = [1] * len(keys)
         else:
             assert self._did is not None
-            keys = list(dict.fromkeys(key for key, _ in undone))
+            keys = list(dict.fromkeys(undone))
             did = [self._did[key] for key in keys]
         return pack_edges(self._step, self._nodes.after(known), [keys, did])
 
