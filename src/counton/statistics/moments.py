@@ -105,7 +105,7 @@ class _Dual(NamedTuple):
         return _Dual(value, (self.slopes - value * other.slopes) / other.value)
 
 
-class _Kind(NamedTuple):
+class _MomentNumber(NamedTuple):
     """What a number is made of, in units in which bounds are -1 and 1.
 
     Attributes:
@@ -150,8 +150,8 @@ class MomentsReading(Reading):
                 f"Moments says several numbers; name one of {', '.join(self.statistic.kinds)}"
             )
         kinds = self.statistic.kinds
-        kind, places = self._asked(kinds.get(name, name) if isinstance(name, str) else name)
-        found = self._kind(kind, places)
+        kind, places = self._places_asked(kinds.get(name, name) if isinstance(name, str) else name)
+        found = self._moment_number(kind, places)
 
         def ends(level: float) -> tuple[float, float]:
             low, high = self._ends(kind, places, found, level)
@@ -171,10 +171,10 @@ class MomentsReading(Reading):
         Raises:
             InvalidInput: no columns of these names, or twice the same.
         """
-        self._asked(("slope", of, on))
+        self._places_asked(("slope", of, on))
         return Line(self, of, on)
 
-    def _asked(self, name: Any) -> tuple[str, tuple[int, ...]]:
+    def _places_asked(self, name: Any) -> tuple[str, tuple[int, ...]]:
         """What is asked for: a kind, and the places of its columns."""
         kind, *columns = name if isinstance(name, (tuple, list)) and name else (name,)
         if isinstance(kind, str) and _COLUMNS.get(kind) == len(columns):
@@ -189,26 +189,26 @@ class MomentsReading(Reading):
 
     # ------------------------------------------------------------------ functions of the sums
 
-    def _kind(self, kind: str, places: tuple[int, ...]) -> _Kind:
+    def _moment_number(self, kind: str, places: tuple[int, ...]) -> _MomentNumber:
         half = [float(self.statistic.half[place]) for place in places]
         middle = [float(self.statistic.middle[place]) for place in places]
         if kind == "count":
-            return _Kind(self._sum(0), 0.0, math.inf, formula=partial(self._sum_at, 0))
+            return _MomentNumber(self._sum(0), 0.0, math.inf, formula=partial(self._sum_at, 0))
         if kind in ("sum", "mean"):
             at = 1 + places[0]
             if kind == "mean":
-                return _Kind(
+                return _MomentNumber(
                     *(self._mean(places[0]), -1.0, 1.0, half[0], middle[0]),
                     lambda: self._quotient(at).within(-1.0, 1.0),
                 )
             slopes = middle[0] * self._sum(0).slopes + half[0] * self._sum(at).slopes
-            return _Kind(
+            return _MomentNumber(
                 *(_Dual(float(slopes @ self._sums), slopes), -math.inf, math.inf),
                 formula=lambda: self._sum_at(0) * middle[0] + self._sum_at(at) * half[0],
             )
         if kind == "slope":
             most, spread = float(self.statistic.grid), self._moment(places[1], places[1])
-            return _Kind(self._moment(*places).over(spread), -most, most, half[0] / half[1])
+            return _MomentNumber(self._moment(*places).over(spread), -most, most, half[0] / half[1])
         one, other = places[0], places[-1]
         least = 0.0 if kind == "variance" else -1.0
 
@@ -217,7 +217,9 @@ class MomentsReading(Reading):
             both = product(self._quotient(1 + one), self._quotient(1 + other))
             return (-(share + both) + 1.0 if one == other else share - both).within(least, 1.0)
 
-        return _Kind(self._moment(one, other), least, 1.0, half[0] * half[-1], formula=formula)
+        return _MomentNumber(
+            self._moment(one, other), least, 1.0, half[0] * half[-1], formula=formula
+        )
 
     @cached_property
     def _sums(self) -> Floats:
@@ -280,7 +282,7 @@ class MomentsReading(Reading):
         return self._ones[fails]
 
     def _ends(
-        self, kind: str, places: tuple[int, ...], found: _Kind, level: float
+        self, kind: str, places: tuple[int, ...], found: _MomentNumber, level: float
     ) -> tuple[float, float]:
         """Ends of an interval, in units in which bounds are -1 and 1."""
         value, number, fails = found.of.value, float(self._sums[0]), 1 - level
@@ -332,7 +334,7 @@ class MomentsReading(Reading):
         half, middle = this.half[list(places)].tolist(), this.middle[list(places)].tolist()
         at, mean = (float(point) - middle[1]) / half[1], self._mean(places[1])
         away = _Dual(at - mean.value, -mean.slopes)
-        slope = self._kind("slope", places).of
+        slope = self._moment_number("slope", places).of
         found = self._mean(places[0]).plus(slope.times(away))
         # No further from the mean than by the largest slope times the largest distance.
         most = 1 + this.grid * (abs(at) + 1)
