@@ -53,6 +53,7 @@ _THIN = 0.005  # of the axis: a narrower band cannot be seen behind its line
 _LETTERS = 12.3  # of a heading above a small chart, in an inch
 NAME_INCHES, VALUE_INCHES = 0.095, 0.078  # widths of a letter of a name and of a value
 LINE_INCHES = 0.19  # from the axis to a name
+_HATCH = "#d0d0d0"
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,7 @@ class Curves:
         places: the place of each group among all groups there are, which chooses its colour; None:
             these are all.
         running: estimates are of all time so far; False: of some time up to each, as of windows.
+        provisional: how many of the last windows may still change.
 
     >>> hours = np.arange("2026-01-01T01", "2026-01-01T04", dtype="datetime64[h]")
     >>> estimates = np.array([[3.0], [5.0], [9.0]])
@@ -85,6 +87,7 @@ class Curves:
     starts: NDArray[np.datetime64] | None = None
     places: Sequence[int] | None = None
     running: bool = True
+    provisional: int = 0
 
     @property
     def last(self) -> Bars:
@@ -206,6 +209,8 @@ def plot_totals(
         return _one_step(curves, words)
     if curves.starts is not None:  # the numbers beside names are of one window alone
         words = words.adding(f"; in numbers: {_last_window(curves)}")
+    if curves.provisional:
+        words = words.adding("; hatched: provisional, more rows may come")
     parts = [[place] for place in range(len(curves.groups))]
     if not panels:  # of averages none is small or large
         everything = [[*range(len(curves.groups))]]
@@ -480,6 +485,8 @@ def _draw_windows(ax: Axes, curves: Curves, panel: list[int], shades: dict[int, 
     assert curves.starts is not None
     starts, ends = _numbers(curves.starts), _numbers(curves.times)
     ax.set_xlim(float(starts[0]), float(ends[-1]))
+    if curves.provisional:
+        hatch(ax, float(starts[-curves.provisional]), float(ends[-1]))
     if len(curves.groups) == 1 and len(starts) <= _MOST_BARS:
         wide, low, high = ends - starts, *ax.get_ylim()
         colour, estimates = shades[panel[0]], curves.estimates[:, panel[0]]
@@ -494,6 +501,12 @@ def _draw_windows(ax: Axes, curves: Curves, panel: list[int], shades: dict[int, 
     times = np.stack([starts, ends], axis=1).ravel()
     for index in panel:
         _draw_curve(ax, times, curves, index, shades[index], each=2)
+
+
+def hatch(ax: Axes, start: float, end: float) -> None:
+    """Hatch the time of windows that may still change, behind their numbers."""
+    ax.axvspan(start, end, facecolor="none", edgecolor=_HATCH, hatch="////", linewidth=0, zorder=0)
+    ax.axvline(start, color=_HATCH, linewidth=0.8, zorder=0)
 
 
 def _numbers(times: NDArray[Any]) -> NDArray[np.float64]:

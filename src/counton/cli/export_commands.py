@@ -11,9 +11,10 @@ from typing import Any
 from counton.base.errors import InvalidInput, field
 from counton.cli.command_options import ExportOptions, FitOptions, MethodsOptions, PublishOptions
 from counton.cli.print_forms import Console, print_json, tell_of_old_copies
-from counton.released.read_options import LOOK
+from counton.released.read_options import LOOK, Look
 from counton.released.release import Release
 from counton.released.release_facts import facts_of, promise_of
+from counton.released.version_figures import figure_of_versions
 from counton.run.exports import (
     NAMED,
     checked_file,
@@ -26,7 +27,7 @@ from counton.run.exports import (
 )
 from counton.run.journal_values import fit_of
 from counton.run.read_back import public_places, read_public
-from counton.run.written_files import PICTURES, write_table
+from counton.run.written_files import PICTURES, write_figure, write_table
 
 #: Rows that the screen shows.
 _ROWS = 40
@@ -82,7 +83,13 @@ def perform(options: ExportOptions, fit: FitOptions) -> None:
 
 def _perform_versions(options: ExportOptions, asked: dict[str, Any]) -> None:
     """Write or print a row for each version of windows that are revised."""
+    look = {name: asked.pop(name) for name in LOOK}
     found = export(options.state, None, **asked)
+    if options.out is not None and options.out.suffix.lower() in PICTURES:
+        path = checked_file(options.out, options.state)
+        write_figure(figure_of_versions(found, Look(**look)), path)
+        Console().write_line(f"chart written to {options.out}")
+        return
     table = found.versions(options.versions or "all")
     if options.out is not None:
         path = checked_file(options.out, options.state)

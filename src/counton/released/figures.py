@@ -26,6 +26,7 @@ from counton.released.stream_words import (
 )
 from counton.statistics import Statistic
 from counton.statistics.catalogue import statistic_named
+from counton.strategies import AsOf
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -134,14 +135,25 @@ def window_curves(released: ReleasedNumbers, most: int = 400) -> tuple[Curves, s
                 series = released.between(edges[:-1], edges[1:])
                 ends = released._local(windows.ends(range(released.steps.stop))[edges])
                 found = _curves(released, ends[1:][whole], series, whole)
-                return replace(found, starts=ends[:-1][whole]), every
+                open_ones = int((edges[1:][whole] > _final_windows(released)).sum())
+                return replace(found, starts=ends[:-1][whole], provisional=open_ones), every
     stops = np.arange(1, released.steps.stop)
     series = released.windows or released.between(stops - 1, stops)
     part = slice(released.first - 1, None)
     until, since = (
         released._local(moments(released.steps))[part] for moments in (windows.ends, windows.starts)
     )
-    return replace(_curves(released, until, series, part), starts=since), windows.every
+    found = _curves(released, until, series, part)
+    open_ones = min(released.steps.stop - 1 - _final_windows(released), len(since))
+    return replace(found, starts=since, provisional=open_ones), windows.every
+
+
+def _final_windows(released: ReleasedNumbers) -> int:
+    """Return how many windows are final: all, unless windows are revised."""
+    strategy = released.design.strategy
+    if not isinstance(strategy, AsOf):
+        return released.steps.stop - 1
+    return max(0, released.steps.stop - 1 - strategy.windows.lags)
 
 
 def _curves(

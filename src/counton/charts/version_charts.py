@@ -1,0 +1,244 @@
+"""Pictures of windows that are revised: what was known when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.charts.style import (
+    FAINT,
+    NARROW,
+    PALETTE,
+    Caption,
+    axis_inches,
+    axis_lines,
+    clean,
+    drawing,
+    foot_inches,
+    frame,
+    names_below,
+    names_inches,
+    shade,
+    shorten,
+    tick,
+)
+from counton.charts.totals import Curves, hatch, largest_groups, name_times
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Floats = NDArray[np.float64]
+#: Groups that have a panel, at most.
+MOST_PANELS = 4
+#: Windows that are drawn: the last ones.
+_MOST_WINDOWS = 70
+_PANEL_INCHES, _MAP_INCHES = 1.75, 1.5
+
+
+@dataclass(frozen=True)
+class Versions:
+    """Released versions of windows. Contains released values only.
+
+    Attributes:
+        starts, ends: of the windows, ``datetime64``, shape ``(windows,)``.
+        groups: a name for each.
+        estimates, lower, upper: shape ``(windows, lags, groups)``; NaN where not published yet.
+        final: the lag with which a window is final.
+
+    >>> days = np.arange("2026-01-01", "2026-01-04", dtype="datetime64[D]")
+    >>> values = np.arange(12.0).reshape(3, 2, 2)
+    >>> Versions(days, days + 1, "ab", values, values, values, 1).largest(1).groups
+    ['b']
+    """
+
+    starts: NDArray[np.datetime64]
+    ends: NDArray[np.datetime64]
+    groups: Sequence[str]
+    estimates: Floats
+    lower: Floats
+    upper: Floats
+    final: int
+
+    def largest(self, count: int) -> Versions:
+        """Return the largest groups by the mean of their newest versions, largest first."""
+        places = largest_groups(self.newest(self.estimates).mean(axis=0), count)
+        return replace(
+            self,
+            groups=[self.groups[place] for place in places],
+            estimates=self.estimates[:, :, places],
+            lower=self.lower[:, :, places],
+            upper=self.upper[:, :, places],
+        )
+
+    def last(self, count: int) -> Versions:
+        """Return the last windows."""
+        parts = {
+            name: getattr(self, name)[-count:]
+            for name in ("starts", "ends", "estimates", "lower", "upper")
+        }
+        return replace(self, **parts)
+
+    @property
+    def lags(self) -> NDArray[np.int64]:
+        """Lag of the newest version of each window."""
+        known = np.isfinite(self.estimates[:, :, 0])
+        return np.asarray(known.sum(axis=1) - 1, np.int64)
+
+    def newest(self, values: Floats) -> Floats:
+        """Return the newest version of each window, shape ``(windows, groups)``."""
+        return np.asarray(values[np.arange(len(values)), self.lags])
+
+    @property
+    def provisional(self) -> int:
+        """How many of the last windows may still change."""
+        return int((self.lags < self.final).sum())
+
+    @property
+    def shares(self) -> Floats:
+        """Share of the final number of all groups that each version had, for final windows."""
+        total = self.estimates.sum(axis=2)
+        final = total[:, -1:] if total.shape[1] > self.final else np.full((len(total), 1), np.nan)
+        return np.asarray(total / np.where(final > 0, final, np.nan))
+
+
+@drawing
+def plot_versions(versions: Versions, words: Caption, *, period: str = "window") -> Figure:
+    """Draw the newest version of each window, earlier ones behind it, and how fast rows came.
+
+    Windows that may still change are hatched. Below, a cell for each final window and lag says what
+    share of the final number was known then.
+
+    Args:
+        versions: at least one window.
+        words: around it.
+        period: what a window is called, as "day".
+
+    >>> days = np.arange("2026-01-01", "2026-01-04", dtype="datetime64[D]")
+    >>> values = np.cumsum(np.ones((3, 2, 1)), axis=1)
+    >>> versions = Versions(days, days + 1, ["visits"], values, values, values, 1)
+    >>> len(plot_versions(versions, Caption("Visits"), period="day").axes)
+    3
+    """
+    versions = versions.last(_MOST_WINDOWS)
+    if versions.provisional:
+        words = words.adding("; hatched: provisional, more rows may come")
+    shown = sorted({0, versions.final // 3} - {versions.final})
+    behind = [_after(lag, period) for lag in shown]
+    greys = ["#b8b8b8", "#8a8a8a"][-len(shown) :]
+    legend = [("newest", PALETTE[0]), *zip(behind, greys, strict=True)]
+    wide, narrow = words.width, words.width < NARROW
+    has_map = bool(np.isfinite(versions.shares).any())
+    panels = len(versions.groups)
+    tall = panels * _PANEL_INCHES + has_map * (_MAP_INCHES + 0.45)
+    below = 0.55 + names_inches(legend, wide)
+    figure, bottom, top = frame(words, tall, above=0.3 + axis_inches(words.axis, wide), below=below)
+    heights = [_PANEL_INCHES] * panels + [_MAP_INCHES] * has_map
+    axes = figure.subplots(len(heights), 1, squeeze=False, gridspec_kw={"height_ratios": heights})[
+        :, 0
+    ]
+    room = 0.25 if narrow else 1.15
+    most = float(np.nanmax(versions.upper))
+    left = max(0.6, 0.3 + 0.078 * len(f"{most:,.0f}"))
+    figure.subplots_adjust(
+        left=left / wide, right=1 - room / wide, bottom=bottom, top=top, hspace=0.42
+    )
+    for place, (ax, name) in enumerate(zip(axes, versions.groups, strict=False)):
+        _draw_group(ax, versions, place, shown, greys)
+        title = shorten(name) if panels > 1 else words.axis
+        ax.set_title(title, loc="left", size=9, color=FAINT, pad=4, parse_math=False)
+        _name_days(ax, versions, narrow, hidden=ax is not axes[-1])
+    if not narrow:
+        _legend(axes[0], legend)
+    else:
+        names_below(figure, legend, foot_inches(words.foot, wide))
+    if has_map:
+        _draw_map(figure, axes[-1], versions, period, narrow)
+    return figure
+
+
+def _after(lag: int, period: str) -> str:
+    return "known at its end" if lag == 0 else f"{lag} {period}{'s' * (lag != 1)} later"
+
+
+def _edges(versions: Versions) -> Floats:
+    from matplotlib.dates import date2num
+
+    edges: Any = date2num(np.append(versions.starts, versions.ends[-1:]))  # type: ignore[no-untyped-call]
+    return np.asarray(edges, np.float64)
+
+
+def _draw_group(
+    ax: Axes, versions: Versions, place: int, shown: Sequence[int], greys: Sequence[str]
+) -> None:
+    edges, colour = _edges(versions), PALETTE[0]
+    values, low, high = (
+        versions.newest(part)[:, place]
+        for part in (versions.estimates, versions.lower, versions.upper)
+    )
+    clean(ax, grid="y")
+    ax.set_xlim(edges[0], edges[-1])
+    ax.set_ylim(0, 1.06 * float(np.nanmax(versions.upper[:, :, place])))
+    if versions.provisional:
+        hatch(ax, edges[-1 - versions.provisional], edges[-1])
+    times = np.stack([edges[:-1], edges[1:]], axis=1).ravel()
+    for lag, grey in zip(shown, greys, strict=True):
+        ax.plot(times, np.repeat(versions.estimates[:, lag, place], 2), color=grey, linewidth=0.8)
+    ax.fill_between(
+        times, np.repeat(low, 2), np.repeat(high, 2), color=colour, alpha=0.25, linewidth=0
+    )
+    ax.plot(times, np.repeat(values, 2), color=colour, linewidth=1.3)
+    _ticks(ax)
+
+
+def _ticks(ax: Axes) -> None:
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
+    ax.yaxis.set_major_locator(MaxNLocator(4))
+
+
+def _name_days(ax: Axes, versions: Versions, narrow: bool, *, hidden: bool) -> None:
+    none = np.zeros((len(versions.ends), 0))
+    times = Curves(versions.ends, (), none, none, none, starts=versions.starts)
+    name_times(ax, times, 3, 4 if narrow else 7)
+    ax.tick_params(axis="x", labelsize=8.5, labelcolor=FAINT, labelbottom=not hidden)
+
+
+def _legend(ax: Axes, names: Sequence[tuple[str, str]]) -> None:
+    for number, (name, colour) in enumerate(names):
+        style: dict[str, Any] = {"transform": ax.transAxes, "va": "top", "size": 8.5}
+        ax.text(1.02, 1.0 - 0.13 * number, name, color=colour, **style)
+
+
+def _draw_map(figure: Figure, ax: Axes, versions: Versions, period: str, narrow: bool) -> None:
+    """Draw the share of the final number that was known, by window and lag."""
+    shares = np.clip(versions.shares, 0, 1).T
+    edges = _edges(versions)
+    lags = np.arange(len(shares) + 1) - 0.5
+    from matplotlib.colors import LinearSegmentedColormap
+
+    white = LinearSegmentedColormap.from_list("known", ["#ffffff", shade(PALETTE[0], 1.0)])
+    low = float(np.floor(20 * np.nanquantile(shares, 0.02)) / 20)  # a late file hides no others
+    mesh = ax.pcolormesh(edges, lags, shares, cmap=white, vmin=min(low, 0.95), vmax=1.0)
+    ax.set_xlim(edges[0], edges[-1])
+    ax.set_ylim(lags[-1], lags[0])
+    if versions.provisional:
+        hatch(ax, edges[-1 - versions.provisional], edges[-1])
+    title = f"share of the final number that was known, {period}s later"
+    lines = "\n".join(axis_lines(title, figure.get_figwidth()))
+    ax.set_title(lines, loc="left", size=9, color=FAINT, pad=4)
+    for side in ("top", "right", "left", "bottom"):
+        ax.spines[side].set_visible(False)
+    ax.tick_params(axis="y", labelsize=8.5, labelcolor=FAINT, length=0)
+    _name_days(ax, versions, narrow, hidden=False)
+    if not narrow:
+        box = ax.get_position()
+        bar = figure.add_axes((box.x1 + 0.03, box.y0, 0.015, box.height))
+        colours = figure.colorbar(mesh, cax=bar, format=lambda value, _: f"{100 * value:.0f}%")
+        colours.outline.set_visible(False)
+        bar.tick_params(labelsize=8, labelcolor=FAINT, length=0)

@@ -1,0 +1,58 @@
+"""Charts of revised windows: newest versions, earlier ones, provisional ones hatched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from counton.charts.style import Caption
+from counton.charts.version_charts import Versions, plot_versions
+from counton.cli.app import app
+from tests.released.test_nowcasting import state  # noqa: F401 - a fixture
+
+DAYS = np.arange("2026-01-01", "2026-01-11", dtype="datetime64[D]")
+
+
+def _versions(groups: int = 1) -> Versions:
+    """Ten windows of which two may still change, with lags 0 to 2."""
+    values = np.cumsum(np.ones((10, 3, groups)) * [[[60.0], [30.0], [10.0]]], axis=1)
+    values[9, 1:] = values[8, 2:] = np.nan
+    names = [f"page {place}" for place in range(groups)]
+    return Versions(DAYS, DAYS + 1, names, values, values - 2, values + 2, final=2)
+
+
+def test_provisional_windows_are_hatched_and_said() -> None:
+    figure = plot_versions(_versions(), Caption("Visits", "per day", "visits"), period="day")
+    panel, shares, _ = figure.axes
+    assert [one.get_hatch() for one in panel.patches] == ["////"]
+    assert [one.get_hatch() for one in shares.patches] == ["////"]
+    said = " ".join(text.get_text().replace("\n", " ") for text in figure.texts)
+    assert "hatched: provisional, more rows may come" in said
+    first, newest = panel.lines[1].get_ydata(), panel.lines[-1].get_ydata()
+    assert (float(np.asarray(first)[0]), float(np.asarray(newest)[0])) == (60.0, 100.0)
+
+
+def test_shares_are_of_the_final_number_and_of_final_windows_alone() -> None:
+    shares = _versions(2).shares
+    assert shares[0].tolist() == pytest.approx([0.6, 0.9, 1.0])
+    assert np.isnan(shares[8:]).all()
+
+
+@pytest.mark.parametrize("width", [4.0, 7.5])
+def test_nothing_lies_on_the_foot(width: float) -> None:
+    words = Caption("Visits", "per day", "visits", "Noise protects each single visit", width)
+    figure = plot_versions(_versions(2), words, period="day")
+    figure.canvas.draw()
+    boxes = [text.get_window_extent() for text in figure.texts]
+    for number, one in enumerate(boxes):
+        assert not any(one.overlaps(other) for other in boxes[number + 1 :])
+
+
+def test_export_draws_versions(state: Path, tmp_path: Path) -> None:  # noqa: F811
+    out = tmp_path / "known.png"
+    done = CliRunner().invoke(app, ["export", str(state), "--versions", "all", "--out", str(out)])
+    assert done.exit_code == 0, done.stderr
+    assert out.read_bytes().startswith(b"\x89PNG")
