@@ -313,14 +313,14 @@ class _Look(NamedTuple):
     Attributes:
         said: what the state and the user's settings said of them.
         marks: of each place before it was read.
-        second: its second places; None where the state is not open.
+        second: its second places; none where the state is not open.
         places: those in which a release is noted.
         entries: of streams, the latest steps first, each with where it stands.
     """
 
     said: object
     marks: list[tuple[WitnessPlace, object]]
-    second: SecondPlaces | None
+    second: SecondPlaces
     places: tuple[WitnessPlace, ...]
     entries: list[dict[str, Any]]
 
@@ -407,19 +407,17 @@ class Witness:
             return last
         marks: list[tuple[WitnessPlace, object]] = [(one, one.mark()) for one in self._beside]
         found = [(str(one), self._entries_of(one)) for one in self._beside]
+        second = SecondPlaces(
+            None if database is None else database.identity,
+            {} if database is None else dict(database.witnesses),
+            self._entries_of,
+            server=self._on_server,
+            also=None if database is None else self._also,
+        )
+        marks += [(one.place, one.mark) for one in second.found.values()]
+        found += [(str(one.place), one.entries) for one in second.found.values()]
         places: list[WitnessPlace] = [*self._beside]
-        second = None
-        if database is not None:
-            second = SecondPlaces(
-                database.identity,
-                dict(database.witnesses),
-                self._entries_of,
-                server=not database.is_sqlite,
-                also=self._also,
-            )
-            marks += [(one.place, one.mark) for one in second.found.values()]
-            found += [(str(one.place), one.entries) for one in second.found.values()]
-            places += second.noted_places
+        places += second.noted_places
         entries = [
             {**entry, "where": where}
             for where, known_there in found
@@ -461,7 +459,6 @@ class Witness:
             return
         refuse_the_state(address, database)
         look = self._look()
-        assert look.second is not None
         if address != NONE:
             self._begin(address, look)
             known.pop(NONE, None)
@@ -481,7 +478,6 @@ class Witness:
             self.name(connection, place)
         database, look = self._state(), self._look()
         second = look.second
-        assert second is not None
         known = dict(database.witnesses)
         known |= {one.address: NAMED for one in second.kept_places if one.said not in (HOME, NAMED)}
         home = None if second.home is None else second.found.get(str(second.home))
@@ -495,7 +491,6 @@ class Witness:
     def give_up_missing(self, connection: Connection) -> tuple[str, ...]:
         """Take somebody's word that places which are missing are lost for good, and say which."""
         second = self._look().second
-        assert second is not None
         lost = {one.address: LOST for one in second.missing_places}
         self._remember(connection, {**self._state().witnesses, **lost})
         return tuple(lost)
@@ -526,8 +521,8 @@ class Witness:
     def remarks(self, witness: State | None = None, *, in_file: bool = False) -> list[str]:
         """Which old copies of the state would not be noticed: see `witness_remarks`."""
         named = None if witness is None else address_of(witness)
-        second = None if self._database is None else self._look().second
-        if named is None and second is not None:
+        second, told = self._look().second, list[str]()
+        if named is None:
             remembered = [NONE] if second.none_wanted else second.named_addresses
             told = [
                 f"the second witness is {one!r}, as was named once: the state remembers it though "
@@ -536,9 +531,7 @@ class Witness:
                 if in_file
             ]
             named = next(iter(remembered), None)
-        else:
-            told = []
-        if second is not None and not any(one.stands for one in self._beside) and self._serves():
+        if not any(one.stands for one in self._beside) and self._serves():
             told.append(
                 f"the witness {self._beside[0]} is missing, though state {self._label} has "
                 f"released something: bring it back, or let it be written; until it is there the "
@@ -555,7 +548,7 @@ class Witness:
                 f"the whole folder that is put back would be taken for the newest; say where else "
                 f"it may be kept, {field('witness')}"
             )
-        if named is None and second is not None and self.entries():
+        if named is None and self._database is not None and self.entries():
             at = second.found[str(home)]
             if at.said is None and not at.entries:
                 told.append(
@@ -566,7 +559,7 @@ class Witness:
 
     def _serves(self) -> bool:
         """Whether the state has released something under the key beside which it is first."""
-        for one in self._beside[:1]:
+        for one in self._beside[:1] if self._database is not None else ():
             with suppress(WrongKey), self._state().transaction(write=False) as connection:
                 key = Key.load(Path(str(one).removesuffix(".witness")))
                 said = "SELECT key_fingerprint, key_salt FROM counton_streams WHERE step > 0"
@@ -607,8 +600,7 @@ class Witness:
         second = self._look().second
         said = "SELECT name FROM counton_streams WHERE step > 0 AND name <> :name LIMIT 1"
         released = connection.first(said, name=beginning)
-        alone = second is not None and not (self._state().is_sqlite and not second.none_wanted)
-        if released is not None and not alone:
+        if released is not None and not (self._on_server or second.none_wanted):
             raise OldCopy(self._unknown(f"stream {released.name!r} has released something"))
 
     def refuse_missing(self) -> None:
@@ -618,7 +610,7 @@ class Witness:
             StateUnavailable: it may be on a disk that is not mounted.
         """
         second = self._look().second
-        for one in () if second is None else second.missing_places:
+        for one in second.missing_places:
             raise StateUnavailable(
                 f"the witness {one.place} of state {self._label} is missing, so nobody can tell "
                 f"whether the state was restored from an old copy: mount its disk, or bring it "
@@ -745,7 +737,7 @@ class Witness:
         of = self._of(at)
         if not of:
             second = self._look().second
-            return not at.step or (second is not None and second.none_wanted)
+            return not at.step or second.none_wanted
         if not self._on_server:
             return True
         for entry in of:
@@ -914,7 +906,7 @@ class Witness:
                 if refused is not None:
                     raise refused
                 noted = True
-        if noted or (look.second is not None and look.second.none_wanted):
+        if noted or look.second.none_wanted:
             return
         raise first or StateUnavailable(self._no_second("there is none beside it"))
 

@@ -104,7 +104,7 @@ class SecondPlaces:
     The user's folder is asked too, whoever runs.
 
     Args:
-        identity: of the state.
+        identity: of the state; None of one that is not open, which has none.
         known: by address, how the state remembers a place.
         read: entries of a place.
         server: whether the state is on a server. Each machine that uses it has a home of its own,
@@ -123,19 +123,19 @@ class SecondPlaces:
 
     def __init__(
         self,
-        identity: str,
+        identity: str | None,
         known: Mapping[str, str],
         read: Callable[[WitnessPlace], Entries],
         *,
         server: bool,
-        also: str | None = None,
+        also: str | None,
     ) -> None:
         self.none_wanted = known.get(NONE) == NAMED or also == NONE
         self.home = default_folder()
         self.found: dict[str, SecondPlace] = {}
         todo = [*known, *(str(one) for one in (self.home, also) if one is not None)]
         for address in todo:
-            if address in self.found or address == NONE:
+            if address in self.found or address == NONE or identity is None:
                 continue
             place, said = place_at(address, identity), known.get(address)
             mark = place.mark()
