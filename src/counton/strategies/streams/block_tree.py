@@ -306,9 +306,19 @@ def _quotients(drawn: Integers, weights: Integers) -> Integers:
     >>> (_quotients(np.array([[4], [5], [8]]), np.array([[4], [4], [3]])) / 2**24).round(3).tolist()
     [[1.0], [1.25], [2.667]]
     """
+    half = weights >> 1
+    most = max(int(drawn.max()), -int(drawn.min()))
+    if most < 1 << 62 - INNER_BITS and most < int(weights.min()) << 50 - INNER_BITS:
+        # Float64 finds the quotient to half a unit, and integers which of two it is: in half of the
+        # time of an integer division, of which 10^7 releases would take a sixth longer.
+        rest = (drawn << INNER_BITS) + half
+        found = np.rint(rest * (1.0 / weights)).astype(np.int64)
+        rest -= found * weights
+        found += rest >> 63  # one less where it was rounded up
+        return found
     whole, rest = np.divmod(drawn, weights)
     rest <<= INNER_BITS
-    rest += weights // 2
+    rest += half
     rest //= weights
     whole <<= INNER_BITS
     whole += rest
