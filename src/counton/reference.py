@@ -1124,7 +1124,9 @@ class WindowVersions(Strategy):
 
     windows = True
 
-    def __init__(self, horizon: int, inner: dict[str, Any], nodes: list[list[int]]) -> None:
+    def __init__(
+        self, horizon: int, inner: dict[str, Any], nodes: list[list[int]], corrections: int = 0
+    ) -> None:
         self._inner = strategy_of(inner)
         self._widths = {one[0]: one[1] for one in nodes}
         self.versions = inner.get("horizon") or inner["line"]["cells"]

@@ -19,6 +19,7 @@ from counton import PureDP, release
 from counton.base.errors import InvalidInput, RequestMismatch
 from counton.run import Job, run
 from counton.run.changes import Intake
+from counton.run.corrections import correct
 
 #: Of windows with three versions: rows of other people, some of them late.
 OTHERS: list[list[Row]] = [
@@ -139,6 +140,112 @@ def test_a_user_moves_what_is_claimed(people: dict[str, Any], guarantee: dict[st
     for rows in of_user:
         used.append(share_used(without, released(with_rows(rows), **options)))
     assert max(used) > 0.4
+
+
+# ------------------------------------------------------------------------------ corrections
+
+
+IDS: dict[str, Any] = {**GROUPS, "id": "id"}
+
+
+def one_row(*told: tuple[int, int, str]) -> list[tuple[int, Row]]:
+    """A row that comes again: in which nights, of which day and group."""
+    return [(night, (day, group, "someone", "new", 2.0)) for night, day, group in told]
+
+
+CORRECTED = [
+    one_row((2, 2, "a"), (3, 2, "b")),
+    one_row((2, 2, "a"), (4, 2, "b")),
+    one_row((2, 2, "a"), (4, 4, "a")),
+    one_row((2, 1, "a"), (3, 3, "a")),
+    one_row((2, 2, "a"), (3, 2, "b"), (4, 2, "a")),
+    one_row((2, 2, "a"), (3, 2, "b"), (4, 3, "a"), (5, 4, "a")),
+    one_row((2, 2, "a"), (3, 3, "a"), (4, 4, "a"), (5, 5, "a"), (6, 6, "a")),
+]
+
+
+@pytest.mark.parametrize("strategy", ["kary", slowly("sqrt"), slowly("auto")])
+@pytest.mark.parametrize("corrections", [1, slowly(2)])
+def test_a_corrected_row_moves_what_is_claimed(strategy: str, corrections: int) -> None:
+    guarantee = {"rho": 0.5} if strategy == "sqrt" else {"epsilon": 1}
+    options = {**IDS, **guarantee, "corrections": corrections, "strategy": strategy}
+    without = released(OTHERS, **options)
+    used = [share_used(without, released(with_rows(rows), **options)) for rows in CORRECTED]
+    assert max(used) > 0.6
+
+
+def test_a_correction_is_a_minus_there_and_a_plus_here() -> None:
+    options = {**IDS, "epsilon": 10**7, "corrections": 1}
+    without = released(OTHERS, **options)
+    moved = released(with_rows(one_row((2, 2, "a"), (3, 3, "b"), (4, 3, "a"))), **options)
+    change = (moved.values - without.values).round().astype(int)
+    assert change[1].tolist() == [[1, 0, 0], [0, 0, 0]]
+    assert change[2].tolist() == [[0, 0, 0], [1, 0, 0]]  # day 2 is as it was, and day 3 has it
+    assert change[3].tolist() == [[0, 0, 0], [0, 1, 0]]  # once, and no more
+    told = [(one.corrected, one.often) for one in moved.told]
+    assert told == [(0, 0), (0, 0), (1, 0), (0, 1), (0, 0), (0, 0)]
+    late = released(with_rows(one_row((2, 2, "a"), (5, 5, "a"))), **options)
+    assert (late.values - without.values).round().astype(int)[4].tolist() == [[0, 0, 0], [0, 0, 0]]
+    assert late.told[4].closed == 1  # day 2 is final, so that the row stays there
+
+
+def test_a_sign_takes_a_row_back() -> None:
+    options = {**IDS, "epsilon": 10**7, "corrections": 2, "sign": "sign"}
+    plain = released(OTHERS, **options, signs={})
+    taken = released(with_rows(one_row((2, 2, "a"), (3, 2, "a"))), **options, signs={3: "new"})
+    change = (taken.values - plain.values).round().astype(int)
+    assert change[:, 0].tolist() == [[0, 0, 0], [1, 0, 0], *[[0, 0, 0]] * 4]
+    assert taken.told[2].corrected == 1
+    again = released(
+        with_rows(one_row((2, 2, "a"), (3, 2, "a"), (4, 2, "b"))), **options, signs={3: "new"}
+    )
+    assert (again.values - plain.values).round().astype(int)[3, 1].tolist() == [0, 0, 1]
+    nobody = released(with_rows(one_row((3, 2, "a"))), **options, signs={3: "new"})
+    assert (nobody.values == plain.values).all()
+
+
+def too_often(rows: Any, before: Any, most: int, first_open: int) -> Any:
+    """A mistake: a row is corrected once more than it may be."""
+    return correct(rows, before, most + 1, first_open)
+
+
+def without_memory(rows: Any, before: Any, most: int, first_open: int) -> Any:
+    """A mistake: nobody counts how often a row was corrected."""
+    return correct(rows, before._replace(used=0 * before.used), most, first_open)
+
+
+@pytest.mark.parametrize("wrong", [too_often, without_memory])
+def test_corrections_beyond_their_bound_are_seen(
+    wrong: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("counton.run.contribution_bounds.correct", wrong)
+    options = {**IDS, "epsilon": 1, "corrections": 1, "strategy": "kary"}
+    without, often = released(OTHERS, **options), released(with_rows(CORRECTED[6]), **options)
+    with pytest.raises(AssertionError, match="a unit moves"):
+        share_used(without, often)
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"corrections": 1}, "corrections=1 needs id"),
+        ({"corrections": 1, "id": "id", "revise": None}, "corrections=1 needs revise"),
+        ({"sign": "value", "id": "id"}, "sign=value needs corrections"),
+        ({"corrections": 0, "id": "id"}, "corrections is 0"),
+        ({"corrections": -1, "id": "id"}, "corrections is -1"),
+        ({"corrections": 1, "id": "id", "user": "user", "most": 1}, "user=user does not go with"),
+    ],
+    ids=str,
+)
+def test_corrections_that_cannot_be_are_refused(
+    more: dict[str, Any], why: str, tmp_path: Path
+) -> None:
+    told: dict[str, Any] = {
+        "time": "at", "every": "1d", "start": "2024-03-01", "steps": 9, "revise": "2d",
+        "epsilon": 1, "append": True, **more,
+    }  # fmt: skip
+    with pytest.raises(InvalidInput, match=why):
+        run(Job("count", frame(OTHERS[0], 1), tmp_path / "s.db", **told))
 
 
 SUMS: dict[str, Any] = {"value": "value", "lower": 0, "upper": 5, "resolution": 1}

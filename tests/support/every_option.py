@@ -64,6 +64,7 @@ COMMON: list[dict[str, Any]] = [
     {"late": "drop"},
     {"id": "id"},
     {"id": "id", "revise": "1h"},
+    {"id": "id", "revise": "1h", "corrections": 1, "sign": "comes"},
     {"out": "t.csv", "sums": "1d", "level": 0.9},
     {"out": "t.csv", "above": 1},
     {"out": "t.csv", "surely_above": 1, "csv_formulas": "keep"},

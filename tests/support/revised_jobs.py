@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -42,10 +42,19 @@ def frame(rows: Sequence[Row], night: int) -> pl.DataFrame:
     return pl.DataFrame({**columns, "at": at}, schema={"at": pl.String, **kinds})
 
 
-def released(nights: Sequence[Night], what: Any = "count", **options: Any) -> Nights:
+def released(
+    nights: Sequence[Night],
+    what: Any = "count",
+    signs: Mapping[int, str] | None = None,
+    **options: Any,
+) -> Nights:
     """One run a night, under one key: the same rows release the same, and others by what they add.
 
-    Night k ends day k of March, and brings rows of any day.
+    Args:
+        nights: night k ends day k of March, and brings rows of any day.
+        what: the statistic.
+        signs: in which nights which id is taken back; None: there is no such column.
+        options: of the job.
     """
     told, values = list[Any](), np.zeros((0, 1, 1))
     with TemporaryDirectory() as folder:
@@ -55,8 +64,12 @@ def released(nights: Sequence[Night], what: Any = "count", **options: Any) -> Ni
                 "time": "at", "every": "1d", "start": "2024-03-01", "revise": "2d",
                 "key": chosen_key(), "append": True, **options,
             }  # fmt: skip
+            table = frame(rows, night)
+            if signs is not None:
+                back = pl.col("id") == signs.get(night, "")
+                table = table.with_columns(sign=pl.when(back).then(-1).otherwise(1))
             job = Job(
-                what, frame(rows, night), Path(folder, "s.db"), until=f"2024-03-{night + 1:02}",
+                what, table, Path(folder, "s.db"), until=f"2024-03-{night + 1:02}",
                 yes=True, **new,
             )  # fmt: skip
             with run(job) as outcome:

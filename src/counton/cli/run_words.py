@@ -103,6 +103,8 @@ def operator_notes(outcome: Outcome, aside: int) -> list[str]:
         (f"rows of undeclared groups{unnamed}, not counted", counts.unknown),
         *of_each,
         ("rows that an earlier run had counted, not counted again", counts.known),
+        (f"rows that took the place of others or took them back, {counted_at}", counts.corrected),
+        ("rows whose others had been corrected as often as they may be, not counted", counts.often),
         (closed, counts.closed),
         (_SHUT, counts.shut),
         gone,

@@ -615,6 +615,19 @@ class RowPolicies(RowFormat):
     id: str | None = option(
         None, "column of ids: a row counts once, in whatever file it comes", kept="stream"
     )
+    corrections: int | None = option(
+        None,
+        "with revise and id: how often a later row with the same id may take the place of one, "
+        "until its window is final; default: never",
+        kept="stream",
+        needs="revise",
+    )
+    sign: str | None = option(
+        None,
+        "with corrections: column that says 1, or -1 where a row is taken back",
+        kept="stream",
+        needs="corrections",
+    )
     query: str | None = option(
         None,
         "which rows of a database (duckdb:///FILE, sqlite:///FILE, postgresql://...): one SELECT",

@@ -86,6 +86,8 @@ class JobFields(RowFields, total=False):
     first: bool
     rename: str | None
     id: str | None
+    corrections: int | None
+    sign: str | None
     query: str | None
     late: str
     append: bool

@@ -16,6 +16,8 @@ _NEEDED = {
     "user": ", the column that says whose an event is",
     "within": ", how far off a number may be",
     "of": ", a statistic",
+    "revise": ", how long windows are published anew",
+    "corrections": ", how often a row may be corrected",
 }
 
 #: By an option, or a kind of streams, the options that do not go with it, and why.
@@ -35,6 +37,9 @@ EXCLUDED: Mapping[str, Mapping[str, str]] = {
         "continues": ", which has no totals that could go on",
         "first": ", where each window is counted by itself, as reach counts the users of each "
         "(at_least 1, per the window)",
+    },
+    "corrections": {
+        "user": ", since the rows of a user are bounded when they arrive",
     },
     "first": {"per most_a_window distinct": ": a user counts once for ever"},
     "found groups": {

@@ -181,6 +181,8 @@ def _refuse_impossible(
 ) -> None:
     """Raise for totals that no units add up to: negative counts, sums on the wrong side of 0."""
     unit = terms.contribution
+    if terms.strategy.facts.corrections:  # what was counted is taken back
+        return
     if smallest < 0 and not unit.signed:
         remedy = (
             "a negative count: counts are 0 or more; for signed sums declare "

@@ -117,7 +117,8 @@ def calibration_of(
         one = contribution.sensitivities(Sensitivity(1, 1, ((1, 1),)), cells=math.prod(shape))
         return calibrate_expiring(guarantee, one, family)
     moved = sensitivity_of(strategy, contribution, shape)
-    causal, once = strategy.facts.causal, contribution.in_one_step
+    causal = strategy.facts.causal
+    once = contribution.in_one_step and not strategy.facts.corrections
     return calibrate(guarantee, moved, family, causal=causal, once=once or causal)
 
 

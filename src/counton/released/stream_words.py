@@ -465,7 +465,9 @@ def protected_in_words(definition: Description) -> str:
     >>> from types import SimpleNamespace as Named
     >>> from counton.base.windows import Windows
     >>> from counton.privacy import Contribution
+    >>> from counton.strategies import Binary
     >>> visits = {"unit": "visit", "contribution": Contribution.add_remove(cells=2)}
+    >>> visits["strategy"] = Binary(7)
     >>> counts = Named(statistic=Named(card=Named(additive=True)), cut=Windows, **visits)
     >>> protected_in_words(counts)
     'one visit more or less, counted in up to 2 groups of one window by at most 1 each'
@@ -473,6 +475,9 @@ def protected_in_words(definition: Description) -> str:
     contribution, unit = definition.contribution, definition.unit
     said = contribution.describe(unit).replace(" added or removed", " more or less")
     said = re.sub(r"\bstep(s?)\b", rf"{definition.cut.noun}\1", said)
+    if corrected := definition.strategy.facts.corrections:
+        times = "once" if corrected == 1 else f"up to {corrected:,} times"
+        said += f", and corrected or taken back {times}"
     if definition.statistic.card.additive:
         return re.sub(r"\bcell(s?)\b", r"group\1", said)
     many = re.search(r"\bcells?\b", said) is not None

@@ -41,6 +41,7 @@ class Problem(IntEnum):
     NO_FLAG = 9
     NO_COUNT = 10
     UNREADABLE_ROW = 11
+    NO_SIGN = 12
 
     @property
     def words(self) -> str:
@@ -65,6 +66,7 @@ _WORDS = {
     Problem.NO_FLAG: "neither true nor false",
     Problem.NO_COUNT: "no whole number from 0 to 2^32",
     Problem.UNREADABLE_ROW: "a line that cannot be read",
+    Problem.NO_SIGN: "neither 1 nor -1",
 }
 
 _REMEDIES = {
@@ -100,6 +102,7 @@ _REMEDIES = {
     Problem.NO_FLAG: "write true or false, 1 or 0, yes or no",
     Problem.NO_COUNT: "write how often the row counts, or split the row",
     Problem.UNREADABLE_ROW: "write it anew",
+    Problem.NO_SIGN: "write 1, or -1 where a row is taken back",
 }
 
 

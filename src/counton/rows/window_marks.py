@@ -105,6 +105,7 @@ class Columns:
         time, group, value: of the event; where the time is empty, rows have none.
         user: whose event it is.
         id: what no two rows have in common, unless they are the same event.
+        sign: 1, or -1 where a row is taken back.
         several: of the parts of an event, where it is more than one number.
     """
 
@@ -114,6 +115,7 @@ class Columns:
     user: str | None = None
     id: str | None = None
     several: tuple[str, ...] = ()
+    sign: str | None = None
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -123,13 +125,13 @@ class Columns:
     @property
     def names(self) -> tuple[str, ...]:
         """All of them, each once."""
-        named = (self.time, self.group, *self.parts, self.user, self.id)
+        named = (self.time, self.group, *self.parts, self.user, self.id, self.sign)
         return tuple(dict.fromkeys(name for name in named if name))
 
     def rename(self, old: str, new: str) -> Columns:
         """The same with another name for one of them."""
         named = {"time": self.time, "group": self.group, "value": self.value}
-        named |= {"user": self.user, "id": self.id}
+        named |= {"user": self.user, "id": self.id, "sign": self.sign}
         changed: dict[str, Any] = {each: new for each, name in named.items() if name == old}
         several = tuple(new if name == old else name for name in self.several)
         return replace(self, **changed, several=several)
@@ -239,7 +241,7 @@ def mark_rows(
         there are after the last; a row that cannot be counted has its `Problem` less than 0
         instead), ``group`` (text), ``total`` (1, or the value on the grid; see `with_total` where
         there are labels instead; of rows that are kept ``part N``), and, where the columns are
-        stated, ``user`` and ``id`` (text).
+        stated, ``user`` and ``id`` (text), and ``sign``.
     """
     parts = [mark_part(part, reading, watch, raw_labels=raw_labels) for part in source.parts]
     return parts[0] if len(parts) == 1 else pl.concat(parts)
@@ -255,7 +257,8 @@ def mark_part(
     """The rows of one part: see `mark_rows`."""
     columns = reading.columns
     parts = list(zip(columns.parts, parts_of_columns(reading), strict=True))
-    told = [name for name in (columns.group, columns.user, columns.id) if name is not None]
+    whose = (columns.group, columns.user, columns.id, columns.sign)
+    told = [name for name in whose if name is not None]
     told += [name for name, one in parts if one is not None and one.kind in _TEXTS]
     frame = part.scan(columns.names, told)
     types = frame.collect_schema()
@@ -273,9 +276,12 @@ def mark_part(
     if part.unread:
         frame, us = unread_marked(frame, us, part)
     taken = {"us": us}
-    for name, column in (("group", columns.group), ("user", columns.user), ("id", columns.id)):
+    names = zip(("group", "user", "id", "sign"), whose, strict=True)
+    for name, column in names:
         if column is not None:
             taken[name] = as_text(pl.col(column), types[column])
+    if columns.sign is not None:
+        taken["sign"] = _sign(taken["sign"])
     for place, (column, one) in enumerate(parts):
         given, kind = pl.col(column), "number" if one is None else one.kind
         said_so = as_text(given, types[column]) if kind in _TEXTS else part.number(given)
@@ -289,6 +295,8 @@ def mark_part(
         for name, problem in missing
         if name in taken
     ]
+    if "sign" in taken:
+        problems.append((pl.col("sign").is_null(), Problem.NO_SIGN))
     values, kept_parts = [], []
     for place, (_, one) in enumerate(parts):
         given = pl.col(f"part {place}")
@@ -318,7 +326,7 @@ def mark_part(
     for wrong, problem in reversed(problems):
         unless = pl.when(wrong & (pl.col("us") > NO_MOMENT))
         step = unless.then(-int(problem)).otherwise(step)
-    kept: list[pl.Expr] = [pl.col(name) for name in ("user", "id") if name in taken]
+    kept: list[pl.Expr] = [pl.col(name) for name in ("user", "id", "sign") if name in taken]
     if "group" in taken:
         kept.insert(0, reading.group(pl.col("group")).alias("group"))
     return frame.select(**taken).select("us", *kept, step.alias("step"), *said)
@@ -363,6 +371,14 @@ _FLAGS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no"
 def _flag(text: pl.Expr) -> pl.Expr:
     text = text.str.to_lowercase().str.strip_chars()
     return text.replace_strict(_FLAGS, default=None, return_dtype=pl.Boolean)
+
+
+_SIGNS = {"1": 1, "+1": 1, "1.0": 1, "-1": -1, "-1.0": -1}
+
+
+def _sign(text: pl.Expr) -> pl.Expr:
+    text = text.str.strip_chars()
+    return text.replace_strict(_SIGNS, default=None, return_dtype=pl.Int8)
 
 
 def _code(given: pl.Expr, labels: Sequence[str]) -> pl.Expr:

@@ -77,6 +77,8 @@ class Counts:
         dropped: that waited in the stream that this one continues.
         gone: that were counted and are there no more, and stay counted.
         shut: of a file of all events that came for windows released earlier, counted nowhere.
+        corrected: that took the place of earlier rows with their ids, or took them back.
+        often: that would have, and their rows had been corrected as often as they may be.
     """
 
     rows: int
@@ -92,6 +94,8 @@ class Counts:
     dropped: int = 0
     gone: int = 0
     shut: int = 0
+    corrected: int = 0
+    often: int = 0
 
 
 @dataclass(frozen=True)
@@ -374,7 +378,7 @@ class Intake:
     def late_rows(self) -> int:
         """Rows of released windows that have not been counted yet."""
         new = self.cells["seen_rows"] - self.cells["counted_rows"]
-        return int(new[self.cells["step"] <= self.released].sum())
+        return max(int(new[self.cells["step"] <= self.released].sum()), 0)
 
     def largest_sums(self, places: int, *, alone: bool = False) -> tuple[int, NDArray[np.float64]]:
         """Bounds on what this run and later ones add, in grid units: to any total, and to places.

@@ -43,6 +43,7 @@ from counton.base.private import Private, open_private
 from counton.released.periods import period_of as period_of
 from counton.rows.tally import added_up
 from counton.rows.window_marks import by_row
+from counton.run.corrections import Records, correct, without
 from counton.run.definition import Definition
 from counton.run.first_rows import (
     CellRoom,
@@ -63,7 +64,7 @@ _EARLIEST = -(2**62)  # no period or day is before it
 #: Names that are looked at together, so that what is computed of them stays in the cache.
 _TOGETHER = 2**14
 _CELL = ("step", "group", "total")
-_NAMES = ("user", "id")
+_NAMES = ("user", "id", "sign")
 #: The purpose of digests of users, and the kind of marks that refuse new ones of a bucket.
 USER, REFUSED = 1, "refused"
 #: The kind of marks up to whose period everybody is forgotten, and no row counts any more.
@@ -110,6 +111,8 @@ class DigestHolder:
                 wanted.append(
                     column.map_batches(digests, return_dtype=pl.UInt64, is_elementwise=True)
                 )
+        if columns.sign is not None:
+            wanted.append(pl.col("sign"))
         return marked.select(wanted)
 
     def take(self, rows: pl.DataFrame) -> None:
@@ -176,6 +179,8 @@ class ChosenRows:
         known: rows that were counted before.
         gone: rows that were counted and are missing from a file of all events.
         closed: rows that came too late to be counted at all.
+        corrected: rows that took the place of others, or took them back.
+        often: corrections of rows that were corrected as often as they may be.
     """
 
     cells: pl.DataFrame
@@ -185,6 +190,8 @@ class ChosenRows:
     known: int
     closed: int
     gone: int = 0
+    corrected: int = 0
+    often: int = 0
 
 
 class ContributionBounder:
@@ -247,14 +254,19 @@ class ContributionBounder:
             )
         self._released = released
         found = _Findings(self._left_out, self._closed)
-        cells = added_up(self._choose(before, found), self._groups, self._definition.adds)
+        adding = partial(added_up, groups=self._groups, adds=self._definition.adds)
+        cells = adding(self._choose(before, found))
+        if found.taken:
+            cells = without(cells, adding(found.taken))
         gone = 0
         if self._counting.users and not self._by_id and not self._append:
             gone = sum(len(part.digests) for part in before.users.values()) - found.known
         users = [_join("user", period, parts) for period, parts in found.users.items()]
-        nothing = marks.MarkSet("id", 0, np.zeros(0, np.uint64), (np.zeros(0, np.int64),))
+        facts = 5 if self._definition.corrections else 1
+        nothing = marks.MarkSet("id", 0, np.zeros(0, np.uint64), (np.zeros(0, np.int64),) * facts)
         ids = _join("id", 0, [nothing, *found.ids])
-        return Private(ChosenRows(cells, ids, users, found.over, found.known, found.closed, gone))
+        told = found.over, found.known, found.closed, gone, found.corrected, found.often
+        return Private(ChosenRows(cells, ids, users, *told))
 
     def _choose(self, before: _Before, found: _Findings) -> Iterator[pl.DataFrame]:
         """Some at a time the rows that count; what else is found of them is added up beside."""
@@ -262,7 +274,11 @@ class ContributionBounder:
             rows, period, closed = self._open(rows)
             found.closed += closed
             if self._by_id and len(rows):
-                rows, period = self._without_known_ids(rows, period, before, found)
+                rows, period = self._once_each(rows, period)
+                if self._definition.corrections:
+                    rows, period = self._corrected(rows, before, found), period[:0]
+                else:
+                    rows, period = self._without_known_ids(rows, period, before, found)
             if self._counting.users and len(rows):
                 rows, period = self._apply_bounds(rows, period, before, found)
                 for number, places in _by_number(period):
@@ -273,7 +289,7 @@ class ContributionBounder:
                     part = marks.MarkSet("user", number, some.key, facts)
                     found.users.setdefault(number, []).append(part)
                 rows = self._with_ranks(rows, period, before)
-            if rows.id is not None:
+            if rows.id is not None and not self._definition.corrections:
                 found.ids.append(marks.MarkSet("id", 0, rows.id, (rows.step,)))
             yield pl.DataFrame({name: getattr(rows, name).astype(np.int64) for name in _CELL})
 
@@ -296,7 +312,7 @@ class ContributionBounder:
         if self._by_id:
             forgotten.append(("id", line.day))
             # A row counts with its window, or with the next that is released.
-            (steps,) = chosen.ids.facts
+            steps = chosen.ids.facts[0]
             ends = self._windows.ends(np.maximum(steps, target))
             days = np.asarray(ends, np.int64) // _DAY_US
             added += _by_period(chosen.ids, days)
@@ -376,7 +392,32 @@ class ContributionBounder:
     def _without_known_ids(
         self, rows: HeldRows, period: Integers, before: _Before, found: _Findings
     ) -> tuple[HeldRows, Integers]:
-        """One row of each id, the first in order, and none whose id was counted before."""
+        """Rows whose id was not counted before."""
+        assert rows.id is not None
+        kept = np.ones(len(rows), np.bool_)
+        for part in before.ids:
+            place = np.searchsorted(part.digests, rows.id)
+            place[place == len(part.digests)] = 0
+            kept &= part.digests[place] != rows.id
+        found.known += len(rows) - int(kept.sum())
+        return rows.at(kept), period[kept]
+
+    def _corrected(self, rows: HeldRows, before: _Before, found: _Findings) -> HeldRows:
+        """Rows that count from now on; what they take the place of is found beside."""
+        assert rows.id is not None
+        first_open = self._definition.cut.first_open(self._released)
+        known = Records.of(rows.id, before.ids)
+        done = correct(rows, known, self._definition.corrections, first_open)
+        found.ids.append(done.remembered)
+        found.taken.append(done.taken)
+        found.known += done.known
+        found.closed += done.late
+        found.corrected += done.corrected
+        found.often += done.often
+        return done.added
+
+    def _once_each(self, rows: HeldRows, period: Integers) -> tuple[HeldRows, Integers]:
+        """One row of each id, the first in order; one that is taken back, if any of them is."""
         # Each id with its unit: what one unit writes says nothing of another's rows.
         owner = np.zeros(len(rows), np.uint64)
         if rows.user is not None:
@@ -389,13 +430,12 @@ class ContributionBounder:
         begins, sizes = runs(ordered.id)
         unit = np.repeat(np.arange(len(begins)), sizes)
         once = first_rows(ordered, unit, self._named, np.ones(len(begins), np.int64))
-        kept = np.zeros(len(rows), np.bool_)
-        kept[order[once]] = True
-        for part in before.ids:
-            place = np.searchsorted(part.digests, rows.id)
-            place[place == len(part.digests)] = 0
-            kept &= part.digests[place] != rows.id
-        found.known += len(rows) - int(kept.sum())
+        kept = np.sort(order[once])
+        if ordered.sign is not None:
+            least = np.minimum.reduceat(ordered.sign, begins)[unit]
+            signs = np.empty(len(rows), np.int8)
+            signs[order] = least
+            rows = replace(rows, sign=signs)
         return rows.at(kept), period[kept]
 
     def _apply_bounds(
@@ -612,6 +652,9 @@ class _Findings:
     known: int = 0
     users: dict[int, list[marks.MarkSet]] = attribute(default_factory=dict)
     ids: list[marks.MarkSet] = attribute(default_factory=list)
+    taken: list[pl.DataFrame] = attribute(default_factory=list)
+    corrected: int = 0
+    often: int = 0
 
 
 def known_rows_of(
@@ -709,10 +752,13 @@ def _join(kind: str, period: int, parts: Sequence[marks.MarkSet]) -> marks.MarkS
 
 
 def _by_period(found: marks.MarkSet, period: Integers) -> list[marks.MarkSet]:
-    """Marks without their facts by period; in each the digests ascend."""
+    """Marks by period, with their facts if they have several; in each the digests ascend."""
     made = []
     for number, places in _by_number(period):
-        made.append(marks.MarkSet(found.kind, number, np.sort(found.digests[places])))
+        digests = found.digests[places]
+        order = np.argsort(digests, kind="stable")
+        facts = tuple(fact[places][order] for fact in found.facts) if found.facts[1:] else ()
+        made.append(marks.MarkSet(found.kind, number, digests[order], facts))
     return made
 
 

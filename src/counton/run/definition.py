@@ -215,6 +215,11 @@ class Definition(Description):
         return int(self.record["spare"]) - len(self.details["named"])
 
     @property
+    def corrections(self) -> int:
+        """How often a row may be corrected, or taken back, by a later one with its id."""
+        return int(self.record.get("corrections") or 0)
+
+    @property
     def expires(self) -> bool:
         """Whether protection fades with age."""
         return bool(self.record.get("expire"))
@@ -335,7 +340,7 @@ def _columns_of(record: Mapping[str, Any], parts: OwnColumns, *, ordered: bool) 
     one = not ordered and len(parts.names) == 1 and parts.names == parts.numbers
     value, several = (parts.names[0], ()) if one else (None, () if ordered else parts.names)
     time, by, user, row = (record.get(name) for name in ("time", "by", "user", "id"))
-    columns = Columns(time or "", by, value, user, row, several)
+    columns = Columns(time or "", by, value, user, row, several, record.get("sign"))
     if len(columns.parts) > len(set(columns.parts)):
         raise InvalidInput(
             f"the columns are {', '.join(columns.parts)}; each part of an event needs its own: "

@@ -35,6 +35,7 @@ class HeldRows:
         total: what the row says.
         user, id: digests (uint64), or other numbers that are equal for equal names alone; None
             where there is no such column.
+        sign: 1, or -1 where the row is taken back; None where there is no such column.
     """
 
     us: NDArray[np.int64]
@@ -43,6 +44,7 @@ class HeldRows:
     total: NDArray[np.integer[Any]]
     user: NDArray[np.uint64] | None = None
     id: NDArray[np.uint64] | None = None
+    sign: NDArray[np.int8] | None = None
 
     def __len__(self) -> int:
         return len(self.us)
@@ -65,7 +67,7 @@ class HeldRows:
     @property
     def fields(self) -> tuple[NDArray[Any] | None, ...]:
         """The arrays; `len` is the number of rows."""
-        return (self.us, self.step, self.group, self.total, self.user, self.id)
+        return (self.us, self.step, self.group, self.total, self.user, self.id, self.sign)
 
 
 class CellRoom(NamedTuple):

@@ -99,7 +99,7 @@ def _beside(job: Job, kept: Definition) -> dict[str, tuple[Any, Any]]:
         guarantee = guarantee.bound_to(kept.strategy)
     stated = {name: job.option(name) for name in DEFINING if name != "domain"}
     keeps = dict(kept.record)
-    for name in ("time", "by", "user", "id"):  # as they are called now
+    for name in ("time", "by", "user", "id", "sign"):  # as they are called now
         for told in (stated, keeps):
             told[name] = told.get(name) and kept.current_name(told[name])
     if job.times.start is not None:

@@ -105,7 +105,7 @@ def _definition_of(asked: StreamRequest) -> Definition:
         shape = (ROOM,) if discovering else shape_of(statistic, groups)
         strategy = _strategy(asked, steps, promised, contribution, shape)
         if cut.lags:
-            strategy = WindowVersions(cut.steps, strategy)
+            strategy = WindowVersions(cut.steps, strategy, job.rows.corrections or 0)
         if discovering:
             law = law_for(strategy, promised, contribution, shape).law
             assert isinstance(law, DiscreteLaplace)
@@ -240,6 +240,7 @@ def _strategy(
         simple=job.noise.simple or whole or not asked.cut.goes_on,
         around=job.times.around,
         periods=periods,
+        corrections=job.rows.corrections or 0,
     )
 
 
@@ -261,6 +262,7 @@ def _best(
     simple: bool,
     around: int | None,
     periods: tuple[tuple[int, int], ...] | None,
+    corrections: int = 0,
 ) -> StreamStrategy:
     """The best strategy of a kind.
 
@@ -269,6 +271,8 @@ def _best(
         periods: after which step each begins, and up to which it is counted: of that which has the
             least error in these, and not in the totals of all steps. Where periods are short, it is
             one draw for each step.
+        corrections: of the versions of a window whose rows may be corrected so often, with the
+            noise that this takes.
 
     Raises:
         InvalidInput: none of them can serve the stream.
@@ -289,10 +293,17 @@ def _best(
         strategies=None if name in ("auto", PUBLISHED) else (name,),
         release=release,
         simple=simple,
-        compare=whole or name != "auto",
+        compare=whole or name != "auto" or corrections > 0,
         around=around,
         also=also,
     )
+    if corrections:
+        from counton.run.revised_plan import error_with_corrections
+
+        def corrected(choice: Design) -> float:
+            return error_with_corrections(choice, corrections, metric)
+
+        return min(ranked.choices, key=corrected).strategy
     if periods is not None:
         starts, stops = np.asarray(periods).T
 

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
+from counton.base.errors import InvalidInput
 from counton.base.lengths import days_in
 from counton.numbers import Design
-from counton.strategies import AsOf, WindowVersions
+from counton.numbers.design import design_for
+from counton.numbers.node_law import law_for
+from counton.strategies import AsOf, WindowVersions, noise_variance
 
 if TYPE_CHECKING:
     from counton.base.arrays import Floats
@@ -88,7 +91,7 @@ def planned_delays(definition: Definition, terms: Design) -> tuple[PlannedDelay,
     for lags in sorted({max(asked // 2, 1), asked, 2 * asked}):
         of = terms
         if lags != asked:
-            best: Any = plan_stream(
+            best = plan_stream(
                 lags + 1,
                 terms.guarantee,
                 cast("Metric", definition.metric),
@@ -96,9 +99,31 @@ def planned_delays(definition: Definition, terms: Design) -> tuple[PlannedDelay,
                 shape=terms.shape,
                 compare=False,
             ).best
-            of = replace(best, strategy=WindowVersions(definition.cut.steps, best.strategy))
+            windows = WindowVersions(lags + 1, best.strategy, definition.corrections)
+            of = design_for(windows, terms.guarantee, terms.contribution, terms.shape)
         found.append(_delay(of, lags, definition.cut.every))
     return tuple(found)
+
+
+def error_with_corrections(terms: Design, corrections: int, metric: Metric) -> float:
+    """Mean or largest variance of a window's versions, where rows may be corrected so often.
+
+    Args:
+        terms: of the versions of a window, whose rows are never corrected.
+        corrections: how often they are.
+        metric: "mean" or "max".
+
+    Returns:
+        In squared data units; infinite where such noise is too wide.
+    """
+    steps = range(1, (terms.strategy.horizon or 0) + 1)
+    try:
+        windows = WindowVersions(len(steps), terms.strategy, corrections)
+        law = law_for(windows, terms.guarantee, terms.contribution, terms.shape).law
+    except InvalidInput:
+        return math.inf
+    found = noise_variance(terms.strategy, law, steps)
+    return float(found.max() if metric == "max" else found.mean())
 
 
 def _delay(terms: Design, lags: int, every: str) -> PlannedDelay:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from counton.base.errors import InvalidInput, field
+from counton.base.exact import check_integer
 from counton.base.groups import GroupNames
 from counton.base.options import MissingOptions, OwnColumns
 from counton.base.strategy_names import KINDS, PAPERS, PUBLISHED
@@ -49,6 +50,8 @@ from counton.statistics.tally_statistic import is_tallied
 from counton.strategies import Expiring
 
 _MOST_SPARE = 1_000_000
+#: So often a row may be corrected, at most.
+_MOST_CORRECTIONS = 1000
 #: So many windows a stream has that are revised, where nobody says how many.
 _MOST_REVISED = 1_000_000
 
@@ -161,9 +164,28 @@ def check_words(job: Job, *, once: bool, known: bool = False) -> None:
         refuse_without(job, "within", but=statements.kind_of(job.what).card.reads)
     if job.times.revise is not None and not known:
         refuse(job, EXCLUDED["revise"], field("revise", job.times.revise))
+    if not known:
+        _check_corrections(job)
     if job.times.around is not None and not known:
         both = ("release",) if job.noise.release == "both" else ()  # the difference of two totals
         refuse(job, EXCLUDED["around"], field("around", job.times.around), but=both)
+
+
+def _check_corrections(job: Job) -> None:
+    """Refuse corrections of a new stream that has no windows to correct, or no ids."""
+    if job.times.revise is None:
+        refuse_without(job, "revise")
+    if job.rows.corrections is None:
+        refuse_without(job, "corrections")
+        return
+    asked = field("corrections", job.rows.corrections)
+    check_integer("corrections", job.rows.corrections, 1, _MOST_CORRECTIONS)
+    refuse(job, EXCLUDED["corrections"], asked)
+    if job.rows.id is None:
+        raise InvalidInput(
+            f"{asked} needs {field('id')}, the column that says which row another one corrects; "
+            f"give it"
+        )
 
 
 def _new_statistic(job: Job, *, once: bool) -> tuple[Statistic, OwnColumns]:

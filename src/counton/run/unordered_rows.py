@@ -155,6 +155,8 @@ class AddedRows(ReadRows):
             known=0 if known is None else known.known,
             closed=intake.closed // each if known is None else known.closed,
             dropped=0 if self.settled.dropped is None else open_private(self.settled.dropped),
+            corrected=0 if chosen is None else chosen.corrected,
+            often=0 if chosen is None else chosen.often,
         )
         change = None if remembered is None else open_private(remembered)
         at_once = job.rows.append or chosen is not None

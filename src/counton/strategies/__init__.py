@@ -78,7 +78,7 @@ def public_strategies() -> tuple[type[StreamStrategy], ...]:
     """Every strategy for streams that ``counton.strategies`` exports, in order of name.
 
     >>> [cls.__name__ for cls in public_strategies()]
-    ['Binary', ...'KAry', ...]
+    ['AsOf', 'Binary', ...'KAry', ...]
     """
     return exported_classes(sys.modules[__name__], StreamStrategy)  # type: ignore[type-abstract]
 

@@ -226,6 +226,8 @@ class StrategyFacts:
             units are not much finer than noise; in squared data units.
         reads_another: it says what releases of a stream with another strategy are together: no
             stream begins with it, whose noise would be that of the other.
+        corrections: how often a unit may take back what it did and do something else; the stated
+            sensitivities are those of all that it does then.
         versions: how many of the last windows a running stream releases at a step, the version of
             each that is then known; 1: the step's own number alone.
 
@@ -248,6 +250,7 @@ class StrategyFacts:
     drawn_ahead: int = 0
     rounding_variance: float = 0.0
     versions: int = 1
+    corrections: int = 0
     reads_another: bool = False
 
 
@@ -962,7 +965,7 @@ def exported_classes(package: ModuleType, base: type[_Base]) -> tuple[type[_Base
 
     >>> import counton.strategies
     >>> [cls.__name__ for cls in exported_classes(counton.strategies, StreamStrategy)][:2]
-    ['Binary', 'Epochs']
+    ['AsOf', 'Binary']
     """
     found = []
     for name in sorted(package.__all__):

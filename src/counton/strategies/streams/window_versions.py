@@ -21,10 +21,11 @@ This mechanism is counton's own.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +59,10 @@ from counton.strategies.strategy import (
 LARGEST_HORIZON = 2**40
 #: Most versions of a window.
 MOST_VERSIONS = 2**12
+#: Most corrections of a unit.
+MOST_CORRECTIONS = 1000
+#: Versions of which all pairs of rows are looked at, one by one.
+_FEW = 64
 
 
 class WindowVersions(StreamStrategy):
@@ -70,9 +75,11 @@ class WindowVersions(StreamStrategy):
     Args:
         horizon: windows it serves; noise is the same for any number.
         inner: of one window, totals over its lags: as many steps as a window has versions.
+        corrections: how often a unit may take back the row that it has, and have another one.
 
     Raises:
-        InvalidInput: a number of windows out of range, or a strategy that cannot serve a window.
+        InvalidInput: a number of windows or corrections out of range, or a strategy that cannot
+            serve a window.
 
     >>> from counton.strategies import Binary
     >>> revised = WindowVersions(365, Binary(7))
@@ -86,21 +93,24 @@ class WindowVersions(StreamStrategy):
 
     horizon: int
 
-    def __init__(self, horizon: int, inner: StreamStrategy) -> None:
+    def __init__(self, horizon: int, inner: StreamStrategy, corrections: int = 0) -> None:
         self.horizon = check_integer("horizon", horizon, 1, LARGEST_HORIZON)
         self.inner = _checked_inner(inner)
+        self.corrections = check_integer("corrections", corrections, 0, MOST_CORRECTIONS)
         self.lags = (self.inner.horizon or 1) - 1
         facts = self.inner.facts
         self.facts = StrategyFacts(
             workload="windows",
             lattice_bits=facts.lattice_bits,
             fraction_bits=facts.fraction_bits,
-            unit_columns=facts.unit_columns,
+            unit_columns=facts.unit_columns and not self.corrections,
             unit_rows=facts.unit_rows,
             attained=False,  # of all lags, and a step's column is that of the first
-            causal=facts.causal,
+            # What a correction enters was read before it, and it may be chosen by that.
+            causal=facts.causal and not self.corrections,
             rounding_variance=facts.rounding_variance,
             versions=self.lags + 1,
+            corrections=self.corrections,
         )
 
     @classmethod
@@ -121,7 +131,12 @@ class WindowVersions(StreamStrategy):
     def parameters(self) -> dict[str, Any]:
         """The number of windows, the strategy of one by its parameters, and its nodes by level."""
         inner = {"strategy": self.inner.saved_name, **self.inner.parameters}
-        return {"horizon": self.horizon, "inner": inner, "nodes": self._nodes}
+        return {"horizon": self.horizon, "inner": inner, **self._said}
+
+    @property
+    def _said(self) -> dict[str, Any]:
+        more = {"corrections": self.corrections} if self.corrections else {}
+        return {"nodes": self._nodes, **more}
 
     @property
     def _nodes(self) -> list[list[int]]:
@@ -132,11 +147,13 @@ class WindowVersions(StreamStrategy):
     def to_dict(self) -> dict[str, Any]:
         """With all of the strategy of a window."""
         named = {"strategy": self.saved_name, "horizon": self.horizon}
-        return {**named, "inner": self.inner.to_dict(), "nodes": self._nodes}
+        return {**named, "inner": self.inner.to_dict(), **self._said}
 
     @classmethod
-    def _from_description(cls, horizon: int, inner: StreamStrategy, nodes: Any) -> Self:
-        found = cls(horizon, inner)
+    def _from_description(
+        cls, horizon: int, inner: StreamStrategy, nodes: Any, corrections: int = 0
+    ) -> Self:
+        found = cls(horizon, inner, corrections)
         if nodes != found._nodes:
             raise InvalidInput(
                 f"a window of {found.inner!r} has the nodes {found._nodes} by level, and "
@@ -209,7 +226,7 @@ class WindowVersions(StreamStrategy):
 
         >>> from counton.strategies import Binary
         >>> WindowVersions(9, Binary(3)).lag_column(2, 1)
-        (Node(level=1, index=3, weight=1), Node(level=0, index=7, weight=1))
+        (Node(level=1, index=3, weight=1),)
         """
         found = self.inner.column(self._check_lag(lag) + 1)
         return self._in_block(check_step(self, window), found)
@@ -249,12 +266,53 @@ class WindowVersions(StreamStrategy):
     # ------------------------------------------------------------------------------- norms
 
     def l1_sensitivity(self) -> Fraction:
-        """That of one window's strategy, at whatever lag a row arrives."""
-        return self.inner.l1_sensitivity()
+        """That of one window's strategy, at whatever lag a row arrives; and of its corrections.
+
+        A row that is taken back is in its window from lag a to lag b, and moves the nodes by
+        C (e_a - e_b); the last one stays. Norms of all of them add up.
+        """
+        one = self.inner.l1_sensitivity()
+        return one + self.corrections * self._taken_back.l1 if self.corrections else one
 
     def squared_sensitivity(self) -> Fraction:
-        """That of one window's strategy, at whatever lag a row arrives."""
-        return self.inner.squared_sensitivity()
+        """The same of squares, where rows in one cell of one window meet in its nodes.
+
+        One correction is looked at as it is: in two windows, or with every pair of lags in one.
+        More of them add a square each, and twice its products with all others.
+        """
+        if not self.corrections:
+            return self.inner.squared_sensitivity()
+        found = self._taken_back
+        count = self.corrections
+        more = (count - 1) * found.square + (count * (count + 1) - 2) * found.product
+        return found.once + more
+
+    @cached_property
+    def _taken_back(self) -> _TakenBack:
+        """What rows that are taken back move, at the worst lags; see `_TakenBack`."""
+        entering = _columns(self.inner)
+        unit, versions = 1 << self.facts.lattice_bits, entering.shape[1]
+        apart = entering[:, :, None] - entering[:, None, :]
+        l1, square = (int((np.abs(apart) ** power).sum(axis=0).max()) for power in (1, 2))
+        # A lag beyond the last one enters nothing: such a row stays.
+        whole = np.concatenate([entering, np.zeros_like(entering[:, :1])], axis=1)
+        gram = whole.T @ whole
+        own = np.diag(gram)
+        once = int(own.max()) + square  # in two windows
+        product = 0 if versions <= _FEW else math.isqrt(square * int(own.max())) + 1
+        for begin in range(versions):
+            for end in range(begin + 1, versions):
+                moved = gram[begin] - gram[end]  # with rows that come at each lag
+                alone = int(own[begin] + own[end] - 2 * gram[begin, end])
+                meets = own[end:versions] + 2 * np.abs(moved[end:versions])
+                once = max(once, alone + int(meets.max()))
+                if versions <= _FEW:
+                    for later in range(end, versions):
+                        most = np.abs(moved[later] - moved[later + 1 :]).max()
+                        product = max(product, int(most))
+        return _TakenBack(
+            Fraction(l1, unit), *(Fraction(one, unit**2) for one in (square, product, once))
+        )
 
     @property
     @override
@@ -400,6 +458,7 @@ class AsOf(StreamStrategy):
             attained=False,
             causal=facts.causal,
             rounding_variance=facts.rounding_variance,
+            corrections=facts.corrections,
             reads_another=True,
         )
 
@@ -626,6 +685,36 @@ class EveryVersion(StreamStrategy):
             found[at : at + len(lags)] = self.windows.lag_noise(field, window, lags)
             at += len(lags)
         return found
+
+
+class _TakenBack(NamedTuple):
+    """How far rows move the nodes that are there from lag a to lag b, at the worst of all lags.
+
+    Attributes:
+        l1: 1-norm of one.
+        square: squared 2-norm of one.
+        product: largest product of one with a row that comes at lag b or later, to stay or not.
+        once: squared 2-norm of one with a row that stays.
+    """
+
+    l1: Fraction
+    square: Fraction
+    product: Fraction
+    once: Fraction
+
+
+def _columns(inner: StreamStrategy) -> NDArray[Any]:
+    """C of one window, in integers of its lattice: shape ``(nodes, versions)``."""
+    unit, steps = 1 << inner.facts.lattice_bits, range(1, (inner.horizon or 0) + 1)
+    columns = [inner.column(step) for step in steps]
+    places = {
+        node: place for place, node in enumerate({one[:2] for each in columns for one in each})
+    }
+    found = np.zeros((len(places), len(columns)), object)
+    for step, column in enumerate(columns):
+        for node in column:
+            found[places[node[:2]], step] += int(Fraction(node.weight) * unit)
+    return found.astype(np.int64) if unit * unit < 2**40 else found
 
 
 def _stretches(stops: Integers, weights: Floats) -> Iterator[tuple[int, int, float]]:
