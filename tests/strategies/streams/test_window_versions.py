@@ -8,7 +8,15 @@ import pytest
 from counton import ZCDP, PureDP, plan
 from counton.base.errors import InvalidInput
 from counton.laws import HashedNoise, LawBroken, check_strategy
-from counton.strategies import AsOf, Binary, Independent, StreamStrategy, WindowVersions, matrices
+from counton.strategies import (
+    AsOf,
+    Binary,
+    Independent,
+    StreamStrategy,
+    WindowVersions,
+    matrices,
+    strategy_from_dict,
+)
 from counton.strategies.participation import sensitivities
 from counton.strategies.streams.window_versions import EveryVersion, NightReader
 
@@ -142,3 +150,59 @@ def test_noise_is_that_of_as_many_steps_as_a_window_has_versions(
         assert float(np.sqrt((std**2).mean())) == pytest.approx(wanted, abs=0.01)
         one, all_windows = sensitivities(best.strategy), sensitivities(windows)
         assert (one.l1, one.l2_squared) == (all_windows.l1, all_windows.l2_squared)
+
+
+def moved_by_corrections(windows: WindowVersions) -> tuple[float, float]:
+    """Largest 1-norm and squared 2-norm that rows move which take each other's place, tried all.
+
+    Each row but the last is taken back when the next one comes. It is in one of three places, which
+    are windows or cells; in another window the next one comes at any lag.
+    """
+    enters = np.asarray(matrices(windows.inner)[1], np.float64)
+    none = np.zeros((len(enters), 1))
+    at_lag, last = np.concatenate([enters, none], axis=1), windows.lags
+    stays = [enters[:, lag] for lag in range(last + 1)]
+    goes = [
+        (begin, end, at_lag[:, begin] - at_lag[:, end])
+        for begin in range(last + 1)
+        for end in range(begin + 1, last + 1)
+    ]
+    found = [0.0, 0.0]
+
+    def weigh(nodes: dict[int, np.ndarray]) -> None:
+        whole = np.concatenate([*nodes.values()])
+        found[0] = max(found[0], float(np.abs(whole).sum()))
+        found[1] = max(found[1], float((whole**2).sum()))
+
+    for lag in range(last + 1):
+        weigh({0: stays[lag]})
+    for begin, end, moved in goes if windows.corrections else ():
+        for lag in range(last + 1):
+            weigh({0: moved, 1: stays[lag]})  # in another window, or another cell
+            if lag >= end:
+                weigh({0: moved + stays[lag]})  # in the same cell of the same window
+                weigh({0: moved - stays[lag]})  # the same with a value of the other sign
+        weigh({0: moved})
+        assert begin < end
+    return found[0], found[1]
+
+
+@pytest.mark.parametrize("corrections", [0, 1])
+@pytest.mark.parametrize("inner", [one.inner for one in WindowVersions.examples(4)], ids=str)
+def test_one_correction_moves_what_is_claimed_and_no_less(
+    inner: StreamStrategy, corrections: int
+) -> None:
+    windows = WindowVersions(4, inner, corrections)
+    l1, squared = moved_by_corrections(windows)
+    assert float(windows.l1_sensitivity()) == pytest.approx(l1)
+    assert float(windows.squared_sensitivity()) == pytest.approx(squared)
+
+
+@pytest.mark.parametrize("inner", [one.inner for one in WindowVersions.examples(4)], ids=str)
+def test_more_corrections_move_no_more_than_norms_that_add_up(inner: StreamStrategy) -> None:
+    one, three = WindowVersions(4, inner, 1), WindowVersions(4, inner, 3)
+    first, alone = WindowVersions(4, inner).l1_sensitivity(), one.l1_sensitivity()
+    assert three.l1_sensitivity() == alone + 2 * (alone - first)
+    assert three.squared_sensitivity() > one.squared_sensitivity()
+    assert strategy_from_dict(three.to_dict()) == three != one
+    assert not three.facts.causal
