@@ -65,7 +65,7 @@ PLAIN: list[list[Row]] = [[(0, 1, 7, 0, 3), (1, 2, 8, 1, 4)], [(3, 1, 7, 2, 3), 
 
 
 @pytest.mark.parametrize("statistic", TALLIED)
-@examples(2)
+@examples(3)
 @given(
     st.lists(st.lists(USUAL, min_size=2, max_size=6), min_size=2, max_size=2),
     st.lists(st.tuples(st.integers(0, 1), ROW), min_size=1, max_size=3),
@@ -116,7 +116,7 @@ CLEAN = st.tuples(
 
 
 @pytest.mark.parametrize("statistic", ORDERED)
-@examples(2)
+@examples(3)
 @given(
     st.lists(st.lists(CLEAN, min_size=1, max_size=3), min_size=2, max_size=2),
     st.lists(CLEAN, min_size=1, max_size=3),
@@ -147,7 +147,7 @@ def test_one_unit_moves_what_is_stated_where_rows_are_in_order(
 
 
 @pytest.mark.parametrize("statistic", ONCE)
-@examples(2)
+@examples(3)
 @given(
     st.lists(st.lists(USUAL, min_size=0, max_size=6), min_size=2, max_size=2),
     st.lists(ROW, min_size=1, max_size=3),
