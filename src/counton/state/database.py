@@ -196,18 +196,15 @@ class Database:
         try:
             with self._connections.transaction(begin) as connection:
                 yield connection
-                if self._moment is not None and self.path is not None:
-                    self._refuse_changed(self.path)
+                moment = self.path and self._moment and sqlite_file.moment_of(self.path)
+                if moment != self._moment:  # it was read without locks
+                    raise StateUnavailable(
+                        f"state {self.label} lies where this process may write nothing, and was "
+                        f"changed by another one while it was read: ask again, or read it where "
+                        f"it is written"
+                    )
         except self.address.errors as error:
             raise self._explain(error) from error
-
-    def _refuse_changed(self, path: Path) -> None:
-        """Refuse what was read without locks, where somebody has written it meanwhile."""
-        if sqlite_file.moment_of(path) != self._moment:
-            raise StateUnavailable(
-                f"state {self.label} lies where this process may write nothing, and was changed by "
-                f"another one while it was read: ask again, or read it where it is written"
-            )
 
     def _has_tables(self, connection: Connection) -> bool:
         """Whether a server holds a state.

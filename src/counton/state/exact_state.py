@@ -109,33 +109,28 @@ class StatisticRecord:
             added: digests of the release's events, and what they added; None where nobody knows.
         """
         if added is None or parts.many or not parts.following:
-            after = self._write_whole(connection, parts, events(), exact())
+            connection.run(f"DELETE {_OF_KIND}", stream=self._stream_id, of_kind=_PART)
+            known = events()
+            said = zlib.compress(_LENGTH.pack(len(known)) + known + exact(), 1)
+            number, digest = parts.following, b""
+            for start in range(0, len(said), _PIECE):
+                piece = _WHOLE + said[start : start + _PIECE]
+                digest = self._insert(connection, number, piece, digest)
+                number += 1
+            pieces = number - parts.following
+            after = Parts(parts.following, number, len(said), 0, pieces, digest)
         else:
-            after = self._append(connection, parts, *added)
+            new, news = added
+            said = _ADDED + zlib.compress(_LENGTH.pack(len(new)) + new + news, 1)
+            digest = self._insert(connection, parts.following, said, parts.digest)
+            size, number = parts.added + len(said), parts.following + 1
+            after = parts._replace(following=number, added=size, digest=digest)
         numbers = _NUMBERS.pack(step, after.first, after.following, after.digest)
         head = numbers + hmac.digest(self._subkey, numbers, "sha256")
         connection.run(f"DELETE {_OF_KIND}", stream=self._stream_id, of_kind=_HEAD)
         row = {"stream_id": self._stream_id, "kind": _HEAD, "period": 0, "part": 0}
         connection.insert("counton_marks", {**row, "marks": head})
         return after
-
-    def _append(self, connection: Connection, parts: Parts, events: bytes, news: bytes) -> Parts:
-        said = _ADDED + zlib.compress(_LENGTH.pack(len(events)) + events + news, 1)
-        digest = self._insert(connection, parts.following, said, parts.digest)
-        added = parts.added + len(said)
-        return parts._replace(following=parts.following + 1, added=added, digest=digest)
-
-    def _write_whole(
-        self, connection: Connection, parts: Parts, events: bytes, exact: bytes
-    ) -> Parts:
-        connection.run(f"DELETE {_OF_KIND}", stream=self._stream_id, of_kind=_PART)
-        said = zlib.compress(_LENGTH.pack(len(events)) + events + exact, 1)
-        number, digest = parts.following, b""
-        for start in range(0, len(said), _PIECE):
-            piece = _WHOLE + said[start : start + _PIECE]
-            digest = self._insert(connection, number, piece, digest)
-            number += 1
-        return Parts(parts.following, number, len(said), 0, number - parts.following, digest)
 
     def _insert(self, connection: Connection, number: int, said: bytes, before: bytes) -> bytes:
         """Write a part; returns the digest of all parts up to it."""

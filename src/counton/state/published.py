@@ -254,23 +254,15 @@ def begin(
             for cell, name in enumerate(shown.groups)
         )
         connection.insert("counton_published_groups", *named)
-    _describe(connection, row.id, description, author)
-    newest = "SELECT max(last_step) FROM counton_published_cells WHERE stream_id = :stream"
-    return PublishedReach(row.id, row.step, connection.value(newest, stream=row.id) or 0)
-
-
-def _describe(
-    connection: Connection, stream_id: int, description: Mapping[str, Any], author: str
-) -> None:
-    """Keep what is public of a stream, if it is not what stands there."""
-    before = connection.first(_DESCRIPTION, stream=stream_id)
+    before = connection.first(_DESCRIPTION, stream=row.id)
     text = json.dumps({"written_by": author, "description": description})
     same = json.loads(text)["description"]
-    if before is not None and _parse_description(before.description) == same:
-        return
-    _remove_from(connection, "descriptions", stream_id)
-    row = {"stream_id": stream_id, "description": text}
-    connection.insert("counton_published_descriptions", row)
+    if before is None or _parse_description(before.description) != same:
+        _remove_from(connection, "descriptions", row.id)
+        described = {"stream_id": row.id, "description": text}
+        connection.insert("counton_published_descriptions", described)
+    newest = "SELECT max(last_step) FROM counton_published_cells WHERE stream_id = :stream"
+    return PublishedReach(row.id, row.step, connection.value(newest, stream=row.id) or 0)
 
 
 _DESCRIPTION = "SELECT description FROM counton_published_descriptions WHERE stream_id = :stream"

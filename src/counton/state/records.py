@@ -317,7 +317,12 @@ def revive(row: Any, key: Key, strategy: StreamStrategy | None) -> Counter:
     """The counter at the row's step."""
     with reading(f"the checkpoint of stream {row.name!r}"):
         saved, terms = bytes(row.checkpoint), json.loads(row.terms)
-        if "statistic" in terms and _is_on_demand(terms):
+        on_demand = False
+        if "statistic" in terms:
+            from counton.statistics.live_statistic import statistic_of
+
+            on_demand = statistic_of(Design.from_dict(terms))[0].card.on_demand
+        if on_demand:
             from counton.state.on_demand import OnDemand
 
             counter: Counter = OnDemand.from_checkpoint(saved, key)
@@ -329,9 +334,3 @@ def revive(row: Any, key: Key, strategy: StreamStrategy | None) -> Counter:
             f"row (step {row.step}): the state was altered; restore it from a copy"
         )
     return counter
-
-
-def _is_on_demand(terms: dict[str, Any]) -> bool:
-    from counton.statistics.live_statistic import statistic_of
-
-    return statistic_of(Design.from_dict(terms))[0].card.on_demand

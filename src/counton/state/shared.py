@@ -281,10 +281,12 @@ class SharedLedger(Closing):
                 f"{field('name')}, which spends its guarantee again"
             )
         same = (found.guarantee, found.unit, found.relation)
+        with reading("the ledger"):
+            reserved = books.spend_of(found).guarantee
         if same != (promised, spend.unit, spend.relation):
             raise RequestMismatch(
                 f"ledger {self.label} holds a reservation for stream {spend.name!r} of state "
-                f"{database.label}, by a run that was interrupted, of {_spend_in(found).guarantee} "
+                f"{database.label}, by a run that was interrupted, of {reserved} "
                 f"for one {found.unit}, and now {spend.guarantee} for one {spend.unit} is asked: "
                 f"ask for the same, or choose another {field('name')}; the reservation counts"
             )
@@ -612,11 +614,6 @@ def known_to(connection: Connection, *, but: int | None = None) -> list[units.Sp
     rows = connection.rows("SELECT * FROM counton_shared_entries ORDER BY number")
     found += [units.SpentUnit(row.name, row.unit, row.kind) for row in rows if row.number != but]
     return found
-
-
-def _spend_in(row: Any) -> Spend:
-    with reading("the ledger"):
-        return books.spend_of(row)
 
 
 _ENTRY = "SELECT * FROM counton_shared_entries WHERE state = :state AND name = :name"

@@ -174,7 +174,16 @@ class Connections:
     @contextmanager
     def transaction(self, begin: str) -> Iterator[Connection]:
         """One transaction: committed at the end of the block, undone if the block raises."""
-        connection = self._begun(begin)
+        connection = None
+        with suppress(IndexError):
+            kept = self._idle.pop()
+            try:
+                connection = self._begin(kept, begin)
+            except Exception:  # a server may have been started anew since
+                if self._is_sqlite:
+                    raise
+        if connection is None:
+            connection = self._begin(self._connect(), begin)
         try:
             yield connection
             connection.commit()
@@ -191,16 +200,6 @@ class Connections:
     def close(self) -> None:
         """Drop all connections; those of a fork are its parent's."""
         _close(self._idle, os.getpid())
-
-    def _begun(self, begin: str) -> Connection:
-        with suppress(IndexError):
-            kept = self._idle.pop()
-            try:
-                return self._begin(kept, begin)
-            except Exception:
-                if self._is_sqlite:
-                    raise
-        return self._begin(self._connect(), begin)  # or a server was started anew since
 
     def _begin(self, driver: Any, begin: str) -> Connection:
         try:
