@@ -50,16 +50,12 @@ class Screen(NamedTuple):
 def text_table(table: pl.DataFrame) -> TextTable:
     """All rows as people read them; of moments that are all midnights the day says enough."""
     columns: Mapping[str, Sequence[Any]] = table.to_dict(as_series=False)
-    texts = [
-        [text.removesuffix(" 00:00") for text in column] if days else column
-        for days, column in zip(map(_are_days, columns.values()), readable(columns), strict=True)
-    ]
+    texts = []
+    for values, column in zip(columns.values(), readable(columns), strict=True):
+        days = all(isinstance(one, datetime) and not one.hour | one.minute for one in values)
+        texts.append([text.removesuffix(" 00:00") for text in column] if days else column)
     names = [(name, kind.is_numeric()) for name, kind in table.schema.items()]
     return TextTable(names, [*zip(*texts, strict=True)])
-
-
-def _are_days(values: Sequence[object]) -> bool:
-    return all(isinstance(value, datetime) and not value.hour | value.minute for value in values)
 
 
 def largest_rows(table: pl.DataFrame) -> tuple[TextTable, str]:

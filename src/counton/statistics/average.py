@@ -115,7 +115,7 @@ class Average(ClippedValues):
         unit: str | None = None,
     ) -> None:
         self._call_units(unit)
-        self.bounds = Contribution.values(lower, upper, resolution, "replace", unit=self.unit)
+        self._clip(lower, upper, resolution, "replace")
         self.number = None if number is None else check_integer("number", number, 1, 2**40)
         self.places = 2 if number is None else 1
         self.ordered = number is not None  # how many values a step has is checked step by step

@@ -104,7 +104,7 @@ class Grouped(TallyStatistic):
                 f"{quote(inner)} is not added up row by row, so that groups cannot be told apart "
                 f"in it: use another statistic, or a stream for each group"
             )
-        self._inner, self.groups = inner, names_once(groups, "groups are")
+        self.inner, self.groups = inner, names_once(groups, "groups are")
         self.places = len(self.groups) * inner.places
         self.counts_rows, self.parts = inner.counts_rows, (Part("by", "label"), *inner.parts)
         self._place = {name: place for place, name in enumerate(self.groups)}
@@ -137,10 +137,6 @@ class Grouped(TallyStatistic):
     @override
     def error_of(self) -> ErrorScale:
         return self.inner.error_of
-
-    @property
-    def inner(self) -> TallyStatistic:
-        return self._inner
 
     @override
     def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Grouped:

@@ -14,6 +14,7 @@ from counton.base.errors import field
 from counton.base.exact import Number
 from counton.base.options import LOWER, RESOLUTION, UPPER, VALUE, MissingOptions, Statement
 from counton.privacy import Contribution
+from counton.privacy.contribution import Relation
 from counton.statistics.clipping import clipped_in_words
 from counton.statistics.statistic import Card, Statistic
 from counton.statistics.tally_statistic import Part, TallyStatistic, X
@@ -96,30 +97,23 @@ class ClippedValues(TallyStatistic):
 
     Attributes:
         bounds: see `Contribution.values`.
+        lower, upper: values below, and above, are clipped to these.
+        resolution: distance of grid points.
     """
 
     parts = (Part("value"),)
-    bounds: Contribution
+
+    def _clip(
+        self, lower: Number, upper: Number, resolution: Number, relation: Relation = "add_remove"
+    ) -> None:
+        """Take the bounds of the values, and their grid."""
+        self.bounds = Contribution.values(lower, upper, resolution, relation, unit=self.unit)
+        assert self.bounds.value_bounds is not None
+        self.lower, self.upper, self.resolution = self.bounds.value_bounds
 
     @override
     def bounds_of(self, place: int) -> tuple[Fraction, Fraction, Fraction]:
         return self.lower, self.upper, self.resolution
-
-    @property
-    def lower(self) -> Fraction:
-        """Values below are clipped to it."""
-        return self.bounds.lower or Fraction(0)
-
-    @property
-    def upper(self) -> Fraction:
-        """Values above are clipped to it."""
-        return self.bounds.upper or Fraction(0)
-
-    @property
-    def resolution(self) -> Fraction:
-        """Distance of grid points."""
-        assert self.bounds.resolution is not None
-        return self.bounds.resolution
 
     @override
     def row_bounds(self) -> tuple[int, int]:
@@ -163,7 +157,7 @@ class Sum(_SumOfRows, ClippedValues):
         self, lower: Number, upper: Number, resolution: Number, *, unit: str | None = None
     ) -> None:
         self._call_units(unit)
-        self.bounds = Contribution.values(lower, upper, resolution, unit=self.unit)
+        self._clip(lower, upper, resolution)
 
     @classmethod
     @override

@@ -313,10 +313,10 @@ class Report(TallyStatistic):
             raise InvalidInput(
                 f"a report has {len(pairs)} statistics; give 1 to {_MOST_STATISTICS} by name"
             )
-        self._statistics: dict[str, TallyStatistic] = {}
+        self.statistics: dict[str, TallyStatistic] = {}
         for name, one in pairs:
             own = (groups or {}).get(name)
-            self._statistics[checked_name(name)] = fitting(name, one, own)
+            self.statistics[checked_name(name)] = fitting(name, one, own)
         if len(self.statistics) < len(pairs):
             raise InvalidInput("two statistics of a report have one name; give each its own")
         for name in (*apart, *(groups or ())):
@@ -379,8 +379,9 @@ class Report(TallyStatistic):
         return cls.from_spec(stated).own_columns
 
     @property
-    def statistics(self) -> Mapping[str, TallyStatistic]:
-        return self._statistics
+    def own_columns(self) -> OwnColumns:
+        numbers = [part.name for part in self.parts if part.kind != "label"]
+        return OwnColumns(self.column_names, tuple(numbers))
 
     def _names_to_draw(self, table: Mapping[str, NDArray[Any]]) -> dict[str, list[str]]:
         """The names that a chart shows of each statistic, of many groups the largest first.
@@ -402,11 +403,6 @@ class Report(TallyStatistic):
                 shown.sort(key=lambda name: -float(size(numbers[name])))
             found[one] = shown
         return found
-
-    @property
-    def own_columns(self) -> OwnColumns:
-        numbers = [part.name for part in self.parts if part.kind != "label"]
-        return OwnColumns(self.column_names, tuple(numbers))
 
     @property
     @override
