@@ -85,9 +85,10 @@ def test_enter_takes_what_was_found_and_what_no_file_tells_is_typed(
         "statistic": "count", "events": "loans.csv", "state": "loans.counton.db",
         "time": "borrowed_at", "every": "1d", "start": "2026-10-24", "timezone": "Europe/Berlin",
         "watermark": "6h", "quiet": 3, "by": "branch", "domain": ["north", "south"],
-        "other": "other", "unit": "reader", "release": "windows", "user": "reader", "most": 3,
-        "per": "1d", "clock-change": "earliest", "bad-rows": "quarantine:loans.unreadable.csv",
-        "missing": "skip", "out": "loans.released.csv",
+        "other": "other", "unit": "reader", "row": "loan", "release": "windows",
+        "user": "reader", "most": 3, "per": "1d", "clock-change": "earliest",
+        "bad-rows": "quarantine:loans.unreadable.csv", "missing": "skip",
+        "out": "loans.released.csv",
     }  # fmt: skip
     assert "day's number of one branch is off by at most 15 in 95 of 100 days" in done.out
     assert "counton run loans.toml --until newest" in done.out  # rows of 2026 grow old

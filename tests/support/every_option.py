@@ -56,6 +56,7 @@ COMMON: list[dict[str, Any]] = [
     {**USERS, "per": "1d", "retain": "7d"},
     {"user": "user", "per": "1d"},
     {**USERS, "distinct": True},
+    {**USERS, "row": "loan"},
     {**USERS, "most": None, "first": True},
     {**USERS, **BY, "first": True},
     {**ROWS_ARE, "watermark": "1h", "quiet": 9},

@@ -49,6 +49,7 @@ _MOST_CELLS = 30
 _LEGEND_INCHES = 0.19  # of a line of names under a narrow chart
 _LABEL_POINTS = 12.5  # height of a line of labels
 _LARGEST_RATIO = 8.0  # groups farther apart than this share no axis
+_DEEPEST = 2.0  # bands on one another in the mean, of which each can be told from the others
 _THIN = 0.005  # of the axis: a narrower band cannot be seen behind its line
 _LETTERS = 12.3  # of a heading above a small chart, in an inch
 NAME_INCHES, VALUE_INCHES = 0.095, 0.078  # widths of a letter of a name and of a value
@@ -175,8 +176,9 @@ def plot_totals(
     A window's number stands on its window: a bar where there is one group and few windows, else a
     level from its beginning to its end. A group's colour follows from its place.
 
-    More than 8 groups have small charts, the largest first; of more than 24 it says so. A single
-    step has bars beside each other, a single number is written out.
+    More than 8 groups have small charts, the largest first; of more than 24 it says so. So have
+    fewer whose bands lie on one another. A single step has bars beside each other, a single number
+    is written out.
 
     Args:
         curves: what to draw; at least one step and one group.
@@ -199,7 +201,7 @@ def plot_totals(
     several = curves.all_groups or len(curves.groups)
     windows = curves.starts is not None and len(curves.times) > _MOST_BARS
     most = MOST_LINES // 2 if windows else MOST_LINES  # bands of many windows hide each other
-    panels = panels or not alike or len(curves.groups) > most
+    panels = panels or not alike or len(curves.groups) > most or bands_hide(curves)
     if panels:
         curves = curves.largest(MOST_PANELS) if alike else curves.first(MOST_PANELS)
         if several > len(curves.groups):
@@ -220,6 +222,21 @@ def plot_totals(
         words = words.adding("; where no band is seen, it is narrower than the line")
     charts = _small_charts if panels else _one_chart
     return charts(curves, parts, words, from_zero=from_zero)
+
+
+def bands_hide(curves: Curves) -> bool:
+    """Whether more than two bands lie on one another, in the mean over the steps.
+
+    >>> level = np.array([[5.0, 6.0, 7.0]] * 4)
+    >>> near = Curves(np.arange(4), "abc", level, level - 3, level + 3)
+    >>> apart = Curves(np.arange(4), "abc", 9 * level, 9 * level - 3, 9 * level + 3)
+    >>> bands_hide(near), bands_hide(apart)
+    (True, False)
+    """
+    low, high = curves.lower[:, :, None], curves.upper[:, :, None]
+    begins = curves.lower[:, None]  # where most lie on one another, one of them begins
+    deepest = ((low <= begins) & (begins <= high)).sum(axis=1).max(axis=1)
+    return bool(deepest.mean() > _DEEPEST)
 
 
 def _is_thin(curves: Curves, part: Sequence[int], *, from_zero: bool) -> bool:
@@ -343,7 +360,9 @@ def _small_charts(
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     words = words.adding(f"; {words.axis}" if words.axis else "")
-    words = words.adding("; each chart with its own scale")
+    alike = bands_hide(curves)  # which are compared with each other
+    words = words.adding("; all on one scale" if alike else "; each chart with its own scale")
+    together = [*range(len(curves.groups))]
     count, wide, labels = len(panels), words.width, Labels.of(*curves.last)
     ends = [end for panel in panels for end in reach(curves, panel, from_zero=from_zero)]
     left = 0.3 + VALUE_INCHES * max(4, *(len(f"{end:,.0f}") for end in ends))
@@ -374,6 +393,8 @@ def _small_charts(
             ax.set_axis_off()
             continue
         _draw_panel(ax, curves, panels[index], shades, from_zero=from_zero)
+        if alike:
+            ax.set_ylim(reach(curves, together, from_zero=from_zero))
         value = labels.values[index]
         beside = 0 if between == "\n" else len(value) + 3
         name = f"{shorten(curves.groups[index], max(room - beside, 8))}{between}{value}"

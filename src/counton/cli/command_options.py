@@ -611,8 +611,9 @@ class ExportOptions:
     name: str | None = option(None, "name of the stream or table; needed if there are several")
     out: Path | None = option(
         None,
-        f"write a table ({_ENDINGS}) or a chart (.png, .svg, .pdf), or without an ending a folder "
-        "of Parquet files by step; default: print; '{name}.csv' writes a file for each release",
+        f"write a table ({_ENDINGS}), a chart (.png, .svg, .pdf), a page for a website (.html), or "
+        "without an ending a folder of Parquet files by step; default: print; '{name}.csv' writes "
+        "a file for each release",
     )
     steps: str | None = option(
         None, "only these steps, first and last: 25:48, 25: or :48, or days 2024-03-18:2024-03-24"

@@ -11,7 +11,7 @@ from typing import Any
 from counton.base.errors import InvalidInput, field
 from counton.cli.command_options import ExportOptions, FitOptions, MethodsOptions, PublishOptions
 from counton.cli.print_forms import Console, print_json, tell_of_old_copies
-from counton.released.read_options import LOOK, Look
+from counton.released.read_options import LOOK, PAGE, Look
 from counton.released.release import Release
 from counton.released.release_facts import facts_of, promise_of
 from counton.released.version_figures import figure_of_versions
@@ -35,14 +35,15 @@ _ROWS = 40
 
 def perform(options: ExportOptions, fit: FitOptions) -> None:
     """Read, and write or print."""
-    drawn = None if options.out is None or options.out.suffix.lower() not in PICTURES else "chart"
+    ending = "" if options.out is None else options.out.suffix.lower()
     asked: dict[str, Any] = {**vars(options), "fit": fit_of(vars(fit))}
     for own in ("state", "out", "json", "versions"):
         del asked[own]
     for given in ("panels", *LOOK):
-        if asked[given] is not None and asked[given] is not False and drawn is None:
+        fits = (*PICTURES, PAGE) if given != "width" else PICTURES  # a page has two widths
+        if asked[given] is not None and asked[given] is not False and ending not in fits:
             raise InvalidInput(
-                f"--{given} belongs to a chart: give --out with .png, .svg or .pdf too"
+                f"--{given} belongs to a chart: give --out with {', '.join(fits)} too"
             )
     if options.state.lower().endswith(".toml") or NAMED in str(options.out or ""):
         _perform_all(options, asked)
@@ -69,7 +70,7 @@ def perform(options: ExportOptions, fit: FitOptions) -> None:
     for note in facts.get("notes", ()):
         console.write_line(f"note: {note}")
     if options.out is not None:
-        kind = "chart" if options.out.suffix.lower() in PICTURES else "table"
+        kind = "chart" if ending in PICTURES else "page" if ending == PAGE else "table"
         console.write_line(f"{kind} written to {options.out}")
         return
     table = found.table()
@@ -84,6 +85,11 @@ def perform(options: ExportOptions, fit: FitOptions) -> None:
 def _perform_versions(options: ExportOptions, asked: dict[str, Any]) -> None:
     """Write or print a row for each version of windows that are revised."""
     look = {name: asked.pop(name) for name in LOOK}
+    if options.out is not None and options.out.suffix.lower() == PAGE:
+        raise InvalidInput(
+            f"{field('versions', options.versions)} is a table of versions, and a page shows the "
+            f"newest ones: leave it out, or write a table"
+        )
     found = export(options.state, None, **asked)
     if options.out is not None and options.out.suffix.lower() in PICTURES:
         path = checked_file(options.out, options.state)

@@ -397,6 +397,7 @@ def _comments(job: Job, plan: PlannedJob) -> dict[str, str]:
         "unknown": "rows of other groups",
         "epsilon": f"what {whose} may lose by all releases together: {errors}",
         "unit": "what is protected is called so",
+        "row": "what one row is called",
         "release": {
             "windows": f"each {noun}'s own number",
             "totals": "the total so far",

@@ -452,7 +452,7 @@ class Promise(JobPart):
     )
     expire: bool = option(
         False,
-        "a stream without an end, whose protection fades with age: see plan expire",
+        "a stream without an end, whose protection fades with age: see plan-expiring",
         kept="stream",
     )
     growth: Number | None = option(
@@ -537,6 +537,9 @@ class Users(JobPart):
         "with per: forget the users of a period this long after its end, as in 7d; default: 35d",
         kept="policy",
         words="length",
+    )
+    row: str | None = option(
+        None, "with user: what one row is called, as in loan; default: event", needs="user"
     )
     distinct: bool = option(False, "count a user once in each window and group", needs="user")
     first: bool = option(False, "count a user once for ever: distinct users so far", needs="user")
@@ -657,8 +660,8 @@ class OutputFiles(JobPart):
 
     out: str | os.PathLike[str] | None = option(
         None,
-        "write all released steps: .parquet, .csv, .json, .jsonl, .arrow or .xlsx; without an "
-        "ending a folder, to which each night adds its own Parquet files",
+        "write all released steps: .parquet, .csv, .json, .jsonl, .arrow or .xlsx; .html is a page "
+        "for a website; without an ending a folder, to which each night adds its own Parquet files",
         file=True,
         served=False,
         often=True,

@@ -82,6 +82,7 @@ class JobFields(RowFields, total=False):
     per: str | timedelta | None
     most_a_window: int | None
     retain: str | timedelta | None
+    row: str | None
     distinct: bool
     first: bool
     rename: str | None

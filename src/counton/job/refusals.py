@@ -41,7 +41,8 @@ EXCLUDED: Mapping[str, Mapping[str, str]] = {
     "corrections": {
         "user": ", since the rows of a user are bounded when they arrive",
     },
-    "first": {"per most_a_window distinct": ": a user counts once for ever"},
+    "first": {"per most_a_window distinct row": ": a user counts once for ever"},
+    "distinct": {"row": ", which counts users, and not rows"},
     "found groups": {
         "domain other spare also continues expire rho": ": its groups have no names, and its "
         "guarantee is epsilon and delta",
@@ -70,7 +71,7 @@ EXCLUDED: Mapping[str, Mapping[str, str]] = {
         "the strategy that is chosen by itself",
     },
     "rows of users": {
-        "first most_a_window distinct": ", which says itself which rows of a user count",
+        "first most_a_window distinct row": ", which says itself which rows of a user count",
     },
     "a new stream in order": {
         "user": " which protects what it says itself, and reads no column of users",

@@ -159,9 +159,10 @@ class Bounded(Counting):
         each: how many events of a user count in each group; None: as many as ``most``, wherever
             they are.
         most_a_window: of the ``most``, how many count in one window at most.
+        row: what one row is called.
 
-    >>> Bounded(3, "1d").of("visitor")
-    "visitor's day"
+    >>> Bounded(3, "1d").of("visitor"), Bounded(3, row="loan").cells_count("reader", alone=False)
+    ("visitor's day", 'number of loans')
     """
 
     most: int
@@ -169,6 +170,7 @@ class Bounded(Counting):
     distinct: bool = False
     each: int | None = None
     most_a_window: int | None = None
+    row: str = "event"
     users: ClassVar[bool] = True
     of_people = True
 
@@ -241,7 +243,7 @@ class Bounded(Counting):
     @override
     def cells_count(self, unit: str, *, alone: bool) -> str:
         if not self.distinct:
-            return "number of events"
+            return f"number of {plural(self.row)}"
         users = plural(unit.removesuffix(self.of("")))
         return (
             f"number of distinct {users}" if alone else f"number of {users}, each once in a window"

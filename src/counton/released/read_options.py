@@ -71,6 +71,8 @@ class View:
 #: What a statistic shows by itself.
 EVERYTHING = View()
 
+#: How the name of a page for a website ends: see `counton.released.web_page`.
+PAGE = ".html"
 #: How a chart is worded, and how wide it is: fields of whatever asks for one.
 LOOK = ("title", "axis", "source", "width")
 
@@ -79,13 +81,14 @@ def check_look(asked: Any) -> None:
     """Refuse words for a chart that nobody asks for, and a width that is none.
 
     Args:
-        asked: has the fields of `LOOK`, and ``plot``.
+        asked: has the fields of `LOOK`, ``plot``, and ``out``, which may be a page with a chart.
 
     Raises:
         InvalidInput: naming the field.
     """
+    drawn = asked.plot is not None, asked.plot is not None or str(asked.out).lower().endswith(PAGE)
     for given in LOOK:
-        if getattr(asked, given) is not None and asked.plot is None:
+        if getattr(asked, given) is not None and not drawn[given != "width"]:
             raise InvalidInput(
                 f"{field(given, getattr(asked, given))} is of a chart; give {field('plot')} too"
             )

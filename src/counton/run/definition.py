@@ -326,7 +326,8 @@ def counting_of(record: Mapping[str, Any], statistic: Statistic, *, in_order: bo
         return Added()
     each = 1 if record.get("first") else rows_of_each_group(statistic)
     per, distinct = record.get("per"), bool(record.get("distinct"))
-    return Bounded(record["most"], per, distinct, each, record.get("most_a_window"))
+    told = record.get("most_a_window"), record.get("row", Bounded.row)
+    return Bounded(record["most"], per, distinct, each, *told)
 
 
 def rows_of_each_group(statistic: Statistic | None) -> int | None:

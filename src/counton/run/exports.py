@@ -28,9 +28,15 @@ from counton.numbers.intervals import check_level
 from counton.released.description import Description
 from counton.released.large_groups import check_thresholds, large_only
 from counton.released.periods import Moment, groups_named
-from counton.released.read_options import LOOK, View
+from counton.released.read_options import LOOK, PAGE, View
 from counton.released.release import Release
-from counton.released.release_facts import AUTHOR, cells_of, description_of, own_facts_of, pack
+from counton.released.release_facts import (
+    AUTHOR,
+    cells_of,
+    description_of,
+    own_facts_of,
+    pack,
+)
 from counton.run.continuation import carried_by
 from counton.run.definition import KIND, Definition
 from counton.run.journal_values import (
@@ -299,7 +305,8 @@ def export(
     Args:
         state: path of a SQLite file, or a database URL; or what `counton.read` reads: a released
             table, a published database, the address of a stream of a service.
-        out: a table (.parquet, .csv, .json, .jsonl, .arrow, .xlsx) or a chart (.png, .svg, .pdf).
+        out: a table (.parquet, .csv, .json, .jsonl, .arrow, .xlsx), a chart (.png, .svg, .pdf), or
+            a page (.html) with newest numbers, chart, methods, and all numbers to download.
             A table carries what it promises: Parquet in its metadata, others in ``OUT.json``
             beside it. A name without an ending is a folder of Parquet files, one for each step and
             block of groups of counts and sums: those that are there stay, and the last step is
@@ -366,7 +373,8 @@ def export(
             found = _of_stream(reader, level, chosen, fit)
             found = _with_doubt(reader, large_only(found, above, surely_above))
     if path is not None:
-        look = {"title": title, "axis": axis, "source": source, "width": width}
+        look: dict[str, Any] = {"title": title, "axis": axis, "source": source}
+        look |= {} if path.suffix.lower() == PAGE else {"width": width}
         write_release(found, path, formulas=csv_formulas, panels=panels, **look)
     return found
 

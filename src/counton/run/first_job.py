@@ -277,6 +277,8 @@ def complete_job(said: Said, look: FirstLook) -> Job:
         found["other"] = "other"
     if job.rows.id is None and holds_new_events(job.events):
         found["append"] = True
+    if job.people.user is not None and path is not None and not job.people.first:
+        found["row"] = _unit(_stem(path))
     found["unit"] = _unit(job.people.user or ("" if path is None else _stem(path)))
     if path is not None:
         found |= {

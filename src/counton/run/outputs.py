@@ -13,7 +13,7 @@ from counton.job.job import Job
 from counton.numbers.intervals import check_level
 from counton.released.large_groups import check_thresholds, large_only
 from counton.released.periods import check_periods, check_sums, parsed_period
-from counton.released.read_options import LOOK, View, check_look, check_shown
+from counton.released.read_options import LOOK, PAGE, View, check_look, check_shown
 from counton.released.release import Release
 from counton.released.release_facts import facts_of
 from counton.rows.paths import event_paths, refuse_among_events
@@ -165,7 +165,9 @@ class Outputs:
         if self.out is not None and not is_folder(self.out):
             progress("writing the table", 0.75)
             shown = large_only(released, *thresholds)
-            write_release(shown, self.out, formulas=self.job.output.csv_formulas)
+            look = {name: self.job.option(name) for name in LOOK if name != "width"}
+            look = look if self.out.suffix.lower() == PAGE else {}
+            write_release(shown, self.out, formulas=self.job.output.csv_formulas, **look)
         for every, path in self.sums.items():
             formulas = self.job.output.csv_formulas
             write_table(released.sums(every), path, facts_of(released), formulas=formulas)
@@ -207,5 +209,5 @@ def files_of_sums(sums: str | None, out: Path | None) -> dict[str, Path]:
     named = [every.strip() for every in sums.split(",")]
     for every in named:
         parsed_period(every)
-    ending = ".parquet" if is_folder(out) else out.suffix
+    ending = ".parquet" if is_folder(out) else ".csv" if out.suffix.lower() == PAGE else out.suffix
     return {every: out.with_name(f"{out.stem}.{every}{ending}") for every in named}

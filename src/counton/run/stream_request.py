@@ -269,6 +269,8 @@ def _check_beside(job: Job, statistic: Statistic, parts: OwnColumns, *, ordered:
         refuse(job, EXCLUDED["rows of users"], name, "leave it out")
     if job.people.first:
         refuse(job, EXCLUDED["first"], field("first", True))
+    if job.people.distinct:
+        refuse(job, EXCLUDED["distinct"], field("distinct", True))
     inner = inner_of(statistic)
     counts_users = isinstance(inner, TallyStatistic) and inner.counts_users
     if counts_users and job.people.user is None:

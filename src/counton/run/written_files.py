@@ -27,6 +27,7 @@ from counton.base.lazy import require
 from counton.base.options import check_text
 from counton.released.description import Description
 from counton.released.large_groups import block_of, large_only
+from counton.released.read_options import PAGE
 from counton.released.release import Release
 from counton.released.release_facts import (
     ATTRS,
@@ -83,7 +84,7 @@ def check_output(
     if formats is None and is_folder(path):
         _check_folder(path, inputs)
         return
-    known = tuple(TABLES) if formats is None else formats
+    known = (*TABLES, PAGE) if formats is None else formats
     if formats is None and path.suffix.lower() in (".gz", ".zst"):
         raise InvalidInput(
             f"{str(path)!r} would have to be compressed; drop its ending {path.suffix}, or write "
@@ -93,7 +94,7 @@ def check_output(
         raise InvalidInput(f"{str(path)!r} does not end in {', '.join(known)}; rename it")
     if path.suffix.lower() == ".xlsx":
         require("xlsxwriter")
-    if path.suffix.lower() in PICTURES:
+    if path.suffix.lower() in (*PICTURES, PAGE):
         from counton.charts.style import quietly
 
         with quietly():
@@ -104,7 +105,7 @@ def check_output(
     if path.exists() and not path.is_file():
         raise InvalidInput(f"{str(path)!r} is no plain file; name another")
     written = [path]
-    if TABLES.get(path.suffix.lower(), "parquet") != "parquet":
+    if path.suffix.lower() in TABLES and TABLES[path.suffix.lower()] != "parquet":
         written.append(beside(path))
     for mine in written:
         place, there = mine.resolve(), mine.exists()
@@ -280,9 +281,16 @@ def _as_text(table: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def write_release(found: Release, path: Path, *, formulas: str = "text", **look: Any) -> None:
-    """Write a table with its description, or a chart, by the ending of the path."""
+    """Write a table with its description, a chart, or a page, by the ending of the path."""
     if path.suffix.lower() in PICTURES:
         draw_release(found, path, **look)
+    elif path.suffix.lower() == PAGE:
+        from counton.released.web_page import web_page
+
+        rows = found.lazy()
+        csv = _as_text(rows if formulas == "keep" else no_formulas(rows)).collect().write_csv()
+        text = web_page(found, csv, **look)
+        replace_file(path, lambda name: Path(name).write_text(text, encoding="utf-8"))
     else:
         write_table(found.lazy(), path, facts_of(found), formulas=formulas)
 
