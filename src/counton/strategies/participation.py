@@ -676,7 +676,11 @@ def _bounds(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> Iterator[in
     if strategy.structure.overlaps is not None:
         overlaps = strategy.structure.overlaps(schedule)
     elif not divided and horizon <= _MOST_WRITTEN_OUT:
-        overlaps = _written_out_overlaps(strategy, schedule)
+        # For j = 1 .. k - 1 the largest product of columns at least j ``apart`` apart.
+        _, products = _products(strategy)
+        largest = [np.diagonal(products, lag).max() for lag in range(horizon)]
+        beyond = np.maximum.accumulate(np.array(largest, products.dtype)[::-1])[::-1]
+        overlaps = [int(beyond[j * schedule.apart]) for j in range(1, k)]
     if overlaps is not None:
         yield k * one.l2_squared + 2 * sum(
             (k - j) * overlap for j, overlap in enumerate(overlaps, start=1)
@@ -989,15 +993,6 @@ def _over_sets(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> int:
         if further:
             last, with_set = added, with_set[which] + products[added]
     return best
-
-
-def _written_out_overlaps(strategy: _StepNodes, schedule: Schedule) -> list[int]:
-    """For j = 1 .. steps - 1 the largest product of columns at least j ``apart`` apart."""
-    _, products = _products(strategy)
-    horizon = len(products)
-    largest = np.array([np.diagonal(products, lag).max() for lag in range(horizon)], products.dtype)
-    beyond = np.maximum.accumulate(largest[::-1])[::-1]
-    return [int(beyond[j * schedule.apart]) for j in range(1, schedule.steps)]
 
 
 # ------------------------------------------------------------------------------- fixed schedules

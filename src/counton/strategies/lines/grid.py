@@ -316,7 +316,12 @@ def margins_strategies(
             max(refined[at][1]) for refined, at in zip(steps, place, strict=True)
         )
         gains = [
-            (_gain(refined[at], refined[to]), -axis, to)
+            (  # how much smaller the error becomes, for the room it takes
+                math.log(refined[at][0] / refined[to][0])
+                / math.log(max(refined[to][1]) / max(refined[at][1])),
+                -axis,
+                to,
+            )
             for axis, (refined, at) in enumerate(zip(steps, place, strict=True))
             for to in range(at + 1, len(refined))
             if max(refined[to][1]) <= room * max(refined[at][1])
@@ -332,11 +337,6 @@ def margins_strategies(
 
 #: Error, and weights of a cell and of the sum.
 _Weighed = tuple[float, tuple[int, int]]
-
-
-def _gain(before: _Weighed, after: _Weighed) -> float:
-    """How much smaller the error becomes, for the room it takes."""
-    return math.log(before[0] / after[0]) / math.log(max(after[1]) / max(before[1]))
 
 
 def _axis(cells: int, weights: tuple[int, int]) -> Nodes:

@@ -465,11 +465,14 @@ class MultiscaleInterpolation(StreamStrategy):
         plain = 1 << self.weight_bits
         if self._grid.upper < _WEIGHED:
             return tuple(np.full(count, plain) for count in counts)
+        # Of the shape searched with the nearest number of levels.
+        known, upper = load_shipped()["weights"][self.metric], self._grid.upper
+        nearest = min(known, key=lambda levels: (abs(int(levels) - upper), int(levels)))
+        text = known[nearest][str(self._grid.length >> upper)]
+        held = integers_from_text(text, (sum(counts),))
         coarser = WEIGHT_BITS - self.weight_bits
-        return tuple(
-            np.maximum((one + (1 << coarser >> 1)) >> coarser, 1)
-            for one in _shipped_weights(self._grid, self.metric)
-        )
+        rounded = np.maximum(_round_bits(held, coarser), 1)
+        return tuple(np.split(rounded, np.cumsum(counts)[:-1]))
 
     @cached_property
     def _columns(self) -> OctaveColumns:
@@ -751,12 +754,3 @@ def _climb(read: Floats, nodes: Integers) -> Floats:
         some = (nodes & 1) == odd
         climbed[some] = read[some] @ (climb.T / 16.0)
     return climbed
-
-
-def _shipped_weights(grid: _Grid, metric: Metric) -> list[Integers]:
-    """Weights of the upper levels, from the shape searched with the nearest number of levels."""
-    known = load_shipped()["weights"][metric]
-    nearest = min(known, key=lambda upper: (abs(int(upper) - grid.upper), int(upper)))
-    counts = [len(nodes) for nodes in grid.nodes[grid.upper :]]
-    held = integers_from_text(known[nearest][str(grid.length >> grid.upper)], (sum(counts),))
-    return np.split(held, np.cumsum(counts)[:-1])
