@@ -323,7 +323,7 @@ PYTHONS ?= python3.11 python3.12 python3.13
 PYTHON_TESTS ?=
 
 .PHONY: test-python
-test-python: ## the tests of `make quick` with each other Python that is installed (PYTHONS), in an environment of its own
+test-python: ## one case of each test of `make quick` with each other Python that is installed (PYTHONS), in an environment of its own
 	@for given in $(PYTHONS); do \
 	  name=$${given##*/}; version=$${name#python}; env=".venv-$$name"; found=; \
 	  for p in "$$given" "$${PYENV_ROOT:-$$HOME/.pyenv}/versions/$$version".*/bin/"$$name" \
@@ -339,7 +339,7 @@ test-python: ## the tests of `make quick` with each other Python that is install
 	    { test -x "$$env/bin/python" || "$$found" -m venv "$$env"; } && \
 	    "$$env/bin/python" -m pip install --quiet --requirement requirements.lock && \
 	    "$$env/bin/python" -m pip install --quiet --no-build-isolation --no-deps --editable . && \
-	    $(QUICKLY) "$$env/bin/python" -m pytest -n $(JOBS) -o tmp_path_retention_count=1 -q \
+	    COUNTON_CASES=1 $(QUICKLY) "$$env/bin/python" -m pytest -n $(JOBS) -o tmp_path_retention_count=1 -q \
 	      -m 'not slow and not evidence' $(PYTHON_TESTS) || exit 1; \
 	  fi; \
 	done

@@ -7,7 +7,7 @@ import gc
 import hashlib
 import itertools
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Generator, Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -104,18 +104,46 @@ def pytest_configure(config: pytest.Config) -> None:
 _SLOW = 20
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+#: So many cases of each test at most, the first ones; 0 for all. `make test-python` takes one.
+_CASES = int(os.environ.get("COUNTON_CASES", "0"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Generator[None, object, object]:
     """What needs a server is slow; of several processes none ends long after the others.
 
     Files that take long begin first.
     """
-    weights = Counter[Path]()
     for item in items:
         if "postgres" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.slow)
-        weights[item.path] += 1 if item.get_closest_marker("slow") is None else _SLOW
+    found = yield  # those that are not asked for have left
+    if _CASES:
+        _leave_first_cases(config, items)
     if hasattr(config, "workerinput"):
+        weights = Counter[Path]()
+        for item in items:
+            weights[item.path] += 1 if item.get_closest_marker("slow") is None else _SLOW
         items.sort(key=lambda item: (-weights[item.path], str(item.path)))
+    return found
+
+
+def _leave_first_cases(config: pytest.Config, items: list[pytest.Item]) -> None:
+    by_test = defaultdict[str, list[pytest.Item]](list)
+    for item in items:
+        by_test[item.nodeid.partition("[")[0]].append(item)
+    left = set[pytest.Item]()
+    for cases in by_test.values():
+        left |= {*sorted(cases, key=_place_of)[:_CASES]}
+    config.hook.pytest_deselected(items=[item for item in items if item not in left])
+    items[:] = [item for item in items if item in left]
+
+
+def _place_of(item: pytest.Item) -> tuple[int, ...]:
+    """Where a case stands among those of its test."""
+    return tuple(item.callspec.indices.values()) if hasattr(item, "callspec") else ()
 
 
 @pytest.hookimpl(optionalhook=True)
