@@ -53,7 +53,7 @@ MEANINGS = {
     ExitCode.OLD_COPY: "the state is an old copy, or two copies of it went on",
     ExitCode.ROWS: "rows that were counted have changed or disappeared, or come again",
     ExitCode.UNAVAILABLE: "the state cannot be reached or written now; try again when it can",
-    ExitCode.ALARM: "counton watch: the newest window has an alarm",
+    ExitCode.ALARM: "the newest window has an alarm: of counton watch, or of a job with alarms",
 }
 
 #: The code of each kind of error; the first that fits, so those of `StateError` before it.

@@ -12,7 +12,16 @@ from counton.cli.failures import failure
 from counton.cli.print_forms import Console, ReportLines, print_json, warn_of_no_witness
 from counton.cli.run_statistic import carried_out
 from counton.job.job import Job, options_of
-from counton.job.jobfile import ForAll, for_all, last_date, load, schema, select_jobs
+from counton.job.jobfile import (
+    AlarmTerms,
+    ForAll,
+    alarms_in,
+    for_all,
+    last_date,
+    load,
+    schema,
+    select_jobs,
+)
 from counton.run.shared_paths import JobStates, refuse_shared
 
 
@@ -28,6 +37,7 @@ def perform(options: RunOptions) -> None:
     with JobStates(loaded) as states:
         refuse_shared(states.jobs)
         shared, jobs = for_all(options.file), select_jobs(loaded, options.only)
+        alarms = alarms_in(options.file)
         if options.dry_run:
             _print_dry_run(jobs, shared, options, states.begun)
             return
@@ -51,6 +61,8 @@ def perform(options: RunOptions) -> None:
                         f"the file says until = {date}: no run releases a later window before you "
                         f"take that line out"
                     )
+            if name in alarms and _alarm(job, alarms[name], reports[name], console, options):
+                failed = failed or ExitCode.ALARM
             if shared.publish is not None:
                 _publish(job, shared.publish, console, silently=options.json)
             if reports[name]["not_drawn"]:
@@ -89,6 +101,31 @@ def _print_dry_run(
 
     tonight = {name: _tonight(job, options, known=name in begun) for name, job in jobs.items()}
     print_dry_run(tonight, shared.limit, shared.about, as_json=options.json)
+
+
+def _alarm(
+    job: Job, terms: AlarmTerms, told: dict[str, Any], console: Console, options: RunOptions
+) -> bool:
+    """Say what alarms a job's released numbers have; return whether the newest window has one."""
+    from counton.run.exports import released_in
+    from counton.run.job_alarms import alarm_of, report, send
+
+    found = alarm_of(released_in(job.keeping.state, job.keeping.name), terms)
+    if found is None:
+        if not options.json:
+            console.write_line("alarms: too few windows to learn from yet")
+        return False
+    told["alarm"] = report(found)
+    failure = send(found, terms.webhook) if found.newest and terms.webhook else None
+    if failure is not None:
+        told["alarm"]["webhook"] = failure
+    if not options.json:
+        last = found.table().tail(1).to_dicts()
+        which = f" ({last[0]['change']} in {last[0].get('group', 'the total')})" if last else ""
+        console.write_line(f"ALARM in the newest window{which}" if found.newest else "no alarm")
+        if failure is not None:
+            console.write_line(failure)
+    return found.newest
 
 
 def _publish(job: Job, to: str, console: Console, *, silently: bool) -> None:

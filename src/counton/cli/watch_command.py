@@ -8,6 +8,7 @@ from counton.cli.print_forms import Console, print_json
 from counton.released.release_facts import promise_of
 from counton.released.watching import Watched, watch
 from counton.run.exports import released_in
+from counton.run.job_alarms import report
 from counton.run.read_back import read_public
 
 
@@ -33,21 +34,11 @@ def perform(options: WatchOptions) -> None:
 
 
 def _json(found: Watched) -> dict[str, object]:
-    released = found.released
-    return {
-        "name": released.design.name,
-        "alarm": found.newest,
-        "alarms": [
-            {**row, **{name: row[name].isoformat() for name in ("window_start", "window_end")}}
-            for row in found.table().to_dicts()
-        ],
-        "false_alarms_a_year": found.false_alarms,
-        "delays": {
-            group: {"change": size, "windows": round(delay, 2)}
-            for group, (size, delay) in found.of_change.items()
-        },
-        "about": promise_of(released),
+    delays = {
+        group: {"change": size, "windows": round(delay, 2)}
+        for group, (size, delay) in found.of_change.items()
     }
+    return {**report(found), "delays": delays, "about": promise_of(found.released)}
 
 
 def _print(found: Watched) -> None:

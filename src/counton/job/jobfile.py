@@ -12,7 +12,7 @@ under ``[defaults]``. Paths are those seen from the folder of the file.
     events = "events/*.csv"
     time = "time"
     every = "1h"
-    from = "2024-03-01"
+    start = "2024-03-01"
     steps = 8760
     out = "visits.parquet"
 
@@ -59,6 +59,28 @@ SERVICE = "serve"
 REPORT = "report"
 #: The tables of what holds for all jobs: what their states may spend, and where they publish.
 LIMIT, PUBLISH = "limit", "publish"
+
+
+#: The table below a job that says when its numbers are an alarm.
+ALARM = "alarm"
+
+
+class AlarmTerms(NamedTuple):
+    """The terms of a job's alarms: see `counton.watch`.
+
+    Attributes:
+        false_alarms: expected number in a year where nothing changes.
+        over: length of the changes that are looked for; None: changes that last.
+        groups: those that are watched; None: all.
+        trend: whether constant growth is no change.
+        webhook: an address that takes each alarm as JSON; None: nobody is told.
+    """
+
+    false_alarms: float = 1.0
+    over: str | None = None
+    groups: str | None = None
+    trend: bool = False
+    webhook: str | None = None
 
 
 class _ValueOfFile(NamedTuple):
@@ -144,6 +166,8 @@ def load_each(
     found: dict[str, Job | CountonError] = {}
     for name, own in {**jobs, **reports}.items():
         try:
+            _alarm_terms(name, own, file)
+            own = _without_alarm(own)
             stated = _report(name, own, file) if name in reports else own
             found[name] = _job(name, stated, defaults, file, events, without_rows=without_rows)
         except CountonError as error:
@@ -165,6 +189,42 @@ def _report(name: str, own: Any, file: Path) -> dict[str, Any]:
         )
     rest = {key: one for key, one in own.items() if key not in statistics}
     return {**rest, STATISTIC: REPORT, "statistics": statistics}
+
+
+def _without_alarm(own: Any) -> Any:
+    if not isinstance(own, dict):
+        return own
+    return {key: value for key, value in own.items() if key != ALARM}
+
+
+def _alarm_terms(name: str, own: Any, file: Path) -> AlarmTerms | None:
+    if not isinstance(own, dict) or ALARM not in own:
+        return None
+    number, text = (int, float), (str,)
+    keys = {"false_alarms": number, "over": text, "groups": text, "trend": (bool,)}
+    where = f"jobs.{name}.{ALARM}"
+    told = read_table(file, {where: own[ALARM]}, where, {**keys, "webhook": text})
+    webhook = told.get("webhook")
+    if webhook is not None and not webhook.startswith(("https://", "http://")):
+        raise InvalidInput(
+            f"[{where}] of {str(file)!r}: webhook is {webhook[:40]!r}; give an address that takes "
+            f"JSON: https://HOST/PATH"
+        )
+    return AlarmTerms(**told)
+
+
+def alarms_in(path: str | os.PathLike[str]) -> dict[str, AlarmTerms]:
+    """The terms of alarms of a file's jobs, by name; jobs without them are left out.
+
+    >>> file = Path("nightly.toml")
+    >>> _ = file.write_text('[jobs.visits.alarm]\\nfalse_alarms = 2\\n')
+    >>> alarms_in(file)["visits"].false_alarms
+    2
+    """
+    file, read = Path(path), read_file(path)
+    tables = {**read.get("jobs", {}), **read.get(REPORT, {})}
+    found = {name: _alarm_terms(name, own, file) for name, own in tables.items()}
+    return {name: terms for name, terms in found.items() if terms is not None}
 
 
 class ForAll(NamedTuple):
@@ -609,6 +669,18 @@ def schema() -> dict[str, Any]:
         properties[key] = {**told, "description": item.help}
         if item.default not in (None, ""):
             properties[key]["default"] = item.default
+    properties[ALARM] = {
+        "type": "object",
+        "description": "when released numbers are an alarm: see counton watch",
+        "properties": {
+            "false_alarms": {"type": "number", "description": "accepted in a year; default: 1"},
+            "over": {"type": "string", "description": "length of the changes, as 1d or 30d"},
+            "groups": {"type": "string", "description": "the groups that are watched: A,B"},
+            "trend": {"type": "boolean", "description": "steady growth is no change"},
+            "webhook": {"type": "string", "description": "an address that takes alarms as JSON"},
+        },
+        "additionalProperties": False,
+    }
     job = {"type": "object", "properties": properties, "additionalProperties": False}
     own = {option.key for option in all_options().values()} | {STATISTIC, "by", "domain"}
     own |= {"shares"}  # of quantiles

@@ -133,6 +133,11 @@ class Alarms:
     std: float
 
 
+def least_windows(season: int, *, trend: bool = False) -> int:
+    """Return how many windows the level is learnt from, before an alarm is possible."""
+    return season + trend + BASELINE
+
+
 def find_changes(
     numbers: Floats,
     noise: Floats,
@@ -162,7 +167,7 @@ def find_changes(
     >>> found.windows.tolist(), found.rising.tolist()
     ([103, 106, 110, 116], [True, True, True, True])
     """
-    least = season + trend + BASELINE
+    least = least_windows(season, trend=trend)
     if len(numbers) <= least:
         raise InvalidInput(
             f"alarms learn the level from {least:,} windows, and {len(numbers):,} are released; "

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from counton.base.errors import InvalidInput, field
 from counton.base.lengths import days_in
 from counton.numbers import Design
-from counton.released.alarms import Alarms, Chart, find_changes
+from counton.released.alarms import Alarms, Chart, find_changes, least_windows
 from counton.released.periods import groups_named, season_of
 from counton.released.release import Release
 from counton.released.series import Series, local_times, some_of
@@ -160,6 +160,11 @@ def watch(
             group: (change, chart.delay(change / alarms.std)) for group, alarms in found.items()
         }
     return Watched(released, chart, found, false_alarms, delays)
+
+
+def windows_to_learn(released: Release, *, trend: bool = False) -> int:
+    """Return how many windows the level is learnt from, before an alarm is possible."""
+    return least_windows(season_of(released.definition.windows.every), trend=trend)
 
 
 def _windows_in(over: str, every: str) -> int:

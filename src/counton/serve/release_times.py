@@ -29,6 +29,7 @@ from counton.base.errors import (
 from counton.base.private import Private, open_private
 from counton.base.windows import moment
 from counton.job.job import Job
+from counton.job.jobfile import AlarmTerms
 from counton.rows.policies import add_aside
 from counton.run.clock import length_of
 from counton.run.runs import Outcome, check_rows, read_rows, run
@@ -80,6 +81,7 @@ class RunCounts:
         failures: runs that failed.
         unwritten: times at which rows could not be set aside in their file.
         seconds: of the last run.
+        alarms: releases whose newest window was an alarm.
     """
 
     rows: int = 0
@@ -92,6 +94,7 @@ class RunCounts:
     failures: int = 0
     unwritten: int = 0
     seconds: float = 0.0
+    alarms: int = 0
 
 
 _FOREVER = 2**62
@@ -256,7 +259,27 @@ class Releaser:
         self._unwritten |= fold is not None and fold.has_aside
         if self._unwritten:
             self._set_aside()
-        return outcome.after > outcome.before
+        new = outcome.after > outcome.before
+        if new and self._served.alarm is not None:
+            self._look_for_alarms(self._served.alarm)
+        return new
+
+    def _look_for_alarms(self, terms: AlarmTerms) -> None:
+        """Tell the log, the metrics and the webhook of an alarm; releases go on whatever fails."""
+        from counton.run.exports import released_in
+        from counton.run.job_alarms import alarm_of, send
+
+        try:
+            found = alarm_of(released_in(self._served.job.keeping.state, self.name), terms)
+        except CountonError as error:
+            warn("alarms could not be looked for", stream=self.name, error=explain(error))
+            return
+        if found is None or not found.newest:
+            return
+        self.counts.alarms += 1
+        warn("alarm", stream=self.name, step=self._step)
+        if terms.webhook and (failure := send(found, terms.webhook)) is not None:
+            warn("alarm not sent", stream=self.name, error=failure)
 
     def _removal(self, fold: Fold) -> CommitHook:
         """Removes the rows of a fold, in the transaction that counts them."""

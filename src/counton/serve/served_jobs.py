@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing_extensions import override
 from counton.base.errors import CountonError, InvalidInput, StateError, StateUnavailable, field
 from counton.base.private import Private, open_private
 from counton.job.job import Job
-from counton.job.jobfile import for_all, load_each, select_jobs
+from counton.job.jobfile import AlarmTerms, alarms_in, for_all, load_each, select_jobs
 from counton.job.refusals import refuse_of_service
 from counton.job.stated_options import words_of_files
 from counton.released.read_options import check_shown
@@ -68,12 +68,14 @@ class ServedJob:
         job: with what the stream remembers of earlier ones.
         definition: of its stream.
         reading: how its rows are read.
+        alarm: when its released numbers are an alarm; None: never.
     """
 
     called: str
     job: Job
     definition: Definition
     reading: RowReading
+    alarm: AlarmTerms | None = None
 
     @cached_property
     def bounds(self) -> SumBounds:
@@ -123,6 +125,7 @@ def prepare(
     """
     jobs = select_jobs(load_each(path, empty_inbox()), only)
     found, failed = dict[str, ServedJob](), dict[str, CountonError]()
+    alarms = alarms_in(path)
     names: set[str] = set()
     for name, job in jobs.items():
         if isinstance(job, CountonError):
@@ -136,7 +139,8 @@ def prepare(
         names.add(job.keeping.name)
         try:
             with about(name):
-                found[job.keeping.name] = serve_job(name, job)
+                served = serve_job(name, job)
+                found[job.keeping.name] = replace(served, alarm=alarms.get(name))
         except CountonError as error:
             failed[job.keeping.name] = error
     refuse_shared({each.called: each.job for each in found.values()})

@@ -1,0 +1,108 @@
+"""Alarms of jobs: said after a run, with an exit code, in JSON, and sent to a webhook."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import numpy as np
+import pytest
+
+from counton.base.errors import InvalidInput
+from counton.job.jobfile import alarms_in, load, schema
+from tests.cli.conftest import Workplace
+
+DAYS = np.arange("2024-01-01", "2024-03-25", dtype="datetime64[D]")
+
+
+class Receiver(HTTPServer):
+    """A web server on this machine that keeps what it is sent."""
+
+    def __init__(self) -> None:
+        self.taken: list[dict[str, object]] = []
+        super().__init__(("127.0.0.1", 0), _Taking)
+
+
+class _Taking(BaseHTTPRequestHandler):
+    server: Receiver
+
+    def do_POST(self) -> None:
+        length = int(self.headers["Content-Length"])
+        self.server.taken.append(json.loads(self.rfile.read(length)))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Nothing is printed."""
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with Receiver() as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def _job(place: Workplace, last: int, days: int = len(DAYS), **alarm: Any) -> str:
+    """A job file over forty visits a day, and ``last`` on the last day."""
+    rows = [str(day) for day in DAYS[: days - 1] for _ in range(40)]
+    rows += [str(DAYS[days - 1])] * last
+    (place.folder / "visits.csv").write_text("\n".join(["time", *rows]) + "\n")
+    told = "\n".join(f"{name} = {json.dumps(value)}" for name, value in alarm.items())
+    (place.folder / "nightly.toml").write_text(
+        "[jobs.visits]\n"
+        'events = "visits.csv"\nstate = "v.db"\ntime = "time"\nevery = "1d"\n'
+        f'start = "2024-01-01"\nsteps = 366\nuntil = "{DAYS[days - 1] + 1}"\nepsilon = 4\n'
+        f'release = "windows"\n[jobs.visits.alarm]\n{told}\n'
+    )
+    return str(place.folder / "nightly.toml")
+
+
+def test_an_alarm_is_said_sent_and_is_an_exit_code(place: Workplace, receiver: Receiver) -> None:
+    file = _job(place, 400, webhook=f"http://127.0.0.1:{receiver.server_port}/", false_alarms=0.5)
+    done = place.plain("run", file)
+    assert done.code == 10, done.err
+    assert "ALARM in the newest window (increase in the total)" in done.out
+    (sent,) = receiver.taken
+    assert (sent["name"], sent["alarm"], sent["false_alarms_a_year"]) == ("visits", True, 0.5)
+    said = json.loads(place.plain("run", file, "--json").out)
+    assert said["jobs"]["visits"]["alarm"]["alarms"][-1]["change"] == "increase"
+
+
+def test_no_alarm_and_too_few_windows_are_said(place: Workplace) -> None:
+    done = place.plain("run", _job(place, 40, days=12))
+    assert (done.code, "alarms: too few windows to learn from yet" in done.out) == (0, True)
+    done = place.plain("run", _job(place, 40, false_alarms=0.01))
+    assert (done.code, "no alarm" in done.out) == (0, True)
+
+
+def test_a_webhook_that_is_away_stops_nothing(place: Workplace) -> None:
+    done = place.plain("run", _job(place, 400, webhook="http://127.0.0.1:9/"))
+    assert done.code == 10
+    assert "the webhook did not take the alarm" in done.out
+
+
+@pytest.mark.parametrize(
+    ("alarm", "said"),
+    [
+        ({"often": 3}, "'often' is no key of it"),
+        ({"false_alarms": "many"}, "it must be a whole number or a number"),
+        ({"webhook": "ftp://x"}, "give an address that takes JSON"),
+    ],
+)
+def test_wrong_terms_are_named(place: Workplace, alarm: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        load(_job(place, 40, **alarm))
+
+
+def test_terms_are_no_option_of_a_job(place: Workplace) -> None:
+    file = _job(place, 40, over="7d", trend=True)
+    assert alarms_in(file)["visits"][:4] == (1.0, "7d", None, True)
+    assert "visits" in load(file)
+    assert "alarm" in schema()["$defs"]["job"]["properties"]
