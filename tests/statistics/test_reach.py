@@ -188,7 +188,14 @@ def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def without_rooms(monkeypatch: pytest.MonkeyPatch) -> None:
     """Groups that were entered before take no room."""
-    monkeypatch.setattr(people, "_once_each", lambda digests, _: digests[:0])
+    right = people.ContributionBounder._beside_past
+
+    def of_this_run(
+        self: people.ContributionBounder, rows: HeldRows, periods: Any, before: Any, *more: Any
+    ) -> Any:
+        return right(self, rows, periods, before._replace(users={}), *more)
+
+    monkeypatch.setattr(people.ContributionBounder, "_beside_past", of_this_run)
 
 
 def over_all_groups(monkeypatch: pytest.MonkeyPatch) -> None:

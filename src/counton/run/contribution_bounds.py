@@ -40,21 +40,21 @@ from counton.base.arrays import Integers
 from counton.base.errors import StreamConflict
 from counton.base.exact import name_alone
 from counton.base.private import Private, open_private
+from counton.released.counting import ADDED
 from counton.released.periods import period_of as period_of
 from counton.rows.tally import added_up
 from counton.rows.window_marks import by_row
 from counton.run.corrections import Records, correct, without
 from counton.run.definition import Definition
 from counton.run.first_rows import (
-    CellRoom,
     HeldRows,
     Places,
     Pool,
-    StepRoom,
     by_key,
     first_rows,
     ranks,
     runs,
+    together,
 )
 from counton.state import Stream
 from counton.state import seen as marks
@@ -285,7 +285,7 @@ class ContributionBounder:
                     some = rows.at(places)
                     facts = tuple(getattr(some, name) for name in _CELL)
                     if self._counting.most_a_window is not None:
-                        facts = (*facts, self._released_with(some))
+                        facts = (*facts, self._due(some))
                     part = marks.MarkSet("user", number, some.key, facts)
                     found.users.setdefault(number, []).append(part)
                 rows = self._with_ranks(rows, period, before)
@@ -296,11 +296,10 @@ class ContributionBounder:
     def _thin(self, rows: HeldRows) -> HeldRows:
         """Of all rows of some users so far, those that may still count."""
         rows, period, closed = self._open(rows)
-        unit, units = _units(rows, period)
-        room = np.full(units, self._counting.most, np.int64)
+        most: int | None = None
         if self._counting.each is not None and not self._new:
-            room[:] = len(rows)  # which groups were entered before is not known yet
-        kept = self._choose_first(rows, unit, room, self._cells(rows, []), self._spread(rows, []))
+            most = len(rows)  # which groups were entered before is not known yet
+        kept = self._choose_first(rows, period, np.zeros(len(rows), np.bool_), most)
         self._closed += closed
         self._left_out += len(kept) - int(kept.sum())
         return rows.at(kept)
@@ -429,7 +428,7 @@ class ContributionBounder:
         ordered = rows.at(order)
         begins, sizes = runs(ordered.id)
         unit = np.repeat(np.arange(len(begins)), sizes)
-        once = first_rows(ordered, unit, self._named, np.ones(len(begins), np.int64))
+        once = first_rows(ordered, unit, self._named, ADDED)
         kept = np.sort(order[once])
         if ordered.sign is not None:
             least = np.minimum.reduceat(ordered.sign, begins)[unit]
@@ -446,111 +445,74 @@ class ContributionBounder:
         if before.refused:
             stay = self._not_refused(rows, period, before)
             rows, period = rows.at(stay), period[stay]
-        past = list(_past(rows, period, before))
-        known = self._find_known(rows, past)
-        new = ~known
+        known = np.zeros(len(rows), np.bool_)
+        # A file of all rows brings those again that were taken before, which are not looked at any
+        # further; each row of a file of new ones is new. Ids have told rows apart already.
+        for places, part in () if self._by_id or self._append else _past(rows, period, before):
+            known[places] = known_rows_of(rows.at(places), part, self._before_named())
+        if known.any():
+            rows, period = rows.at(~known), period[~known]
+        bound = self._counting
+        in_cells = bound.distinct or bound.each is not None or bound.most_a_window is not None
+        most = 0 if in_cells else bound.most
+        rows, period, old = self._beside_past(rows, period, before, most)
+        chosen = self._choose_first(rows, period, old) & ~old
         found.known += int(known.sum())
-        found.over += asked_for - len(rows) + int(new.sum())
-        unit, room = self._room_left(rows, period, past)
-        cells, spread = self._cells(rows, past), self._spread(rows, past)
-        if cells is not None:
-            new &= cells.room > 0
-        if not new.all():
-            rows, period, unit = rows.at(new), period[new], unit[new]
-            cells = None if cells is None else cells.at(new)
-            spread = None if spread is None else spread.at(new)
-        chosen = self._choose_first(rows, unit, room, cells, spread)
-        found.over -= int(chosen.sum())
+        found.over += asked_for - int(known.sum()) - int(chosen.sum())
         return rows.at(chosen), period[chosen]
 
-    def _find_known(self, rows: HeldRows, past: _Past) -> NDArray[np.bool_]:
-        """Rows that look like those that were taken before.
+    def _beside_past(
+        self, rows: HeldRows, period: Integers, before: _Before, beyond: int = 0
+    ) -> tuple[HeldRows, Integers, NDArray[np.bool_]]:
+        """Rows with those of their units that were taken before; their periods; which are those.
 
-        A file of all rows brings those again, and they are not looked at any further; each row of a
-        file of new ones is new. Ids have told rows apart already.
+        By key and period. What was taken comes before all others and has used room up, in both
+        forms: a file of all rows gives none back, and who was first in an earlier file stays.
+
+        Args:
+            beyond: of users with no more rows than so many in a period none is put beside them.
         """
-        known = np.zeros(len(rows), np.bool_)
-        for places, part in () if self._by_id or self._append else past:
-            known[places] = known_rows_of(rows.at(places), part, self._before_named())
-        return known
+        a_window = self._counting.most_a_window is not None
+        parts, numbers = (
+            [replace(rows, sign=None, due=self._due(rows) if a_window else None)],
+            [period],
+        )
+        for _, part in _past(rows, period, before, beyond):
+            first = np.full(len(part.digests), rows.us.min() - 1)
+            ids = None if rows.id is None else np.zeros(len(first), np.uint64)
+            step, group, total = part.facts[:3]
+            due = part.facts[3] if a_window else None
+            parts.append(HeldRows(first, step, group, total, part.digests, ids, due=due))
+            numbers.append(np.full(len(first), part.period))
+        if len(parts) == 1:
+            return rows, period, np.zeros(len(rows), np.bool_)
+        both, number = together(parts), np.concatenate(numbers)
+        order = by_key(both.key, number)
+        return both.at(order), number[order], order >= len(rows)
 
-    def _cells(self, rows: HeldRows, past: _Past) -> CellRoom | None:
-        """How many more rows of each row's unit may count in its cell, where that is bounded.
-
-        In both forms: a row of a file of new rows has no more right to the cell than a late one of
-        a file of all rows.
-        """
-        each: int | None = self._counting.each
-        of: tuple[str, ...] = ("group",)
-        if each is None:
-            if not self._counting.distinct:
-                return None
-            of = ("step", "group")
-        room = np.full(len(rows), each or 1, np.int64)
-        for places, part in past:
-            kept = dict(zip(_CELL, part.facts, strict=False))
-            there = _mix([part.digests, *(kept[name] for name in of)])
-            cell = _mix([rows.key[places], *(getattr(rows, name)[places] for name in of)])
-            room[places] -= _times_among(cell, there)
-        return CellRoom(of, room, None if each is None else room < each)
-
-    def _room_left(
-        self, rows: HeldRows, period: Integers, past: _Past
-    ) -> tuple[Places, NDArray[np.int64]]:
-        """The unit of each row, and how many more of its rows may count, or enter a group.
-
-        In both forms what was taken has used it up: a file of all rows gives none back, since
-        those that are known are not chosen again.
-        """
-        unit, units = _units(rows, period)
-        room = np.full(units, self._counting.most, np.int64)
-        for places, part in past:
-            here, begins = np.unique(unit[places], return_index=True)
-            users, used = rows.key[places][begins], part.digests
-            if self._counting.each is not None:
-                used = _once_each(part.digests, part.facts[1])
-            ends = np.searchsorted(used, users, "right")
-            room[here] -= ends - np.searchsorted(used, users)
-        return unit, room
-
-    def _released_with(self, rows: HeldRows) -> NDArray[np.int64]:
+    def _due(self, rows: HeldRows) -> NDArray[np.int64]:
         """The step that releases each row: its own, or the next if that was released before.
 
-        Where windows are revised, each row counts in its own.
+        Late rows stand in the step that releases them, beside those of its own window. Where
+        windows are revised, each row counts in its own.
         """
         if self._definition.cut.lags:
             return rows.step.astype(np.int64)
         return np.maximum(rows.step.astype(np.int64), self._released + 1)
 
-    def _spread(self, rows: HeldRows, past: _Past) -> StepRoom | None:
-        """How many more rows of each row's unit may be released with the same step.
-
-        Late rows stand in the step that releases them, beside those of its own window;
-        so what was taken before is remembered by that.
-        """
-        if self._counting.most_a_window is None:
-            return None
-        step = self._released_with(rows)
-        room = np.full(len(rows), self._counting.most_a_window, np.int64)
-        for places, part in past:
-            there = _mix([part.digests, part.facts[3]])
-            room[places] -= _times_among(_mix([rows.key[places], step[places]]), there)
-        return StepRoom(step, room)
-
     def _choose_first(
         self,
         rows: HeldRows,
-        unit: Places,
-        room: NDArray[np.int64],
-        cells: CellRoom | None,
-        spread: StepRoom | None,
+        period: Integers,
+        old: NDArray[np.bool_],
+        most: int | None = None,
     ) -> NDArray[np.bool_]:
-        """The first new rows of each unit, as many as have room.
-
-        Of a file of all rows these come after the rows that were taken, whatever their times say:
-        who was first in an earlier file stays, in both forms.
-        """
-        return first_rows(rows, unit, self._named, room, cells, spread)
+        """The first rows of each unit that may count, and those that were taken before."""
+        due = rows.due
+        if due is None and self._counting.most_a_window is not None:
+            due = self._due(rows)
+        unit = _numbers(rows.key, period)
+        return first_rows(rows, unit, self._named, self._counting, old=old, due=due, most=most)
 
     def _with_ranks(self, rows: HeldRows, period: Integers, before: _Before) -> HeldRows:
         """Rows that say which of their unit's rows that count they are, where units are counted.
@@ -560,24 +522,16 @@ class ContributionBounder:
         adds = self._definition.adds
         if adds is None or not adds.counts_users:
             return rows
-        total = rows.total.astype(np.int64)
-        more = np.zeros(len(rows), np.int64)
-        past = list(_past(rows, period, before))
+        both, number, old = self._beside_past(rows, period, before)
+        total = both.total.astype(np.int64)
+        more, rank = np.zeros(len(both), np.int64), np.zeros(len(both), np.int64)
         for one in adds.rank_digits:
-            cell = _mix([rows.key, rows.group, total // one.unit % one.size, period])
-            rank = np.zeros(len(rows), np.int64)
-            for places, part in past:
-                group, said = part.facts[1:3]
-                same = np.full(len(group), part.period)
-                there = _mix([part.digests, group, said // one.unit % one.size, same])
-                rank[places] = _times_among(cell[places], there)
+            cell = _mix([both.key, both.group, total // one.unit % one.size, number])
             alike = by_key(cell)
-            begins, sizes = runs(cell[alike])
-            unit = np.repeat(np.arange(len(begins)), sizes)
-            rank[alike] += ranks(rows.at(alike), unit, self._named)
+            rank[alike] = ranks(both.at(alike), _numbers(cell[alike]), self._named)
             for place, counted in enumerate(one.ranks):
                 more += np.where(rank == counted, one.unit << place, 0)
-        return replace(rows, total=total + more)
+        return replace(rows, total=(total + more)[~old])
 
     def _not_refused(self, rows: HeldRows, period: Integers, before: _Before) -> Places:
         """Rows but for those that might be of a person who was forgotten: see `forgetting`.
@@ -630,17 +584,26 @@ class _Before(NamedTuple):
     users: dict[int, marks.MarkSet]
 
 
-#: Places of rows of one period, and what is remembered of their users in it.
-_Past = Sequence[tuple[Any, marks.MarkSet]]
+def _past(
+    rows: HeldRows, period: Integers, before: _Before, beyond: int = 0
+) -> Iterator[tuple[Any, marks.MarkSet]]:
+    """Places of rows of one period, and what is remembered of their users in it.
 
-
-def _past(rows: HeldRows, period: Integers, before: _Before) -> Iterator[tuple[Any, marks.MarkSet]]:
-    """See `_Past`: of all periods of which anything is."""
+    Args:
+        beyond: of users alone who have more than so many rows in it, these and those.
+    """
     for number, places in _by_number(period) if before.users else ():
         part = before.users.get(number)
         if part is not None:
             users = rows.key[places]
-            yield places, _between(part, users[0], users[-1])
+            begins, new = runs(users)
+            first, last = (
+                np.searchsorted(part.digests, users[begins], side) for side in ("left", "right")
+            )
+            old = np.where(new + last - first > beyond, last - first, 0)
+            theirs = np.repeat(first - np.cumsum(old) + old, old) + np.arange(old.sum())
+            facts = tuple(fact[theirs] for fact in part.facts)
+            yield places, marks.MarkSet(part.kind, number, part.digests[theirs], facts)
 
 
 @dataclass
@@ -707,41 +670,14 @@ def _mix(columns: Sequence[NDArray[Any]]) -> NDArray[np.uint64]:
     return word ^ (word >> np.uint64(32))
 
 
-def _times_among(words: NDArray[np.uint64], others: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """How often each word is among others.
+def _numbers(*ordered: NDArray[Any] | None) -> Places:
+    """The number of each row's unit, from 0 on: rows of one unit are together.
 
-    >>> _times_among(np.array([3, 5, 3], np.uint64), np.array([3, 3, 7], np.uint64)).tolist()
-    [2, 0, 2]
+    >>> _numbers(np.array([3, 3, 5])).tolist()
+    [0, 0, 1]
     """
-    kinds, times = np.unique(others, return_counts=True)
-    if not len(kinds):
-        return np.zeros(len(words), np.int64)
-    at = np.minimum(np.searchsorted(kinds, words), len(kinds) - 1)
-    return np.where(kinds[at] == words, times[at], 0)
-
-
-def _once_each(digests: NDArray[np.uint64], group: NDArray[Any]) -> NDArray[np.uint64]:
-    """Digests that ascend, each as often as it has groups.
-
-    >>> _once_each(np.array([4, 4, 4, 9], np.uint64), np.array([0, 1, 0, 1])).tolist()
-    [4, 4, 9]
-    """
-    order = np.lexsort((group, digests))
-    begins, _ = runs(digests[order], group[order])
-    return digests[order][begins]
-
-
-def _units(rows: HeldRows, period: Integers) -> tuple[Places, int]:
-    """The number of each row's unit, of rows by user and period; how many units there are."""
-    begins, sizes = runs(rows.key, period)
-    return np.repeat(np.arange(len(begins)), sizes), len(begins)
-
-
-def _between(part: marks.MarkSet, first: Any, last: Any) -> marks.MarkSet:
-    begin = np.searchsorted(part.digests, first)
-    end = np.searchsorted(part.digests, last, "right")
-    facts = tuple(fact[begin:end] for fact in part.facts)
-    return marks.MarkSet(part.kind, part.period, part.digests[begin:end], facts)
+    begins, sizes = runs(*ordered)
+    return np.repeat(np.arange(len(begins)), sizes)
 
 
 def _join(kind: str, period: int, parts: Sequence[marks.MarkSet]) -> marks.MarkSet:

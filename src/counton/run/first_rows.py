@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.exact import name_alone
+from counton.released.counting import Counting
 
 Places = NDArray[np.intp]
 #: So many rows, or fewer, have numbers that fit beside the first bits of a key.
@@ -36,6 +37,7 @@ class HeldRows:
         user, id: digests (uint64), or other numbers that are equal for equal names alone; None
             where there is no such column.
         sign: 1, or -1 where the row is taken back; None where there is no such column.
+        due: the step that releases the row, where that was worked out.
     """
 
     us: NDArray[np.int64]
@@ -45,6 +47,7 @@ class HeldRows:
     user: NDArray[np.uint64] | None = None
     id: NDArray[np.uint64] | None = None
     sign: NDArray[np.int8] | None = None
+    due: NDArray[np.integer[Any]] | None = None
 
     def __len__(self) -> int:
         return len(self.us)
@@ -67,38 +70,8 @@ class HeldRows:
     @property
     def fields(self) -> tuple[NDArray[Any] | None, ...]:
         """The arrays; `len` is the number of rows."""
-        return (self.us, self.step, self.group, self.total, self.user, self.id, self.sign)
-
-
-class CellRoom(NamedTuple):
-    """How many more rows of each row's unit have room in its cell.
-
-    Attributes:
-        of: names of the fields in which rows of one cell agree.
-        room: in the cell of each row.
-        entered: of each row, whether rows of its unit count in its cell already; then the room of a
-            unit is how many more cells its rows may enter. None: it is how many rows may count.
-    """
-
-    of: tuple[str, ...]
-    room: NDArray[np.int64]
-    entered: NDArray[np.bool_] | None = None
-
-    def at(self, which: Any) -> CellRoom:
-        """The same of some of the rows."""
-        entered = None if self.entered is None else self.entered[which]
-        return CellRoom(self.of, self.room[which], entered)
-
-
-class StepRoom(NamedTuple):
-    """The step that releases each row, and how many of its unit's rows have room there."""
-
-    step: NDArray[np.int64]
-    room: NDArray[np.int64]
-
-    def at(self, which: Any) -> StepRoom:
-        """The same of some of the rows."""
-        return StepRoom(self.step[which], self.room[which])
+        whose = self.user, self.id, self.sign, self.due
+        return (self.us, self.step, self.group, self.total, *whose)
 
 
 def together(parts: Sequence[HeldRows]) -> HeldRows:
@@ -206,40 +179,46 @@ def first_rows(
     rows: HeldRows,
     unit: Places,
     named: NDArray[np.int64],
-    room: NDArray[np.int64],
-    cells: CellRoom | None = None,
-    spread: StepRoom | None = None,
+    bound: Counting,
+    *,
+    old: NDArray[np.bool_] | None = None,
+    due: NDArray[np.integer[Any]] | None = None,
+    most: int | None = None,
 ) -> NDArray[np.bool_]:
-    """Which rows are the first of their unit, as many as have room.
+    """Which rows are the first of their unit, as many as may count.
 
     Args:
         rows: with those of a unit together.
         unit: number of each row's unit, from 0 on, ascending.
         named: the place of each group in the order of their names. A function of the row: not the
             number of the group, which may hang on other units' rows.
-        room: of each unit.
-        cells: how many of a unit's rows have room in each cell.
-        spread: how many of a unit's rows have room in each step.
+        bound: on the rows of a unit.
+        old: rows that were taken before, whose times are before all others: they are taken.
+        due: the step that releases each row, where a bound holds for each.
+        most: in place of that of the bound.
     """
-    sizes = np.bincount(unit, minlength=len(room))
-    taken = np.ones(len(unit), np.bool_)
-    contested = (sizes > 1) | (sizes > room) if cells is not None else sizes > room
-    if spread is not None:
-        contested = sizes > 0
+    most, each = bound.most if most is None else most, bound.each
+    names = ("group",) if each is not None else ("step", "group") if bound.distinct else ()
+    sizes, taken = np.bincount(unit), np.ones(len(unit), np.bool_)
+    contested = sizes > (1 if names else most)
+    if due is not None:
+        contested |= sizes > (bound.most_a_window or most)
     places = np.flatnonzero(contested[unit])
     if not len(places):
         return taken
+    old = np.zeros(len(unit), np.bool_) if old is None else old
     taken[places] = False
     ordered = places[_in_order(rows.at(places), unit[places], named)]
-    if cells is not None:
-        of = [getattr(rows, name) for name in cells.of]
-        ordered = _first_alike(ordered, unit, [one[ordered] for one in of], cells.room[ordered])
-        if cells.entered is not None:
-            ordered = _in_first_cells(ordered, unit, of, cells.entered, room)
-            room = sizes
-    if spread is not None:
-        ordered = _first_alike(ordered, unit, [spread.step[ordered]], spread.room[ordered])
-    taken[_first_alike(ordered, unit, [], room[unit[ordered]])] = True
+    if names:
+        cells = [getattr(rows, name) for name in names]
+        ordered = _first_alike(ordered, unit, cells, each or 1, old)
+    if each is not None:
+        ordered = _in_first_groups(ordered, unit, rows.group, most, old)
+    if due is not None:
+        ordered = _first_alike(ordered, unit, [due], bound.most_a_window or most, old)
+    if each is None:
+        ordered = _first_alike(ordered, unit, [], most, old)
+    taken[ordered] = True
     return taken
 
 
@@ -254,30 +233,32 @@ def ranks(rows: HeldRows, unit: Places, named: NDArray[np.int64]) -> NDArray[np.
 
 
 def _first_alike(
-    ordered: Places, unit: Places, cells: Sequence[NDArray[Any]], room: NDArray[np.int64]
-) -> Places:
-    """The first places of each unit that agree in their cells, as many as have room."""
-    alike = np.lexsort((*cells, unit[ordered]))  # stable, so that the first stay first
-    begins, sizes = runs(unit[ordered][alike], *(cell[alike] for cell in cells))
-    rank = np.arange(len(ordered)) - np.repeat(begins, sizes)
-    return np.asarray(ordered[np.sort(alike[rank < room[alike]])])
-
-
-def _in_first_cells(
     ordered: Places,
     unit: Places,
-    of: Sequence[NDArray[Any]],
-    entered: NDArray[np.bool_],
-    room: NDArray[np.int64],
+    cells: Sequence[NDArray[Any]],
+    most: int,
+    old: NDArray[np.bool_],
 ) -> Places:
-    """Places in cells that are entered already, and in the first others, as many as have room."""
-    alike = np.lexsort((*(one[ordered] for one in of), unit[ordered]))
-    begins, sizes = runs(unit[ordered][alike], *(one[ordered][alike] for one in of))
-    firsts = alike[begins]  # of each cell, by its place in the order
-    new = ordered[np.sort(firsts[~entered[ordered[firsts]]])]
-    open_cells = entered.copy()
-    open_cells[_first_alike(new, unit, [], room[unit[new]])] = True
-    stay = np.repeat(open_cells[ordered[firsts]], sizes)
+    """The first places of each unit that agree in their cells, so many, and all old ones."""
+    keys = [unit[ordered], *(cell[ordered] for cell in cells)]
+    alike = np.lexsort(keys[::-1])  # stable, so that the first stay first
+    begins, sizes = runs(*(key[alike] for key in keys))
+    rank = np.arange(len(ordered)) - np.repeat(begins, sizes)
+    stay = (rank < most) | old[ordered[alike]]
+    return np.asarray(ordered[np.sort(alike[stay])])
+
+
+def _in_first_groups(
+    ordered: Places, unit: Places, group: NDArray[Any], most: int, old: NDArray[np.bool_]
+) -> Places:
+    """Places in the first groups of each unit, so many."""
+    keys = unit[ordered], group[ordered]
+    alike = np.lexsort(keys[::-1])
+    begins, sizes = runs(*(key[alike] for key in keys))
+    firsts = alike[begins]  # of each group, by its place in the order
+    entered = np.zeros(len(unit), np.bool_)
+    entered[_first_alike(ordered[np.sort(firsts)], unit, [], most, old)] = True
+    stay = np.repeat(entered[ordered[firsts]], sizes)
     return np.asarray(ordered[np.sort(alike[stay])])
 
 
