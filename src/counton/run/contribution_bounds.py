@@ -274,10 +274,12 @@ class ContributionBounder:
             rows, period, closed = self._open(rows)
             found.closed += closed
             if self._by_id and len(rows):
+                given = len(rows)
                 rows, period = self._once_each(rows, period)
                 if self._definition.corrections:
                     rows, period = self._corrected(rows, before, found), period[:0]
                 else:
+                    found.known += given - len(rows)
                     rows, period = self._without_known_ids(rows, period, before, found)
             if self._counting.users and len(rows):
                 rows, period = self._apply_bounds(rows, period, before, found)
