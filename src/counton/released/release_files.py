@@ -619,6 +619,8 @@ def _cells(
     unit = float(terms.released_unit)
     for one in files:
         rows = one.rows
+        if definition.cut.lags and "window_estimate" in rows.columns:  # a database has both
+            rows = rows.drop("estimate").rename({"window_estimate": "estimate"})
         if name not in rows.columns or ("group" not in rows.columns and len(groups) > 1):
             raise InvalidInput(f"{one.label!r} has lost its columns 'group' or {name!r}: keep them")
         needed = {name, "window_estimate" if both else name} & set(rows.columns)

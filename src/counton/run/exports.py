@@ -11,6 +11,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import compress
 from pathlib import Path
@@ -59,6 +60,7 @@ from counton.run.written_files import (
 from counton.state import Store, Stream, published, state_file
 from counton.state.key_and_witness import state_files
 from counton.state.reader import JournalReader
+from counton.state.sql import Connection
 from counton.state.stream_facts import record_in
 from counton.strategies.strategy import check_law
 
@@ -104,9 +106,14 @@ def publish_new(
     design = source.design
     _refuse_unpublished(design.name, definition)
     readings, of_cells = shown_of(definition.record), definition.shows_cells
+    revised = bool(definition.cut.lags and source.step)
     groups: Sequence[str] = definition.groups
     own: dict[str, Any] = {"shown": readings.to_dict()}
-    if not definition.cells.named_beforehand:
+    if revised:
+        found = read_released(source, definition, level_of(definition))
+        design, own = found.design, own_facts_of(found)
+        own.pop("cells", None)
+    elif not definition.cells.named_beforehand:
         found = read_released(source, definition, level_of(definition))
         groups, own = found.groups, own_facts_of(found)
         own.pop("cells", None)  # which have a table of their own
@@ -128,11 +135,38 @@ def publish_new(
         )
         description = description_of(design, definition, shown.level, own)
         begun = published.begin(connection, shown, source.step, description, AUTHOR)
-    if not of_cells:
-        _publish_readings(source, definition, place, begun, shown.level, readings)
-    elif source.step > begun[1]:
-        _publish_cells(read_cells(source, definition, shown.level, readings), place, begun)
-    return Publication(design.name, place.label, begun[1], source.step)
+        if revised and source.step > begun.step:  # what readers see is of one night
+            kept_until = max(begun.step - definition.cut.lags, 0)
+            left = published.take_back(connection, begun, kept_until)
+            _publish_rows(source, definition, _Within(connection), left, shown.level, readings)
+    if not revised:
+        _publish_rows(source, definition, place, begun, shown.level, readings)
+    return Publication(design.name, place.label, begun.step, source.step)
+
+
+class _Within(NamedTuple):
+    """A transaction that has begun, as a place of which every transaction is that one."""
+
+    connection: Connection
+
+    def transaction(self, *, write: bool) -> AbstractContextManager[Connection]:
+        """The one that has begun."""
+        return nullcontext(self.connection)
+
+
+def _publish_rows(
+    source: JournalReader | Stream,
+    definition: Definition,
+    place: published.Place | _Within,
+    begun: published.PublishedReach,
+    level: float,
+    readings: View,
+) -> None:
+    """Add the rows of what is not published yet."""
+    if not definition.shows_cells:
+        _publish_readings(source, definition, place, begun, level, readings)
+    elif source.step > begun.step:
+        _publish_cells(read_cells(source, definition, level, readings), place, begun)
 
 
 def _refuse_unpublished(name: str, definition: Definition) -> None:
@@ -146,7 +180,7 @@ def _refuse_unpublished(name: str, definition: Definition) -> None:
 
 
 def _publish_cells(
-    released: Release, place: published.Place, begun: published.PublishedReach
+    released: Release, place: published.Place | _Within, begun: published.PublishedReach
 ) -> None:
     stream_id, before, _ = begun
     size = max(1, _CHUNK // max(1, len(released.groups)))
@@ -159,7 +193,7 @@ def _publish_cells(
 def _publish_readings(
     source: JournalReader | Stream,
     definition: Definition,
-    place: published.Place,
+    place: published.Place | _Within,
     begun: published.PublishedReach,
     level: float,
     readings: View,
@@ -733,7 +767,8 @@ def publish(
     """Write what a stream has released into plain tables, and a view over them for SQL.
 
     What is there already stays, and what is new is added, so it is run after each release. Within
-    the state's own database every later run of the stream does so by itself.
+    the state's own database every later run of the stream does so by itself. Of windows that are
+    revised the rows of those that were not final yet are written again: rows are the newest ones.
 
     Args:
         state: path of a SQLite file, or a database URL.

@@ -329,8 +329,15 @@ def check_foldable(definition: Description | None, folder: Path) -> None:
         definition: None for a stream that was not made from events.
 
     Raises:
-        InvalidInput: it is neither counts nor sums, or nobody declared its groups.
+        InvalidInput: it is neither counts nor sums, nobody declared its groups, or its windows are
+            revised, so that a later run would change what an earlier file says.
     """
+    if definition is not None and definition.cut.lags:
+        raise InvalidInput(
+            f"{field('out', str(folder))} has no ending, so it is a folder with a file for each "
+            f"step, each of which stays as it is; windows that are revised do not stay: name a "
+            f"file, such as {folder.name}.parquet"
+        )
     if definition is None or not definition.shows_cells or not definition.cells.named_beforehand:
         raise InvalidInput(
             f"{field('out', str(folder))} has no ending, so it is a folder with a file for each "

@@ -284,7 +284,7 @@ def write_cells(
 
 
 def remove_cells(connection: Connection, stream_id: int) -> None:
-    """Take the cells of a stream away, which are too many by now."""
+    """Take the cells of a stream away: too many by now, or to be written again."""
     _remove_from(connection, "cells", stream_id)
 
 
@@ -305,16 +305,32 @@ def write(
     """Add the steps from ``first`` to ``last``: rows of windows, of values, and of readings."""
     said = f"UPDATE {_STREAMS} SET step = :last WHERE id = :stream AND step = :before"
     if connection.run(said, stream=stream_id, before=first - 1, last=last) != 1:
-        raise StreamConflict(
-            f"another process is publishing the same stream, and has added step {first:,} already: "
-            f"let one of them do it"
-        )
+        raise _published_by_another(first)
     for table, rows in (
         ("windows", window_rows),
         ("values", value_rows),
         ("readings", reading_rows),
     ):
         connection.append(f"counton_published_{table}", ((stream_id, *row) for row in rows))
+
+
+def take_back(connection: Connection, begun: PublishedReach, last: int) -> PublishedReach:
+    """Take away the rows of steps after a last one, and all cells, to write them again."""
+    said = f"UPDATE {_STREAMS} SET step = :last WHERE id = :stream AND step = :before"
+    if connection.run(said, stream=begun.stream_id, before=begun.step, last=last) != 1:
+        raise _published_by_another(begun.step + 1)
+    for table in ("values", "readings", "windows"):
+        said = f"DELETE FROM counton_published_{table} WHERE stream_id = :stream AND step > :last"
+        connection.run(said, stream=begun.stream_id, last=last)
+    remove_cells(connection, begun.stream_id)
+    return PublishedReach(begun.stream_id, last, 0)
+
+
+def _published_by_another(step: int) -> StreamConflict:
+    return StreamConflict(
+        f"another process is publishing the same stream, and has added step {step:,} already: let "
+        f"one of them do it"
+    )
 
 
 def remove(connection: Connection, stream: str) -> Any:

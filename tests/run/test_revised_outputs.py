@@ -1,0 +1,123 @@
+"""Every statistic of revised windows goes through every door, and comes back as it was."""
+
+from __future__ import annotations
+
+import sqlite3
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+from every_statistic import OWN, TABLES
+from typer.testing import CliRunner
+
+from counton import read
+from counton.base.errors import InvalidInput
+from counton.cli.app import app
+from counton.run import Job, export, publish, run
+from counton.state import verify
+
+HEADER = "at,page,user,paid,from,to,comes,letter,id\n"
+NIGHTS = (
+    ("2024-03-01T00:10,home,ann,3,u,v,1,a,1", "2024-03-01T00:40,shop,bob,5,v,w,1,b,2"),
+    ("2024-03-02T02:30,home,ann,4,u,w,1,a,3", "2024-03-01T03:30,home,cy,4,u,w,1,a,4"),
+    ("2024-03-03T02:30,shop,bob,4,u,w,1,a,5", "2024-03-02T03:30,shop,bob,6,u,w,1,a,6"),
+    ("2024-03-04T02:30,home,cy,4,u,w,1,a,7", "2024-03-01T03:30,shop,bob,6,u,w,1,a,8"),
+    ("2024-03-05T02:30,home,cy,4,u,w,1,a,9", "2024-03-04T03:30,shop,bob,6,u,w,1,a,10"),
+)
+BY = {"by": "page", "domain": "home,shop"}
+ORDERED = ("substrings", "episodes", "edges", "triangles", "stars", "degrees", "cuts", "forest")
+HERE = {name: own for name, own in {**OWN, **TABLES}.items() if name not in (*ORDERED, "distinct")}
+GROUPED: dict[str, dict[str, Any]] = {
+    **dict.fromkeys(("count", "sum", "average", "quantiles"), BY),
+    "reach": {**BY, "most": 2},
+}
+CASES = [*HERE.items(), *((name, {**HERE[name], **by}) for name, by in GROUPED.items())]
+
+
+def nights(folder: Path, what: str, **options: Any) -> Path:
+    """Five nights of a statistic, published after the third and the last; its state."""
+    state = folder / "s.db"
+    for night, rows in enumerate(NIGHTS, 1):
+        events = folder / f"{night}.csv"
+        events.write_text(HEADER + "".join(f"{row}\n" for row in rows))
+        job = Job(
+            what, events, state, time="at", every="1d", start="2024-03-01", revise="2d",
+            append=True, yes=True, until=f"2024-03-{night + 1:02}", rho=50, **options,
+        )  # fmt: skip
+        run(job).close()
+        if night in (3, len(NIGHTS)):
+            publish(state, folder / "public.db")
+    return state
+
+
+@pytest.mark.parametrize(
+    ("what", "options"),
+    [
+        pytest.param(
+            *case,
+            id="-".join([case[0], *(["groups"] if "by" in case[1] else [])]),
+            marks=() if case[0] in ("count", "average") else pytest.mark.slow,
+        )
+        for case in CASES
+    ],
+)
+def test_all_that_is_written_comes_back(what: str, options: dict[str, Any], tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        state = nights(tmp_path, what, **options)
+    found = export(state)
+    table, versions, early = found.table(), found.versions(), found.as_of("2024-03-02").table()
+    assert {"as_of", "lag", "final"} <= set(table.columns)
+    assert versions.height > table.height > early.height
+    for ending in ("csv", "parquet", "json", "jsonl", "arrow", "xlsx"):
+        file = tmp_path / f"t.{ending}"
+        export(state, file)
+        back = read(file)
+        assert back.table().equals(table), ending
+        assert back.versions().equals(versions), ending
+    public = read(str(tmp_path / "public.db"))  # earlier rows were written again
+    assert public.table().equals(table)
+    assert public.versions().equals(versions)
+    assert public.as_of("2024-03-02").table().equals(early)
+    assert all(one.right for one in verify(state))
+    assert found.describe()
+    assert "revised" in found.methods(full=True) or "final" in found.methods(full=True)
+
+
+def test_rows_for_dashboards_are_the_newest(tmp_path: Path) -> None:
+    state = nights(tmp_path, "count", **BY)
+    table = export(state).table()
+    said = 'SELECT step, "group", window_estimate, window_std FROM counton_releases ORDER BY 1, 2'
+    with sqlite3.connect(tmp_path / "public.db") as connection:
+        rows = connection.execute(said).fetchall()
+    connection.close()
+    assert [row[:3] for row in rows] == table.select("step", "group", "estimate").rows()
+    assert [row[3] for row in rows] == pytest.approx(table["std"].to_list())
+
+
+def test_files_of_steps_would_not_stay_right(tmp_path: Path) -> None:
+    state = nights(tmp_path, "count", **BY)
+    with pytest.raises(InvalidInput, match="windows that are revised do not stay: name a file"):
+        export(state, tmp_path / "folder")
+    assert not (tmp_path / "folder").exists()
+
+
+def test_commands_tell_what_was_known_when(tmp_path: Path) -> None:
+    state = str(nights(tmp_path, "count", **BY))
+
+    def told(*asked: str) -> str:
+        done = CliRunner().invoke(app, [*asked])
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    early, archive = tmp_path / "early.csv", tmp_path / "archive.csv"
+    told("export", state, "--as-of", "2024-03-02", "--out", str(early))
+    assert read(early).table().equals(export(state).as_of("2024-03-02").table())
+    told("export", state, "--versions", "epiprocess", "--out", str(archive))
+    head, *lines = archive.read_text().splitlines()
+    assert head == "geo_value,time_value,version,value"
+    assert len(lines) == export(state).versions().height
+    said = told("answer", state, "--revision", "2024-03-01,home")
+    moved = export(state).revision("2024-03-01", group="home")
+    assert f"{moved.value:g}" in said
