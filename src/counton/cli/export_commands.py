@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
@@ -177,8 +176,11 @@ def print_methods(options: MethodsOptions) -> None:
     if (one := read_public(options.state, **asked, like=options.like)) is not None:
         found = {one.design.name: one.methods(full=options.full)}
     else:
-        found = methods(options.state, **asked, full=options.full)
-        _tell_of_old_copies(options.state, found)
+        from counton.state import Store
+
+        with Store(options.state) as store:
+            found = methods(store, **asked, full=options.full)
+            tell_of_old_copies(store, found)
     if options.json:
         print_json({"state": options.state, "methods": found})
         return
@@ -191,13 +193,6 @@ def print_methods(options: MethodsOptions) -> None:
         console.write_line(paragraph)
 
 
-def _tell_of_old_copies(state: str, names: Iterable[str]) -> None:
-    from counton.state import Store
-
-    with Store(state) as store:
-        tell_of_old_copies(store, names)
-
-
 def _print_registry(options: MethodsOptions) -> None:
     """Records in YAML, each a document; what has to be filled in says so."""
     from counton.released.registry import TO_WRITE, as_yaml
@@ -208,7 +203,10 @@ def _print_registry(options: MethodsOptions) -> None:
         )
     found = registry(options.state, options.name, like=options.like)
     if public_places(options.state) is None:
-        _tell_of_old_copies(options.state, found)
+        from counton.state import Store
+
+        with Store(options.state) as store:
+            tell_of_old_copies(store, found)
     if options.json:
         print_json({"state": options.state, "registry": found})
         return

@@ -122,9 +122,10 @@ def release(
             written = outputs.write(outcome, progress, whole=True)
             found = written.released or outcome.read(outputs.level, outputs.shown)
             if unnamed and outcome.for_operator().gone:
+                where = "database" if isinstance(events, str) else "frame"
                 warnings.warn(
-                    f"rows that {state} has counted are not in this frame: is it another one? Then "
-                    f"give it a {field('state')} or a {field('name')} of its own",
+                    f"rows that {state} has counted are not in this {where}: is it another one? "
+                    f"Then give it a {field('state')} or a {field('name')} of its own",
                     stacklevel=2,
                 )
             return replace(found.at_hand(), kept_in=hide_secrets(os.fspath(state)))

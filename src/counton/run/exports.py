@@ -583,7 +583,7 @@ def _with_doubt(reader: JournalReader, found: Release) -> Release:
 
 
 def methods(
-    state: str | os.PathLike[str],
+    state: str | os.PathLike[str] | Store,
     name: str | None = None,
     *,
     level: float | None = None,
@@ -592,7 +592,7 @@ def methods(
     """The text for a publication, of each release of a state: see `Release.methods`.
 
     Args:
-        state: path of a SQLite file, or a database URL.
+        state: path of a SQLite file, or a database URL, or an open state.
         name: of one stream; None: all that have released something.
         level: of the intervals of which it tells; None: as the stream's own files have it.
         full: the whole account, for specialists.
@@ -612,11 +612,13 @@ def methods(
     The total 'visits' so far was published 3 times
     """
     level = None if level is None else check_level(level)
-    with Store(state) as store:
-        return {
-            one: _of_stream(store.reader(one), level).methods(full=full)
-            for one in _released_names(store, name)
-        }
+    if not isinstance(state, Store):
+        with Store(state) as store:
+            return methods(store, name, level=level, full=full)
+    return {
+        one: _of_stream(state.reader(one), level).methods(full=full)
+        for one in _released_names(state, name)
+    }
 
 
 def registry(
