@@ -308,7 +308,8 @@ class Times(JobPart):
     never fades, and the stream serves as many windows as come. ``until`` is "now" unless stated;
     the time of the newest event ("newest") is somebody's and not protected. Whatever tells the
     time, a window waits for its ``watermark``, and rows that are late by less count in their own.
-    With ``revise`` a late row counts in its own window as well, which is published anew.
+    With ``revise`` a late row counts in its own window as well, which is published anew, and with
+    ``corrections`` a row may take the place of another until then.
     """
 
     heading = "Time"
@@ -346,6 +347,19 @@ class Times(JobPart):
         "then it is final",
         kept="stream",
         words="length",
+    )
+    corrections: int | None = option(
+        None,
+        "with revise and id: how often a later row with the same id may take the place of one, "
+        "until its window is final; default: never",
+        kept="stream",
+        needs="revise",
+    )
+    sign: str | None = option(
+        None,
+        "with corrections: column that says 1, or -1 where a row is taken back",
+        kept="stream",
+        needs="corrections",
     )
     yes: bool = option(
         False, "ask nothing, and release windows even long after the newest event", nightly=True
@@ -617,19 +631,6 @@ class RowPolicies(RowFormat):
     )
     id: str | None = option(
         None, "column of ids: a row counts once, in whatever file it comes", kept="stream"
-    )
-    corrections: int | None = option(
-        None,
-        "with revise and id: how often a later row with the same id may take the place of one, "
-        "until its window is final; default: never",
-        kept="stream",
-        needs="revise",
-    )
-    sign: str | None = option(
-        None,
-        "with corrections: column that says 1, or -1 where a row is taken back",
-        kept="stream",
-        needs="corrections",
     )
     query: str | None = option(
         None,

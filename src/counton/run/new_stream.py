@@ -105,7 +105,7 @@ def _definition_of(asked: StreamRequest) -> Definition:
         shape = (ROOM,) if discovering else shape_of(statistic, groups)
         strategy = _strategy(asked, steps, promised, contribution, shape)
         if cut.lags:
-            strategy = WindowVersions(cut.steps, strategy, job.rows.corrections or 0)
+            strategy = WindowVersions(cut.steps, strategy, job.times.corrections or 0)
         if discovering:
             law = law_for(strategy, promised, contribution, shape).law
             assert isinstance(law, DiscreteLaplace)
@@ -240,7 +240,7 @@ def _strategy(
         simple=job.noise.simple or whole or not asked.cut.goes_on,
         around=job.times.around,
         periods=periods,
-        corrections=job.rows.corrections or 0,
+        corrections=job.times.corrections or 0,
     )
 
 

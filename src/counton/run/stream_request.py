@@ -175,11 +175,11 @@ def _check_corrections(job: Job) -> None:
     """Refuse corrections of a new stream that has no windows to correct, or no ids."""
     if job.times.revise is None:
         refuse_without(job, "revise")
-    if job.rows.corrections is None:
+    if job.times.corrections is None:
         refuse_without(job, "corrections")
         return
-    asked = field("corrections", job.rows.corrections)
-    check_integer("corrections", job.rows.corrections, 1, _MOST_CORRECTIONS)
+    asked = field("corrections", job.times.corrections)
+    check_integer("corrections", job.times.corrections, 1, _MOST_CORRECTIONS)
     refuse(job, EXCLUDED["corrections"], asked)
     if job.rows.id is None:
         raise InvalidInput(
