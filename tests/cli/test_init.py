@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import pty
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 import tomllib
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -285,8 +287,6 @@ def test_a_state_that_has_begun_is_not_taken(
 
 
 def test_a_table_of_a_database_is_events_too(loans: Path, init: Callable[..., Result]) -> None:
-    import sqlite3
-
     with sqlite3.connect(loans / "library.db") as database:
         database.execute("create table loans (reader text, branch text, borrowed_at text)")
         database.execute("insert into loans values ('ann', 'north', '2026-10-24 09:00')")
@@ -341,6 +341,27 @@ def test_of_a_large_file_a_sample_from_the_start_is_looked_at_and_said(
     done = terminal("loans.csv")
     assert done.code == 0
     assert "a sample from the start is looked at, not all rows" in done.out
+
+
+@pytest.mark.parametrize("sample", [3, 500_000])
+def test_of_a_table_of_a_database_the_first_rows_are_asked_for(
+    sample: int, loans: Path, place: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(first_look, "_SAMPLE_ROWS", sample)
+    monkeypatch.chdir(loans)
+    with closing(sqlite3.connect("library.db")) as library:
+        library.execute("CREATE TABLE loans (at TEXT, reader TEXT)")
+        rows = [(f"2026-10-24T{hour:02}:00Z", "ann") for hour in range(10)]
+        library.executemany("INSERT INTO loans VALUES (?, ?)", rows)
+        library.commit()
+    asked = ("init", "sqlite:///library.db", "--query", "SELECT * FROM loans;", "--yes")
+    left = place.plain(*asked)
+    assert ("a sample from the start was looked at" in left.err) == (sample == 3)
+    said = ("--start", "2026-10-24", "--unit", "loan", "--epsilon", "1", "--timezone", "UTC")
+    assert place.plain(*asked, *said).code == 0
+    ran = place.plain("run", "nightly.toml", "--until", "2026-10-25T06:00")
+    assert (ran.code, "rows" in ran.err) == (0, False), ran.err
+    assert "Released 1 new window" in ran.out
 
 
 # ----------------------------------------------------------------------------------- from Python

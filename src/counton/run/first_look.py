@@ -130,7 +130,7 @@ class FirstLook:
 
 
 def look_at(job: Job) -> FirstLook:
-    """Look at the events of a job: their header, and the first rows of each file.
+    """Look at the events of a job: their header, and the first rows of each file, or of a query.
 
     Raises:
         InvalidInput: they cannot be read, as a run would say.
@@ -146,6 +146,10 @@ def look_at(job: Job) -> FirstLook:
     if (other := _other_separator(job, source.columns())) is not None:
         job = job.having(separator=other)
         source = open_source(job)
+    if job.rows.query is not None:  # else a database gives all its rows
+        question = job.rows.query.strip().rstrip(";")
+        some = f"SELECT * FROM ({question}\n) AS looked_at LIMIT {_SAMPLE_ROWS + 1}"  # noqa: S608
+        source = open_source(job.having(query=some))
     names, parts, whole = source.columns(), [], True
     left = SAMPLE_BYTES
     for part in source.parts:
