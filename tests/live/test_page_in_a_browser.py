@@ -22,7 +22,7 @@ from counton.base.exact import quantity
 from examples.live import service
 from tools.browser import Page, browsing, chromium, sending, serving, watching
 
-NEEDED = ("fastapi", "uvicorn", "uplot", "playwright", "axe_playwright_python")
+NEEDED = ("fastapi", "uvicorn", "playwright", "axe_playwright_python")
 MISSING = [name for name in NEEDED if find_spec(name) is None]
 if chromium() is None:
     MISSING.append("chromium")

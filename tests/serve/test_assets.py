@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +14,6 @@ import pytest
 from fastapi import FastAPI
 
 import counton.serve
-from counton.base.errors import MissingExtra
 from counton.serve import assets
 
 FILES = Path(counton.serve.__file__).parent / "page"
@@ -105,8 +105,12 @@ def test_there_are_no_other_files(client: Client, path: str) -> None:
     assert client.get(path).status_code == 404
 
 
-def test_without_uplot_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assets, "find_spec", lambda name: None)
-    assets.assets.cache_clear()
-    with pytest.raises(MissingExtra, match="install counton's extra 'serve'"):
-        assets.router()
+def test_what_draws_comes_with_its_licence() -> None:
+    """It is here as its author published it: no package brings it, and others along with it."""
+    folder = FILES.parent / "uplot"
+    script = (folder / "uPlot.iife.js").read_bytes()
+    assert hashlib.sha256(script).hexdigest().startswith("655bc8aa33781e87")
+    assert "uPlot.js (μPlot)" in script.decode()[:200]
+    assert "Permission is hereby granted, free of charge" in (folder / "LICENSE").read_text()
+    locked = (FILES.parents[3] / "requirements.lock").read_text()
+    assert "ipython" not in locked

@@ -83,7 +83,6 @@ NEEDED = {
     "torch": ("training with PyTorch needs torch", "torch"),
     "swagger_ui_bundle": ("the service needs the page of its paths", "serve"),
     "typer": ("the command line needs typer", "cli"),
-    "uplot": ("the page of the service draws with uPlot, of uplot-python", "serve"),
     "uvicorn": ("the service needs the server uvicorn", "serve"),
     "xlsxwriter": ("workbooks (.xlsx) are written with XlsxWriter", "cli"),
     "zstandard": ("the service reads compressed rows with zstandard", "serve"),

@@ -1,7 +1,7 @@
 """The page at ``/``: static files, read once, sent compressed, kept by browsers until they change.
 
 The page asks the same paths as every other reader and knows nothing that they do not tell. What it
-draws with is uPlot, from the files of the package ``uplot-python``, which is not imported.
+draws with is uPlot 1.6.16, whose files and licence are in ``uplot``.
 """
 
 from __future__ import annotations
@@ -11,13 +11,10 @@ import hashlib
 import re
 from dataclasses import dataclass
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
-
-from counton.base.lazy import missing
 
 _KINDS = {
     ".css": "text/css; charset=utf-8",
@@ -67,15 +64,12 @@ def assets() -> dict[str, Asset]:
 
     All but the page lie under a name made of their contents, so that browsers may keep them.
 
-    Raises:
-        MissingExtra: the package with uPlot is not installed.
-
     >>> sorted(path.split("/")[-1] for path in assets())[:3]
     ['', 'app.js', 'chart.js']
     """
-    found = {path.name: path.read_bytes() for path in (Path(__file__).parent / "page").iterdir()}
-    drawing = _uplot()
-    found |= {name: (drawing / name).read_bytes() for name in _UPLOT}
+    here = Path(__file__).parent
+    found = {path.name: path.read_bytes() for path in (here / "page").iterdir()}
+    found |= {name: (here / "uplot" / name).read_bytes() for name in _UPLOT}
     whole = hashlib.sha256()
     for name, content in sorted(found.items()):
         whole.update(hashlib.sha256(name.encode()).digest() + hashlib.sha256(content).digest())
@@ -84,13 +78,6 @@ def assets() -> dict[str, Asset]:
     return {"": Asset.of("index.html", index)} | {
         f"{folder}/{name}": Asset.of(name, content) for name, content in found.items()
     }
-
-
-def _uplot() -> Path:
-    spec = find_spec("uplot")  # importing it would import IPython
-    if spec is None or not spec.submodule_search_locations:
-        raise missing("uplot", ModuleNotFoundError(name="uplot"))
-    return Path(spec.submodule_search_locations[0]) / "static"
 
 
 def router() -> APIRouter:
