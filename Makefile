@@ -170,6 +170,8 @@ bench-spark: $(SPARK_READY) ## what jobs cost over Spark, by EVENTS, GROUPS and 
 	$(SPARK) -m benchmarks.spark --events $(EVENTS) --groups $(GROUPS) --workers $(WORKERS) \
 		--users $(USERS)
 
+LIVE_EXTRAS := serve,postgresql
+
 # Libraries of tables bring pyarrow and pandas along.
 TABLES := .venv-tables/bin/python
 TABLES_READY := .venv-tables/.ready
@@ -187,6 +189,25 @@ tables-ready: $(TABLES_READY) ## make .venv-tables with ibis, deltalake and pyic
 .PHONY: test-tables
 test-tables: $(TABLES_READY) ## tests of events in tables of ibis, Delta and Iceberg, in .venv-tables
 	$(ALONE) $(TABLES) -m pytest -n 0 -q tests/tables
+
+# Manifests and configurations are judged by schemas of Kubernetes, nginx and Caddy (Debian: nginx,
+# caddy), and the package for R by R (Debian: r-base-core, r-cran-jsonlite).
+DEPLOY := .venv-deploy/bin/python
+DEPLOY_READY := .venv-deploy/.ready
+
+$(DEPLOY_READY): pyproject.toml requirements.lock tests/deploy/requirements.lock
+	$(call environment,.venv-deploy,counton and schemas of Kubernetes (a minute, once))
+	$(call counton,.venv-deploy,$(LIVE_EXTRAS))
+	@$(DEPLOY) -m pip install --quiet --constraint requirements.lock \
+		--requirement tests/deploy/requirements.lock
+	@touch $@
+
+.PHONY: deploy-ready
+deploy-ready: $(DEPLOY_READY) ## make .venv-deploy with schemas of Kubernetes (test-deploy does it by itself)
+
+.PHONY: test-deploy
+test-deploy: $(DEPLOY_READY) ## files for operators and for R, by the programs that read them, in .venv-deploy
+	$(ALONE) $(DEPLOY) -m pytest -n 0 -q tests/deploy/test_kubernetes.py tests/deploy/test_proxy.py
 
 # Others' auditors are run from checkouts of their sources, at the commits for which the tests were
 # written; nothing of them is in the repository: github.com/ObliviousAI/dp-recorder and
@@ -217,7 +238,6 @@ audit: $(AUDIT_READY) ## others' auditors over whole jobs: RECORDER=../dp-record
 # Playwright drives a browser that is there (Debian: apt-get install chromium); it brings none.
 LIVE := .venv-live/bin/python
 LIVE_READY := .venv-live/.ready
-LIVE_EXTRAS := serve,postgresql
 
 $(LIVE_READY): pyproject.toml requirements.lock tests/live/requirements.lock
 	$(call environment,.venv-live,the service and what drives a browser (a minute or two, once))
@@ -435,5 +455,5 @@ lock: $(READY) ## choose versions anew and write requirements.lock (UPGRADE=--up
 
 .PHONY: clean
 clean: ## remove .venv and everything built or cached
-	rm -rf .venv .venv-training .venv-package .venv-spark .venv-tables .venv-python3.* site build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache \
+	rm -rf .venv .venv-training .venv-package .venv-spark .venv-tables .venv-deploy .venv-python3.* site build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache \
 		.import_linter_cache .hypothesis

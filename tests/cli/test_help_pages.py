@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from counton.cli.command_list import BESIDE
-from counton.cli.exits import MEANINGS
+from counton.cli.exits import MEANINGS, ExitCode, exit_code_table
 from counton.statistics.catalogue import keywords
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
@@ -80,3 +80,10 @@ def test_the_list_of_commands_begins_with_what_people_come_for(place: Any) -> No
     assert not any(meaning in short for meaning in MEANINGS.values())
     assert "Exit codes:" in place.plain("--help").out
     assert place.plain().err.startswith(short.splitlines()[0])
+
+
+def test_the_page_has_the_table_of_exit_codes() -> None:
+    page = Path(__file__).parents[2] / "docs" / "reference" / "command-line.md"
+    table = exit_code_table()
+    assert "\n".join(table) in page.read_text(encoding="utf-8")
+    assert len(table) == len(ExitCode) + 2

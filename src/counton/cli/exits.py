@@ -56,6 +56,23 @@ MEANINGS = {
     ExitCode.ALARM: "the newest window has an alarm: of counton watch, or of a job with alarms",
 }
 
+#: Codes after which the same command may go well later, by itself.
+AGAIN = (ExitCode.FAILED, ExitCode.CONFLICT, ExitCode.UNAVAILABLE)
+#: What to do, for the page of commands.
+REMEDIES = {
+    ExitCode.OK: "nothing",
+    ExitCode.FAILED: "read the message: a file that cannot be written, a package that is missing",
+    ExitCode.INPUT: "correct the option, the job file or the data that the message names",
+    ExitCode.STATE: "page somebody: do not try to get around it, restore the state",
+    ExitCode.BUDGET: "no new stream fits; streams that exist go on",
+    ExitCode.CONFLICT: "wait for the other run",
+    ExitCode.KEY: "look at the key's place, its mode (0600), its owner, and whose it is",
+    ExitCode.OLD_COPY: "page somebody: bring the newest copy back, or go on under another name",
+    ExitCode.ROWS: "find the rows; the message names the options for each case",
+    ExitCode.ALARM: "look at the numbers that the message names",
+    ExitCode.UNAVAILABLE: "look at the server, permissions, space, and the second witness's disk",
+}
+
 #: The code of each kind of error; the first that fits, so those of `StateError` before it.
 _CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
     (InvalidInput, ExitCode.INPUT),
@@ -119,6 +136,20 @@ def _words(error: Exception, options: Mapping[str, str]) -> str:
             f"permissions and the space left"
         )
     return str(error)
+
+
+def exit_code_table() -> list[str]:
+    """The table of exit codes for a page, in Markdown.
+
+    >>> exit_code_table()[2]
+    '| 0 | done, even if there was nothing new to release | nothing | |'
+    """
+    rows = (
+        f"| {int(code)} | {MEANINGS[code]} | {REMEDIES[code]} | {'yes' if code in AGAIN else ''} |"
+        for code in ExitCode
+    )
+    head = "| code | meaning | what to do | try again by itself |"
+    return [head, "|---|---|---|---|", *(row.replace("|  |", "| |") for row in rows)]
 
 
 def epilogue() -> str:

@@ -1,0 +1,153 @@
+"""The manifests: by the schemas of Kubernetes, and their job files by a run."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+import yaml
+
+from counton.cli.exits import AGAIN, ExitCode
+from counton.job.jobfile import load
+
+FOLDER = Path(__file__).parents[2] / "deploy" / "kubernetes"
+#: Lowest and newest versions of Kubernetes whose schemas the manifests keep.
+VERSIONS = ("1.31", "1.37")
+FILES = ("nightly.yaml", "service.yaml")
+
+
+def parts(name: str) -> list[dict[str, Any]]:
+    return [*yaml.safe_load_all((FOLDER / name).read_text(encoding="utf-8"))]
+
+
+def only(name: str, kind: str) -> dict[str, Any]:
+    (found,) = [one for one in parts(name) if one["kind"] == kind]
+    return found
+
+
+def pod(name: str) -> dict[str, Any]:
+    """What the manifest says of its pods."""
+    if name == "nightly.yaml":
+        spec: dict[str, Any] = only(name, "CronJob")["spec"]["jobTemplate"]["spec"]
+    else:
+        spec = only(name, "Deployment")["spec"]
+    found: dict[str, Any] = spec["template"]["spec"]
+    return found
+
+
+def refusals(part: dict[str, Any], version: str) -> str:
+    """What the schema of a version says of a manifest."""
+    if find_spec("kubernetes_validate") is None:
+        pytest.skip("schemas of Kubernetes are in .venv-deploy")
+    judge = import_module("kubernetes_validate")
+    try:
+        judge.validate(part, version, strict=True)
+    except judge.ValidationError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_part_keeps_its_schema(name: str, version: str) -> None:
+    for part in parts(name):
+        assert refusals(part, version) == ""
+    wrong = only("nightly.yaml", "CronJob")
+    wrong["spec"]["jobTemplate"]["spec"]["backofLimit"] = 4
+    assert "backofLimit" in refusals(wrong, version)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_pod_is_nobody_and_has_what_its_command_names(name: str) -> None:
+    said = pod(name)
+    (container,) = said["containers"]
+    assert said["securityContext"]["runAsNonRoot"] is True
+    assert said["automountServiceAccountToken"] is False
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert said["terminationGracePeriodSeconds"] >= 120
+    assert {one["name"] for one in container["volumeMounts"]} == {
+        one["name"] for one in said["volumes"]
+    }
+    mounted = [one["mountPath"] for one in container["volumeMounts"]]
+    (file, text), *_ = only(name, "ConfigMap")["data"].items()
+    assert f"/etc/counton/{file}" in container["args"]
+    places = re.findall(r'"(/[^"]+)"', text)
+    assert all(any(place.startswith(one) for one in mounted) for place in places), places
+    named = {*re.findall(r"\$\{(\w+)\}", text), *re.findall(r"env:(\w+)", text)}
+    given = {one["name"] for one in container["env"]}
+    assert given == named | {"PGPASSWORD"}
+    for volume in said["volumes"]:
+        if "secret" in volume:
+            assert volume["secret"]["defaultMode"] == 0o440
+
+
+def test_a_night_is_tried_again_where_that_can_help() -> None:
+    spec = only("nightly.yaml", "CronJob")["spec"]
+    (rule,) = spec["jobTemplate"]["spec"]["podFailurePolicy"]["rules"]
+    assert set(rule["onExitCodes"]["values"]) == set(ExitCode) - {ExitCode.OK, *AGAIN}
+    assert rule["onExitCodes"]["containerName"] == pod("nightly.yaml")["containers"][0]["name"]
+    assert (spec["concurrencyPolicy"], pod("nightly.yaml")["restartPolicy"]) == ("Forbid", "Never")
+
+
+def test_probes_ask_the_port_that_is_listened_at() -> None:
+    (container,) = pod("service.yaml")["containers"]
+    paths = [container[f"{kind}Probe"]["httpGet"]["path"] for kind in ("readiness", "liveness")]
+    assert paths == ["/ready", "/health"]
+    (port,) = container["ports"]
+    assert container["args"][-1] == f"0.0.0.0:{port['containerPort']}"
+    assert only("service.yaml", "Service")["spec"]["ports"][0]["targetPort"] == port["name"]
+
+
+@pytest.mark.slow
+def test_the_nightly_job_runs_as_its_pod_does(
+    postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A first night, one that is repeated, thirty days that were missed, and a fresh machine."""
+    from counton.noise import Key
+
+    (text,) = only("nightly.yaml", "ConfigMap")["data"].values()
+    for address in re.findall(r'"(postgresql://[^"]+)"', text):
+        text = text.replace(address, postgres)
+    file = tmp_path / "nightly.toml"
+    file.write_text(text.replace('"/witness/', f'"{tmp_path}/witness/'))
+    (tmp_path / "witness").mkdir()
+    Key.generate().save(tmp_path / "key")
+    monkeypatch.setenv("COUNTON_KEY", (tmp_path / "key").read_text())
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute('CREATE TABLE visits ("time" timestamptz, page text)')
+        connection.execute(
+            "INSERT INTO visits SELECT timestamptz '2026-01-01T09:00Z' + n * interval '5 hours', "
+            "CASE WHEN n % 3 = 0 THEN 'shop' ELSE 'home' END FROM generate_series(0, 199) AS n"
+        )
+    words = [word for word in pod("nightly.yaml")["containers"][0]["args"] if "/" not in word]
+    assert words == ["run", "--json"]
+    for until, new in (("2026-01-03", 2), ("2026-01-03", 0), ("2026-02-02", 30)):
+        done = subprocess.run(
+            [sys.executable, "-m", "counton", "run", str(file), "--json", "--until", until],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert (done.returncode, done.stderr) == (0, ""), done.stdout
+        assert f'"new": {new},' in done.stdout
+    assert load(file)["visits"].times.yes
+
+
+def test_the_service_reads_its_job_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from counton.serve.settings import settings_of
+
+    monkeypatch.setenv("PGHOST", "db.example")
+    (text,) = only("service.yaml", "ConfigMap")["data"].values()
+    file = tmp_path / "service.toml"
+    file.write_text(text)
+    assert load(file, without_rows=True)["visits"].keeping.key == "/run/secrets/counton/key"
+    assert settings_of(file).proxies == 1
