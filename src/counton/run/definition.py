@@ -68,6 +68,11 @@ class Definition(Description):
         named: groups that were named later, and from which step on they count.
         renamed: columns that are called otherwise, old and new, since which step.
         ended: the step at which it ended; None: it goes on.
+        record: what jobs asked, by the names of options: see `from_details`.
+        other: the group that counts rows of all groups not declared, if any. It stands after those
+            declared, and before those that were named later.
+        spare: cells that have no name yet; nothing is counted in them, and they are not shown.
+        continues: the stream that this one goes on from, if any.
 
     >>> from counton.run import Job
     >>> from counton.run.new_stream import define
@@ -86,6 +91,10 @@ class Definition(Description):
     named: Mapping[str, int]
     renamed: Sequence[tuple[str, str, int]]
     ended: int | None
+    record: Mapping[str, Any]
+    other: str | None
+    spare: int
+    continues: Continuation | None
 
     @classmethod
     def from_details(
@@ -114,7 +123,7 @@ class Definition(Description):
         Raises:
             InvalidInput: two parts of an event have one column.
         """
-        record = details["record"]
+        record, continues = details["record"], details["continues"]
         cut = cut_of(record, once=details["once"])
         parts = OwnColumns(**{name: tuple(each) for name, each in details["parts"].items()})
         ordered = not cut.batched or not is_tallied(statistic)
@@ -146,6 +155,10 @@ class Definition(Description):
             named=dict(details["named"]),
             renamed=[(old, new, step) for old, new, step in details["renamed"]],
             ended=details["ended"],
+            record=record,
+            other=record.get("other"),
+            spare=int(record["spare"]) - len(details["named"]),
+            continues=None if continues is None else Continuation(**continues),
         )
 
     @classmethod
@@ -175,18 +188,6 @@ class Definition(Description):
         )
 
     @property
-    def record(self) -> Mapping[str, Any]:
-        """What jobs asked, by the names of options: see `from_details`."""
-        found: Mapping[str, Any] = self.details["record"]
-        return found
-
-    @property
-    def continues(self) -> Continuation | None:
-        """The stream that this one goes on from, if any."""
-        found = self.details["continues"]
-        return None if found is None else Continuation(**found)
-
-    @property
     def apart_from(self) -> str | None:
         """The stream of which no unit counts in this one, if it goes on from such a one."""
         before = self.continues
@@ -200,19 +201,6 @@ class Definition(Description):
             return None
         says = inner.counts_users or any(part.name != "by" for part in inner.parts)
         return inner if says else None
-
-    @property
-    def other(self) -> str | None:
-        """The group that counts rows of all groups not declared, if any.
-
-        It stands after those declared, and before those of ``named``.
-        """
-        return self.record.get("other")
-
-    @property
-    def spare(self) -> int:
-        """Cells that have no name yet; nothing is counted in them, and they are not shown."""
-        return int(self.record["spare"]) - len(self.details["named"])
 
     @property
     def corrections(self) -> int:
@@ -281,11 +269,6 @@ class Definition(Description):
     def declared_groups(self) -> GroupNames:
         """The groups that were declared when the stream was created."""
         return self.groups[: len(self.groups) - len(self.named) - (self.other is not None)]
-
-    @property
-    def since(self) -> Mapping[str, int]:
-        """From which step on groups count by themselves that were part of ``other`` before."""
-        return {} if self.other is None else self.named
 
     def current_name(self, column: str) -> str:
         """What a column is called now that was called so once."""

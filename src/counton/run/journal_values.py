@@ -78,14 +78,25 @@ def shown_of(told: Mapping[str, Any]) -> View:
     """What is shown of a statistic's readings, by the options of jobs."""
     from counton.released.read_options import View
 
+    ask: tuple[Any, ...] | None = None  # shares, words, or sets of nodes
+    if (given := told.get("shares")) is not None:
+        from counton.statistics.quantiles import checked_shares
+
+        ask = checked_shares(given)
+    elif (given := told.get("ask")) is not None:
+        names = given.split(",") if isinstance(given, str) else given
+        ask = tuple(dict.fromkeys(name.strip() for name in names))
+    elif (given := told.get("cut")) is not None:
+        sets = [[node.strip() for node in side.split(",")] for side in given.split(";")]
+        ask = tuple({frozenset(side): side for side in reversed(sets)}.values())[::-1]
     over, top, room = told.get("over") or None, told.get("top"), told.get("room")
-    return View(_parse_question(told), over, top, fit_of(told), room)
+    return View(ask, over, top, fit_of(told), room)
 
 
 def fit_of(told: Mapping[str, Any]) -> Fit | None:
     """How the numbers of a table are made to fit, by the options of jobs; None: as released."""
     integers, nonnegative = (bool(told.get(name)) for name in ("integers", "nonnegative"))
-    known = known_totals(told.get("known"))
+    known = () if told.get("known") is None else known_totals(told["known"])
     if not (integers or nonnegative or known):
         return None
     from counton.numbers.fit_request import Fit
@@ -105,8 +116,6 @@ def refuse_other_fit(name: str, kept: Fit | None, asked: Fit | None) -> None:
 
 def known_totals(given: Any) -> tuple[tuple[tuple[str, ...], int], ...]:
     """Public totals by the paths of nodes: of a file, a mapping, or as they are remembered."""
-    if given is None:
-        return ()
     if isinstance(given, str | os.PathLike):
         from counton.job.public_tables import totals_of
 
@@ -119,21 +128,6 @@ def known_totals(given: Any) -> tuple[tuple[tuple[str, ...], int], ...]:
         )
     found = {tuple(path) if isinstance(path, tuple | list) else (path,): n for path, n in pairs}
     return tuple(sorted(found.items(), key=lambda one: tuple(map(str, one[0]))))
-
-
-def _parse_question(told: Mapping[str, Any]) -> tuple[Any, ...] | None:
-    """What is asked of a statistic's readings: shares, words, or sets of nodes."""
-    if (given := told.get("shares")) is not None:
-        from counton.statistics.quantiles import checked_shares
-
-        return checked_shares(given)
-    if (given := told.get("ask")) is not None:
-        names = given.split(",") if isinstance(given, str) else given
-        return tuple(dict.fromkeys(name.strip() for name in names))
-    if (given := told.get("cut")) is not None:
-        sets = [[node.strip() for node in side.split(",")] for side in given.split(";")]
-        return tuple({frozenset(side): side for side in reversed(sets)}.values())[::-1]
-    return None
 
 
 def _is_total(pair: Any) -> bool:

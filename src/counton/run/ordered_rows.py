@@ -183,7 +183,8 @@ def rows_in_order(settled: SettledJob, now: datetime | None) -> OrderedRows:
     if source is None:
         read = read_letters(job, definition.statistic)
     else:
-        source = new_files(source, definition, lambda _: False)
+        if len(source.parts) > 1:
+            source = new_files(source, definition, lambda _: False)
         read, source = read_whole(job, definition, source, partial(read_rows, job, definition))
     events, horizon, released = (
         open_private(read),

@@ -90,7 +90,7 @@ class Outputs:
         out, plot = (
             None if path is None else Path(path) for path in (job.output.out, job.output.plot)
         )
-        sums = files_of_sums(job.output.sums, out)
+        sums = {} if job.output.sums is None else files_of_sums(job.output.sums, out)
         for file in (out, *sums.values()):
             read = [*event_paths(job.events, job.rows.file_format), job.groups.domain]
             read += () if job.keeping.ledger is None else ledger_files(job.keeping.ledger)
@@ -198,10 +198,8 @@ def _threshold(job: Job) -> str | None:
     return None
 
 
-def files_of_sums(sums: str | None, out: Path | None) -> dict[str, Path]:
+def files_of_sums(sums: str, out: Path | None) -> dict[str, Path]:
     """Where sums over periods are written, by the length of a period."""
-    if sums is None:
-        return {}
     if out is None:
         raise InvalidInput(
             f"{field('sums', sums)} is written beside the table; give {field('out')} too"

@@ -398,7 +398,8 @@ def open_source(
                 f"leave it out"
             )
         source = job.rows.open_rows(job.events)
-    _refuse_events_as_domain(job, before, source)
+    if job.groups.domain is not None:
+        _refuse_events_as_domain(job, before, source)
     return source
 
 
@@ -417,8 +418,6 @@ def check_quarantine(
 
 def _refuse_events_as_domain(request: Job, definition: Definition | None, source: Source) -> None:
     """Groups read from the events would say whose events are in them."""
-    if request.groups.domain is None:
-        return
     if definition is None:
         time, by = request.times.time, request.groups.by
         whose = request.people.user, request.rows.id

@@ -307,7 +307,8 @@ def added_rows(settled: SettledJob, progress: Progress, now: datetime | None) ->
                 f"the rows into one file, or give each an id ({field('id')})"
             )
         counted = saved.has_source if saved is not None and job.rows.append else lambda _: False
-        source = new_files(source, definition, counted)
+        if len(source.parts) > 1:
+            source = new_files(source, definition, counted)
 
     def read(source: Source) -> tuple[Any, ...]:
         found = _read(settled, source, progress)
@@ -334,7 +335,7 @@ def new_files(source: Source, definition: Definition, counted: Counted) -> Sourc
 
     So a folder to which a file is added every night is read from the new one on.
     """
-    if len(source.parts) == 1 or isinstance(source, Spread) or source.comes_once:
+    if isinstance(source, Spread) or source.comes_once:
         return source
     one_of: dict[str, Rows] = {}
     for part in source.parts:
@@ -386,6 +387,6 @@ def reading_of(job: Job, definition: Definition) -> RowReading:
         job.rows.time_format,
         declared=definition.groups,
         other=definition.other,
-        since=definition.since,
+        since={} if definition.other is None else definition.named,
         policies=job.rows.policies(),
     )
