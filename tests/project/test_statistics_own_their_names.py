@@ -26,6 +26,8 @@ OTHER_WORDS = {
     ("reference.py", "sum"),  # a column
     ("rows/window_marks.py", "count"),  # a kind of part
     ("run/definition.py", "distinct"),  # an option of people
+    ("run/stream_request.py", "distinct"),  # an option of people
+    ("job/refusals.py", "distinct"),  # an option of people
     ("run/private_look.py", "edges"),  # a parameter
     ("job/jobfile.py", "report"),  # a section of a job file
     ("state/stream_facts.py", "count"),  # how many names of groups there are
