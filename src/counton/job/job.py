@@ -837,9 +837,15 @@ class Job(OptionRecord):
             object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
-        """As a call, without its events, and without passwords of addresses."""
-        shown = {"what": self.what, **self._by_name(), "options": self.options}
-        del shown["events"]
+        """As a call with what is stated, without events and passwords of addresses.
+
+        >>> Job("count", "visits.csv", "visits.db", every="1d")
+        Job(what='count', state='visits.db', name='events', every='1d')
+        """
+        values = self._by_name()
+        del values["events"]  # a frame would show its rows
+        stated = {name: value for name, value in values.items() if self.states(name)}
+        shown = {"what": self.what, **stated, **self.options}
         return hide_secrets(f"Job({', '.join(f'{name}={one!r}' for name, one in shown.items())})")
 
     @override
