@@ -277,7 +277,7 @@ class ContributionBounder:
                 given = len(rows)
                 rows, period = self._once_each(rows, period)
                 if self._definition.corrections:
-                    rows, period = self._corrected(rows, before, found), period[:0]
+                    rows, period = self._correct(rows, before, found), period[:0]
                 else:
                     found.known += given - len(rows)
                     rows, period = self._without_known_ids(rows, period, before, found)
@@ -403,7 +403,7 @@ class ContributionBounder:
         found.known += len(rows) - int(kept.sum())
         return rows.at(kept), period[kept]
 
-    def _corrected(self, rows: HeldRows, before: _Before, found: _Findings) -> HeldRows:
+    def _correct(self, rows: HeldRows, before: _Before, found: _Findings) -> HeldRows:
         """Rows that count from now on; what they take the place of is found beside."""
         assert rows.id is not None
         first_open = self._definition.cut.first_open(self._released)

@@ -72,7 +72,7 @@ class Records(NamedTuple):
 
 @name_alone
 @dataclass(frozen=True)
-class Corrected:
+class CorrectedRows:
     """What rows do, one for each id. Secret.
 
     Attributes:
@@ -94,7 +94,7 @@ class Corrected:
     late: int
 
 
-def correct(rows: HeldRows, before: Records, most: int, first_open: int) -> Corrected:
+def correct(rows: HeldRows, before: Records, most: int, first_open: int) -> CorrectedRows:
     """What becomes of rows, each with an id of its own.
 
     Args:
@@ -139,7 +139,7 @@ def correct(rows: HeldRows, before: Records, most: int, first_open: int) -> Corr
     facts: Any = (*(np.asarray(getattr(some, name), np.int64) for name in _CELL), used)
     facts = (*facts, (~minus[places]).astype(np.int64))
     remembered = marks.MarkSet("id", 0, some.id[order], tuple(fact[order] for fact in facts))
-    return Corrected(
+    return CorrectedRows(
         rows.at(np.flatnonzero((new | change) & ~minus)),
         pl.DataFrame({name: getattr(before, name)[taken] for name in _CELL}),
         remembered,

@@ -138,13 +138,15 @@ def publish_new(
         if revised and source.step > begun.step:  # what readers see is of one night
             kept_until = max(begun.step - definition.cut.lags, 0)
             left = published.take_back(connection, begun, kept_until)
-            _publish_rows(source, definition, _Within(connection), left, shown.level, readings)
+            _publish_rows(
+                source, definition, _OneTransaction(connection), left, shown.level, readings
+            )
     if not revised:
         _publish_rows(source, definition, place, begun, shown.level, readings)
     return Publication(design.name, place.label, begun.step, source.step)
 
 
-class _Within(NamedTuple):
+class _OneTransaction(NamedTuple):
     """A transaction that has begun, as a place of which every transaction is that one."""
 
     connection: Connection
@@ -157,7 +159,7 @@ class _Within(NamedTuple):
 def _publish_rows(
     source: JournalReader | Stream,
     definition: Definition,
-    place: published.Place | _Within,
+    place: published.Place | _OneTransaction,
     begun: published.PublishedReach,
     level: float,
     readings: View,
@@ -180,7 +182,7 @@ def _refuse_unpublished(name: str, definition: Definition) -> None:
 
 
 def _publish_cells(
-    released: Release, place: published.Place | _Within, begun: published.PublishedReach
+    released: Release, place: published.Place | _OneTransaction, begun: published.PublishedReach
 ) -> None:
     stream_id, before, _ = begun
     size = max(1, _CHUNK // max(1, len(released.groups)))
@@ -193,7 +195,7 @@ def _publish_cells(
 def _publish_readings(
     source: JournalReader | Stream,
     definition: Definition,
-    place: published.Place | _Within,
+    place: published.Place | _OneTransaction,
     begun: published.PublishedReach,
     level: float,
     readings: View,

@@ -300,10 +300,10 @@ def _best(
     if corrections:
         from counton.run.revised_plan import error_with_corrections
 
-        def corrected(choice: Design) -> float:
+        def error_corrected(choice: Design) -> float:
             return error_with_corrections(choice, corrections, metric)
 
-        return min(ranked.choices, key=corrected).strategy
+        return min(ranked.choices, key=error_corrected).strategy
     if periods is not None:
         starts, stops = np.asarray(periods).T
 

@@ -131,10 +131,10 @@ class WindowVersions(StreamStrategy):
     def parameters(self) -> dict[str, Any]:
         """The number of windows, the strategy of one by its parameters, and its nodes by level."""
         inner = {"strategy": self.inner.saved_name, **self.inner.parameters}
-        return {"horizon": self.horizon, "inner": inner, **self._said}
+        return {"horizon": self.horizon, "inner": inner, **self._own_parameters}
 
     @property
-    def _said(self) -> dict[str, Any]:
+    def _own_parameters(self) -> dict[str, Any]:
         more = {"corrections": self.corrections} if self.corrections else {}
         return {"nodes": self._nodes, **more}
 
@@ -147,7 +147,7 @@ class WindowVersions(StreamStrategy):
     def to_dict(self) -> dict[str, Any]:
         """With all of the strategy of a window."""
         named = {"strategy": self.saved_name, "horizon": self.horizon}
-        return {**named, "inner": self.inner.to_dict(), **self._said}
+        return {**named, "inner": self.inner.to_dict(), **self._own_parameters}
 
     @classmethod
     def _from_description(
