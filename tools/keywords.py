@@ -6,13 +6,14 @@ is written from what the fields of `Job` and the options of statistics say of th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from counton.base.options import Option
 from counton.job.job import Job, RowFormat, fields_of, options_of
 from counton.job.stated_options import all_options
+from counton.statistics.catalogue import OWN
 
 FILE = Path(__file__).parent.parent / "src/counton/job/keywords.py"
 #: What Python says otherwise than files, by `Option.words`: in place of what a field's type says.
@@ -33,12 +34,17 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 if TYPE_CHECKING:
     from counton.base.exact import Number
     from counton.state.key_and_witness import Kept
     from counton.strategies.strategy import StreamStrategy
+
+#: The statistics that counton has, by their names. One of another package is given as an object.
+StatisticName: TypeAlias = Literal[
+    NAMES
+]
 
 
 class RowFields(TypedDict, total=False):
@@ -64,8 +70,9 @@ def text() -> str:
     types = {item.name: str(item.type) for _, item in fields_of(Job)}
     rest = {name: told.get(name) for name in types if name not in (*how, *_POSITIONAL)}
     own = [f"    {name}: {_of_statistic(one)}" for name, one in all_options().items()]
+    names = "\n".join(f'    "{name}",' for name in OWN)
     return (
-        _START
+        _START.replace("    NAMES", names)
         + "\n".join(_fields(types, how))
         + "\n"
         + _JOBS
@@ -81,7 +88,23 @@ _POSITIONAL = ("what", "events", "state")
 def _fields(types: Mapping[str, str], told: Mapping[str, Option | None]) -> Iterator[str]:
     for name, said in told.items():
         before, after = _WIDER.get("" if said is None else said.words, ("", ""))
-        yield f"    {name}: {types[name].replace(before, after) if before else types[name]}"
+        found = types[name].replace(before, after) if before else types[name]
+        if said is not None and said.choices:
+            found = found.replace("str", _literal(said.choices), 1)
+        yield _line(name, found)
+
+
+def _line(name: str, found: str) -> str:
+    """A field, as wide as lines may be."""
+    line = f"    {name}: {found}"
+    if len(line) <= 100:
+        return line
+    inner, _, rest = found.removeprefix("Literal[").partition("]")
+    return f"    {name}: (\n        Literal[{inner}]{rest}\n    )"
+
+
+def _literal(choices: Sequence[str]) -> str:
+    return f"Literal[{', '.join(map(repr, choices))}]".replace("'", '"')
 
 
 def _of_statistic(said: Option) -> str:
@@ -90,6 +113,8 @@ def _of_statistic(said: Option) -> str:
         return "bool"
     types: dict[Any, str] = {"whole": "int", "number": "float"}
     found = "Number" if said.exact else types.get(said.kind, "str")
+    if said.choices:
+        found = _literal(said.choices)
     if said.nested:
         found += " | Mapping[str, Mapping[str, Any]]"
     elif said.by_name:

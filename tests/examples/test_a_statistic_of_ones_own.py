@@ -130,7 +130,11 @@ def test_without_its_package_a_file_says_what_is_missing(above: Path, tmp_path: 
     with run(job) as outcome:
         released = outcome.read()
         counton.run.release(
-            "above", tmp_path / "e.csv", state=tmp_path / "s.db", out=out, until="2024-03-01T02:00"
+            "above",  # type: ignore[arg-type]  # of another package
+            tmp_path / "e.csv",
+            state=tmp_path / "s.db",
+            out=out,
+            until="2024-03-01T02:00",
         )
         assert released.table().height == 4
     with pytest.MonkeyPatch.context() as patch:

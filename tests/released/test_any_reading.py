@@ -201,7 +201,7 @@ ROWS = {
 }
 
 
-def run_of(what: str, folder: Path, name: str, **options: Any) -> Released:
+def run_of(what: Any, folder: Path, name: str, **options: Any) -> Released:
     return counton.release(
         what, pl.DataFrame(ROWS), time="time", every="1d", start="2024-03-01", steps=30,
         until="2024-03-04", guarantee=PureDP(1), state=str(folder / f"{name}.db"), name=name,

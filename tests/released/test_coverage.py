@@ -21,7 +21,7 @@ KEYS, CELLS, STEPS = 20, 2500, 365
 LOSSES = {"epsilon": Fraction(1, 20)}, {"rho": Fraction(1, 2000)}
 
 
-def asked(release: str, loss: dict[str, Fraction], *, simple: bool = True) -> Definition:
+def asked(release: Any, loss: dict[str, Fraction], *, simple: bool = True) -> Definition:
     request = Job(
         what="count",
         events="e.csv",

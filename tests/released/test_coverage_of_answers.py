@@ -120,7 +120,8 @@ def run_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Guarantee
     runs: dict[tuple[str, str, Guarantee], Release] = {}
 
     def run(name: str, guarantee: Guarantee) -> Release:
-        options, what = CASES[name].options, name.split()[0]
+        what: Any = name.split()[0]
+        options = CASES[name].options
         asked = what, repr(options), guarantee
         if asked not in runs:
             runs[asked] = counton.release(

@@ -29,7 +29,7 @@ STEPS, GROUPS, LEVEL = 60, 400, 0.9
 BAND = 3 * math.sqrt(LEVEL * (1 - LEVEL) / GROUPS)
 
 
-def zeros(release: str, loss: dict[str, Any]) -> Release:
+def zeros(release: Any, loss: dict[str, Any]) -> Release:
     """Many groups of which nothing ever happens."""
     request = Job(
         what="count", events="e.csv", state="s.db", time="time", every="1d", by="page",
@@ -91,7 +91,7 @@ ROWS = pl.DataFrame(
 )
 
 
-def run_of(what: str, folder: Path, **options: Any) -> Release:
+def run_of(what: Any, folder: Path, **options: Any) -> Release:
     groups = {"by": "page", "domain": ["home", "shop", "far"]}
     terms: dict[str, Any] = {**groups, "guarantee": PureDP(2)} | options
     return counton.release(

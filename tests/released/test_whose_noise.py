@@ -32,7 +32,7 @@ ROWS = pl.DataFrame(
 SUM = {"statistic": "sum", "value": "paid", "lower": 0, "upper": 9, "resolution": 1}
 
 
-def run_of(what: str, state: Path, guarantee: Guarantee, **options: Any) -> Release:
+def run_of(what: Any, state: Path, guarantee: Guarantee, **options: Any) -> Release:
     groups = {} if what == "report" else {"by": "page", "domain": PAGES}
     terms: dict[str, Any] = {"name": "visits", "level": LEVEL, **groups, **options}
     return counton.release(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
-from counton import PureDP, release
+from counton import PureDP, init, release
 from counton.base.errors import InvalidInput
 from counton.job.job import fields_of
 from counton.job.keywords import JobFields
@@ -36,9 +38,24 @@ def test_wrong_names_and_types_are_seen_before_anything_runs(tmp_path: Path) -> 
         release("count", FRAME, state=state, tme="time")  # type: ignore[call-arg]
     with pytest.raises(InvalidInput, match="steps is 'many'"):
         release("count", FRAME, state=state, steps="many")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="what is 'cuont'; did you mean 'count'"):
+        release("cuont", FRAME, state=state)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="unknown is 'skip'; use one of"):
+        release("count", FRAME, state=state, unknown="skip")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="events"):
         release("count", time="time", guarantee=PureDP(1))  # type: ignore[call-arg]
     assert not state.exists()
+
+
+@pytest.mark.parametrize("call", [release, init])
+def test_signatures_show_all_fields_with_types_and_defaults(call: Any) -> None:
+    shown = inspect.signature(call).parameters
+    assert {*JobFields.__annotations__} <= {*shown}
+    assert str(shown["steps"]) == "steps: 'int | None' = None"
+    assert str(shown["separator"]) == "separator: 'str' = ','"
+    assert shown["unknown"].annotation == "Literal['refuse', 'drop', 'discover']"
+    assert shown["state"].kind is inspect.Parameter.KEYWORD_ONLY
+    assert not any(one.kind is inspect.Parameter.VAR_KEYWORD for one in shown.values())
 
 
 def test_a_dictionary_of_a_stream_has_a_type(tmp_path: Path) -> None:
@@ -52,7 +69,7 @@ def test_a_dictionary_of_a_stream_has_a_type(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("asked", "meant"), [("mean", "average"), ("median", "quantiles"), ("averge", "average")]
 )
-def test_other_words_for_a_statistic_are_known(asked: str, meant: str, tmp_path: Path) -> None:
+def test_other_words_for_a_statistic_are_known(asked: Any, meant: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=f"what is '{asked}'; did you mean '{meant}'"):
         release(asked, FRAME, state=tmp_path / "a.db", epsilon=1, time="time")
 

@@ -294,7 +294,7 @@ def test_another_frame_without_a_state_is_noticed(
 
 
 @pytest.mark.parametrize("what", ["count", "edges"])
-def test_python_and_commands_say_one_promise_and_who_is_left_out(what: str, tmp_path: Path) -> None:
+def test_python_and_commands_say_one_promise_and_who_is_left_out(what: Any, tmp_path: Path) -> None:
     rows = pl.DataFrame({"one": ["ann", "bob"], "two": ["bob", "cy"]})
     if what == "edges":
         own: dict[str, Any] = {"edge": "one,two", "steps": 8, "guarantee": PureDP(1)}

@@ -25,7 +25,7 @@ def _two_groups_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(written_files, "_BLOCK", 2)
 
 
-def release(folder: Path, night: int, what: str = "count", **more: Any) -> counton.Release:
+def release(folder: Path, night: int, what: Any = "count", **more: Any) -> counton.Release:
     """What is released after a night."""
     times = [f"2024-03-{night:02}T12:00:0{second}" for second in range(6)]
     rows = pl.DataFrame({"t": times, "page": ["a", "b", "a", "c", "e", "e"], "paid": [3] * 6})

@@ -11,7 +11,7 @@ from contextlib import closing
 from dataclasses import replace
 from functools import partialmethod
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
@@ -364,7 +364,7 @@ def test_the_limit_is_kept(job: Job) -> None:
 def test_its_file_answers_as_the_run_does(job: Job, ending: str, tmp_path: Path) -> None:
     out = tmp_path / f"t.{ending}"
     done = counton.release(
-        str(job.what), job.events, state=job.keeping.state, out=out,
+        cast("Any", job.what), job.events, state=job.keeping.state, out=out,
         domain=job.groups.domain, key=job.keeping.key, epsilon=1, **job.options,
     )  # fmt: skip
     read: Any = counton.read(out)
@@ -403,7 +403,7 @@ def asked_of(release: Any) -> list[Any]:
 @pytest.mark.slow
 @pytest.mark.parametrize("what", TABLES)
 def test_every_door_and_file_has_the_same_bits(
-    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    what: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each with a state and a copy of the key; the salt that tells states apart is one here."""
     monkeypatch.setattr(Key, "with_salt", partialmethod(Key.with_salt, "salt"))

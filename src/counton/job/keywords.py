@@ -10,12 +10,36 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 if TYPE_CHECKING:
     from counton.base.exact import Number
     from counton.state.key_and_witness import Kept
     from counton.strategies.strategy import StreamStrategy
+
+#: The statistics that counton has, by their names. One of another package is given as an object.
+StatisticName: TypeAlias = Literal[
+    "count",
+    "sum",
+    "average",
+    "quantiles",
+    "top-k",
+    "hierarchy",
+    "ranges",
+    "contingency",
+    "moments",
+    "distinct",
+    "reach",
+    "substrings",
+    "episodes",
+    "edges",
+    "triangles",
+    "stars",
+    "degrees",
+    "cuts",
+    "forest",
+    "report",
+]
 
 
 class RowFields(TypedDict, total=False):
@@ -26,7 +50,7 @@ class RowFields(TypedDict, total=False):
     decimal: str
     comment: str | None
     time_format: str | None
-    clock_change: str
+    clock_change: Literal["raise", "earliest", "latest"]
     bad_rows: str
     bad_rows_most: int
     missing: str
@@ -62,20 +86,20 @@ class JobFields(RowFields, total=False):
     other: str | None
     spare: int | None
     also: str | Sequence[Any] | None
-    unknown: str
+    unknown: Literal["refuse", "drop", "discover"]
     epsilon: Number | None
     delta: Number | None
     rho: Number | None
     within: Number | None
-    least: str | None
+    least: Literal["epsilon", "rho"] | None
     size: int | None
     expire: bool
     growth: Number | None
     delay: int | None
     unit: str | None
-    release: str | None
+    release: Literal["totals", "windows", "both", "periods"] | None
     strategy: str | StreamStrategy | None
-    metric: str | None
+    metric: Literal["mean", "max"] | None
     simple: bool
     user: str | None
     most: int | None
@@ -90,13 +114,13 @@ class JobFields(RowFields, total=False):
     corrections: int | None
     sign: str | None
     query: str | None
-    late: str
+    late: Literal["refuse", "drop"]
     append: bool
     out: str | os.PathLike[str] | None
     above: float | None
     surely_above: float | None
     plot: str | os.PathLike[str] | None
-    csv_formulas: str
+    csv_formulas: Literal["text", "keep"]
     sums: str | None
     title: str | None
     axis: str | None

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 from counton.base.errors import InvalidInput, field, hide_secrets
 from counton.base.exact import quote
 from counton.job.job import Events, Job, fields_of
-from counton.job.keywords import JobFields
+from counton.job.keywords import JobFields, StatisticName
+from counton.job.signatures import with_job_fields
 from counton.job.stated_options import all_options, own_options
 from counton.privacy import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, Guarantee, PureDP
 from counton.run.outputs import Outputs
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
     from counton.statistics import Statistic
 
 
+@with_job_fields
 def release(
-    what: str | Statistic,
+    what: StatisticName | Statistic,
     /,
     events: Events,
     *,

@@ -20,6 +20,7 @@ from counton.base.lengths import PERIODS, days_in
 from counton.base.options import MissingOptions
 from counton.job.job import Events, Job
 from counton.job.keywords import JobFields
+from counton.job.signatures import with_job_fields
 from counton.rows.paths import is_database, is_table
 from counton.run.clock import QUIET
 from counton.run.first_look import FirstFacts as FirstFacts
@@ -56,6 +57,7 @@ class Unsaid(NamedTuple):
     example: Mapping[str, Any]
 
 
+@with_job_fields
 def init(
     events: Events, *, state: str | os.PathLike[str] | None = None, **more: Unpack[JobFields]
 ) -> Job:

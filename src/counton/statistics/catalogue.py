@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from counton.statistics.statistic import Statistic
 
 #: Where each of counton's own lives.
-_OWN = {
+OWN = {
     "count": "counton.statistics.count:Count",
     "sum": "counton.statistics.count:Sum",
     "average": "counton.statistics.average:Average",
@@ -47,7 +47,7 @@ _OWN = {
 }
 #: Where each class lives. Those of groups, and users in a report, have no names in commands.
 KNOWN: dict[str, str] = {
-    **{where.partition(":")[2]: where.partition(":")[0] for where in _OWN.values()},
+    **{where.partition(":")[2]: where.partition(":")[0] for where in OWN.values()},
     "Grouped": "counton.statistics.by_group",
     "GroupedRows": "counton.statistics.report_members",
     "FirstRows": "counton.statistics.report_members",
@@ -71,7 +71,7 @@ def keywords() -> tuple[str, ...]:
     >>> keywords()[:3]
     ('count', 'sum', 'average')
     """
-    return (*_OWN, *(name for name in _others() if name not in _OWN))
+    return (*OWN, *(name for name in _others() if name not in OWN))
 
 
 def is_keyword(name: object) -> TypeGuard[str]:
@@ -80,7 +80,7 @@ def is_keyword(name: object) -> TypeGuard[str]:
     >>> is_keyword("average"), is_keyword("Average")
     (True, False)
     """
-    return isinstance(name, str) and (name in _OWN or name in _others())
+    return isinstance(name, str) and (name in OWN or name in _others())
 
 
 @cache
@@ -90,8 +90,8 @@ def statistic_named(keyword: str) -> type[Statistic]:
     >>> statistic_named("average").__name__
     'Average'
     """
-    if keyword in _OWN:
-        return _class(_OWN[keyword])
+    if keyword in OWN:
+        return _class(OWN[keyword])
     if keyword not in _others():
         raise InvalidInput(f"statistic is {quote(keyword)}; known are {', '.join(keywords())}")
     where = _others()[keyword]
@@ -151,7 +151,7 @@ def statistic_from_dict(saved: Mapping[str, Any]) -> Statistic:
         own: type[Statistic] = getattr(import_module(KNOWN[name]), name)
         return statistic_of_kind(own, saved)
     for keyword, where in _others().items():
-        if keyword not in _OWN and where.partition(":")[2] == name:
+        if keyword not in OWN and where.partition(":")[2] == name:
             return statistic_of_kind(statistic_named(keyword), saved)
     others = [where.partition(":")[2] for where in _others().values()]
     raise InvalidInput(
