@@ -128,6 +128,14 @@ package: $(PACKAGE_READY) ## build the archive of sources and the wheel into dis
 	$(PACKAGE)/python -m build
 	$(PACKAGE)/twine check --strict dist/*
 
+# Seconds since 1970 by which everything in the wheel is dated: those of the last commit.
+EPOCH = $(shell git log -1 --format=%ct)
+
+.PHONY: release
+release: package $(READY) ## the same, with a wheel that has the same bytes when it is built again, and its bill of materials
+	SOURCE_DATE_EPOCH=$(EPOCH) $(BIN)/python -m tools.release dist
+	$(PACKAGE)/twine check --strict dist/*.whl dist/*.tar.gz
+
 .PHONY: test-package
 test-package: package $(READY) ## install the wheel with pipx into an empty home, and run its demonstration
 	COUNTON_PACKAGE_TOOLS=$(PACKAGE) $(BIN)/python -m pytest -q tests/package

@@ -78,6 +78,8 @@ class JobFields(RowFields, total=False):
     until: str | date | None
     watermark: str | timedelta | None
     revise: str | timedelta | None
+    corrections: int | None
+    sign: str | None
     yes: bool
     quiet: int | None
     timezone: str | None
@@ -111,8 +113,6 @@ class JobFields(RowFields, total=False):
     first: bool
     rename: str | None
     id: str | None
-    corrections: int | None
-    sign: str | None
     query: str | None
     late: Literal["refuse", "drop"]
     append: bool

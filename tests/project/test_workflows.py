@@ -1,0 +1,74 @@
+"""Workflows and forms of the platform that hosts the repository: they call targets, and no more."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
+TARGETS = set(
+    re.findall(r"^([a-z-]+)(?= [a-z-]+)*:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+)
+TARGETS |= {"test-proof"}
+#: Commands that are no targets: programs that a runner lacks, and files that are put apart.
+OTHERS = ("sudo apt-get update && sudo apt-get install", "mkdir sbom && mv dist/*.cdx.json sbom")
+
+
+def read(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return found
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_a_workflow_calls_targets_that_there_are(path: Path) -> None:
+    said = read(path)
+    assert said["permissions"] == {"contents": "read"}
+    for job in said["jobs"].values():
+        matrix = job.get("strategy", {}).get("matrix", {}).get("include", [])
+        for step in job["steps"]:
+            assert "uses" in step or "run" in step
+            command = step.get("run", "")
+            if "${{ matrix.stage }}" in command:
+                called = {one["stage"] for one in matrix}
+            elif command.startswith("make "):
+                called = set(command.removeprefix("make ").split())
+            else:
+                assert not command or command.startswith(OTHERS), command
+                continue
+            assert called <= TARGETS, called - TARGETS
+
+
+def test_a_release_keeps_no_password() -> None:
+    said = read(ROOT / ".github/workflows/release.yml")
+    publish = said["jobs"]["publish"]
+    assert publish["permissions"]["id-token"] == "write"
+    assert publish["environment"] == "release"
+    for path in WORKFLOWS:
+        assert "secrets." not in path.read_text(encoding="utf-8")
+
+
+def test_every_stage_of_the_tests_is_one_here() -> None:
+    stages = re.search(r"for stage in ([a-z ]+); do", (ROOT / ".ci/run").read_text())
+    assert stages is not None
+    matrix = read(ROOT / ".github/workflows/tests.yml")["jobs"]["stage"]["strategy"]["matrix"]
+    there = {one["stage"].removeprefix("test-") for one in matrix["include"]}
+    assert there == {*stages[1].split(), "papers"}
+
+
+def test_forms_ask_what_is_needed_and_lead_leaks_elsewhere() -> None:
+    forms = {path.stem: read(path) for path in (ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml")}
+    assert forms.pop("config") == {"blank_issues_enabled": False}
+    assert forms.keys() == {"wrong", "missing"}
+    for form in forms.values():
+        assert {"name", "description", "labels", "body"} == form.keys()
+        fields = [one for one in form["body"] if one["type"] != "markdown"]
+        assert len({one["id"] for one in fields}) == len(fields)
+        assert any(one.get("validations", {}).get("required") for one in fields)
+    assert "SECURITY.md" in str(forms["wrong"])
+    days = re.findall(r"(\d+)\s+days", (ROOT / "SECURITY.md").read_text())
+    assert {int(one) for one in days} == {3, 14, 30, 90}
