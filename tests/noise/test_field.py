@@ -56,7 +56,7 @@ def test_a_part_of_a_part_is_a_slice_of_the_whole(law: NoiseDistribution) -> Non
         assert (once.run(2, range(4, 9)) == whole[:, first : first + cells]).all()
         assert (twice.run(2, range(4, 9)) == whole[:, begin : begin + rest]).all()
         assert twice.seal(b"drawn") == field.seal(b"drawn")
-        with pytest.raises(NoiseAddressError, match="are not all among those of a node"):
+        with pytest.raises(NoiseAddressError, match="are not all within a node"):
             once.part(then, cells - then + 1)  # of the field, and not of the part
 
 

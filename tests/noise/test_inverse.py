@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counton.base.errors import NoiseAddressError
-from counton.noise.blocks import Address, BlockSource
+from counton.noise.blocks import BlockAddress, BlockSource
 from counton.noise.samplers import (
     GUARD_DIGITS,
     UNDECIDED,
@@ -189,7 +189,7 @@ def test_uniform_numbers_next_to_a_threshold_are_read_to_the_end(
         source = ForcedBits(threshold + extra, bits)
         # U * 2^bits lies in [threshold + extra, threshold + extra + 1); zeros follow
         expected = value if extra <= 0 else value + 1
-        drawn = table.settle(source, Address(0, 0), zero, zero, source.sixteen())
+        drawn = table.settle(source, BlockAddress(0, 0), zero, zero, source.sixteen())
         assert drawn.tolist() == [expected]
 
 
@@ -200,7 +200,7 @@ def test_the_far_tails_are_reached() -> None:
     bits = 16 + 128 * 3
     for uniform in (1, 2**bits - 2):
         source = ForcedBits(uniform, bits)
-        drawn = int(table.settle(source, Address(0, 0), zero, zero, source.sixteen())[0])
+        drawn = int(table.settle(source, BlockAddress(0, 0), zero, zero, source.sixteen())[0])
         exact = mpmath.mpf(uniform) / mpmath.mpf(2) ** bits
         assert exact < true_cumulative(law, drawn)
         assert exact >= true_cumulative(law, drawn - 1)
@@ -222,8 +222,8 @@ def test_a_source_that_never_decides_is_reported() -> None:
     law = Half(Fraction(1), 2)
     zero = np.zeros(1, np.uint64)
     source = Stuck(2 ** (16 + 128 * 300 - 1), 16 + 128 * 300)
-    with pytest.raises(NoiseAddressError, match="open after 32,000 bits"):
-        InverseTable(law).settle(source, Address(0, 0), zero, zero, source.sixteen())
+    with pytest.raises(NoiseAddressError, match="32,000 bits do not decide"):
+        InverseTable(law).settle(source, BlockAddress(0, 0), zero, zero, source.sixteen())
 
 
 @settings(max_examples=20, deadline=None)

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from counton.base.distributions import DiscreteGaussian
-from counton.noise.blocks import Address
+from counton.noise.blocks import BlockAddress
 from counton.noise.samplers import (
     UNDECIDED,
     CumulativeLaw,
@@ -274,7 +274,7 @@ def test_bits_around_each_threshold_decide_as_the_law_says(law: str, then: int) 
         source: Any = Bits([leading & (2**48 - 1)], then)
         place = np.zeros(1, np.uint64)
         first = np.array([leading >> 48], np.uint64)
-        value = int(table.settle(source, Address(0, 0), place, place, first)[0])
+        value = int(table.settle(source, BlockAddress(0, 0), place, place, first)[0])
         number = Fraction(leading + then, 2**64)  # or next to nothing less
         assert cumulative(value - 1)[0] <= number, (floor, apart)
         assert number <= cumulative(value)[1], (floor, apart)
@@ -319,7 +319,7 @@ def test_no_string_accepts_what_the_law_rejects() -> None:
         source: Any = Bits(np.full(2**16, (2**48 - 1) * then), then)
         blocks = np.full(2**16, value // size)
         accepted = sampler._accept(
-            source, Address(1, 0), (rows, rows), blocks, np.full(2**16, value), every
+            source, BlockAddress(1, 0), (rows, rows), blocks, np.full(2**16, value), every
         )
         low, high = chance(value)
         right = [(int(string) + then << (BITS - 16)) - then < low for string in every]

@@ -1,6 +1,6 @@
 """Exact, reproducible noise: ``(key, address, law) -> integers``.
 
-This package knows nothing of privacy or of streams.
+This package knows neither privacy nor streams.
 """
 
 from counton.noise.key import InsecureKeyWarning, InsecureSeededKey, Key

@@ -29,15 +29,15 @@ COLUMNS_LIMIT = 2**63
 Words = NDArray[np.uint64]
 
 
-class Address(NamedTuple):
-    """The part of an address that is the same for a whole run of samples."""
+class BlockAddress(NamedTuple):
+    """The part of an address that all samples of a run share."""
 
     purpose: int
     level: int
     attempt: int = 0
 
     def high(self, lane: int) -> int:
-        """The high 64 bits of the block, with the row left at zero."""
+        """Return the high 64 bits of the block, with the row left at zero."""
         fields = (self.purpose, self.level, self.attempt, lane)
         if min(fields) < 0 or max(fields) > 255:
             raise NoiseAddressError(
@@ -56,7 +56,7 @@ class Tile(NamedTuple):
     columns: int
 
     def parts(self, most: int) -> Iterator[tuple[Tile, tuple[slice, slice]]]:
-        """Tiles of at most ``most`` samples that cover this one, and where they lie in it."""
+        """Split into tiles of at most ``most`` samples; yield each with its place in this tile."""
         rows_at_once = max(most // self.columns, 1)
         for row in range(0, self.rows, rows_at_once):
             rows = min(rows_at_once, self.rows - row)
@@ -66,7 +66,7 @@ class Tile(NamedTuple):
                 yield tile, (slice(row, row + rows), slice(column, column + columns))
 
     def places(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> tuple[Words, Words]:
-        """Addresses of single samples, given where they lie in the tile."""
+        """Return the addresses of single samples, given their places in the tile."""
         return (
             rows.astype(np.uint64) + np.uint64(self.first_row),
             columns.astype(np.uint64) + np.uint64(self.first_column),
@@ -74,7 +74,7 @@ class Tile(NamedTuple):
 
 
 class _Buffers(threading.local):
-    """Scratch space and an AES context per thread: neither may be shared."""
+    """Scratch space and an AES context for each thread: neither may be shared."""
 
     def __init__(self, subkey: bytes) -> None:
         self.encryptor: Any = Cipher(algorithms.AES(subkey), modes.ECB()).encryptor()
@@ -100,10 +100,10 @@ class BlockSource:
         buffers.encryptor.update_into(plain, buffers.cipher)
         return memoryview(buffers.cipher)[:size]
 
-    def words_of_tile(self, address: Address, tile: Tile, dtype: str) -> NDArray[Any]:
-        """Uniform words of a tile, ``dtype`` "<u2" or "<u8", shape ``(rows, columns)``.
+    def words_of_tile(self, address: BlockAddress, tile: Tile, dtype: str) -> NDArray[Any]:
+        """Return the uniform words of a tile, "<u2" or "<u8", shape ``(rows, columns)``.
 
-        The result is scratch space: it is overwritten by the next call in this thread.
+        The result is scratch space: the next call in this thread overwrites it.
         """
         per_block = BLOCK_BYTES // np.dtype(dtype).itemsize
         first = tile.first_column // per_block
@@ -122,12 +122,12 @@ class BlockSource:
 
     def refine(
         self,
-        address: Address,
+        address: BlockAddress,
         rows: Words,
         columns: Words,
         lane: int,
     ) -> Words:
-        """128 fresh bits for single samples: uint64, shape ``(len(rows), 2)``."""
+        """Return 128 fresh bits for each sample: uint64, shape ``(len(rows), 2)``."""
         blocks = len(rows)
         buffers = self._buffers
         buffers.reserve(blocks)

@@ -18,17 +18,17 @@ from counton.base.errors import InvalidInput, WrongKey, field
 from counton.base.outside_input import read_plain
 
 _MAGIC = "counton-key-1:"
-#: Bytes of a key file at most: fewer than those of any file of SQLite.
+#: Largest size of a key file: smaller than any file of SQLite.
 _MOST_BYTES = 511
 _LABEL = b"counton/noise/1"
 
 
 class InsecureKeyWarning(UserWarning):
-    """Noise is being computed from a seed that somebody chose: there is no privacy."""
+    """A warning that noise comes from a seed somebody chose: there is no privacy."""
 
 
 def sync_folder(folder: Path) -> None:
-    """Keep the names of a folder through a power cut."""
+    """Write a folder's entries to disk, so that file names survive a power cut."""
     if os.name != "posix":
         return
     descriptor = os.open(folder, os.O_RDONLY)
@@ -39,12 +39,12 @@ def sync_folder(folder: Path) -> None:
 
 
 def give_name(waiting: Path, path: Path) -> bool:
-    """Give a finished file its name, never over another file; whether this is the one that has it.
+    """Link a finished file to its name, never over another file; return True if it has the name.
 
-    Else another process was faster, and the file goes on waiting.
+    If another process was faster, return False; the file keeps its own name.
 
     Raises:
-        OSError: neither of them is there.
+        OSError: neither file exists.
     """
     given = True
     try:
@@ -62,7 +62,7 @@ def give_name(waiting: Path, path: Path) -> bool:
 
 
 def is_same_file(one: Path, other: Path) -> bool:
-    """Whether two names lead to one file; not where one of them leads to none."""
+    """Return True if two paths lead to one file; False if one leads to no file."""
     with suppress(FileNotFoundError):
         return one.samefile(other)
     return False
@@ -74,10 +74,11 @@ def _length_prefixed(parts: tuple[bytes, ...]) -> bytes:
 
 
 class Key:
-    """A key is a 256-bit secret. Whoever holds it can subtract the noise from the releases.
+    """A 256-bit secret key. Whoever holds it can subtract the noise from the releases.
 
     Make a key with `generate`, keep it with `save` apart from the published data, and use it for
-    one dataset only: the same key on changed data reveals the difference exactly.
+    one dataset only: noise of one key on two versions of the data cancels, and reveals the exact
+    difference.
 
     >>> key = Key.generate()
     >>> key  # shows a fingerprint, never the secret
@@ -90,7 +91,7 @@ class Key:
     _file: Path | None
 
     def __init__(self, *_: object) -> None:
-        """Not for callers: use `generate` or `load`."""
+        """Refuse callers: use `generate` or `load`."""
         raise WrongKey(
             "a key is not made from what somebody chose: use Key.generate() or Key.load(path); for "
             "tests and figures InsecureSeededKey(seed) or InsecureSeededKey.from_bytes(secret)"
@@ -106,11 +107,11 @@ class Key:
 
     @classmethod
     def generate(cls) -> Key:
-        """A fresh key from the operating system's generator."""
+        """Draw a key from the operating system's generator."""
         return Key._holding(secrets.token_bytes(32))
 
     def derive(self, *context: bytes) -> bytes:
-        """A 32-byte subkey for one use (HKDF-SHA256), bound to every part of ``context``.
+        """Derive a 32-byte subkey for one use (HKDF-SHA256), bound to every part of ``context``.
 
         >>> key = Key.generate()
         >>> key.derive(b"a", b"bc") != key.derive(b"ab", b"c")
@@ -121,19 +122,19 @@ class Key:
 
     @property
     def salt(self) -> str | None:
-        """The public text that, with another key, gives this one; None if it was drawn."""
+        """Public text that derived this key from another one; None if this key was drawn."""
         return self._salt
 
     @property
     def file(self) -> Path | None:
-        """Where it was loaded from or saved to; None if it has no file that is known."""
+        """File that the key was loaded from or saved to; None if unknown."""
         return self._file
 
     def with_salt(self, salt: str | None = None) -> Key:
-        """A key of its own for one state, from a key that several may share.
+        """Derive the key of one state from a key that several states share.
 
         Args:
-            salt: public; random unless given. Keep it: the same one gives the same key again.
+            salt: public text; random unless given. Keep it: the same salt gives the same key.
 
         >>> shared = Key.generate()
         >>> own = shared.with_salt()
@@ -147,11 +148,11 @@ class Key:
 
     @property
     def fingerprint(self) -> str:
-        """Sixteen hexadecimal digits which tell keys apart and say nothing about the secret."""
+        """Sixteen hexadecimal digits that distinguish keys and reveal nothing of the secret."""
         return self.derive(b"fingerprint")[:8].hex()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the key to a new file which only its owner may read (mode 0600).
+        """Write the key to a new file that only its owner may read (mode 0600).
 
         Raises:
             WrongKey: the file exists; an overwritten key could never be recovered.
@@ -176,20 +177,20 @@ class Key:
     def load(cls, path: str | os.PathLike[str]) -> Key:
         """Read a key written by `save`.
 
-        Its mode says who may read it: its owner alone (0600, 0400), or a group that was chosen for
-        it, where nobody may write it (0440), as an orchestrator hands secrets to the group of a
-        service. Every other mode may be an accident: a umask makes 0640 of any file.
+        Two kinds of modes are accepted: the owner alone may read (0600, 0400), or a group that was
+        chosen for it may read and nobody may write (0440), as an orchestrator hands secrets to the
+        group of a service. Any other mode may be an accident: a umask makes 0640 of any file.
 
         Raises:
-            WrongKey: the file is missing, not a key, has several names (hard links), or is
-            readable by others.
+            WrongKey: the file is missing, is not a key, has several names (hard links), or others
+            can read it.
         """
         refuse_key_as_place(path)
         file = Path(path)
         try:
             found = file.stat()
             if stat.S_ISREG(found.st_mode) and found.st_size > _MOST_BYTES:
-                # Not opened: it may be a state, which would lose its locks.
+                # It is not opened: if it is the file of a state, closing it would drop its locks.
                 return Key.from_text("", f"key file {file}")
             text = read_plain(file).decode("ascii")
         except (OSError, UnicodeDecodeError) as error:
@@ -215,14 +216,14 @@ class Key:
 
     @classmethod
     def from_text(cls, text: str, origin: str = "the text") -> Key:
-        """The key that `save` wrote as this text, as a vault keeps it.
+        """Read the key from the text that `save` writes, as a vault keeps it.
 
         Args:
-            text: what the key file holds; secret.
-            origin: where it is from, for messages.
+            text: the content of the key file; secret.
+            origin: its origin, for messages.
 
         Raises:
-            WrongKey: it is not a key; the message does not show it.
+            WrongKey: the text is not a key; the message does not show it.
 
         >>> Key.from_text("secret")
         Traceback (most recent call last):
@@ -257,7 +258,7 @@ class Key:
 
 
 def secret_of(key: Key) -> bytes:
-    """The 32 bytes of a key, for who computes its noise once more; never written or shown.
+    """Return the 32 bytes of a key, to compute its noise outside; never write or show them.
 
     >>> len(secret_of(Key.generate()))
     32
@@ -265,17 +266,17 @@ def secret_of(key: Key) -> bytes:
     return key._secret
 
 
-#: How the text of a key begins, of any format, and what follows.
+#: Beginning of a key's text in any format, and its digits.
 _BEGINS, _HEX = re.compile(r"counton-key-\d+:"), re.compile(r"[0-9a-fA-F]{64}")
 
 
 def refuse_key_as_place(place: object) -> None:
-    """Refuse the text of a key where it should be said where one is kept; it is not shown.
+    """Refuse the text of a key given instead of the place of a key; the text is not shown.
 
     >>> refuse_key_as_place("secrets/counton-key")
     >>> refuse_key_as_place("counton-key-1:" + "0" * 64)
     Traceback (most recent call last):
-    counton.base.errors.WrongKey: key is the text of a key, and should say where one is kept: ...
+    counton.base.errors.WrongKey: key is the text of a key; it must name the place of one: ...
     """
     given: Any = place
     text = str(os.fspath(given)) if isinstance(given, str | os.PathLike) else ""
@@ -283,7 +284,7 @@ def refuse_key_as_place(place: object) -> None:
         return
     if _BEGINS.search(text) or _HEX.fullmatch(PurePath(text).name):
         raise WrongKey(
-            f"{field('key')} is the text of a key, and should say where one is kept: put the text "
+            f"{field('key')} is the text of a key; it must name the place of one: put the text "
             f"into an environment variable and name it, as in env:NAME, or into a file; whoever "
             f"saw the command, its log or a list of processes has the key, so draw a new one for "
             f"a stream that has released nothing yet"
@@ -291,7 +292,7 @@ def refuse_key_as_place(place: object) -> None:
 
 
 def check_key(key: object) -> Key:
-    """``key`` itself, if it is one."""
+    """Return ``key`` if it is a key; refuse anything else."""
     if not isinstance(key, Key):
         raise InvalidInput(
             f"key is of type {type(key).__name__}; it must be a counton.Key: use Key.load(path), "
@@ -301,7 +302,7 @@ def check_key(key: object) -> Key:
 
 
 class InsecureSeededKey(Key):
-    """FOR TESTS AND FIGURES ONLY: a key anyone can guess. Its noise protects nobody.
+    """A key for tests and figures only: anyone can guess it, and its noise protects nobody.
 
     >>> import warnings
     >>> with warnings.catch_warnings(record=True) as caught:
@@ -323,10 +324,10 @@ class InsecureSeededKey(Key):
 
     @classmethod
     def from_bytes(cls, secret: bytes) -> InsecureSeededKey:
-        """The key that consists of these 32 bytes, as known answers need it.
+        """Return the key of these 32 bytes, for tests with known answers.
 
         Raises:
-            WrongKey: not 32 bytes.
+            WrongKey: ``secret`` is not 32 bytes.
         """
         key = cls._holding(secret)
         _warn("chosen bytes")

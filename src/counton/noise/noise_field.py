@@ -47,14 +47,14 @@ class NoiseField:
         self._samplers: dict[int, TileSampler] = {}
 
     def part(self, first: int, cells: int) -> NoiseField:
-        """The noise of some consecutive coordinates of every node alone: shape ``(cells,)``.
+        """Return the noise of some consecutive coordinates of every node: shape ``(cells,)``.
 
         Args:
-            first: number of the first of them, in the order of a flattened node.
-            cells: how many.
+            first: index of the first coordinate, in the order of a flattened node.
+            cells: number of coordinates.
 
         Raises:
-            NoiseAddressError: a scalar field, or coordinates that are not all there.
+            NoiseAddressError: the field is scalar, or some coordinates do not exist.
 
         >>> from fractions import Fraction
         >>> from counton.base.distributions import DiscreteLaplace
@@ -64,8 +64,8 @@ class NoiseField:
         """
         if not self.shape or not 0 <= first < first + cells <= self._size:
             raise NoiseAddressError(
-                f"coordinates {first} to {first + cells - 1} are not all among those of a node of "
-                f"shape {self.shape}: ask for some that are"
+                f"coordinates {first} to {first + cells - 1} are not all within a node of "
+                f"shape {self.shape}: choose smaller ones"
             )
         part = NoiseField.__new__(NoiseField)
         part._source, part._law, part._samplers = self._source, self._law, self._samplers
@@ -74,10 +74,10 @@ class NoiseField:
         return part
 
     def seal(self, message: bytes) -> bytes:
-        """A keyed digest by which what was drawn from this field is known again: 16 bytes.
+        """Return a keyed digest of 16 bytes that identifies the noise drawn from this field.
 
-        Under the field's subkey, and so of stream, key, strategy and noise distribution; it says
-        nothing about the subkey.
+        The field's subkey is the key of the digest, so it depends on stream, key, strategy and
+        noise distribution. It reveals nothing of the subkey.
 
         >>> from counton.base.distributions import DiscreteLaplace
         >>> one, other = (NoiseField(bytes([n]) * 32, DiscreteLaplace(3)) for n in (1, 2))
@@ -87,11 +87,11 @@ class NoiseField:
         return blake2b(message, key=self._seal_key, digest_size=16).digest()
 
     def law(self, level: int) -> NoiseDistribution:
-        """The law of the nodes of one level."""
+        """Return the noise distribution of the nodes of one level."""
         return self._law(level) if callable(self._law) else self._law
 
     def run(self, level: int, nodes: range) -> NDArray[np.int64]:
-        """Noise of consecutive nodes: int64, shape ``(len(nodes), *shape)``.
+        """Return the noise of consecutive nodes: int64, shape ``(len(nodes), *shape)``.
 
         Raises:
             NoiseAddressError: nodes outside ``0..2^63`` (scalars) or ``0..2^32`` (vectors).

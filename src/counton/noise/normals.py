@@ -1,18 +1,18 @@
 """Standard normals as a function of a subkey and an address: float32, for training.
 
-These are floating-point numbers, not the exact integers of ``samplers.py``: what is known against
-floating-point noise holds for them (Mironov, "On significance of the least significant bits for
+These are floating-point numbers, not the exact integers of ``samplers.py``. So the known attacks on
+floating-point noise apply (Mironov, "On significance of the least significant bits for
 differential privacy", 2012). They serve gradients, which are floating point themselves.
 
-**Box-Muller.** Of 32 bits each, w gives the radius sqrt(-2 ln u), u = w / 2^32, and v the angle:
-31 bits a quarter turn either way, one bit the sign of the cosine. Where w < 2^8 further 32 bits are
-drawn, so that radii end at 9.49 and not at 6.7. Logarithm, sine and cosine are polynomials here, of
-single additions, multiplications, a division and a root, which IEEE 754 rounds in one way on every
-machine: the same bits everywhere, which the routines of numpy do not promise (they differ between
-instruction sets). What is drawn is within 2e-6 of the exact function of the bits.
+**Box-Muller.** From 32 bits each, w gives the radius sqrt(-2 ln u), u = w / 2^32, and v the angle:
+31 bits for a quarter turn either way, one bit for the sign of the cosine. If w < 2^8, 32 further
+bits are drawn, so that radii end at 9.49 instead of 6.7. Logarithm, sine and cosine are polynomials
+of single additions, multiplications, a division and a root. IEEE 754 rounds these in one way, so
+every machine gives the same bits. The routines of numpy do not promise that (they differ between
+instruction sets). The result is within 2e-6 of the exact function of the bits.
 
-**Addresses.** Coordinates stand in blocks of 2^16; a block's draws depend on subkey, level, index,
-the number of the block and how many coordinates it has: not on how the others are computed.
+**Addresses.** Coordinates stand in blocks of 2^16. A block's draws depend on subkey, level, index,
+the number of the block and the number of its coordinates, and on no other block.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.errors import NoiseAddressError
-from counton.noise.blocks import LAST_LANE, ROWS_LIMIT, Address, BlockSource, Tile
+from counton.noise.blocks import LAST_LANE, ROWS_LIMIT, BlockAddress, BlockSource, Tile
 
 Singles = NDArray[np.float32]
 
@@ -32,18 +32,18 @@ Singles = NDArray[np.float32]
 BLOCK = 2**16
 _PAIRS = BLOCK // 2
 _PURPOSE = 9
-#: Where pairs of normals end: their squared radius, -2 ln of the least u, which is 2^-65.
+#: Largest squared radius of a pair of normals: -2 ln of the least u, which is 2^-65.
 LARGEST_SQUARED_RADIUS = 2 * 65 * math.log(2)
 #: Words below this get further bits.
 _RARE = 2**8
 #: Bits of sqrt(1/2) as float32: mantissas are taken within [sqrt(1/2), sqrt(2)).
 _ROOT_BITS = 0x3F3504F3
-#: Bits of 2^32, less those of 1, and where the bits of an exponent stand.
+#: Bits of 2^32 less those of 1, and the mask of an exponent's bits.
 _THIRTY_TWO, _EXPONENT = 32 << 23, np.int32(-(2**23))
 
 # -2 ln m = s (L0 + L1 s^2 + L2 s^4), s = (m - 1) / (m + 1)
 _LOG = tuple(map(np.float32, (-4.000000476837158, -1.3330440521240234, -0.8259548544883728)))
-_MINUS_TWO_LN_TWO = np.float32(-1.3862943611198906 * 2.0**-23)  # of an exponent's bits
+_MINUS_TWO_LN_TWO = np.float32(-1.3862943611198906 * 2.0**-23)  # for each bit of an exponent
 # sin(a pi / 2) = a (S0 + S1 a^2 + ...), cos(a pi / 2) = 1 + a^2 (C0 + C1 a^2 + ...), |a| <= 1
 _SINE = tuple(
     map(
@@ -95,20 +95,20 @@ class NormalField:
         self.size = size
 
     def blocks(self, first: int, stop: int) -> range:
-        """Numbers of the blocks that hold coordinates ``first`` to ``stop - 1``."""
+        """Return the numbers of the blocks that hold coordinates ``first`` to ``stop - 1``."""
         return range(first // BLOCK, -(-stop // BLOCK))
 
     def length(self, block: int) -> int:
-        """How many coordinates a block has."""
+        """Return the number of coordinates of a block."""
         return min(BLOCK, self.size - block * BLOCK)
 
     def read(self, level: int, index: int, first: int = 0, stop: int | None = None) -> Singles:
-        """Coordinates ``first`` to ``stop - 1`` of one node: float32, shape ``(stop - first,)``."""
+        """Return coordinates ``first`` to ``stop - 1`` of one node: float32."""
         stop = self.size if stop is None else stop
         if not 0 <= first <= stop <= self.size:
             raise NoiseAddressError(
-                f"coordinates {first} to {stop} are not all among the {self.size} of this "
-                f"parameter: ask for some that are"
+                f"coordinates {first} to {stop} are not all within the {self.size} of this "
+                f"parameter: choose smaller ones"
             )
         out = np.empty(stop - first, np.float32)
         for block in self.blocks(first, stop):
@@ -119,16 +119,16 @@ class NormalField:
         return out
 
     def block(self, level: int, index: int, block: int, out: Singles | None = None) -> Singles:
-        """All coordinates of one block of one node.
+        """Return all coordinates of one block of one node.
 
         Args:
             level: 0 to 255.
             index: 0 to 2^32 - 1.
-            block: its number.
-            out: space for them, rounded up to an even number; drawn anew unless given.
+            block: number of the block.
+            out: array for the result, its length rounded up to an even number; None: a new one.
 
         Raises:
-            NoiseAddressError: a level, index or block outside the table.
+            NoiseAddressError: the level, index or block is outside the table.
         """
         length = self.length(block)
         if not 0 <= index < ROWS_LIMIT or block < 0 or length <= 0:
@@ -137,30 +137,30 @@ class NormalField:
             )
         pairs = -(-length // 2)
         space = np.empty(2 * pairs, np.float32) if out is None else out[: 2 * pairs]
-        address = Address(_PURPOSE, level)
+        address = BlockAddress(_PURPOSE, level)
         tile = Tile(index, 1, block * BLOCK, 2 * pairs)
         words = self._source.words_of_tile(address, tile, "<u4")[0]
         uniform = _scratch.u[:pairs]
         np.copyto(uniform, words[:pairs], casting="unsafe")
         if words[:pairs].min() < _RARE:
             rare = np.flatnonzero(words[:pairs] < _RARE)
-            words = words.copy()  # what follows uses the same space
+            words = words.copy()  # the next call overwrites the scratch space
             exact = words[rare].astype(np.float64)
             uniform[rare] = exact + self._fractions(address, index, rare + tile.first_column)
         _box_muller(uniform, words[pairs:].view(np.int32), space[:pairs], space[pairs:])
         return space[:length]
 
     def _fractions(
-        self, address: Address, index: int, columns: NDArray[np.intp]
+        self, address: BlockAddress, index: int, columns: NDArray[np.intp]
     ) -> NDArray[np.float64]:
-        """32 further bits behind the point of each word, and a half, so that none is 0."""
+        """Return 32 further bits below each word as a fraction, plus half a bit, so never 0."""
         rows = np.full(len(columns), index, np.uint64)
         more = self._source.refine(address, rows, columns.astype(np.uint64), LAST_LANE)
         return ((more[:, 0] >> np.uint64(32)).astype(np.float64) + 0.5) * 2.0**-32
 
 
 def _box_muller(uniform: Singles, angle: NDArray[np.int32], low: Singles, high: Singles) -> None:
-    """Pairs of normals from u * 2^32, which is overwritten, and 32 bits of angle."""
+    """Compute pairs of normals from u * 2^32, which is overwritten, and 32 bits of angle."""
     count = len(uniform)
     a, b, c, d = (part[:count] for part in (_scratch.a, _scratch.b, _scratch.c, _scratch.d))
     # u * 2^32 = m 2^e: radius^2 = -2 ln m - 2 (e - 32) ln 2; the mantissa is kept as m 2^32
@@ -197,7 +197,7 @@ def _box_muller(uniform: Singles, angle: NDArray[np.int32], low: Singles, high: 
 
 
 def _polynomial(x: Singles, coefficients: tuple[np.float32, ...], out: Singles) -> None:
-    """Horner's scheme, one rounding after each operation."""
+    """Evaluate by Horner's scheme, with one rounding after each operation."""
     np.multiply(x, coefficients[-1], out=out)
     for coefficient in coefficients[-2:0:-1]:
         np.add(out, coefficient, out=out)

@@ -1,6 +1,6 @@
-"""Exact samplers: which tables a law needs, and how their draws combine.
+"""Exact samplers: the tables of each law, and the way their draws combine.
 
-The choice is a pure function of the law's parameters, so that the same address gives the same noise
+The choice is a pure function of the law's parameters, so one address gives the same noise
 everywhere.
 """
 
@@ -20,16 +20,16 @@ from typing_extensions import override
 
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, NoiseDistribution
 from counton.base.errors import NoiseAddressError
-from counton.noise.blocks import LAST_ATTEMPT, LAST_LANE, Address, BlockSource, Tile, Words
+from counton.noise.blocks import LAST_ATTEMPT, LAST_LANE, BlockAddress, BlockSource, Tile, Words
 
-#: Marks table cells which sixteen bits do not decide; outside the range of every table.
+#: Marks table cells that sixteen bits do not decide; outside the range of every table.
 UNDECIDED = -(2**15)
 GUARD_DIGITS = 12
 
 
 @lru_cache(maxsize=64)
 def _context(bits: int) -> decimal.Context:
-    """A context whose relative rounding error is far below ``2**-bits``."""
+    """Return a context whose relative rounding error is far below ``2**-bits``."""
     return decimal.Context(
         prec=bits * 30103 // 100_000 + 1 + GUARD_DIGITS + 30,
         rounding=decimal.ROUND_HALF_EVEN,
@@ -40,7 +40,7 @@ def _context(bits: int) -> decimal.Context:
 
 
 def exp_bracket(exponent: Fraction, bits: int) -> tuple[int, int]:
-    """Integers ``lo <= exp(-exponent) * 2**bits <= hi`` with ``hi - lo <= 2``, exponent >= 0.
+    """Return integers ``lo <= exp(-exponent) * 2**bits <= hi``, ``hi - lo <= 2``, exponent >= 0.
 
     The rounded quotient and the rounded exponential err by less than ``10**-GUARD_DIGITS`` units of
     ``2**-bits`` together: the context carries ``GUARD_DIGITS + 30`` digits beyond ``bits`` and
@@ -62,10 +62,10 @@ def exp_bracket(exponent: Fraction, bits: int) -> tuple[int, int]:
 
 
 class _Powers:
-    """exp(-first - n * rate), n = 0, 1, ..: each is a product with the one before it.
+    """Values exp(-first - n * rate), n = 0, 1, ..: each is a product with the one before it.
 
-    A product of two numbers up to 1 that err by a and b units errs by at most a + b + 1 where it is
-    rounded down: the n-th errs by at most 2 n + 1 units of ``2**-(bits + guard_bits)``.
+    If two numbers up to 1 err by a and b units, their product rounded down errs by at most a + b +
+    1. So the n-th value errs by at most 2 n + 1 units of ``2**-(bits + guard_bits)``.
     """
 
     def __init__(self, first: Fraction, rate: Fraction, guard_bits: int = 64) -> None:
@@ -73,7 +73,7 @@ class _Powers:
         self._known: dict[int, tuple[int, list[int]]] = {}
 
     def bracket(self, n: int, bits: int) -> tuple[int, int]:
-        """Integers with ``lo <= exp(-first - n * rate) * 2**bits <= hi``, close together."""
+        """Return close integers with ``lo <= exp(-first - n * rate) * 2**bits <= hi``."""
         finer = bits + self._guard_bits
         if bits not in self._known:
             ratio, start = (
@@ -91,17 +91,17 @@ class _Powers:
 class CumulativeLaw(ABC):
     """A distribution on consecutive integers, known by brackets of its cumulative F."""
 
-    #: Smallest and largest value; None where the support has no end.
+    #: Smallest and largest value; None if the support has no end.
     first: int | None
     last: int | None
 
     @abstractmethod
     def bracket(self, value: int, bits: int) -> tuple[int, int]:
-        """Integers with ``lo <= F(value) * 2**bits <= hi``, close together."""
+        """Return close integers with ``lo <= F(value) * 2**bits <= hi``."""
 
     def floor(self, value: int, bits: int) -> int:
-        """The integer part of ``F(value) * 2**bits``, certain."""
-        # F is below 1 before the last value: no need to see by how much, if scales are tiny
+        """Return the integer part of ``F(value) * 2**bits``; it is certain."""
+        # F is below 1 before the last value; if scales are tiny, no bracket need show by how much.
         most = (1 << bits) - (value != self.last)
         extra = 40
         while True:
@@ -157,7 +157,7 @@ class TruncatedGeometric(CumulativeLaw):
     def bracket(self, value: int, bits: int) -> tuple[int, int]:
         if value >= self._size - 1:
             return 1 << bits, 1 << bits
-        # 1 - p^size can be as small as 2^-40: carry its loss of precision as extra bits
+        # 1 - p^size can be as small as 2^-40: extra bits make up for the lost precision.
         work = bits + 80
         one = 1 << work
         part_low, part_high = self._powers.bracket(value + 1, work)
@@ -168,9 +168,9 @@ class TruncatedGeometric(CumulativeLaw):
 
 
 class GaussianBlocks(CumulativeLaw):
-    """Blocks of 2**block_bits values, weighed by the block's largest Gaussian weight.
+    """Blocks of 2**block_bits values, each with its largest Gaussian weight.
 
-    Block s covers ``s << block_bits`` and the values after it; its largest weight is that of the
+    Block s covers ``s << block_bits`` and the values after it; its largest weight is that of its
     value nearest zero. With ``block_bits = 0`` this is the discrete Gaussian law itself.
     """
 
@@ -183,11 +183,14 @@ class GaussianBlocks(CumulativeLaw):
         self._sums: dict[int, tuple[int, list[int], int]] = {}
 
     def nearest(self, block: int) -> int:
-        """The value of a block with the largest weight: the one nearest zero."""
+        """Return the value of a block nearest zero, which has the largest weight."""
         return block * self._block if block >= 0 else (block + 1) * self._block - 1
 
     def _cumulative(self, bits: int) -> tuple[int, list[int], int]:
-        """First block, sums of weights up to each block (times 2**work), their error bound."""
+        """Return the first block, the sums of weights up to each block, and their error bound.
+
+        Weights are times 2**work.
+        """
         if bits not in self._sums:
             work = bits + 64
             half = 0
@@ -196,16 +199,17 @@ class GaussianBlocks(CumulativeLaw):
             lowest, highest = -half - 1, half
             before, after = self._weights(1, -lowest, work), self._weights(0, highest + 1, work)
             sums = list(accumulate([*reversed(before), *after]))
-            # each weight errs by at most 2; what lies beyond the ends is below 2**-60 of one unit
+            # Each weight errs by at most 2; the tails beyond the ends are below 2**-60 of one unit.
             self._sums[bits] = (lowest, sums, 2 * len(sums) + 1)
         return self._sums[bits]
 
     def _weights(self, offset: int, count: int, work: int) -> list[int]:
-        """exp(-rate x^2) times 2**work at x = offset, offset + block, ..: each errs by at most 2.
+        """Return exp(-rate x^2) times 2**work at x = offset, offset + block, ..: error at most 2.
 
-        The ratio of one to the one before falls by the same factor from step to step. A product of
-        two numbers below 1 that err by a and b units errs by at most a + b + 1: the n-th ratio errs
-        by 2 n + 3 of 2**-(work + 64), the n-th weight by (n + 2)^2, which is below one of 2**-work.
+        The ratio of one weight to the previous one falls by a constant factor from step to step. If
+        two numbers below 1 err by a and b units, their product errs by at most a + b + 1. So the
+        n-th ratio errs by 2 n + 3 units of 2**-(work + 64), and the n-th weight by (n + 2)^2: below
+        one unit of 2**-work.
         """
         finer = work + 64
 
@@ -241,7 +245,7 @@ class InverseTable:
     """Draws from a `CumulativeLaw`: sixteen bits, then sixty-four, then as many as needed.
 
     ``guard_bits`` widens the band in which the certified comparison decides. It changes the speed,
-    never a value; tests use it to take the exact path often.
+    never a value; tests set it to take the exact path often.
     """
 
     def __init__(self, law: CumulativeLaw, guard_bits: int = 0) -> None:
@@ -256,7 +260,7 @@ class InverseTable:
         self.cells = np.where(below == above, below + self.lowest, UNDECIDED).astype(np.int16)
 
     def _thresholds(self) -> tuple[int, list[int]]:
-        """The lowest value of note and floor(F * 2**64) from it upwards."""
+        """Return the lowest value with a floor above 0, and floor(F * 2**64) from it upwards."""
         law, top = self._law, 2**64 - 1
         lowest = law.first if law.first is not None else 0
         if law.first is None:
@@ -277,7 +281,7 @@ class InverseTable:
         return lowest, floors
 
     def draw(
-        self, source: BlockSource, address: Address, tile: Tile, out: NDArray[np.int64]
+        self, source: BlockSource, address: BlockAddress, tile: Tile, out: NDArray[np.int64]
     ) -> None:
         """Fill ``out``, shape ``(rows, columns)``, with exact draws for a tile."""
         sixteen = source.words_of_tile(address, tile, "<u2")
@@ -290,11 +294,16 @@ class InverseTable:
             out[at] = self.settle(source, address, *tile.places(*at), known)
 
     def settle(
-        self, source: BlockSource, address: Address, rows: Words, columns: Words, sixteen: Words
+        self,
+        source: BlockSource,
+        address: BlockAddress,
+        rows: Words,
+        columns: Words,
+        sixteen: Words,
     ) -> NDArray[np.int64]:
         """Draw single samples whose first sixteen bits are known."""
         leading = leading_bits(source, address, rows, columns, sixteen)
-        # A real threshold lies within one unit above its floor: equality decides nothing.
+        # A real threshold lies within one unit above its floor, so equality decides nothing.
         least = leading - np.minimum(leading, self._guard)
         most = leading + np.minimum(~leading, self._guard)
         ranks = self._floors.searchsorted(least, side="left")
@@ -305,7 +314,7 @@ class InverseTable:
         return values
 
     def _exact(self, uniform: Uniform, start: int) -> int:
-        """Smallest j with U < F(j)."""
+        """Return the smallest j with U < F(j)."""
 
         def is_below(value: int) -> bool:
             return uniform.below(lambda bits: self._law.bracket(value, bits))
@@ -319,9 +328,9 @@ class InverseTable:
 
 
 def leading_bits(
-    source: BlockSource, address: Address, rows: Words, columns: Words, sixteen: Words
+    source: BlockSource, address: BlockAddress, rows: Words, columns: Words, sixteen: Words
 ) -> NDArray[np.uint64]:
-    """The first 64 bits of uniform numbers whose first sixteen are known."""
+    """Return the first 64 bits of uniform numbers whose first sixteen are known."""
     words = source.refine(address, rows, columns, lane=1)
     return sixteen << np.uint64(48) | words[:, 0] >> np.uint64(16)
 
@@ -330,7 +339,7 @@ class Uniform:
     """One uniform number in [0, 1): sixteen known bits, then those of lanes 1, 2, 3, ..."""
 
     def __init__(
-        self, source: BlockSource, address: Address, row: int, column: int, sixteen: int
+        self, source: BlockSource, address: BlockAddress, row: int, column: int, sixteen: int
     ) -> None:
         self._source = source
         self._address = address
@@ -339,13 +348,13 @@ class Uniform:
         self._read_on()
 
     def below(self, bracket: Callable[[int], tuple[int, int]]) -> bool:
-        """Whether the number is below a threshold, for certain.
+        """Return True if the number is below a threshold; the answer is certain.
 
         Args:
-            bracket: gives, for any number of bits, integers ``low <= threshold * 2**bits <= high``.
+            bracket: for any number of bits, integers ``low <= threshold * 2**bits <= high``.
 
         Raises:
-            NoiseAddressError: still open after 32,000 bits.
+            NoiseAddressError: 32,000 bits do not decide.
         """
         while True:
             low, high = bracket(self._bits)
@@ -359,7 +368,7 @@ class Uniform:
         self._lane += 1
         if self._lane > LAST_LANE:
             raise NoiseAddressError(
-                "a draw is still open after 32,000 bits, which happens once in 2^32000 draws: "
+                "32,000 bits do not decide a draw, which happens once in 2^32000 draws: "
                 "the key or the AES implementation is broken"
             )
         upper, lower = self._source.refine(self._address, *self._place, self._lane)[0]
@@ -370,18 +379,18 @@ class Uniform:
 # Purposes: the uses of random bits inside one sample.
 _MAIN, _ACCEPT, _OFFSET, _RETRY, _DIGIT = 0, 1, 2, 3, 16
 
-#: Tables stay small enough for the cache while at most some 0.5% (Laplace) and 3% (Gaussian) of
-#: the draws need more than sixteen bits.
+#: Tables fit into the cache, while at most some 0.5% (Laplace) and 3% (Gaussian) of the draws
+#: need more than sixteen bits.
 _LARGEST_TOP_SCALE = 24
 _LARGEST_TABLE_SIGMA = 128
 _DIGIT_BITS = 8
 _BLOCKS_PER_SIGMA = 64
-#: Samples handled at once: what is between two passes over them stays in the second-level cache.
+#: Samples handled at once, few enough to stay in the second-level cache between two passes.
 SPAN = 2**16
 
 
 class TileSampler(ABC):
-    """Fills tiles with exact draws of one law."""
+    """A sampler that fills tiles with exact draws of one law."""
 
     @abstractmethod
     def fill(self, source: BlockSource, level: int, tile: Tile, out: NDArray[np.int64]) -> None:
@@ -405,13 +414,13 @@ class LaplaceSampler(TileSampler):
 
     @override
     def fill(self, source: BlockSource, level: int, tile: Tile, out: NDArray[np.int64]) -> None:
-        self._top.draw(source, Address(_MAIN, level), tile, out)
+        self._top.draw(source, BlockAddress(_MAIN, level), tile, out)
         if not self._digits:
             return
         digit = np.empty_like(out)
-        negative = out >> 63  # all ones where negative: there digits count downwards
+        negative = out >> 63  # all ones if negative: then digits count downwards
         for number, (width, table) in enumerate(self._digits):
-            table.draw(source, Address(_DIGIT + number, level), tile, digit)
+            table.draw(source, BlockAddress(_DIGIT + number, level), tile, digit)
             digit ^= negative & ((1 << width) - 1)
             out <<= width
             out |= digit
@@ -425,7 +434,7 @@ class GaussianTableSampler(TileSampler):
 
     @override
     def fill(self, source: BlockSource, level: int, tile: Tile, out: NDArray[np.int64]) -> None:
-        self._table.draw(source, Address(_MAIN, level), tile, out)
+        self._table.draw(source, BlockAddress(_MAIN, level), tile, out)
 
 
 class GaussianBlockSampler(TileSampler):
@@ -447,29 +456,29 @@ class GaussianBlockSampler(TileSampler):
         reach = int(16 * float(law.sigma_squared) ** 0.5) >> self._bits
         self._reach = reach + 1
         sure = [self._surely_accepted(block) for block in range(-reach, reach)]
-        # Nothing is sure about blocks further out: they are looked up at the ends.
+        # Blocks beyond the ends have no safe bound: the lookup clips to the ends, which hold 0.
         self._sure = np.array([0, *sure, 0], np.uint16)
 
     def _surely_accepted(self, block: int) -> int:
-        """How many of the 65,536 sixteen-bit values are below every acceptance in the block."""
+        """Return how many of the 65,536 sixteen-bit values every value of the block accepts."""
         size = 1 << self._bits
         furthest = -block * size if block < 0 else (block + 1) * size - 1
         squares = furthest**2 - self._law.nearest(block) ** 2
         rate, unit = self._ratio
         exponent = squares * rate / unit
-        # A lower bound is enough, whose last places change no draw: float64 finds it faster.
+        # A lower bound is enough; its last places change no draw, and float64 finds it faster.
         return max(int(math.exp(-exponent) * 65_536 * (1 - 2.0**-40)) - 1, 0)
 
     @override
     def fill(self, source: BlockSource, level: int, tile: Tile, out: NDArray[np.int64]) -> None:
-        self._table.draw(source, Address(_MAIN, level), tile, out)
+        self._table.draw(source, BlockAddress(_MAIN, level), tile, out)
         sure = self._sure.take(out + self._reach, mode="clip")
-        sixteen = source.words_of_tile(Address(_ACCEPT, level), tile, "<u2")
+        sixteen = source.words_of_tile(BlockAddress(_ACCEPT, level), tile, "<u2")
         (doubtful,) = (sixteen >= sure).reshape(-1).nonzero()
         at = np.divmod(doubtful, tile.columns)
         known, blocks = sixteen[at].astype(np.uint64), out[at]
         wide = "<u2" if self._bits <= 16 else "<u8"
-        places = source.words_of_tile(Address(_OFFSET, level), tile, wide)
+        places = source.words_of_tile(BlockAddress(_OFFSET, level), tile, wide)
         out <<= self._bits
         out |= (places & places.dtype.type((1 << self._bits) - 1)).astype(np.int64)
         if len(doubtful):
@@ -492,18 +501,23 @@ class GaussianBlockSampler(TileSampler):
         for attempt in range(LAST_ATTEMPT + 1):
             place = (rows[pending], columns[pending])
             accepted = self._accept(
-                source, Address(_ACCEPT, level, attempt), place, blocks, values[pending], sixteen
+                source,
+                BlockAddress(_ACCEPT, level, attempt),
+                place,
+                blocks,
+                values[pending],
+                sixteen,
             )
             pending = pending[~accepted]
             if not len(pending):
                 return values
             place = (rows[pending], columns[pending])
-            retry = Address(_RETRY, level, min(attempt + 1, LAST_ATTEMPT))
+            retry = BlockAddress(_RETRY, level, min(attempt + 1, LAST_ATTEMPT))
             words = source.refine(retry, *place, lane=0)
             sixteen = words[:, 0] >> np.uint64(48)
             first_bits = (words[:, 0] >> np.uint64(32)) & np.uint64(0xFFFF)
             blocks = self._table.settle(
-                source, Address(_MAIN, level, retry.attempt), *place, first_bits
+                source, BlockAddress(_MAIN, level, retry.attempt), *place, first_bits
             )
             values[pending] = blocks << self._bits | (words[:, 1] & mask).astype(np.int64)
         raise NoiseAddressError(
@@ -514,17 +528,20 @@ class GaussianBlockSampler(TileSampler):
     def _accept(
         self,
         source: BlockSource,
-        address: Address,
+        address: BlockAddress,
         place: tuple[Words, Words],
         blocks: NDArray[np.int64],
         values: NDArray[np.int64],
         sixteen: Words,
     ) -> NDArray[np.bool_]:
-        """Whether V < exp(-(x^2 - nearest^2) / (2 sigma^2)), V uniform with ``sixteen`` leading."""
+        """Return True if V < exp(-(x^2 - nearest^2) / (2 sigma^2)).
+
+        ``sixteen`` are V's first bits.
+        """
         leading = leading_bits(source, address, *place, sixteen)
         size = 1 << self._bits
         nearest = np.where(blocks >= 0, blocks * size, (blocks + 1) * size - 1)
-        # both factors are exact in float64 (below 2^53); the exponent is below 1 near the centre
+        # Both factors are exact in float64 (below 2^53); the exponent is below 1 near the centre.
         exponent = (values - nearest).astype(float) * (values + nearest).astype(float)
         ratio = np.exp(-exponent * float(self._rate))
         uniform = leading.astype(float) * 2.0**-64
@@ -539,7 +556,7 @@ class GaussianBlockSampler(TileSampler):
 
 @lru_cache(maxsize=256)
 def sampler_for(law: NoiseDistribution) -> TileSampler:
-    """The one sampler of a law (tables are shared between streams)."""
+    """Return the sampler of a law (its tables are shared between streams)."""
     if isinstance(law, DiscreteLaplace):
         return LaplaceSampler(law)
     if law.sigma_squared <= _LARGEST_TABLE_SIGMA**2:

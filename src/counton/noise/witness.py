@@ -1,9 +1,9 @@
-"""What is remembered beside a key: which noise it has given, so that it gives none twice.
+"""The witness of a key: a record of the noise that the key has given, so that none is given twice.
 
-A key's witness is a file beside it, ``KEY.witness``, of entries in JSON with nothing secret in
-them. Streams of a state write how far they are and a digest of their last release; whatever else
-draws noise under a key writes the identity that it drew for itself, as training runs do. Within a
-process the same is remembered of keys without a file.
+A key's witness is a file beside it, ``KEY.witness``, with entries in JSON that hold no secret.
+A stream of a state writes its step and a digest of its last release. Any other user of the key,
+such as a training run, writes the identity that it drew. Within a process the same is remembered
+for keys without a file.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from counton.base.errors import StateError, StateUnavailable
 from counton.base.outside_input import open_plain, read_plain
 from counton.noise.key import InsecureSeededKey, Key, give_name, sync_folder
 
-#: By fingerprint of the key and what was named: the identity under which it has given noise.
+#: Identity under which a key has given noise, by the key's fingerprint and the user's name.
 _known: dict[tuple[str, str], str] = {}
 _knowing = threading.Lock()
-#: What the entries of identities say where those of streams name their state.
+#: In an entry of an identity, this word takes the place of the state of a stream's entry.
 _NO_STATE = "no state"
-#: How many writers of a stream are remembered: all that may have been interrupted lately.
+#: Number of writers of a stream that are remembered: all that may have been interrupted lately.
 _WRITERS = 16
-#: How many releases before the last are remembered: of old copies that still show what they have.
+#: Number of releases before the last that are remembered, to recognise old copies of a state.
 PAST = 16
 Entries = list[dict[str, Any]]
 
 
 def drawn_identity() -> str:
-    """What tells one use of a key from every other: 128 random bits, in hexadecimal digits.
+    """Draw the public identity of one use of a key: 128 random bits, in hexadecimal digits.
 
-    It is public.
+    The identity distinguishes this use from all others.
 
     >>> drawn_identity() == drawn_identity()
     False
@@ -49,23 +49,23 @@ def drawn_identity() -> str:
 
 
 def identity_of(key: Key, name: str, identity: str) -> str:
-    """Remember under which identity a key gives noise by this name, or say which was before.
+    """Record the identity under which a key gives noise, or return the one recorded before.
 
-    It is remembered in this process, and in the witness of a key that has a file. A witness that
-    stands there has to be written. Where there is none and none can be made, as in a folder that is
-    read only, nothing is remembered: two identities have two noises all the same, since each is
-    part of the addresses under it.
+    The record is kept in this process and in the witness of a key that has a file. An existing
+    witness must be writable. If there is none and none can be made, as in a read-only folder,
+    nothing is recorded. Two identities have two noises all the same, since each is part of the
+    addresses under it.
 
     Args:
-        key: the secret; of one that somebody chose nothing is remembered.
-        name: of what draws noise.
-        identity: which `drawn_identity` gave it.
+        key: the secret key; nothing is recorded for an `InsecureSeededKey`.
+        name: name of the user of the noise.
+        identity: its identity, from `drawn_identity`.
 
     Returns:
-        The identity that was remembered first: another one where the name has been used.
+        The identity recorded first: another one if the name has been used.
 
     Raises:
-        StateError: the witness is there and cannot be read or written.
+        StateError: the witness exists and cannot be read or written.
 
     >>> key = Key.generate()
     >>> identity_of(key, "run", "1" * 32) == identity_of(key, "run", "2" * 32) == "1" * 32
@@ -82,9 +82,9 @@ def identity_of(key: Key, name: str, identity: str) -> str:
 
 
 def witness_of(file: Path) -> Path:
-    """Where the witness of a key file is.
+    """Return the path of a key file's witness.
 
-    It lies beside the file itself, whatever symbolic link it was named by.
+    The witness lies beside the file itself, even if the path given is a symbolic link.
 
     >>> witness_of(Path("visits.key")).name
     'visits.key.witness'
@@ -98,7 +98,7 @@ def _identity_in(path: Path, fingerprint: str, name: str, identity: str) -> str:
         "state": _NO_STATE,
         "identity": identity,
         "stream": name,
-        "step": 0,  # streams of states, which begin at 1, are never taken for it
+        "step": 0,  # steps of streams begin at 1, so no stream is mistaken for it
         "digest": identity,
     }
     before: list[str] = []
@@ -126,39 +126,40 @@ def _identity_in(path: Path, fingerprint: str, name: str, identity: str) -> str:
 
 
 class WitnessPlace(ABC):
-    """Where entries of a witness are remembered."""
+    """A place that keeps the entries of a witness."""
 
     @property
     def stands(self) -> bool:
-        """Whether a release that cannot be noted here may not be shown."""
+        """True if a release must not be shown unless this place has noted it."""
         return True
 
     def mark(self) -> object:
-        """Changes when what it remembers does; and each time where nothing tells."""
+        """Return a value that changes with the entries; if changes are unknown, at each call."""
         return object()
 
     @abstractmethod
     def read(self) -> Entries:
-        """Its entries; none where there is nothing yet.
+        """Return the entries; none if nothing is written yet.
 
         Raises:
-            ValueError: it holds something else than entries.
+            ValueError: the content is no list of entries.
         """
 
     @abstractmethod
     def _change(self, change: Callable[[Entries], Entries | None]) -> None:
-        """Replace its entries, alone with them; None: they stay as they are."""
+        """Replace the entries under a lock; None from ``change`` keeps them."""
 
     def note(self, entry: dict[str, Any], agrees: Callable[[dict[str, Any]], bool]) -> int | None:
-        """Write an entry; or the step of another entry with which it does not agree.
+        """Write an entry; if it contradicts a known entry, return the step of that entry instead.
 
         Args:
-            entry: replaces those of the same key and stream, unless they are further.
-            agrees: whether the new entry may stand beside a known one of its key and stream.
+            entry: the new entry; it replaces those of its key and stream that are not further.
+            agrees: returns True if the new entry may stand beside a known one of its key and
+            stream.
 
         Raises:
-            OSError: it cannot be read or written.
-            ValueError: it holds something else than entries.
+            OSError: the place cannot be read or written.
+            ValueError: the content is no list of entries.
         """
         other: int | None = None
 
@@ -167,18 +168,18 @@ class WitnessPlace(ABC):
             same, others = _of(entry, known)
             other = next((int(old["step"]) for old in same if not agrees(old)), None)
             if other is not None or any(old["step"] > entry["step"] for old in same):
-                return None  # or another writer has gone on from here
+                return None  # a contradiction, or another writer is further
             return [*others, _with_writers(entry, same)]
 
         self._change(change)
         return other
 
     def join(self, entry: dict[str, Any]) -> None:
-        """Remember the writers of an entry, whatever its step, before they write.
+        """Record the writers of an entry before they write, whatever its step.
 
         Args:
-            entry: as for `note`. Where its key and stream have one, that gets the writers, and
-                stays as it is otherwise.
+            entry: as for `note`. An existing entry of its key and stream gets the writers, and
+            stays unchanged otherwise.
         """
 
         def change(known: Entries) -> Entries:
@@ -193,17 +194,17 @@ class WitnessPlace(ABC):
         """Make sure that an entry can be written soon.
 
         Args:
-            entry: as for `note`. One that its key and stream have not yet stands there as of step
-                0, which says that nothing is released.
+            entry: as for `note`. If its key and stream have no entry yet, one of step 0 is written,
+                which states that nothing is released.
         """
 
 
 class WitnessFile(WitnessPlace):
-    """A file that remembers: beside a key, beside a state, or in a folder of its own.
+    """A file of entries: beside a key, beside a state, or in a folder of its own.
 
     Args:
-        second: whether it is in a folder of its own, where `begin` alone makes it: a folder that is
-            not there may be on a disk that is not mounted.
+        second: True if the file is in a folder of its own. Then only `begin` makes it: a missing
+            folder may be on a disk that is not mounted.
     """
 
     def __init__(self, path: Path, *, second: bool = False) -> None:
@@ -233,11 +234,11 @@ class WitnessFile(WitnessPlace):
             return []
 
     def begin(self, entries: Entries) -> None:
-        """Make it with its folder, and remember entries there too, unless they are known further.
+        """Make the file with its folder, and merge ``entries`` into it.
 
         Raises:
-            OSError: it cannot be made, read or written.
-            ValueError: it holds something else than entries.
+            OSError: the file cannot be made, read or written.
+            ValueError: the content is no list of entries.
         """
         folder = self.path.parent
         if not folder.exists():
@@ -260,18 +261,18 @@ class WitnessFile(WitnessPlace):
     def reserve(self, entry: dict[str, Any]) -> None:
         path = self.path
         if not self._second and not path.exists():
-            # A text as long as the one to come; what stands after the entries is not read.
+            # A text as long as the later one; readers ignore the bytes after the entries.
             nothing = _text([{**entry, "step": 0, "digest": ""}])
             if _begin(path, nothing.ljust(len(_text([entry])))):
                 return
         with _alone_with(path) as (descriptor, before):
             same, others = _of(entry, parse_entries(before))
-            if not same:  # it is to be known that the stream was here, before it has released
+            if not same:  # record the stream before its first release
                 known = [*others, {**entry, "step": 0, "digest": ""}]
                 _write(descriptor, before, _text(known))
                 before = _text(known)
             room = b" " * (len(_text([*others, _with_writers(entry, same)])) - len(before))
-            # Where there is room, bytes as they are: they tell whether the file may be written.
+            # Rewrite the same bytes where they fit: an error shows that the file cannot be written.
             data, place = (room, len(before)) if room else (before[-1:], len(before) - 1)
             if os.pwrite(descriptor, data, place) != len(data):
                 os.ftruncate(descriptor, len(before))
@@ -279,7 +280,7 @@ class WitnessFile(WitnessPlace):
 
 
 def merge_entries(entries: Entries, known: Entries) -> Entries:
-    """What is known, with entries that are as far or further."""
+    """Return the known entries, replaced by new entries that are as far or further."""
     for entry in entries:
         same, others = _of(entry, known)
         if not any(old["step"] > entry["step"] for old in same):
@@ -288,13 +289,13 @@ def merge_entries(entries: Entries, known: Entries) -> Entries:
 
 
 def _of(entry: dict[str, Any], known: Entries) -> tuple[Entries, Entries]:
-    """Entries of the same key and stream, and the others."""
+    """Split the known entries into those of the entry's key and stream, and the others."""
     same = [old for old in known if all(old[of] == entry[of] for of in ("key", "stream"))]
     return same, [old for old in known if old not in same]
 
 
 def _with_writers(entry: dict[str, Any], same: Entries) -> dict[str, Any]:
-    """An entry with the writers, the last sighting and the past of older ones."""
+    """Add the writers, the last sighting and the past of older entries to an entry."""
     if "writers" not in entry:
         return entry
     past = {step: said for old in same for step, said in old["past"]}
@@ -312,18 +313,18 @@ def _with_writers(entry: dict[str, Any], same: Entries) -> dict[str, Any]:
 
 
 def _write(descriptor: int, before: bytes, text: bytes) -> None:
-    """In one write, so that a process which is killed leaves the old or the new text."""
+    """Write in one call, so that a killed process leaves the old or the new text."""
     if os.pwrite(descriptor, text, 0) != len(text):
         os.pwrite(descriptor, before, 0)
         os.ftruncate(descriptor, len(before))
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     os.ftruncate(descriptor, len(text))
-    os.fsync(descriptor)  # before anybody is shown what it tells
+    os.fsync(descriptor)  # on disk before anybody sees the release
 
 
 @contextmanager
 def _alone_with(path: Path) -> Iterator[tuple[int, bytes]]:
-    """A witness that one process at a time writes: its descriptor, and what stands in it."""
+    """Lock a witness for one writer at a time; yield its descriptor and its content."""
     descriptor = open_plain(path, os.O_RDWR)
     with os.fdopen(descriptor, "rb+", buffering=0) as file:
         _lock(descriptor)
@@ -331,16 +332,16 @@ def _alone_with(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def _begin(path: Path, text: bytes) -> bool:
-    """Make a witness with its first entry in it; whether no other process had made it."""
+    """Make a witness with its first entry; return False if another process has made it."""
     waiting = path.with_name(f"{path.name}.new")
     descriptor = open_plain(waiting, os.O_RDWR | os.O_CREAT)
     try:
         _lock(descriptor)
         if not _is_at(waiting, descriptor):
-            return False  # another process was faster, and this file may be its witness by now
+            return False  # another process was faster, and may have made this file its witness
         try:
             if path.exists():
-                return False  # so it is, and that process was killed before the name was gone
+                return False  # the other process was killed before it removed the name
             _write(descriptor, b"", text)
             return give_name(waiting, path)
         finally:
@@ -350,7 +351,7 @@ def _begin(path: Path, text: bytes) -> bool:
 
 
 def _is_at(path: Path, descriptor: int) -> bool:
-    """Whether a path leads to an open file."""
+    """Return True if a path leads to an open file."""
     with suppress(FileNotFoundError):
         return os.path.samestat(path.stat(), os.fstat(descriptor))
     return False
@@ -362,10 +363,10 @@ def _text(entries: Entries) -> bytes:
 
 
 def parse_entries(data: bytes) -> Entries:
-    """Entries of a witness. After them may stand what is left of a longer text.
+    """Parse the entries of a witness; ignore the rest of a longer text after them.
 
     Raises:
-        ValueError: they are none.
+        ValueError: there are no entries.
     """
     try:
         found, _ = json.JSONDecoder().raw_decode(data.decode())
@@ -401,7 +402,7 @@ def _is_of(values: Any, *kinds: type) -> bool:
 
 
 def _lock(descriptor: int) -> None:
-    """Let one process at a time write; it ends with the process."""
+    """Lock until the process ends: one process at a time writes."""
     if os.name == "posix":
         import fcntl
 

@@ -1,4 +1,4 @@
-"""Guarantees, what one unit can change, and the noise law that joins them; budgets added up."""
+"""Guarantees, contribution bounds, calibration of the noise, and the ledger of budgets."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ if TYPE_CHECKING:
     from counton.privacy.ledger import Spend as Spend
     from counton.privacy.loss_by_age import expiration_loss as expiration_loss
 
-# Which losses an age brings is asked of streams without an end only.
+# Streams without an end import the losses by age; others need not.
 __getattr__, __dir__, __all__ = attach(__name__, __file__)

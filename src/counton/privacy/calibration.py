@@ -1,4 +1,4 @@
-"""From a guarantee and a shift to a noise law: of all that are known, the one of least variance."""
+"""Calibration: the noise distribution of least variance for a guarantee and a sensitivity."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _PURE = "Laplace of scale l1 / epsilon"
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One way to meet the guarantee.
+    """One candidate for the noise distribution.
 
     Attributes:
         family: the kind of noise.
-        law: the noise law of every node, or None if this way does not apply.
-        method: by which argument it meets the guarantee, or why it does not apply.
+        law: the noise distribution of every node; None if the method does not apply.
+        method: the argument why the law meets the guarantee, or the reason why there is no law.
 
     >>> from fractions import Fraction
     >>> Candidate("laplace", DiscreteLaplace(Fraction(5)), "Laplace of scale l1 / epsilon").variance
@@ -36,24 +36,24 @@ class Candidate:
 
     @property
     def variance(self) -> float:
-        """True variance of one node's noise; infinite if this way does not apply."""
+        """Variance of one node's noise; infinite if the method does not apply."""
         return math.inf if self.law is None else self.law.variance
 
 
 def _candidate(family: Family, method: str, parameter: Callable[[], Fraction]) -> Candidate:
-    """The candidate, or the reason why there is none."""
+    """Return the candidate; if its law cannot be computed, the candidate holds the reason."""
     law = DiscreteLaplace if family == "laplace" else DiscreteGaussian
     try:
         return Candidate(family, law(parameter()), method)
     except InvalidInput as error:
         return Candidate(family, None, f"{method}: {error}")
-    except (ArithmeticError, ValueError):  # of the smallest and the largest budgets
+    except (ArithmeticError, ValueError):  # budgets near 0 or near infinity
         why = "its noise is beyond the numbers that can be computed with; choose another budget"
         return Candidate(family, None, f"{method}: {why}")
 
 
 def pure(guarantee: PureDP, sensitivity: Sensitivity) -> tuple[Candidate, ...]:
-    """Laplace of scale l1 / epsilon; nothing else is known."""
+    """Return the candidates for pure privacy: Laplace noise of scale l1 / epsilon only."""
     return (
         _candidate(
             "laplace", "Laplace of scale l1 / epsilon", lambda: sensitivity.l1 / guarantee.epsilon
@@ -65,12 +65,14 @@ def pure(guarantee: PureDP, sensitivity: Sensitivity) -> tuple[Candidate, ...]:
 def zero_concentrated(
     guarantee: ZCDP, sensitivity: Sensitivity, *, causal: bool = True
 ) -> tuple[Candidate, ...]:
-    """Canonne, Kamath and Steinke 2020, Theorem 14; Bun and Steinke 2016, Proposition 3.3.
+    """Return the candidates for zero-concentrated privacy.
+
+    Canonne, Kamath and Steinke 2020, Theorem 14; Bun and Steinke 2016, Proposition 3.3.
 
     A shift by m of Laplace noise of scale b costs one node epsilon = m / b, which is at most
     rho = epsilon^2 / 2; all nodes together cost epsilon = l1 / b, which is at most rho = epsilon.
-    Where part of the noise was seen, nodes do not add up one by one: then all together cost
-    epsilon^2 / 2.
+    If the attacker has seen part of the noise, the costs of single nodes do not add up. Then the
+    bound is epsilon^2 / 2 for all nodes together.
     """
     rho = guarantee.rho
     variance = sensitivity.l2_squared / (2 * rho)
@@ -95,7 +97,7 @@ def zero_concentrated(
 
 
 def approximate(guarantee: ApproxDP, sensitivity: Sensitivity) -> tuple[Candidate, ...]:
-    """Four ways with Laplace noise, two with Gaussian noise."""
+    """Return the candidates for (epsilon, delta): four with Laplace noise, two with Gaussian."""
     from counton.privacy import concentrated, gaussian
 
     epsilon, delta = guarantee.epsilon, guarantee.delta
@@ -129,12 +131,12 @@ def approximate(guarantee: ApproxDP, sensitivity: Sensitivity) -> tuple[Candidat
 def approximate_ahead(
     guarantee: ApproxDP, sensitivity: Sensitivity, *, once: bool
 ) -> tuple[Candidate, ...]:
-    """One way with Laplace noise, two with Gaussian noise, for strategies that are not causal.
+    """Return the candidates for strategies that are not causal: one Laplace, two Gaussian.
 
-    An attacker who has seen part of the noise waits for a step, and among many cells looks for
-    those, in which what he knows of the nodes makes their losses one coin. Losses that are added
-    up node by node promise too little there; a loss that no outcome exceeds does not. Given what
-    was seen, discrete Gaussian noise has the same law around another centre.
+    The attacker has seen part of the noise. He waits for a step. Among many cells he picks those
+    whose nodes' losses, given his knowledge, are one coin. Adding up losses node by node promises
+    too little there. A bound on the loss of every outcome still holds. Given his knowledge,
+    discrete Gaussian noise has the same law around another centre.
     """
     from counton.privacy import concentrated, gaussian
 
@@ -159,9 +161,10 @@ def approximate_ahead(
 
 
 def elders_scale(epsilon: Fraction, delta: Fraction, l2_squared: int) -> Fraction:
-    """Laplace scale l2 / a with a^2 / 2 + a sqrt(2 ln(1/delta)) = epsilon; rounded up.
+    """Return the Laplace scale l2 / a, rounded up; a^2 / 2 + a sqrt(2 ln(1/delta)) = epsilon.
 
-    Andersson et al., "Count on Your Elders", Theorem 1.3 and Lemma 5.5. It holds for discrete
+    Andersson et al., "Count on Your Elders", Theorem 1.3 and Lemma 5.5. The bound also holds for
+    discrete
     Laplace noise too: a shift by m costs a node m^2 / (2 b^2) in zCDP, and Bun and Steinke's
     conversion of the sum is the paper's formula.
     """
@@ -199,12 +202,12 @@ def _compose(
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The law with the least variance, and what else was considered.
+    """The noise distribution of least variance, with all candidates.
 
     Attributes:
-        law: the noise law of every node.
-        candidates: all ways considered, least variance first.
-        reason: in words, why ``law`` was taken.
+        law: the noise distribution of every node.
+        candidates: all candidates, least variance first.
+        reason: why ``law`` was chosen, in words.
 
     >>> from counton.privacy import ApproxDP
     >>> one = Sensitivity(l1=3, l2_squared=3, entries=((1, 3),))
@@ -227,22 +230,24 @@ def calibrate(
     causal: bool = True,
     once: bool = True,
 ) -> Calibration:
-    """The law with the least variance under which a change by ``sensitivity`` keeps ``guarantee``.
+    """Return the noise distribution of least variance that keeps ``guarantee``.
+
+    One unit changes the node values by at most ``sensitivity``.
 
     Pure: Laplace of scale l1 / epsilon. Zero-concentrated: Gaussian of variance l2^2 / (2 rho).
-    Approximate: the best of several ways with Laplace and Gaussian noise. Parameters are exact
-    where they are rational and else rounded towards more privacy.
+    Approximate: the best of several candidates with Laplace and Gaussian noise. Rational
+    parameters are exact; others are rounded towards more privacy.
 
     Args:
-        guarantee: to keep.
-        sensitivity: how far one unit moves all node values together.
-        family: forces one kind of noise.
-        causal: nothing that tells of the noise of these nodes was released when an attacker
-            chooses the unit: so it is with tables, and with strategies that say so.
-        once: all that a unit changes stands in one step. It matters where ``causal`` is False.
+        guarantee: the guarantee to keep.
+        sensitivity: the bound on the change of all node values together when one unit changes.
+        family: the kind of noise; None allows both.
+        causal: True if no earlier release depends on the noise of these nodes when an attacker
+            chooses the unit. It holds for tables and for causal strategies.
+        once: True if one unit changes one step only. It matters only if ``causal`` is False.
 
     Raises:
-        InvalidInput: no law of that family meets the guarantee.
+        InvalidInput: no law of this family meets the guarantee.
 
     >>> from counton.privacy import ApproxDP, PureDP, Sensitivity
     >>> calibrate(PureDP(0.5), Sensitivity(3, 3)).law

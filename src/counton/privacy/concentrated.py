@@ -1,4 +1,4 @@
-"""Between Renyi, zero-concentrated, pure and (epsilon, delta) differential privacy.
+"""Conversions between Renyi, zero-concentrated, pure and (epsilon, delta) privacy.
 
 Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy" (2020), Proposition
 12: if the Renyi divergence of one order alpha > 1 is at most R, (epsilon, delta)-DP holds with
@@ -8,9 +8,10 @@ Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy" (2
 rho-zCDP says R = alpha rho for every alpha. Every alpha gives a valid bound, so a search that
 misses the best one errs towards privacy.
 
-**Whole orders.** Where an attacker has seen part of the noise before he chooses the unit, discrete
-Gaussian noise has been shown to keep alpha rho for alpha = 2, 3, ... and may exceed it in between
-(docs/how-to-check.md). `ZCDP` promises these orders, and it is converted at one of them.
+**Whole orders.** If an attacker has seen part of the noise before he chooses the unit, discrete
+Gaussian noise is proved to keep alpha rho for alpha = 2, 3, ... only; between whole orders it may
+exceed alpha rho (docs/how-to-check.md). `ZCDP` promises the whole orders, so conversions use one
+of them.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ _HIGHEST_LOG = 60.0
 
 
 def rho_within(epsilon: Fraction, delta: Fraction, *, every_order: bool = False) -> Fraction:
-    """Largest known rho such that rho-zCDP implies (epsilon, delta)-DP; rounded down.
+    """Return the largest known rho such that rho-zCDP implies (epsilon, delta)-DP; rounded down.
 
     Args:
-        epsilon, delta: what is to be implied.
-        every_order: whether R = alpha rho is known of every alpha, and not only of whole ones.
+        epsilon, delta: the guarantee to imply.
+        every_order: True if R = alpha rho holds for every alpha, False if for whole orders only.
 
     >>> float(rho_within(Fraction(1), Fraction(1, 10**6)))
     0.02435...
@@ -44,7 +45,7 @@ def rho_within(epsilon: Fraction, delta: Fraction, *, every_order: bool = False)
 
 
 def best_order(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """The whole order alpha at which `rho_within` finds the largest rho.
+    """Return the whole order alpha at which `rho_within` finds the largest rho.
 
     >>> float(best_order(Fraction(1), Fraction(1, 10**6)))
     22.0
@@ -54,9 +55,9 @@ def best_order(epsilon: Fraction, delta: Fraction) -> Fraction:
 
 
 def renyi_within(epsilon: Fraction, delta: Fraction, order: Fraction) -> Fraction:
-    """Largest Renyi divergence of this order that implies (epsilon, delta)-DP; rounded down.
+    """Return the largest Renyi divergence that implies (epsilon, delta)-DP; rounded down.
 
-    It is negative where this order needs more than (epsilon, delta) for a divergence of 0.
+    The bound is negative if at this order even a divergence of 0 does not imply (epsilon, delta).
 
     >>> float(renyi_within(Fraction(1), Fraction(1, 10**6), Fraction(23)))
     0.5589...
@@ -67,14 +68,15 @@ def renyi_within(epsilon: Fraction, delta: Fraction, order: Fraction) -> Fractio
 
 
 def renyi_by_pure(epsilon: Fraction, order: Fraction) -> Fraction:
-    """Largest Renyi divergence of this order that epsilon-DP allows; rounded up.
+    """Return the largest Renyi divergence of this order that epsilon-DP allows; rounded up.
 
-    It is that of randomised response, of which every epsilon-DP mechanism is a function (Kairouz,
-    Oh and Viswanath, "The Composition Theorem for Differential Privacy", 2015): at order alpha
+    Randomised response attains it, and every epsilon-DP mechanism is a function of randomised
+    response (Kairouz, Oh and Viswanath, "The Composition Theorem for Differential Privacy", 2015).
+    At order alpha the divergence is
 
         epsilon - (ln(1 + e^-epsilon) - ln(1 + e^-((2 alpha - 1) epsilon))) / (alpha - 1),
 
-    and never above epsilon or alpha epsilon^2 / 2 (Bun and Steinke 2016, Proposition 3.3).
+    It never exceeds epsilon or alpha epsilon^2 / 2 (Bun and Steinke 2016, Proposition 3.3).
 
     >>> [float(renyi_by_pure(Fraction(e), Fraction(20))) for e in ("0.01", "1", "50")]
     [0.00099..., 0.9835..., 50.0]
@@ -87,7 +89,7 @@ def renyi_by_pure(epsilon: Fraction, order: Fraction) -> Fraction:
 
 
 def pure_within(loss: Fraction, order: Fraction) -> Fraction:
-    """Largest known epsilon whose `renyi_by_pure` is at most ``loss``; rounded down.
+    """Return the largest known epsilon whose `renyi_by_pure` is at most ``loss``; rounded down.
 
     >>> float(pure_within(Fraction(1, 10), Fraction(20)))
     0.1328...
@@ -105,9 +107,10 @@ def pure_within(loss: Fraction, order: Fraction) -> Fraction:
 
 
 def concentrated_by_pure(epsilon: Fraction) -> Fraction:
-    """Least known rho such that epsilon-DP implies rho-zCDP: min(epsilon^2 / 2, epsilon).
+    """Return the least rho such that epsilon-DP implies rho-zCDP: min(epsilon^2 / 2, epsilon).
 
-    Bun and Steinke 2016, Proposition 3.3; the second since no Renyi divergence exceeds epsilon.
+    Bun and Steinke 2016, Proposition 3.3. The second term holds since no Renyi divergence exceeds
+    epsilon.
     """
     if epsilon < 0:
         raise InvalidInput(f"epsilon is {text(epsilon)}; it must be at least 0")
@@ -115,7 +118,7 @@ def concentrated_by_pure(epsilon: Fraction) -> Fraction:
 
 
 def log_below(delta: Fraction) -> float:
-    """A float just below ln(delta), for delta in (0, 1) however near to either end.
+    """Return a float just below ln(delta), for any delta in (0, 1).
 
     >>> log_below(1 - Fraction(1, 10**30)), log_below(Fraction(1, 10**400))
     (-1.0000...e-30, -921.03...)
@@ -131,10 +134,11 @@ def log_below(delta: Fraction) -> float:
 
 
 def _slack(log_delta: float, log_u: float) -> tuple[float, float]:
-    """(ln delta + ln u - alpha ln(1 - 1/alpha)) / u, alpha = 1 + u, and a size for its rounding.
+    """Return (ln delta + ln u - alpha ln(1 - 1/alpha)) / u with alpha = 1 + u, and its size.
 
-    Where delta is near 1 the sum is small and its parts are not: what is added to ln delta is then
-    written as a sum of positive numbers, and the rounding is a part of both.
+    The size bounds the rounding error. If delta is near 1, the sum is small and its terms are
+    not. Then the terms added to ln delta are written as a sum of positive numbers, and the rounding
+    error is a fraction of both sums.
     """
     u = math.exp(log_u)
     if log_delta < -math.log(2):
@@ -145,7 +149,7 @@ def _slack(log_delta: float, log_u: float) -> tuple[float, float]:
 
 
 def _rho(epsilon: Fraction, delta: Fraction) -> Callable[[float], float]:
-    """Largest rho by each order, as a function of ln(alpha - 1); rounded down."""
+    """Return the largest rho as a function of ln(alpha - 1), the order; rounded down."""
     budget, log_delta = float_below(epsilon), log_below(delta)
 
     def rho(log_u: float) -> float:
@@ -157,9 +161,9 @@ def _rho(epsilon: Fraction, delta: Fraction) -> Callable[[float], float]:
 
 
 def _whole(value: Callable[[float], float], best: float) -> float:
-    """The better of the whole orders on both sides of the best one, as ln(alpha - 1).
+    """Return the better of the two whole orders beside ``best``, as ln(alpha - 1).
 
-    Beyond 2^40 all are as good as whole, and none is below 2.
+    Orders above 2^40 differ too little to search; no order is below 2.
     """
     if best > math.log(2**40):
         return math.log(2**40)
@@ -168,7 +172,7 @@ def _whole(value: Callable[[float], float], best: float) -> float:
 
 
 def _highest(value: Callable[[float], float]) -> float:
-    """Place of the maximum of a unimodal function of ln(alpha - 1), by narrowing grids."""
+    """Return the place of the maximum of a unimodal function of ln(alpha - 1)."""
     low, high = _LOWEST_LOG, _HIGHEST_LOG
     for _ in range(12):
         width = (high - low) / 24

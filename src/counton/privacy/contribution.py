@@ -1,4 +1,4 @@
-"""What one protected unit can change, in how many steps, and the grid on which totals are exact."""
+"""The contribution bound: how much one protected unit can change, and in how many steps."""
 
 from __future__ import annotations
 
@@ -35,38 +35,38 @@ from counton.base.lengths import PERIODS
 from counton.privacy import value_grid
 
 Relation = Literal["add_remove", "replace"]
-#: How far apart the events of one unit are kept.
+#: Values of ``once``: with "group" no two events of one unit are in one cell.
 Once = Literal["group"]
 
 _ONCE = ("group",)
-#: Relation, cells and steps where only the number of events is bounded.
+#: Relation, cells and steps of a contribution that bounds only the number of events.
 _ANYWHERE = ("add_remove", 1, 1)
-#: What a unit is called where nobody says.
+#: Default word for a protected unit.
 ANY_UNIT = "unit"
 _LONGEST_UNIT = 200
-#: What stands behind the word of a whole, where its part is meant: which part, and by which clock.
+#: The ending of a unit's word that names a part of a whole: the period, then the clock.
 _PART = re.compile(r"(?:'s (.+?)| within one window)( \(.+\))?$")
 _LENGTHS = {name: length for length, name in PERIODS.items()}
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
-#: Time zones are this many seconds apart, or a multiple of it: shorter periods end with days.
+#: Time zones differ by multiples of this many seconds; shorter periods end together with days.
 _ZONES = 900
 
-#: Floats of the data are exact up to this many grid cells; beyond it, fractions are given.
+#: Up to this many grid cells floats of the data are exact; beyond it, fractions are used.
 _EXACT_FLOATS = 2**45
 _MOST = 2**40  # noise for a larger change could not be summed in int64
 
 
 def check_relation(name: str, relation: object) -> None:
-    """Refuse what is no way for data sets to differ."""
+    """Refuse a neighbouring relation other than "add_remove" and "replace"."""
     if relation not in ("add_remove", "replace"):
         raise InvalidInput(f"{name} is {quote(relation)}; it must be 'add_remove' or 'replace'")
 
 
 def checked_unit(unit: object, what: str = "unit") -> str:
-    """What a protected unit is called, written one way: NFKC, with single spaces between words.
+    """Return the unit's word in one spelling: NFKC, single spaces between words.
 
     Raises:
-        InvalidInput: no text, empty, over 200 characters, or with what is not printed.
+        InvalidInput: the word is no text, empty, over 200 characters or not printable.
 
     >>> checked_unit(" visiteur  e\u0301gare\u0301 ") == "visiteur \u00e9gar\u00e9"
     True
@@ -88,9 +88,9 @@ def checked_unit(unit: object, what: str = "unit") -> str:
 
 
 def known_unit(unit: str, known: Iterable[str]) -> str:
-    """A unit in the spelling in which it is known already: case and width tell no units apart.
+    """Return the unit in the spelling already known; case and width do not distinguish units.
 
-    Columns may differ in them, so a clock is compared as it is written.
+    Column names may differ in case and width, so clocks are compared letter by letter.
 
     >>> known_unit("Visitor", ["order", "visitor"]), known_unit("user", ["order"])
     ('visitor', 'user')
@@ -106,22 +106,22 @@ def _fold(unit: str) -> tuple[str, str]:
 
 
 def _apart(unit: str) -> tuple[str, str]:
-    """What a unit is called, and its clock with the space before it."""
+    """Split a unit into its word and its clock; the clock keeps the space before it."""
     found = _PART.search(unit)
     clock = "" if found is None else found[2] or ""
     return unit.removesuffix(clock), clock
 
 
 def with_clock(unit: str, *clock: str) -> str:
-    """A part of a whole, and the clock by which it begins and ends; any other unit as it is.
+    """Append the clock to a unit that is a part of a whole; return any other unit unchanged.
 
-    A day in one time zone meets two days in another one, and a row with two times is in two days.
-    So a reader's days by two clocks are two kinds of units. To a ledger a part is called with
-    its clock.
+    A day in one time zone overlaps two days in another zone, and a row with two times lies in two
+    days. So a reader's days by two clocks are two kinds of units. The ledger names a part together
+    with its clock.
 
     Args:
-        unit: what it is called.
-        clock: what tells its clock from others, as time zone and column of times.
+        unit: the unit's word.
+        clock: the names that identify the clock, such as time zone and column of times.
 
     >>> with_clock("reader's day", "UTC", "seen at"), with_clock("reader", "UTC", "seen at")
     ("reader's day (UTC, seen at)", 'reader')
@@ -134,13 +134,13 @@ def with_clock(unit: str, *clock: str) -> str:
 
 
 def _as_written(name: str) -> str:
-    """A name that cannot be taken for another one, whatever stands in it."""
+    """Return the name, quoted if it could be mistaken for another one."""
     plain = re.fullmatch(r"[\w/+-]+( [\w/+-]+)*", name) and name.isprintable()
     return name if plain else json.dumps(name, ensure_ascii=not name.isprintable())
 
 
 def clock_of(unit: str) -> str:
-    """The clock of a unit, as it is written behind its word; empty: nobody said which.
+    """Return the clock behind the unit's word; empty if the unit names none.
 
     >>> clock_of("reader's day (UTC, time)"), clock_of("reader's day")
     ('(UTC, time)', '')
@@ -149,7 +149,7 @@ def clock_of(unit: str) -> str:
 
 
 def without_clock(unit: str) -> str:
-    """What a unit is called where no other clock is near.
+    """Return the unit's word without its clock.
 
     >>> without_clock("reader's day (UTC, time)"), without_clock("reader")
     ("reader's day", 'reader')
@@ -158,7 +158,7 @@ def without_clock(unit: str) -> str:
 
 
 def whole_of(unit: str) -> str:
-    """The word of the whole that a unit is, or is a part of.
+    """Return the word of the whole, for a whole and for a part of it.
 
     >>> whole_of("reader's month"), whole_of("reader's day (UTC, time)"), whole_of("reader")
     ('reader', 'reader', 'reader')
@@ -167,7 +167,7 @@ def whole_of(unit: str) -> str:
 
 
 def is_a_part(unit: str) -> bool:
-    """Whether a unit is a part of a whole, as a reader's day.
+    """Return True if the unit is a part of a whole, such as a reader's day.
 
     >>> is_a_part("reader's day (UTC, time)"), is_a_part("reader")
     (True, False)
@@ -176,10 +176,10 @@ def is_a_part(unit: str) -> bool:
 
 
 def unit_without_period(unit: str, per: str | None) -> str:
-    """The word of the whole, where a unit names the period that ``per`` says too.
+    """Return the word of the whole if the unit names the period that ``per`` states.
 
     Raises:
-        InvalidInput: it names another period.
+        InvalidInput: the unit names another period.
 
     >>> unit_without_period("reader's day", "1d"), unit_without_period("reader's day", None)
     ('reader', "reader's day")
@@ -196,19 +196,20 @@ def unit_without_period(unit: str, per: str | None) -> str:
 
 
 def is_part(unit: str, of: str) -> bool:
-    """Whether a unit lies within one of another kind, or is of the same kind.
+    """Return True if every unit lies within one unit of kind ``of``, or both kinds are equal.
 
     A release that protects the whole protects its parts. The order is partial:
 
-    - a reader with all events, then a reader's period, the longer before the shorter, as long as
-      each of the shorter ones lies within one of the longer. A week may begin in one month and end
-      in the next, so neither is a part of the other; nor are periods by two clocks (`with_clock`);
-    - units of different words are no parts of each other: nobody has said whose rows are whose, and
-      the word for an event is another one than that for a user.
+    - A reader with all events contains a reader's period. A longer period contains a shorter one
+      if each shorter one lies within one longer one. A week may begin in one month and end in the
+      next, so neither contains the other. Periods by two clocks (`with_clock`) do not contain each
+      other.
+    - Units of different words do not contain each other: nobody has stated whose rows are whose,
+      and an event has another word than a user.
 
-    A promise to a whole counts twice for its part, where units are added or removed: a part
-    of a reader's rows goes while the rest stays, and of those others may count in its place, so
-    that the reader changes, as if removed and another added (`guarantees.when_replaced`).
+    If units are added or removed, a promise to a whole counts twice for its part. A part of a
+    reader's rows goes while the rest stays, and other rows of his may then count instead. The
+    reader changes as if one were removed and another added (`guarantees.when_replaced`).
 
     >>> is_part("reader's month", "Reader"), is_part("reader", "reader's month")
     (True, False)
@@ -228,7 +229,7 @@ def is_part(unit: str, of: str) -> bool:
 
 
 def _lies_within(short: str | None, long: str | None) -> bool:
-    """Whether every period of one length lies in one of another, by their words."""
+    """Return True if every period named ``short`` lies in one period named ``long``."""
     found = [
         re.fullmatch(r"(\d+)(s|m|h|d|w|mo)", _LENGTHS.get(one or "", one or ""))
         for one in (short, long)
@@ -248,37 +249,38 @@ def _lies_within(short: str | None, long: str | None) -> bool:
 class Contribution:
     """The contribution bound: the protected unit and the neighbouring relation.
 
-    Build it with one of the class methods. The limits are promises: data that breaks them is not
+    Build it with one of the class methods. The limits are promises: data that exceeds them is not
     protected as stated, so keep only the first few events of each unit.
 
     A unit counts in at most ``steps`` steps of a stream, any two of them at least ``separation``
     apart. In each of these steps it counts in up to ``cells`` cells by up to ``per_cell``. Two
     other forms:
 
-    - With ``every`` a unit follows a fixed schedule, the steps i, i + every, i + 2 every, ... for
-      one i: ``steps`` scheduled steps in a row. It may miss some of them, or all to the end. For
-      ``steps`` of them anywhere, further apart than in a row, state ``separation=every`` instead.
-    - With ``most`` the number of events is bounded, and not where they stand.
+    - With ``every`` a unit follows a fixed schedule: the steps i, i + every, i + 2 every, ... for
+      one i. It counts in ``steps`` scheduled steps in a row, and may miss some of them, or all from
+      some step on. If its ``steps`` steps need not be in a row, state ``separation=every`` instead.
+    - With ``most`` the number of events is bounded, wherever they are.
 
     Attributes:
-        relation: neighbouring datasets differ by a unit that is added or removed, or by one that is
-            replaced.
-        cells: most cells of one step's vector that a unit counts in.
-        per_cell: most by which one cell can differ between neighbouring datasets, in grid units.
+        relation: neighbouring datasets differ by a unit that is added or removed, or by a unit that
+            is replaced by another.
+        cells: the most cells of one step's vector that a unit counts in.
+        per_cell: the most by which one cell differs between neighbouring datasets, in grid units.
         lower, upper, resolution: bounds and grid of clipped values, in data units; None for counts.
-        steps: most steps a unit counts in, with ``every`` in a row; None for a fixed schedule to
-            the end.
-        separation: steps between any two of them, at least.
+        steps: the most steps a unit counts in, in a row with ``every``; None for a fixed schedule
+            without an end.
+        separation: the least distance of any two of these steps, in steps.
         every: steps from one scheduled step to the next; None without a fixed schedule.
-        most: most events of one unit, each in one cell of any step by up to ``per_cell``; None
-            where steps and cells are stated.
-        most_a_step: with ``most``, how many of them count in one step at most; then ``steps`` is
-            how many steps that takes, ``most / most_a_step`` rounded up.
-        once: with ``most``, "group" if no two of them are in one cell, whatever their steps.
-        unit: what one protected unit is called; see `checked_unit`. The word "unit" says nothing:
-            a state then takes the name that its units have already.
-        pattern: instead of steps and cells, how a unit changes the counts; see `of_pattern`.
-        words: what the pattern is, in words.
+        most: the most events of one unit, each in one cell of any step by up to ``per_cell``; None
+            if steps and cells are stated.
+        most_a_step: with ``most``, the most events of one unit in one step; ``steps`` is then
+            ``most / most_a_step`` rounded up.
+        once: with ``most``, "group" if no two events of one unit are in one cell, whatever their
+            steps.
+        unit: the word for one protected unit; see `checked_unit`. The word "unit" states nothing: a
+            state then takes the word that its units have already.
+        pattern: the change of the counts by one unit, instead of steps and cells; see `of_pattern`.
+        words: the pattern in words.
 
     >>> print(Contribution.add_remove())
     one unit added or removed, counted in one cell of one step by at most 1
@@ -343,7 +345,7 @@ class Contribution:
                 f"every is {self.every} and steps is 1, which is no schedule: state how many steps "
                 f"of it in a row a unit may count in, or leave steps out for all"
             )
-        if self.steps == 1:  # nothing to be apart from
+        if self.steps == 1:  # one step has no distance
             object.__setattr__(self, "separation", 1)
         object.__setattr__(self, "unit", checked_unit(self.unit))
 
@@ -376,7 +378,7 @@ class Contribution:
         every: int | None = None,
         unit: str = "unit",
     ) -> Contribution:
-        """A unit present or absent, with all it counts in all its steps.
+        """Return the bound for a unit added or removed with everything it counts in its steps.
 
         Raises:
             InvalidInput: an amount that is not an integer from 1 to 2^40, amounts that contradict
@@ -394,11 +396,13 @@ class Contribution:
         every: int | None = None,
         unit: str = "unit",
     ) -> Contribution:
-        """A unit replaced by another in its steps, each counting in up to ``cells`` cells of each.
+        """Return the bound for a unit replaced by another in its steps.
+
+        Each of the two counts in up to ``cells`` cells of each step.
 
         ``per_cell`` is the most by which a cell can change. Up to ``2 * cells`` cells of a step
-        change: those that the old unit leaves and those that the new one enters. Both count in the
-        same steps; a unit that is replaced by one with other steps is removed, and the other added.
+        change: those of the old unit and those of the new one. Both count in the same steps. If the
+        new unit counts in other steps, the old one is removed and the new one added.
 
         Raises:
             InvalidInput: an amount that is not an integer from 1 to 2^40, amounts that contradict
@@ -418,14 +422,16 @@ class Contribution:
         every: int | None = None,
         unit: str = "unit",
     ) -> Contribution:
-        """A unit has one real value a step: clipped to bounds, put on a grid, added to one cell.
+        """Return the bound for a unit with one real value a step, in one cell.
 
-        Sensitivity in grid units is ``max(|lower|, |upper|) / resolution`` when units are added or
-        removed; a replaced unit may also change by ``(upper - lower) / resolution`` in its cell.
+        The value is clipped to the bounds and rounded to the grid.
+
+        Sensitivity in grid units is ``max(|lower|, |upper|) / resolution`` if units are added or
+        removed; a replaced unit may also change its cell by ``(upper - lower) / resolution``.
 
         Raises:
             InvalidInput: bounds that are not finite, not ascending or not multiples of
-                ``resolution``; a resolution that is not above 0 or too fine.
+                ``resolution``; a resolution that is not above 0, or is too fine.
 
         >>> Contribution.values(-5, 100, resolution=0.01).per_cell
         10000
@@ -468,30 +474,31 @@ class Contribution:
         bounds: Contribution | None = None,
         unit: str = "unit",
     ) -> Contribution:
-        """A unit present or absent with up to ``most`` events, in whatever steps and cells.
+        """Return the bound for a unit added or removed with up to ``most`` events anywhere.
 
         All of them may be in one step and cell, where they move the nodes most: the norms are
-        ``most`` times those of one event. With ``once="group"`` no two are in one cell, so that
-        none of them meet in a node and the squared 2-norm is ``most`` times that of one.
+        ``most`` times those of one event. With ``once="group"`` no two events are in one cell. Then
+        no two meet in a node, and the squared 2-norm is ``most`` times that of one event.
 
-        With w = ``most_a_step`` they are spread over steps. Let step s change by d_s, whose 1-norm
-        is a_s: at most w, and at most ``most`` in all. Such a are mixtures of those with w in as
-        many steps as ``most`` allows, the rest in one more, and nothing else; norms are convex,
-        so with the directions of d held one of these is at least as far. It changes
-        ceil(most / w) steps, each by w or less: the norms are at most w times those that a strategy
-        states of a unit in as many steps (squared in the squared 2-norm). They are also at most
-        those of ``most`` events anywhere; the lesser of both counts (`shift_of`).
+        With w = ``most_a_step`` the events are spread over steps. Let step s change by d_s with
+        1-norm a_s: each a_s is at most w, and their sum at most ``most``. Every sequence a is a
+        mixture of those with w in as many steps as ``most`` allows, the rest in one more, and 0
+        elsewhere. Norms are convex, so for fixed directions of d one of these is at least as far.
+        It changes ceil(most / w) steps, each by w or less. So the 1-norm is at most w times, and
+        the squared 2-norm at most w^2 times, the one a strategy states for a unit in as many steps.
+        The norms are also at most those of ``most`` events anywhere; the lesser of both counts
+        (`shift_of`).
 
         Args:
-            most: most events of one unit that count.
-            most_a_step: how many of them in one step.
-            once: see the class.
-            bounds: how each event's value is clipped (`values`); None for counts.
-            unit: what one protected unit is called.
+            most: the most events of one unit that count.
+            most_a_step: the most of them in one step.
+            once: as the attribute of the class.
+            bounds: the clipping of each event's value (`values`); None for counts.
+            unit: the word for one protected unit.
 
         Raises:
-            InvalidInput: ``most`` is no integer from 1 to 2^40, or the unit is no word; or more
-                events of one step than in all.
+            InvalidInput: ``most`` is not an integer from 1 to 2^40; the unit is not a word;
+                ``most_a_step`` exceeds ``most``.
 
         >>> print(Contribution.events(3, unit="visitor"))
         one visitor added or removed, with at most 3 events counted, each by at most 1, in any cells
@@ -505,25 +512,27 @@ class Contribution:
 
     @property
     def anywhere(self) -> Contribution:
-        """The same without a bound for one step."""
+        """This bound without a limit for one step."""
         return replace(self, most_a_step=None, steps=1)
 
     @classmethod
     def of_pattern(
         cls, pattern: Pattern, words: str, *, relation: Relation = "add_remove", unit: str = "unit"
     ) -> Contribution:
-        """A unit that changes counts in a pattern which steps and cells do not describe.
+        """Return the bound for a unit whose change of the counts follows a pattern.
+
+        Steps and cells do not describe the pattern.
 
         Counts may then fall as well as rise.
 
         Args:
             pattern: `counton.base.distributions.Runs`, `Alternating` or `BoundedChange`.
-            words: what one unit changes, as "which ...": words that follow its name.
+            words: the change by one unit, such as "which ...": words that follow its name.
             relation: neighbours differ by a unit that is added or removed, or by one replaced.
-            unit: what one protected unit is called.
+            unit: the word for one protected unit.
 
         Raises:
-            InvalidInput: no words, or the unit is no word.
+            InvalidInput: there are no words, or the unit is not a word.
 
         >>> from counton.base.distributions import BoundedChange
         >>> weight = "which changes the weight of the forest by at most 2, up and then down"
@@ -535,51 +544,51 @@ class Contribution:
 
     @property
     def signed(self) -> bool:
-        """Whether a count can fall."""
+        """True if a unit can make a count fall."""
         return self.pattern is not None or self.resolution is not None
 
     @property
     def value_bounds(self) -> tuple[Fraction, Fraction, Fraction] | None:
-        """Lower and upper bound, and resolution, of values; None where there are none."""
+        """Lower bound, upper bound and resolution of values; None for counts."""
         if self.lower is None or self.upper is None or self.resolution is None:
             return None
         return self.lower, self.upper, self.resolution
 
     @property
     def neighbours(self) -> str:
-        """The neighbouring relation, in words."""
+        """The neighbouring relation in words."""
         return "added or removed" if self.relation == "add_remove" else "replaced by another"
 
     @property
     def acts_once(self) -> bool:
-        """Whether a unit counts in one step only."""
+        """True if a unit counts in one step only."""
         return self.steps == 1 and self.most in (None, 1) and self.pattern is None
 
     @property
     def in_one_step(self) -> bool:
-        """Whether all that a unit changes stands in one step, also where a pattern says what."""
+        """True if one unit changes one step only, stated by steps or by a pattern."""
         return self.acts_once or (isinstance(self.pattern, BoundedChange) and self.pattern.once)
 
     def describe(self, unit: str | None = None, *, steps: bool = True) -> str:
-        """What is protected, and the neighbouring relation, in words.
+        """Return the protected unit and the neighbouring relation, in words.
 
         Args:
-            unit: what one protected unit is called; its own word unless stated.
-            steps: whether cells belong to the steps of a stream; a table has none.
+            unit: the word for one protected unit; None for the contribution's own.
+            steps: True for a stream; False for a table, which has no steps.
 
         >>> Contribution.replace(cells=2).describe("visitor", steps=False)
         'one visitor, counted in up to 2 cells by at most 1 each, replaced by another'
         """
         one, change = f"one {unit or self.unit}", self.change_in_words(steps=steps)
-        if self.relation == "replace":  # "another" would be what the change is of
+        if self.relation == "replace":  # else the change would be read as that of "another"
             return f"{one}, {change}, {self.neighbours}"
         return f"{one} {self.neighbours}, {change}"
 
     def change_in_words(self, *, steps: bool = True) -> str:
-        """What one unit changes at most, in words that follow its name.
+        """Return the most that one unit changes, in words that follow its name.
 
         Args:
-            steps: see `describe`.
+            steps: as in `describe`.
 
         >>> Contribution.add_remove().change_in_words()
         'counted in one cell of one step by at most 1'
@@ -637,19 +646,21 @@ class Contribution:
         return self.describe()
 
     def sensitivities(self, one: Sensitivity, cells: int) -> Sensitivity:
-        """Worst change of all node values between neighbours, in the units of ``one``.
+        """Return the worst change of all node values between neighbours.
+
+        The change is in the units of ``one``.
 
         Args:
-            one: how far a unit that counts by 1, in one cell of each of its steps, moves them:
-                the strategy's own shift for this contribution's steps.
-            cells: how many cells one step's vector has.
+            one: the change of the node values by a unit that counts by 1 in one cell of each of its
+                steps: the strategy's own shift for this contribution's steps.
+            cells: the number of cells of one step's vector.
 
         A unit changes step s by a vector d_s, hence the nodes by the sum of (column s of C) x d_s.
         Norms multiply: |C e_s| |d_s| in the 1-norm, <C e_s, C e_t> <d_s, d_t> in the squared 2.
 
         Raises:
-            InvalidInput: a vector without cells, or a pattern over several steps: a strategy says
-                what that moves.
+            InvalidInput: a vector without cells, or a pattern over several steps; only a strategy
+                knows the change by such a pattern.
 
         >>> Contribution.replace(cells=2).sensitivities(Sensitivity(3, 3, ((1, 3),)), cells=10)
         Sensitivity(l1=12, l2_squared=12, entries=((1, 12),))
@@ -664,8 +675,9 @@ class Contribution:
             )
         l1, l2_squared, changes = self._change(cells)
         if self.most is not None and self.once is None:
-            # All in one step and cell is the worst of any arrangement: |sum of C e_s| is at most
-            # the sum of the norms. Entries are those of one event, or many: not one worst change.
+            # Events in one step and cell are the worst arrangement: |sum of C e_s| is at most the
+            # sum of the norms. The entries describe many events, so they do not give one worst
+            # change.
             together = self.most_a_step or self.most
             l1, l2_squared = scaled_norms(l1, l2_squared, by=together)
             changes = changes if together == 1 else None
@@ -676,7 +688,7 @@ class Contribution:
         return Sensitivity(one.l1 * l1, one.l2_squared * l2_squared, entries)
 
     def _change(self, cells: int) -> tuple[int, int, tuple[int, int] | None]:
-        """l1 and squared l2 of the worst change of one step's vector, and its entries if known."""
+        """Return l1 and squared l2 of the worst change of one step's vector, and known entries."""
         size = self.per_cell
         if self.once == "group" and self.most is not None:
             # Events in different cells enter different nodes, whatever their steps.
@@ -697,7 +709,7 @@ class Contribution:
         return 2 * most, max(width**2, 2 * most**2), known
 
     def clip(self, values: value_grid.Numbers) -> NDArray[np.float64]:
-        """Values of single units as they will count: clipped and on the grid, in data units.
+        """Return the values of single units as they count: clipped, on the grid, in data units.
 
         Raises:
             InvalidInput: as `to_grid`.
@@ -708,14 +720,14 @@ class Contribution:
         return np.asarray(value_grid.to_data(self.to_grid(values), self._step), dtype=np.float64)
 
     def to_grid(self, values: value_grid.Numbers) -> NDArray[np.int64]:
-        """Values of single units in grid units: int64, the shape of ``values``.
+        """Return values of single units in grid units: int64, the shape of ``values``.
 
         Clipped contributions clip and round to the nearest grid point. Counts must already be
-        integers of at most ``per_cell``: a count that is cut in silence would be a wrong count.
+        integers of at most ``per_cell``: cutting a count silently would make a wrong count.
 
         Raises:
-            InvalidInput: NaN, infinity or not a number, naming position and value; for counts
-                also fractions and values beyond ``per_cell``.
+            InvalidInput: NaN, infinity or not a number, with position and value; for counts also
+                fractions and values beyond ``per_cell``.
 
         >>> Contribution.values(0, 10, resolution=0.5).to_grid([-3, 2.6, 99])
         array([ 0,  5, 20])
@@ -725,7 +737,7 @@ class Contribution:
         return np.asarray(value_grid.clip(values, self.lower, self.upper, self.resolution))
 
     def grid_total(self, totals: value_grid.Numbers) -> NDArray[np.int64]:
-        """Totals of a step in data units as exact grid integers: int64, the shape of ``totals``.
+        """Return a step's totals as exact grid integers: int64, the shape of ``totals``.
 
         Integers, Fractions and Decimals must lie on the grid. Floats may be off by a hundredth of
         a grid cell, which undoes the rounding of a float sum; without a resolution they are
@@ -741,10 +753,10 @@ class Contribution:
         return np.asarray(value_grid.totals(totals, self.resolution))
 
     def exact_from_grid(self, grid: NDArray[np.int64]) -> NDArray[Any]:
-        """Grid integers in data units, so that going back gives them again, however large.
+        """Convert grid integers to data units so that converting back gives the same integers.
 
         Returns:
-            As `from_grid`; where floats could not tell neighbours apart, fractions (objects).
+            As `from_grid`; fractions (objects) if floats could not tell neighbours apart.
 
         >>> unit = Contribution.values("0", "1", "0.1")
         >>> unit.exact_from_grid(np.array([3])), unit.exact_from_grid(np.array([2**50]))[0]
@@ -760,7 +772,7 @@ class Contribution:
         return exact
 
     def from_grid(self, totals: ArrayLike) -> NDArray[Any]:
-        """Grid integers in data units: int64 for counts, else the nearest float64."""
+        """Convert grid integers to data units: int64 for counts, else the nearest float64."""
         cells = np.asarray(totals)
         return cells if self.resolution is None else value_grid.to_data(cells, self.resolution)
 
@@ -769,9 +781,9 @@ class Contribution:
         return Fraction(1) if self.resolution is None else self.resolution
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON values from which `from_dict` rebuilds the contribution exactly.
+        """Return JSON values from which `from_dict` rebuilds the contribution exactly.
 
-        Steps, separation, schedule and unit are left out where nothing else than usual is said.
+        Steps, separation, schedule and unit are left out if they have their defaults.
 
         >>> Contribution.add_remove(steps=3).to_dict()
         {'neighbours': 'add_remove', 'cells': 1, 'per_cell': 1, 'steps': 3}
@@ -796,7 +808,7 @@ class Contribution:
 
     @classmethod
     def from_dict(cls, saved: dict[str, Any]) -> Contribution:
-        """Inverse of `to_dict`.
+        """Rebuild the contribution from `to_dict`.
 
         Raises:
             InvalidInput: missing, unknown or invalid parameters.
@@ -821,6 +833,6 @@ class Contribution:
 
 
 def _short(value: Fraction) -> str:
-    """A number in a message: exactly, unless that takes more than 40 characters."""
+    """Return a number for a message: exact up to 40 characters, else its first digits."""
     exactly = text(value)
     return exactly if len(exactly) <= 40 else first_digits(value)

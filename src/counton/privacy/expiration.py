@@ -1,4 +1,4 @@
-"""Guarantees which weaken as data ages, and the noise that gives them."""
+"""Guarantees that weaken as data ages, and the noise that gives them."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 class ExpiringGuarantee(Guarantee):
-    """What both expiring guarantees share: the loss at age d is a base amount times g(d).
+    """Base class of guarantees that expire: the loss at age d is a base amount times g(d).
 
-    Which function g is depends on the strategy's growth, delay and levels; ``bound_to`` writes
-    them into the guarantee, so that it can be read, compared and added up without the strategy.
+    The strategy's growth, delay and levels decide the function g. ``bound_to`` writes them into the
+    guarantee, so that it can be read, compared and added up without the strategy.
     """
 
     __slots__ = ()
@@ -36,16 +36,16 @@ class ExpiringGuarantee(Guarantee):
     expiry: Expiry | None
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON values from which `guarantee_from_dict` rebuilds the guarantee exactly."""
+        """Return JSON values from which `guarantee_from_dict` rebuilds the guarantee exactly."""
         saved = Guarantee.to_dict(self)
         return {**saved, "expiry": None if self.expiry is None else self.expiry.to_dict()}
 
     def bound_to(self, strategy: object) -> Self:
-        """This guarantee as ``strategy`` gives it: with its growth and delay.
+        """Return this guarantee with the growth and delay of ``strategy``.
 
         Raises:
-            InvalidInput: the strategy's guarantee does not expire, or expires in another way than
-                the one already written into this guarantee.
+            InvalidInput: the strategy's guarantee does not expire, or this guarantee already has
+                another growth or delay.
         """
         expiry = getattr(strategy, "expiry", None)
         if not isinstance(expiry, Expiry):
@@ -62,10 +62,10 @@ class ExpiringGuarantee(Guarantee):
 
     @abstractmethod
     def loss(self, ages: Iterable[int], analysis: Analysis = "exact") -> NDArray[np.float64]:
-        """Privacy loss of an item by age: epsilon, or rho; the exact one is that of `at_age`.
+        """Return the privacy loss by age: epsilon or rho; "exact" is the loss of `at_age`.
 
         Raises:
-            InvalidInput: not bound to a strategy, or no ages.
+            InvalidInput: the guarantee is not bound to a strategy, or there are no ages.
         """
 
     def _bound_expiry(self) -> Expiry:
@@ -108,7 +108,7 @@ class ExpiringDP(ExpiringGuarantee):
 
     Args:
         epsilon: the loss of an item that one release has counted.
-        expiry: growth and delay; taken from the strategy if left out.
+        expiry: growth and delay; None takes them from the strategy.
 
     Raises:
         InvalidInput: epsilon is not a finite number above 0, or expiry is something else.
@@ -130,7 +130,9 @@ class ExpiringDP(ExpiringGuarantee):
         object.__setattr__(self, "expiry", _expiry(expiry))
 
     def at_age(self, age: int) -> PureDP | None:
-        """What is promised to an item that entered ``age`` steps ago; None: nothing is lost yet.
+        """Return the guarantee for an item that entered ``age`` steps ago.
+
+        None: no release has counted the item yet.
 
         Raises:
             InvalidInput: not bound to a strategy, or age is not an integer in 0..2^62.
@@ -142,13 +144,13 @@ class ExpiringDP(ExpiringGuarantee):
 
     @override
     def loss(self, ages: Iterable[int], analysis: Analysis = "exact") -> NDArray[np.float64]:
-        """Epsilon times the loss of a strategy with an epsilon of 1."""
+        """Return epsilon times the loss of a strategy with an epsilon of 1."""
         from counton.privacy.loss_by_age import expiration_loss
 
         return float(self.epsilon) * expiration_loss(cast("Expires", self), ages, analysis)
 
     def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
-        """What grows with age, in words."""
+        """Say in words what grows with age."""
         return (
             f"{change(unit, relation)} changes the probability of everything released so far by a "
             "factor that starts small and grows slowly as it gets older"
@@ -159,10 +161,9 @@ class ExpiringDP(ExpiringGuarantee):
 class ExpiringZCDP(ExpiringGuarantee):
     """Zero-concentrated differential privacy that expires: at age d the loss is rho * g(d).
 
-    This is the Gaussian form of `ExpiringDP`. Its g is `expiration_loss` with analysis
-    "concentrated", plus next to nothing, where the noise is wide (a standard deviation of 5 and
-    more with growth 1), and never above the one with analysis "exact". As `ZCDP` it holds at whole
-    Renyi orders.
+    This is the Gaussian form of `ExpiringDP`. Its g is never above `expiration_loss` with analysis
+    "exact". If the noise is wide (a standard deviation of 5 or more with growth 1), g exceeds the
+    loss with analysis "concentrated" by next to nothing. As `ZCDP` it holds at whole Renyi orders.
 
     Raises:
         InvalidInput: rho is not a finite number above 0, or expiry is something else.
@@ -181,7 +182,9 @@ class ExpiringZCDP(ExpiringGuarantee):
         object.__setattr__(self, "expiry", _expiry(expiry))
 
     def at_age(self, age: int) -> ZCDP | None:
-        """What is promised to an item that entered ``age`` steps ago; None: nothing is lost yet.
+        """Return the guarantee for an item that entered ``age`` steps ago.
+
+        None: no release has counted the item yet.
 
         Raises:
             InvalidInput: not bound to a strategy, or age is not an integer in 0..2^62.
@@ -193,7 +196,7 @@ class ExpiringZCDP(ExpiringGuarantee):
 
     @override
     def loss(self, ages: Iterable[int], analysis: Analysis = "exact") -> NDArray[np.float64]:
-        """The promised rho, or rho times the loss that an analysis gives a rho of 1."""
+        """Return the promised rho, or rho times the loss of another analysis at a rho of 1."""
         from counton.privacy.loss_by_age import expiration_loss
 
         if analysis != "exact":
@@ -202,7 +205,7 @@ class ExpiringZCDP(ExpiringGuarantee):
         return np.array([float(at.rho) if at else 0.0 for at in at_ages], np.float64)
 
     def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
-        """What grows with age, in words."""
+        """Say in words what grows with age."""
         return (
             f"telling from everything released so far {difference(unit, relation)} starts hard and "
             "becomes slowly easier as it gets older"
@@ -212,15 +215,16 @@ class ExpiringZCDP(ExpiringGuarantee):
 def calibrate_expiring(
     guarantee: ExpiringDP | ExpiringZCDP, sensitivity: Sensitivity, family: Family | None = None
 ) -> Calibration:
-    """Law of the nodes of level 0 under a guarantee that is bound to a strategy.
+    """Return the noise law of the nodes of level 0 for a guarantee bound to a strategy.
 
     Args:
-        guarantee: with its expiry; the law of level l is ``guarantee.expiry.law(law, l)``.
-        sensitivity: how far one unit moves one step's input, all cells together.
-        family: "laplace" or "gaussian"; must be the one that the guarantee needs.
+        guarantee: the guarantee with its expiry; the law of level l is
+            ``guarantee.expiry.law(law, l)``.
+        sensitivity: the bound on the change of one step's input, all cells together.
+        family: the kind of noise that the guarantee needs, or None.
 
     Raises:
-        InvalidInput: the other family is asked for, or the noise would be too large.
+        InvalidInput: the other family is given, or the noise would be too large.
 
     >>> from counton.strategies import Expiring
     >>> calibrate_expiring(ExpiringDP(0.5).bound_to(Expiring(2)), Sensitivity(1, 1)).law
@@ -241,5 +245,5 @@ def calibrate_expiring(
         )
     if guarantee.expiry is None:
         raise InvalidInput(f"{guarantee!r} is not bound to a strategy: use bound_to(strategy)")
-    guarantee.expiry.law(law, LEVELS - 1)  # refuses too much noise now rather than far out
+    guarantee.expiry.law(law, LEVELS - 1)  # refuses too much noise now, not at a late step
     return Calibration(law, (Candidate(needed, law, method),), method)

@@ -1,20 +1,21 @@
-"""A privacy filter: which guarantees still fit under a limit, also when outputs choose them.
+"""A privacy filter: the guarantees that still fit under a limit, even if outputs choose them.
 
-Whoever sees what earlier releases said may choose the next guarantee by it. A total that is worked
-out anew after each spend, with the Renyi order that suits it best, then promises too little: each
-way of going on has its own best order, and luck chooses between them. A filter fixes beforehand
-what it will add up (Rogers, Roth, Ullman and Vadhan 2016; Feldman and Zrnic, "Individual Privacy
-Accounting via a Renyi Filter", 2021; Whitehouse, Ramdas, Rogers and Wu, "Fully-Adaptive Composition
-in Differential Privacy", 2023). By kind of limit:
+Somebody who has seen earlier releases may choose the next guarantee by them. A total that is
+recomputed after each spend with the best Renyi order then promises too little: each continuation
+has its own best order, and luck chooses among them. A filter fixes beforehand what it will add up
+(Rogers, Roth, Ullman and Vadhan 2016; Feldman and Zrnic, "Individual Privacy Accounting via a Renyi
+Filter", 2021; Whitehouse, Ramdas, Rogers and Wu, "Fully-Adaptive Composition in Differential
+Privacy", 2023). By kind of limit:
 
 - `PureDP`: the sum of epsilon (Rogers et al.).
 - `ZCDP`: the sum of rho (Feldman and Zrnic; Whitehouse et al.), at every whole Renyi order.
-- `ApproxDP`: delta is shared out when the first guarantee is spent. One share bounds the sum of the
-  deltas of `ApproxDP` guarantees; each of a few whole Renyi orders has one of its own. A guarantee
-  fits if either the plain sum of epsilon stays within the limit, which needs no share, or the sum
-  of Renyi divergences of one of the orders stays within what that order can turn into (epsilon, its
-  share). What is seen then lies in one of these processes, each stopped at its own end, so that the
-  shares add up to at most delta. The proof stands in docs/theory.md.
+- `ApproxDP`: delta is divided when the first guarantee is spent. One share bounds the sum of the
+  deltas of `ApproxDP` guarantees; each of a few whole Renyi orders has its own share. A guarantee
+  fits in two cases. Either the plain sum of epsilon stays within the limit; this needs no share.
+  Or, for one order, the sum of Renyi divergences stays within the largest divergence that implies
+  (epsilon, share of this order). Each case is a process that stops at its own end, and the releases
+  lie in one of these processes, so the shares add up to at most delta. docs/theory.md has the
+  proof.
 
 Streams that run at the same time add up in the same way (Haney, Shoemate, Tian, Vadhan, Vyrros, Xu
 and Zhang, "Concurrent Composition for Interactive Differential Privacy with Adaptive Privacy-Loss
@@ -33,19 +34,19 @@ from counton.base.errors import InvalidInput
 from counton.base.exact import Number, exact, text
 from counton.privacy.guarantees import ZCDP, ApproxDP, PureDP
 
-#: What a ledger can keep to, and what it adds up.
+#: Kinds of guarantees that a ledger adds up, and kinds of its limit.
 Limit = PureDP | ApproxDP | ZCDP
 
-#: Parts of the delta for conversions, by order. The first order is the best where all of epsilon is
-#: spent in small guarantees, the next where half of it is, then a quarter and an eighth; the rest
-#: of epsilon is then spent in large pure ones, which no order makes smaller.
+#: Parts of the delta for conversions, by order. The first order is best if all of epsilon is spent
+#: in small guarantees, the next if half of it is, then a quarter and an eighth. The rest of epsilon
+#: is then spent in large pure guarantees, which no order makes smaller.
 _PARTS = (Fraction(1, 2), Fraction(1, 6), Fraction(1, 6), Fraction(1, 6))
-#: Part of a limit's delta for ApproxDP guarantees, where the first is of another kind.
+#: Part of a limit's delta for ApproxDP guarantees, if the first guarantee is of another kind.
 _APPROXIMATE_PART = Fraction(1, 4)
-_SMALLEST = Fraction(1, 2**60)  # a guarantee's epsilon is above 0
+_SMALLEST = Fraction(1, 2**60)  # lower bound of the epsilon of a guarantee
 _LEAST = Fraction(1, 10**300)  # smaller numbers are no parameters
 _NONE = Fraction(0)
-_LONGEST = 400  # bits of a sum's denominator, beyond which it is told rounded
+_LONGEST = 400  # bits of a sum's denominator; longer ones are shown rounded
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class RenyiOrder:
 
     Attributes:
         order: alpha, a whole number from 2 on.
-        delta: its share.
+        delta: the share.
         loss: the largest divergence that implies (epsilon of the limit, ``delta``).
     """
 
@@ -64,7 +65,7 @@ class RenyiOrder:
 
     @classmethod
     def within(cls, limit: ApproxDP, order: Fraction, delta: Fraction) -> Self:
-        """The order with the loss that the limit allows."""
+        """Return the order with the largest divergence that the limit allows."""
         from counton.privacy.concentrated import renyi_within
 
         return cls(order, delta, renyi_within(limit.epsilon, delta, order))
@@ -72,15 +73,15 @@ class RenyiOrder:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What a limit has fixed, and the sums that are compared with it. It never changes.
+    """Shares and orders fixed for a limit, and the sums compared with it. It is immutable.
 
     Attributes:
         limit: the most that may be lost.
         approximate_delta: the share of the limit's delta for the deltas of ApproxDP guarantees.
-        orders: Renyi orders with their shares; none where the limit is not ApproxDP.
+        orders: Renyi orders with their shares; empty if the limit is not ApproxDP.
         epsilon: sum over pure and approximate guarantees.
         delta: sum over approximate guarantees.
-        rho: sum over zero-concentrated guarantees, and pure ones where the limit is in rho.
+        rho: sum over zero-concentrated guarantees; pure ones too if the limit is in rho.
         losses: sums of Renyi divergences, one for each order.
 
     >>> filter = Filter.start(ApproxDP(1, 1e-6), [ZCDP(0.01)])
@@ -103,17 +104,17 @@ class Filter:
         known: Iterable[Limit] = (),
         approximate_delta: Number | None = None,
     ) -> Self:
-        """A filter with nothing spent yet.
+        """Return a filter with nothing spent yet.
 
         Args:
             limit: the most that may be lost.
-            known: guarantees that will be spent whatever is released, such as the first: they
-                decide how a limit's delta is shared out where that is not stated. If all are
-                ApproxDP, they may have all of it; else they may have a quarter.
+            known: guarantees that will be spent whatever is released, such as the first. They
+            decide the division of the limit's delta if ``approximate_delta`` is None. If all are
+            ApproxDP, they get all of it; else a quarter.
             approximate_delta: the share for ApproxDP guarantees, from 0 to the limit's delta.
 
         Raises:
-            InvalidInput: a share that is not within the limit's delta, or for another limit.
+            InvalidInput: the share exceeds the limit's delta, or the limit has no delta.
         """
         if not isinstance(limit, ApproxDP):
             if approximate_delta is not None:
@@ -132,11 +133,11 @@ class Filter:
         return cls(limit, kept, tuple(orders), losses=(Fraction(0),) * len(orders))
 
     def after(self, guarantee: Limit, instead_of: Limit | None = None) -> Self:
-        """The filter with one guarantee more, whether or not that is within the limit.
+        """Return the filter with one more guarantee, even if it exceeds the limit.
 
         Args:
-            guarantee: what is added.
-            instead_of: one that was added before, and is taken out.
+            guarantee: the guarantee to add.
+            instead_of: a guarantee added before, to take out.
         """
         if instead_of is None:
             return self._plus(guarantee)
@@ -170,7 +171,7 @@ class Filter:
 
     @property
     def within(self) -> bool:
-        """Whether the sums are within the limit."""
+        """True if the sums are within the limit."""
         if isinstance(self.limit, PureDP):
             return self.epsilon <= self.limit.epsilon
         if isinstance(self.limit, ZCDP):
@@ -181,7 +182,10 @@ class Filter:
 
     @property
     def cost(self) -> Limit | None:
-        """What counts against the limit, by the sum that counts least; None: nothing."""
+        """The sum that counts against the limit, the smallest of several.
+
+        None if nothing is spent.
+        """
         if not self.epsilon and not self.rho:
             return None
         if isinstance(self.limit, PureDP):
@@ -195,10 +199,10 @@ class Filter:
         return _approximate(*(-_short_enough(-value) for value in min(totals))) if totals else None
 
     def remaining(self, kind: type[Limit] | None = None) -> Limit | None:
-        """A guarantee that fits, as large as is known; None: none of this kind fits.
+        """Return the largest known guarantee that fits; None if none of this kind fits.
 
         Args:
-            kind: PureDP, ApproxDP or ZCDP, where the limit allows several.
+            kind: PureDP, ApproxDP or ZCDP, if the limit allows several.
         """
         if isinstance(self.limit, PureDP):
             rest = _short_enough(self.limit.epsilon - self.epsilon)
@@ -224,7 +228,7 @@ class Filter:
 
     @property
     def _plain_left(self) -> Fraction:
-        """What the plain sum of epsilon leaves; negative where rho cannot be added to it."""
+        """Rest of the plain sum of epsilon; negative if rho is spent, which has no epsilon."""
         assert isinstance(self.limit, ApproxDP)
         return Fraction(-1) if self.rho else self.limit.epsilon - self.epsilon
 
@@ -234,7 +238,7 @@ class Filter:
         return [one.loss - loss for one, loss in pairs]
 
     def to_dict(self) -> dict[str, Any]:
-        """What the limit has fixed, as JSON values, without limit and sums."""
+        """Return orders and shares of delta as JSON values, without limit and sums."""
         if not isinstance(self.limit, ApproxDP):
             return {}
         orders = [{"order": text(one.order), "delta": text(one.delta)} for one in self.orders]
@@ -242,10 +246,10 @@ class Filter:
 
     @classmethod
     def from_dict(cls, limit: Limit, saved: dict[str, Any]) -> Self:
-        """Inverse of `to_dict`, with nothing spent.
+        """Rebuild a filter from `to_dict`, with nothing spent.
 
         Raises:
-            InvalidInput: missing or invalid values, or shares beyond the limit's delta.
+            InvalidInput: missing or invalid values, or shares that exceed the limit's delta.
         """
         if not isinstance(limit, ApproxDP):
             return cls(limit)
@@ -266,7 +270,7 @@ class Filter:
 
 
 def _divergence(guarantee: Limit, order: Fraction) -> Fraction:
-    """Most that the Renyi divergence of a whole order can be; beside its delta, for ApproxDP."""
+    """Return the largest Renyi divergence of a whole order; for ApproxDP, beside its delta."""
     if isinstance(guarantee, ZCDP):
         return order * guarantee.rho
     from counton.privacy.concentrated import renyi_by_pure
@@ -275,7 +279,7 @@ def _divergence(guarantee: Limit, order: Fraction) -> Fraction:
 
 
 def _share(limit: ApproxDP, known: list[Limit], stated: Number | None) -> Fraction:
-    """How much of the limit's delta ApproxDP guarantees may spend."""
+    """Return the part of the limit's delta that ApproxDP guarantees may spend."""
     if stated is not None:
         share = exact(stated, "approximate_delta")
         if not 0 <= share <= limit.delta:
@@ -291,7 +295,7 @@ def _share(limit: ApproxDP, known: list[Limit], stated: Number | None) -> Fracti
 
 
 def _short_enough(value: Fraction) -> Fraction:
-    """The value, or one just below it where exact text would fill pages."""
+    """Return the value, or a slightly smaller one if its exact text would fill pages."""
     if value.denominator.bit_length() <= _LONGEST:
         return value
     grid = Fraction(2) ** (value.denominator.bit_length() - value.numerator.bit_length() + 64)

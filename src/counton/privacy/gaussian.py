@@ -1,4 +1,4 @@
-"""Discrete Gaussian noise under (epsilon, delta), from the analytic calibration of the continuous.
+"""Discrete Gaussian noise under (epsilon, delta), by the analytic calibration of the continuous.
 
 Balle and Wang (2018), Theorem 8: N(0, sigma^2) with l2 sensitivity D satisfies (epsilon, delta) iff
 
@@ -28,24 +28,24 @@ Coordinates that do not move have the same law on both sides and do not count. S
 (epsilon, delta) with e = epsilon - n ln((1+eta)/(1-eta)) and d = delta / (1+eta)^n. The price is
 tau^2 in the variance: small, since eta falls like exp(-2 pi^2 tau^2).
 
-**Around any centre.** An attacker who has seen part of the noise before he chooses the unit, as
-with strategies that are not causal, knows that z lies in a set which whole multiples of the shift a
-map onto itself. On each line z + Z a the noise is then a discrete Gaussian of spacing |a| around
-any real centre c. In units of |a|, with s = |a| / sigma and w_k = exp(-(c + k)^2 s^2 / 2), delta is
-the largest value over c and K of the sum over k <= K of w_k - e^epsilon w_(k-1), over the sum of
-all w_k. With u = (c + K) s^2 and r_j = w_(K-j) / w_K = exp(u j - j^2 s^2 / 2) that is
+**Around any centre.** With a strategy that is not causal, an attacker has seen part of the noise
+before he chooses the unit. He knows that z lies in a set which shifts by whole multiples of a map
+onto itself. On each line z + Z a the noise is then a discrete Gaussian of spacing |a| around some
+real centre c. In units of |a|, with s = |a| / sigma and w_k = exp(-(c + k)^2 s^2 / 2), delta is the
+largest value over c and K of the sum over k <= K of w_k - e^epsilon w_(k-1), divided by the sum of
+all w_k. With u = (c + K) s^2 and r_j = w_(K-j) / w_K = exp(u j - j^2 s^2 / 2) this is
 
     delta(u) = (1 - (e^epsilon - 1) sum_{j>=1} r_j) / sum_j r_j.
 
-- For each u it falls as s does: so shifts shorter than the longest are covered, and sigma can be
-  found by bisection.
-- The numerator is concave in u, the denominator log-convex, so that delta(u) is log-concave: of
-  three equidistant points the middle one, if it is the highest, is exceeded by no more than it
-  exceeds the lower of the others, in logarithms.
-- The terms of the best K are those above 0, so u lies within s^2 / 2 of -epsilon.
+- For each u, delta(u) falls as s falls: so shifts shorter than the longest are covered, and sigma
+  can be found by bisection.
+- The numerator is concave in u and the denominator log-convex, so delta(u) is log-concave. Take
+  three equidistant points whose middle one is the highest. In logarithms, the maximum exceeds the
+  middle value by no more than the middle value exceeds the lower of the other two.
+- The best K takes exactly the terms above 0, so u lies within s^2 / 2 of -epsilon.
 
-Wide noise, where the sums are long, takes the way of the first paragraph instead, with |a| for unit
-and one coordinate: both laws have the same 1 + eta', now at least 1 - eta, so e = epsilon - f and
+For wide noise the sums are long. Then the first argument is used instead, with |a| as unit and one
+coordinate: both laws have the same 1 + eta', now at least 1 - eta, so e = epsilon - f and
 d = delta e^-f with f = ln((1+eta)/(1-eta)).
 """
 
@@ -62,17 +62,18 @@ from counton.base.distributions import Sensitivity
 from counton.base.errors import InvalidInput
 from counton.base.exact import Number, check_positive, exact, float_below, rounded_up, text
 
-#: Relative error allowed to each of erfcx, ndtr and exp; they are documented or measured below it.
+#: Relative error allowed to each of erfcx, ndtr and exp; documented or measured errors are smaller.
 _MARGIN = 1e-13
 _LARGEST_SIGMA = 2.0**60
-_WIDE = 64.0  # standard deviations in units of the shift, from which on a bound is as good as sums
+_WIDE = 64.0  # from this std on, in units of the shift, a bound is as good as the sums
 _SMALLEST_DELTA = 1e-280  # below it the densities underflow
 
 
 def analytic_gaussian_sigma(epsilon: Number, delta: Number) -> float:
-    """Least standard deviation of continuous Gaussian noise at l2 sensitivity 1; rounded up.
+    """Return the least standard deviation of continuous Gaussian noise at l2 sensitivity 1.
 
-    Balle and Wang (2018), Theorem 8. Correct to 11 digits, and never below the true value.
+    Rounded up. Balle and Wang (2018), Theorem 8. Correct to 11 digits, and never below the true
+    value.
 
     Raises:
         InvalidInput: epsilon not above 0, delta not within (0, 1) or too small for float64.
@@ -116,11 +117,11 @@ def _sigma(epsilon: float, delta: float) -> float:
 
 
 def delta_at_most(sigma: float, epsilon: float) -> float:
-    """Upper bound, tight to about 12 digits, of delta at this epsilon for l2 sensitivity 1.
+    """Return an upper bound, tight to about 12 digits, of delta at l2 sensitivity 1.
 
     With the normal density phi and Mills' ratio M(x) = Phi(-x) / phi(x), both terms of Balle and
-    Wang's formula have the factor phi(epsilon s - 1/2s), so that their difference does not
-    suffer from the size of e^epsilon.
+    Wang's formula have the factor phi(epsilon s - 1/2s). So their difference loses no digits to
+    the size of e^epsilon.
     """
     from scipy.special import erfcx, ndtr
 
@@ -137,17 +138,17 @@ def delta_at_most(sigma: float, epsilon: float) -> float:
 
 
 def log_factor(tau_squared: float) -> tuple[float, float]:
-    """Upper bounds of ln((1+eta)/(1-eta)) and ln(1+eta) for one coordinate; see the proof above."""
+    """Return upper bounds of ln((1+eta)/(1-eta)) and ln(1+eta) for one coordinate."""
     q = math.exp(-2 * math.pi**2 * tau_squared)
     eta = 2 * q / (1 - q**3) * (1 + 1e-12)
     return math.log1p(2 * eta / (1 - eta)), math.log1p(eta)
 
 
 def variance_for(epsilon: Fraction, delta: Fraction, sensitivity: Sensitivity) -> Fraction:
-    """Parameter sigma^2 of discrete Gaussian noise that gives (epsilon, delta) at this sensitivity.
+    """Return sigma^2 of discrete Gaussian noise that gives (epsilon, delta).
 
-    The rounding variance tau^2 trades its own size against the part of epsilon it costs; of nine
-    values the best is taken.
+    A larger rounding variance tau^2 adds noise and costs less epsilon; the best of nine values is
+    taken.
 
     Raises:
         InvalidInput: delta is too small or the noise too large for float64.
@@ -166,9 +167,9 @@ def variance_for(epsilon: Fraction, delta: Fraction, sensitivity: Sensitivity) -
 
 
 def variance_around(epsilon: Fraction, delta: Fraction, l2_squared: int) -> Fraction:
-    """The same where part of the noise was seen before the unit was chosen.
+    """Return sigma^2 that gives (epsilon, delta) to an attacker who has seen part of the noise.
 
-    See "Around any centre" at the beginning of this file.
+    The proof is "Around any centre" at the beginning of this file.
 
     Raises:
         InvalidInput: delta is too small or the noise too large for float64.
@@ -179,7 +180,7 @@ def variance_around(epsilon: Fraction, delta: Fraction, l2_squared: int) -> Frac
 
 @lru_cache(maxsize=4096)
 def _sigma_around(epsilon: float, delta: float) -> float:
-    """Least standard deviation, in units of the shift, of the discrete Gaussian; rounded up."""
+    """Return the least std of the discrete Gaussian, in units of the shift; rounded up."""
     low, high = _sigma(epsilon, delta), math.inf
     for exponent in range(1, 10):
         tau_squared = -math.log(min(epsilon, 1.0) * 10.0**-exponent / 4) / (2 * math.pi**2)
@@ -198,7 +199,9 @@ def _sigma_around(epsilon: float, delta: float) -> float:
 
 
 def delta_around(sigma: float, epsilon: float) -> float:
-    """Upper bound, tight to about 10 digits, of delta of the discrete Gaussian around any centre.
+    """Return an upper bound, tight to about 10 digits, of delta around any centre.
+
+    The noise is discrete Gaussian.
 
     Args:
         sigma: standard deviation in units of the shift, up to some hundreds.
@@ -219,7 +222,7 @@ def delta_around(sigma: float, epsilon: float) -> float:
 
 
 def _log_deltas(points: NDArray[np.float64], sigma: float, epsilon: float) -> NDArray[np.float64]:
-    """ln delta(u) at u = -epsilon + points s^2, both sums without a negative term."""
+    """Return ln delta(u) at u = -epsilon + points s^2; both sums have no negative term."""
     inverse_variance = sigma**-2
     u = (-epsilon + points * inverse_variance)[:, None]
     reach = math.ceil(10 * sigma) + 3
@@ -228,7 +231,7 @@ def _log_deltas(points: NDArray[np.float64], sigma: float, epsilon: float) -> ND
     gained = np.sum(np.exp(u * up - up**2 * (inverse_variance / 2)) * np.maximum(falls, 0), axis=1)
     at = np.round(u / inverse_variance)
     near = at + np.arange(-reach, reach + 1)
-    # Budgets beyond float64 give no number, than which no delta is larger: noise stays wider.
+    # Budgets beyond float64 give NaN, and no delta is below it: the noise stays wider.
     with np.errstate(over="ignore", invalid="ignore"):
         exponents = u * near - near**2 * (inverse_variance / 2)
         highest = exponents.max(axis=1)

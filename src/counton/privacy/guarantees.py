@@ -1,7 +1,7 @@
-"""What is promised, as data: pure, approximate and zero-concentrated differential privacy.
+"""Guarantees as data: pure, approximate and zero-concentrated differential privacy.
 
-A guarantee says how much the law of everything ever released may change when one protected unit is
-added, removed or replaced (`Contribution` says which). Parameters are exact fractions.
+A guarantee bounds how much the law of all releases may change when one protected unit is added,
+removed or replaced (`Contribution` says which). Parameters are exact fractions.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 
 class Guarantee(ABC):
-    """The base class of all guarantees. A subclass that sets ``kind`` can be saved and read back.
+    """Base class of all guarantees. A subclass that sets ``kind`` can be saved and read back.
 
     Subclasses are frozen dataclasses whose fields are the parameters of their constructor.
     """
 
     kind: ClassVar[str]
-    #: What it is said of, in words behind it.
+    #: The releases that the guarantee is about, in words that follow it.
     scope: ClassVar[str] = "for all releases of the stream together"
     _kinds: ClassVar[dict[str, type[Guarantee]]] = {}
 
@@ -45,7 +45,7 @@ class Guarantee(ABC):
             Guarantee._kinds[cls.kind] = cls
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON values from which `guarantee_from_dict` rebuilds the guarantee exactly."""
+        """Return JSON values from which `guarantee_from_dict` rebuilds the guarantee exactly."""
         return {"guarantee": self.kind, **self._parameters(text)}
 
     def _parameters(self, write: Callable[[Fraction], str]) -> dict[str, Any]:
@@ -62,20 +62,20 @@ class Guarantee(ABC):
 
     @classmethod
     def from_dict(cls, saved: dict[str, Any]) -> Self:
-        """Rebuild from the values of `to_dict`."""
+        """Rebuild the guarantee from `to_dict`."""
         return cls(**{name: value for name, value in saved.items() if name != "guarantee"})
 
     @property
     def meaning(self) -> str:
-        """`meaning_for` a unit without a name of its own."""
+        """The sentence of `meaning_for` with the word "unit"."""
         return self.meaning_for("unit")
 
     @abstractmethod
     def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
-        """One sentence for readers who do not know the field's terms.
+        """Return one sentence for readers who do not know the field's terms.
 
         Args:
-            unit: what one protected unit is called.
+            unit: the word for one protected unit.
             relation: neighbours differ by a unit that is added or removed, or by one replaced.
 
         >>> ZCDP(0.5).meaning_for("visit")[:40]
@@ -90,15 +90,15 @@ class AgesWithData(Protocol):
     """A guarantee whose loss grows with the age of a datum: comparable only at a stated age."""
 
     def at_age(self, age: int) -> PureDP | ZCDP | None:
-        """What is promised to a datum that entered ``age`` steps ago; None: nothing is lost."""
+        """Return the guarantee for a datum that entered ``age`` steps ago; None: no loss yet."""
         ...
 
 
 def guarantee_from_dict(saved: dict[str, Any]) -> Guarantee:
-    """Inverse of ``to_dict`` for every kind of guarantee.
+    """Rebuild a guarantee of any kind from its ``to_dict``.
 
     Raises:
-        InvalidInput: unknown kind, missing or invalid parameters.
+        InvalidInput: an unknown kind, or missing or invalid parameters.
 
     >>> guarantee_from_dict(PureDP(0.1).to_dict())
     PureDP(epsilon=0.1)
@@ -114,19 +114,19 @@ def guarantee_from_dict(saved: dict[str, Any]) -> Guarantee:
 
 
 def change(unit: str, relation: Relation) -> str:
-    """What tells neighbours apart, as what happens."""
+    """Return the difference of neighbouring datasets in words, as an event."""
     return f"one {unit} {'more or less' if relation == 'add_remove' else 'replaced by another'}"
 
 
 def difference(unit: str, relation: Relation) -> str:
-    """What tells neighbours apart, as what may be found out."""
+    """Return the difference of neighbouring datasets in words, as a question."""
     if relation == "add_remove":
         return f"whether one {unit} is there"
     return f"one {unit} from another in its place"
 
 
-_CHANGES = 2  # a unit that is replaced is removed, and another is added
-_SMALLEST_DELTA = Fraction(1, 10**300)  # smaller numbers are no parameters
+_CHANGES = 2  # a replacement is one removal and one addition
+_SMALLEST_DELTA = Fraction(1, 10**300)  # no parameter is smaller
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -150,7 +150,7 @@ class PureDP(Guarantee):
         object.__setattr__(self, "epsilon", check_positive("epsilon", epsilon, "try epsilon=1"))
 
     def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
-        """What epsilon bounds, in words."""
+        """Say in words what epsilon bounds."""
         return (
             f"{change(unit, relation)} makes no output more than {_exp(self.epsilon)} times as "
             f"likely or as unlikely"
@@ -186,7 +186,7 @@ class ApproxDP(Guarantee):
         object.__setattr__(self, "delta", number)
 
     def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
-        """What epsilon and delta bound, in words."""
+        """Say in words what epsilon and delta bound."""
         return (
             f"{change(unit, relation)} makes no output more than {_exp(self.epsilon)} times as "
             f"likely or as unlikely, plus a probability of {_up(_decimal(self.delta), 6)}"
@@ -215,7 +215,7 @@ class ZCDP(Guarantee):
         object.__setattr__(self, "rho", check_positive("rho", rho, "try rho=1"))
 
     def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
-        """What rho bounds, in words."""
+        """Say in words what rho bounds."""
         apart = _root(2 * self.rho)
         return (
             f"{change(unit, relation)} changes what is released, in Renyi divergences of whole "
@@ -225,9 +225,9 @@ class ZCDP(Guarantee):
 
 
 def loss_of_many(guarantee: Guarantee, units: int) -> str:
-    """What somebody with ``units`` units loses, as a multiple of what one unit does; in words.
+    """Return the loss of somebody with ``units`` units, as a multiple of one unit's, in words.
 
-    Dwork and Roth 2014, Theorem 2.2, and for delta the same steps; Bun and Steinke 2016,
+    Dwork and Roth 2014, Theorem 2.2, and for delta the same argument; Bun and Steinke 2016,
     Proposition 1.9.
 
     >>> loss_of_many(ZCDP(1), 100)
@@ -239,7 +239,7 @@ def loss_of_many(guarantee: Guarantee, units: int) -> str:
     return f"{units:,} times the epsilon" + (", and far more delta" if "delta" in names else "")
 
 
-#: Units that are people, of whom nobody has a hundred.
+#: Words for units that are people; nobody is a hundred of them.
 _PERSONS = frozenset(
     (
         *("person", "reader", "user", "patient", "customer", "client", "member", "visitor"),
@@ -250,7 +250,7 @@ _PERSONS = frozenset(
 
 
 def people_in_words(guarantee: Guarantee, unit: str) -> str:
-    """What a guarantee for single units is to people, who may stand for many; one sentence.
+    """Return one sentence on people with many units, under a guarantee for single units.
 
     >>> people_in_words(PureDP(1), "query")
     'people are not protected: a person with 100 queries loses 100 times the epsilon'
@@ -263,19 +263,19 @@ def people_in_words(guarantee: Guarantee, unit: str) -> str:
     return f"people are not protected: a person with 100 {plural(unit)} loses {loss}"
 
 
-#: Ends of words that are plurals, or have none of their own: an aircraft, many aircraft.
+#: Endings of words whose plural equals the singular, or that are plurals.
 _ONE_FORM = (
     *("people", "children", "women", "aircraft", "spacecraft", "watercraft", "police", "staff"),
     *("fish", "sheep", "deer", "cattle", "data", "media", "personnel", "traffic", "freight"),
     *("information", "equipment", "software", "money", "energy"),
 )
 _PLURALS = {"person": "people", "child": "children", "woman": "women", "man": "men"}
-#: Words that end in "man" and are no men.
+#: Words that end in "man" with a plural in "s".
 _HUMAN = ("human", "german", "roman", "ottoman", "talisman", "shaman")
 
 
 def plural(unit: str) -> str:
-    """A unit's plural, in English; of a word that is one already, or has none, the word.
+    """Return the English plural of a unit; a plural stays, and so does a word without one.
 
     >>> plural("departure"), plural("query"), plural("visits"), plural("sighting of an edge")
     ('departures', 'queries', 'visits', 'sightings of an edge')
@@ -300,10 +300,10 @@ def plural(unit: str) -> str:
 
 
 def when_replaced(guarantee: PureDP | ApproxDP | ZCDP) -> PureDP | ApproxDP | ZCDP:
-    """What is promised to a unit that is replaced, if this is promised to one added or removed.
+    """Return the guarantee for a replaced unit, given the one for a unit added or removed.
 
-    A replacement is a removal and an addition. Dwork and Roth 2014, Theorem 2.2 and, for delta, the
-    same two steps; Bun and Steinke 2016, Proposition 1.9.
+    A replacement is a removal and an addition. Dwork and Roth 2014, Theorem 2.2, applied to delta
+    in two steps as well; Bun and Steinke 2016, Proposition 1.9.
 
     Raises:
         InvalidInput: delta would be 1 or more, which promises nothing.
@@ -325,7 +325,9 @@ def when_replaced(guarantee: PureDP | ApproxDP | ZCDP) -> PureDP | ApproxDP | ZC
 
 
 def promised_when_replaced(guarantee: PureDP | ApproxDP | ZCDP) -> PureDP | ApproxDP | ZCDP:
-    """Inverse of `when_replaced`: what a unit added or removed is promised, if a replaced one is.
+    """Return the guarantee for a unit added or removed that gives this one to a replaced unit.
+
+    This is the inverse of `when_replaced`.
 
     >>> print(promised_when_replaced(PureDP(1)))
     pure differential privacy with epsilon = 0.5
@@ -340,25 +342,25 @@ def promised_when_replaced(guarantee: PureDP | ApproxDP | ZCDP) -> PureDP | Appr
 
 
 def _delta_factor(epsilon: Fraction) -> Fraction:
-    """How many times delta one change after another costs, each of this epsilon: 1 + e^epsilon."""
-    # At least e^epsilon; a delta times that of a larger epsilon than 700 is beyond 1.
+    """Return the factor of delta for two changes in a row of this epsilon: 1 + e^epsilon."""
+    # At least e^epsilon. Beyond an epsilon of 700 the product with any delta exceeds 1 anyway.
     return 1 + Fraction(math.exp(min(float_above(epsilon), 709)) * (1 + 2**-50))
 
 
 def _exp(epsilon: Fraction) -> str:
-    """e^epsilon in four digits, rounded up: a promise is never said to be better than it is."""
+    """Return e^epsilon in four digits, rounded up, so that no promise looks better than it is."""
     if epsilon >= 700:
         return f"e^{_up(_decimal(epsilon), 6)}"
     return _up(_FINE.next_plus(_FINE.exp(_decimal(epsilon))), 4)
 
 
 def _root(value: Fraction) -> str:
-    """A square root in four digits, rounded up."""
+    """Return a square root in four digits, rounded up."""
     found = _FINE.sqrt(_decimal(value))
     return _up(found if Fraction(found) ** 2 >= value else _FINE.next_plus(found), 4)
 
 
-#: With so many digits is computed what is shown with a few.
+#: Arithmetic with 60 digits for numbers that are shown with few.
 _FINE = Context(prec=60, rounding=ROUND_CEILING, Emax=MAX_EMAX, Emin=MIN_EMIN)
 
 
@@ -367,17 +369,17 @@ def _decimal(value: Fraction) -> Decimal:
 
 
 def _up(value: Decimal, digits: int) -> str:
-    """The first digits of a number above 0, rounded up."""
+    """Return the first digits of a number above 0, rounded up."""
     above = Context(prec=digits, rounding=ROUND_CEILING, Emax=MAX_EMAX, Emin=MIN_EMIN).plus(value)
     return f"{float(above) or above:.{digits}g}"
 
 
-#: The largest delta of a guarantee or of a limit: of a thousand people one may lose everything.
+#: Largest delta of a guarantee or limit; with it one of a thousand people may lose everything.
 LARGEST_DELTA = Fraction(1, 1000)
 
 
 def check_delta(delta: Number | None) -> None:
-    """Refuse a delta with which a guarantee promises next to nothing.
+    """Refuse a delta so large that the guarantee promises next to nothing.
 
     >>> check_delta("1e-6")
     >>> check_delta("0.5")
@@ -398,7 +400,7 @@ def check_delta(delta: Number | None) -> None:
 def guarantee_from(
     epsilon: Number | None, delta: Number | None, rho: Number | None
 ) -> PureDP | ApproxDP | ZCDP | None:
-    """The guarantee that numbers state; None if they state none.
+    """Return the guarantee that the numbers state; None if all are None.
 
     >>> print(guarantee_from("1", "1e-9", None))
     approximate differential privacy with epsilon = 1 and delta = 1e-9
@@ -424,10 +426,10 @@ def one_guarantee(
     delta: Number | None = None,
     rho: Number | None = None,
 ) -> Guarantee | None:
-    """The guarantee that is given, or that numbers state; None if there is none.
+    """Return the guarantee given or stated by numbers; None if there is none.
 
     Raises:
-        InvalidInput: a guarantee is given, and numbers state one too.
+        InvalidInput: a guarantee is given, and a number is given too.
 
     >>> one_guarantee(None, rho=0.5), one_guarantee(PureDP(1))
     (ZCDP(rho=0.5), PureDP(epsilon=1))

@@ -1,4 +1,4 @@
-"""Discrete Laplace noise under (epsilon, delta), by composing the losses of all nodes it changes.
+"""Discrete Laplace noise under (epsilon, delta), by composing the losses of all changed nodes.
 
 A shift by m of discrete Laplace noise of scale b has the privacy losses m/b (noise <= 0), -m/b
 (noise >= m) and (m - 2x)/b in between: finitely many, on a lattice. For unit shifts there are only
@@ -6,8 +6,8 @@ two, so n of them compose to a binomial law. dp-accounting composes the distribu
 the hockey-stick divergence; its sparse form multiplies and adds positive numbers only, so the
 result is accurate relative to delta, however small delta is, and nothing is truncated.
 
-Losses of large shifts are grouped: each group's mass is split between the ends of its interval
-such that both its probability and its probability under the neighbour are kept. This is the
+Losses of large shifts are grouped. Each group's mass is split between the ends of its interval so
+that its probability and its probability under the neighbour stay the same. This is the
 pessimistic "connect the dots" of Doroshenko et al. (2022), Theorem 4.1: delta can only grow.
 """
 
@@ -21,25 +21,26 @@ from numpy.typing import NDArray
 
 from counton.base.exact import float_above, float_below, rounded_up
 
-_MARGIN = 1e-9  # relative, for thousands of float64 additions of positive numbers
-_ROUNDING = 8e-15  # of a few float64 operations
+_MARGIN = 1e-9  # relative error of thousands of float64 additions of positive numbers
+_ROUNDING = 8e-15  # relative error of a few float64 operations
 _LARGEST_EXPONENT = 700.0
-_SUPPORT = 160  # values in the composed distribution, where grouping may choose
-_LARGEST_COUNT = 256  # of changed nodes; with this many, Gaussian noise has half the variance
+_SUPPORT = 160  # number of values in the composed distribution, if losses are grouped
+_LARGEST_COUNT = 256  # changed nodes; with so many, Gaussian noise has half the variance
 _PRECISION = 1e-5
 
 
 def composable(magnitude: int, count: int) -> bool:
-    """Whether ``count`` losses of shifts by ``magnitude`` are composed in reasonable time."""
+    """Return True if ``count`` losses of shifts by ``magnitude`` can be composed quickly."""
     return count <= (_LARGEST_COUNT if magnitude == 1 else _LARGEST_COUNT // 4)
 
 
 def least_scale(
     epsilon: Fraction, delta: Fraction, magnitude: int, count: int, enough: Fraction
 ) -> Fraction:
-    """Smallest scale, rounded up, that gives (epsilon, delta) to ``count`` equal shifts.
+    """Return the smallest scale, rounded up, that gives (epsilon, delta) to ``count`` shifts.
 
-    ``enough`` is a scale already known to suffice by another argument; the result is never above.
+    All shifts are by ``magnitude``. The scale ``enough`` is known to suffice by another argument;
+    the result is never above it.
     """
     budget, rest = float_below(epsilon), float_below(delta) * (1 - _MARGIN)
 
@@ -51,7 +52,7 @@ def least_scale(
     while suffices(low * (1 - step)):
         low, step = low * (1 - step), min(2 * step, 0.5)
         high = low
-        if count * magnitude / low > 600:  # e^-600: noise is all but gone
+        if count * magnitude / low > 600:  # e^-600: there is hardly any noise left
             return min(enough, rounded_up(high))
     low *= 1 - step
     while high - low > _PRECISION * high:
@@ -64,7 +65,7 @@ def least_scale(
 
 
 def composed_delta(scale: Fraction, magnitude: int, count: int, epsilon: float) -> float:
-    """Delta at ``epsilon`` of ``count`` shifts by ``magnitude`` of Laplace noise."""
+    """Return delta at ``epsilon`` for ``count`` shifts by ``magnitude`` of Laplace noise."""
     from dp_accounting.pld.pld_pmf import SparsePLDPmf
 
     rate = float_above(1 / scale)
@@ -82,7 +83,7 @@ def composed_delta(scale: Fraction, magnitude: int, count: int, epsilon: float) 
 
 
 def _groups(magnitude: int, count: int) -> int:
-    """Into how many groups the losses between 0 and the largest are put; magnitude: none needed."""
+    """Return the number of groups of the losses from 0 to the largest; magnitude: no grouping."""
     room = max(4, _SUPPORT // count)
     return min(magnitude, room)
 
@@ -90,7 +91,9 @@ def _groups(magnitude: int, count: int) -> int:
 def loss_masses(
     rate: float, magnitude: int, groups: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Losses of one shift in units of ``rate * magnitude / groups``, and their probabilities.
+    """Return the losses of one shift and their probabilities.
+
+    Losses are in units of ``rate * magnitude / groups``.
 
     The noise x has probability exp(-rate |x|) (1 - e) / (1 + e), e = exp(-rate). Between 0 and
     ``magnitude`` its loss is (magnitude - 2x) rate.
@@ -104,7 +107,7 @@ def loss_masses(
         inner = np.arange(1, magnitude)
         masses[2 * magnitude - 2 * inner] = np.exp(-rate * inner) * -math.expm1(-rate) / total
         return keys[::2] if magnitude == 1 else keys, masses[::2] if magnitude == 1 else masses
-    # Interval j holds the x with j < (magnitude - 2x) groups / magnitude <= j + 1.
+    # Interval j holds every x with j < (magnitude - 2x) groups / magnitude <= j + 1.
     uppers = range(-groups + 1, groups + 1)
     firsts = [-((u * magnitude - magnitude * groups) // (2 * groups)) for u in uppers]
     first = np.maximum(np.array(firsts), 1)

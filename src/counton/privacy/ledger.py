@@ -1,4 +1,4 @@
-"""A ledger adds up what several releases of the same data have spent, and refuses to go beyond."""
+"""The ledger: it adds up what several releases of the same data spend, and enforces a limit."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from counton.privacy.guarantees import (
 )
 
 _HALF = Fraction(1, 2)
-#: In words, after what the unit is called.
+#: Words of the neighbouring relation, after the unit's word.
 NEIGHBOURS: Final[Mapping[Relation, str]] = {
     "add_remove": "added or removed",
     "replace": "replaced",
@@ -50,12 +50,12 @@ class Spend(NamedTuple):
     """One entry of a ledger.
 
     Attributes:
-        name: of the stream or table that spends.
-        guarantee: what it promises.
-        unit: what one protected unit is called.
-        relation: whether that unit is added or removed, or replaced.
-        follows: an earlier entry in whose stream no unit counts that counts in this one; None: the
-            two add up.
+        name: name of the stream or table that spends.
+        guarantee: its guarantee.
+        unit: the word for one protected unit.
+        relation: the neighbouring relation: the unit is added or removed, or replaced.
+        follows: name of an earlier entry whose stream counts none of the units that this one
+            counts; None: the two guarantees add up.
 
     >>> name, guarantee, unit, relation, follows = Spend("visits", PureDP(1), "visitor")
     >>> unit, relation
@@ -69,7 +69,7 @@ class Spend(NamedTuple):
     follows: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON values from which `from_dict` rebuilds the entry exactly."""
+        """Return JSON values from which `from_dict` rebuilds the entry exactly."""
         return {
             "name": self.name,
             "unit": self.unit,
@@ -78,13 +78,13 @@ class Spend(NamedTuple):
         }
 
     def promise(self) -> dict[str, Any]:
-        """The guarantee as JSON values, and which entry it follows, if any."""
+        """Return the guarantee as JSON values, with the entry it follows, if any."""
         after = {} if self.follows is None else {"follows": self.follows}
         return {**after, **self.guarantee.to_dict()}
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Spend:
-        """Inverse of `to_dict`.
+        """Rebuild the entry from `to_dict`.
 
         Raises:
             InvalidInput: missing or invalid entries.
@@ -99,15 +99,15 @@ class Spend(NamedTuple):
 
 
 def why_not_following(entry: Spend, before: Iterable[Spend]) -> str | None:
-    """Why an entry may not follow the one that it names, in words; None where it may.
+    """Return in words why an entry may not follow the entry it names; None if it may.
 
-    A unit counts in one stream alone of those that follow each other, so what they promise together
-    is the largest of what each promises (docs/promised.md, "A stream that follows another"). It is
-    so of units added or removed; and as long as one stream alone follows another, since two that
-    begin at the same end count the same units.
+    A unit counts in only one of the streams that follow each other, so together they promise the
+    largest of their guarantees (docs/promised.md, "A stream that follows another"). This holds for
+    units added or removed. It also needs that only one stream follows another, since two streams
+    that begin at the same end count the same units.
 
     Args:
-        entry: which.
+        entry: the entry that follows.
         before: the entries before it.
 
     >>> known = [Spend("visits", PureDP(1))]
@@ -136,7 +136,7 @@ def why_not_following(entry: Spend, before: Iterable[Spend]) -> str | None:
 
 
 def refuse_not_following(entry: Spend, before: Iterable[Spend]) -> None:
-    """Refuse an entry that may not follow the one that it names, if it names one."""
+    """Refuse an entry that names an entry it may not follow."""
     why = None if entry.follows is None else why_not_following(entry, before)
     if why is not None:
         raise InvalidInput(
@@ -146,7 +146,7 @@ def refuse_not_following(entry: Spend, before: Iterable[Spend]) -> None:
 
 
 def _larger(one: Limit, other: Limit) -> Limit:
-    """The least guarantee that both of one kind imply."""
+    """Return the least guarantee that both guarantees, of one kind, imply."""
     values = {
         name: max(Fraction(getattr(one, name)), Fraction(getattr(other, name)))
         for name in _LOSSES
@@ -157,11 +157,11 @@ def _larger(one: Limit, other: Limit) -> Limit:
 
 @dataclass(frozen=True, slots=True)
 class _Account:
-    """What one kind of unit has lost, and by which relation that is counted.
+    """The loss of one kind of unit, and the neighbouring relation by which it is counted.
 
     Attributes:
-        largest: by stream, the largest guarantee of it and of those that it follows, one after the
-            other, as they promise it.
+        largest: by stream, the largest guarantee among the stream and those that it follows, as
+            they promise it.
     """
 
     relation: Relation
@@ -169,19 +169,19 @@ class _Account:
     largest: Mapping[str, Limit] = attribute(default_factory=dict)
 
     def after(self, entry: Spend, count: Callable[[Spend], Limit | None]) -> _Account:
-        """The account with one entry more.
+        """Return the account with one more entry.
 
         Args:
-            entry: which.
-            count: as what an entry counts by the relation.
+            entry: the entry to add.
+            count: returns the guarantee that an entry counts as under this account's relation.
         """
         counted = count(entry)
         if counted is None:
             return self
         largest, before = cast("Limit", entry.guarantee), None
         if entry.follows is not None:
-            # Of a unit that is replaced, one part may be in one stream and one in the other: what
-            # is larger for one that is added or removed counts, and no more than that twice.
+            # Of a replaced unit, the old one may count in one stream and the new one in the other.
+            # So the larger guarantee for a unit added or removed counts, and at most twice.
             known = self.largest[entry.follows]
             largest = _larger(known, largest)
             before = count(entry._replace(guarantee=known))
@@ -191,40 +191,41 @@ class _Account:
 
 
 class Ledger:
-    """What releases of the same data may spend together, and what they have spent.
+    """The account of several releases of the same data: a limit, and what they have spent.
 
-    The limit holds also where each guarantee is chosen by what was released before, and where
-    streams run at the same time: the total is a privacy filter (`counton.privacy.filter` says for
-    each kind of limit which sums it compares, and why). What it needs to fix, it fixes with the
-    first entry. Call `spend` before a stream's first release: its guarantee counts as a whole.
+    The limit holds even if earlier releases decide the next guarantee, and if streams run at the
+    same time: the total is a privacy filter (`counton.privacy.filter` states the sums for each kind
+    of limit, with the proof). The first entry fixes the shares of the filter. Call `spend` before
+    a stream's first release: its whole guarantee counts.
 
-    Totals are kept apart by what the protected unit is called, each under the limit: what is
-    promised to a visit is not promised to a visitor, and the totals do not add up to one promise.
-    With ``unit`` the ledger is about that one: there is one total, and a release is refused that
-    does not protect it. One that protects a whole, and the unit as a part, counts as for a unit
-    that is replaced (`counton.privacy.contribution.is_part`). A reader's period has a clock, which
-    is a part of what it is called: where ``unit`` says none, it is that of the first release
-    that has one, and periods by other clocks are refused. Within one kind of unit the
-    neighbouring relation is that of its first entry. If units are replaced, what is promised to a
-    unit added or removed counts as for a removal and an addition: twice epsilon, four times rho. If
-    they are added or removed, guarantees for replaced units are refused, since they promise nothing
-    about whether a unit is there.
+    Each kind of protected unit has its own total, and each total has the whole limit: a promise to
+    a visit is no promise to a visitor, and the totals do not add up to one promise. With ``unit``
+    the ledger has one total, about this unit, and refuses a release that does not protect it. If
+    the release protects a whole and the unit is a part of it, the release counts as for a replaced
+    unit (`counton.privacy.contribution.is_part`). A reader's period includes its clock: if ``unit``
+    names none, the first release with a clock decides, and periods by other clocks are refused.
+    Within one kind of unit, the first entry decides the neighbouring relation. If units are
+    replaced, a promise to a unit added or removed counts as for a removal and an addition: twice
+    epsilon, four times rho. If units are added or removed, guarantees for replaced units are
+    refused, since they do not hide whether a unit is there.
 
     Args:
         limit: the most that may be spent.
-        age: for guarantees that weaken as data ages: the age, in steps, at which what they
-            promise is counted. The total then holds for data of that age or younger; streams with
-            steps of several lengths need it in the steps of the fastest.
-        relation: "add_remove" or "replace", for all units; None for that of each first entry.
-        approximate_delta: for a limit of ApproxDP: the part of its delta that ApproxDP guarantees
-            may spend; the rest turns zero-concentrated and many small pure guarantees into epsilon
+        age: the age in steps at which guarantees that weaken with age are counted. The total then
+            holds for data of this age or younger. If streams have steps of several lengths, count
+            the age in the steps of the fastest.
+        relation: "add_remove" or "replace" for all units; None: the first entry of each kind
+            decides.
+        approximate_delta: for a limit of ApproxDP, the part of its delta that ApproxDP guarantees
+            may spend. The rest converts zero-concentrated and many small pure guarantees into
+            epsilon
             and delta. None: all of it if the first entry is ApproxDP, else a quarter.
-        unit: the subject of the limit, such as "reader" or "reader's month"; None: that of each
-            release. With its clock once there is one: "reader's month (UTC, time)".
+        unit: the unit that the limit is about, such as "reader" or "reader's month"; None: the unit
+            of each release. Once there is a clock, it belongs to it: "reader's month (UTC, time)".
 
     Raises:
-        InvalidInput: the limit is not PureDP, ApproxDP or ZCDP; the age is negative; another
-            relation; a share that the limit's delta does not have.
+        InvalidInput: the limit is not PureDP, ApproxDP or ZCDP; the age is negative; the relation
+            is unknown; the share exceeds the limit's delta.
 
     >>> ledger = Ledger(PureDP(1))
     >>> for hour in range(10):
@@ -271,7 +272,7 @@ class Ledger:
         return self.describe()
 
     def describe(self) -> str:
-        """The limit, what was spent and what remains, in words.
+        """Return the limit, the spent budget and the rest, in words.
 
         >>> ledger = Ledger(PureDP(1))
         >>> ledger.spend("visits", PureDP(0.25))
@@ -288,7 +289,7 @@ class Ledger:
         return "\n".join(lines)
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row an entry: name, guarantee, unit, relation."""
+        """Return one row for each entry: name, guarantee, unit, relation."""
         return [
             {
                 "name": entry.name,
@@ -300,7 +301,7 @@ class Ledger:
         ]
 
     def table(self) -> Any:
-        """The same rows as a polars data frame.
+        """Return the rows of `rows` as a polars data frame.
 
         Raises:
             MissingExtra: polars is not installed.
@@ -318,12 +319,12 @@ class Ledger:
 
     @property
     def spends(self) -> tuple[Spend, ...]:
-        """Every entry in the order in which they were spent."""
+        """All entries in the order in which they were spent."""
         return tuple(self._spends)
 
     @property
     def units(self) -> dict[str, Relation]:
-        """The kinds of units that have spent, and the relation by which each is counted."""
+        """The kinds of units that have spent, with the relation by which each is counted."""
         return {unit: account.relation for unit, account in self._accounts.items()}
 
     def spend(
@@ -340,13 +341,13 @@ class Ledger:
         Call it before the first release. The same name may spend again; it adds up.
 
         Args:
-            name: of the stream or table.
-            guarantee: what it promises over all its releases.
-            unit: what one protected unit is called, such as "visitor".
+            name: name of the stream or table.
+            guarantee: its guarantee over all its releases.
+            unit: the word for one protected unit, such as "visitor".
             relation: the contribution's: "add_remove" or "replace".
-            follows: name of an earlier entry, if no unit that counts in its stream counts in this
-                one: of both the larger guarantee counts. Then units are added or removed, both
-                guarantees are of one kind, and nothing else follows that entry.
+            follows: name of an earlier entry, if no unit counts in both streams. Then only the
+                larger of both guarantees counts. It needs units that are added or removed,
+                guarantees of one kind, and an earlier entry that nothing else follows.
 
         Raises:
             BudgetExceeded: the total would exceed the limit; nothing is recorded.
@@ -372,7 +373,7 @@ class Ledger:
             raise
 
     def _spend(self, entry: Spend, known_as: str) -> None:
-        """Enter what is spent under a unit that may have been known without its clock."""
+        """Enter an entry under its unit, which may be known without its clock so far."""
         entry = self._in_known_words(entry)
         refuse_not_following(entry, self._spends)
         unit = self.unit or entry.unit
@@ -387,19 +388,19 @@ class Ledger:
         self._accounts[unit] = after
 
     def _with_clock_of(self, entry: Spend) -> str | None:
-        """The subject of the limit, by the clock of the first release that has one."""
+        """Return the limit's unit with the clock of the first release that has one."""
         about, clock = self.unit, clock_of(entry.unit)
         if about is None or not is_a_part(about) or clock_of(about) or not clock:
             return about
-        if any(is_a_part(known.unit) for known in self._spends):  # whose clock nobody said
+        if any(is_a_part(known.unit) for known in self._spends):  # it has no clock
             return about
         timed = f"{about} {clock}"
         return timed if is_part(timed, entry.unit) else about
 
     def entries_with_costs(self) -> tuple[tuple[Spend, Limit | None], ...]:
-        """Every entry, and as what it counts by its unit's relation and at the ledger's age.
+        """Return every entry with the guarantee it counts as.
 
-        None: as nothing yet.
+        The unit's relation and the ledger's age decide the guarantee; None: no loss yet.
         """
         return tuple(
             (entry, self._as_counted(entry, self._accounts[self.unit or entry.unit].relation))
@@ -407,15 +408,15 @@ class Ledger:
         )
 
     def cost(self, *, unit: str | None = None, relation: Relation | None = None) -> Limit | None:
-        """What everything spent counts as against the limit; None: nothing.
+        """Return the total of all entries against the limit; None: nothing is spent.
 
-        Against a limit of ApproxDP it is PureDP where no delta is needed, and otherwise contains
-        all the delta set apart for conversions. Guarantees that weaken as data ages may have cost
-        nothing yet at the ledger's age.
+        Against a limit of ApproxDP the total is PureDP if no delta is needed. Otherwise it contains
+        all the delta set apart for conversions. Guarantees that weaken with age may cost nothing
+        yet at the ledger's age.
 
         Args:
-            unit: the kind of unit; needed where there are several.
-            relation: by which it is counted; None for the one by which the limit holds.
+            unit: the kind of unit; needed if there are several.
+            relation: the relation by which to count; None for the account's.
 
         Raises:
             InvalidInput: several kinds of units, or a relation that cannot be counted.
@@ -440,12 +441,12 @@ class Ledger:
         unit: str | None = None,
         relation: Relation | None = None,
     ) -> Limit | None:
-        """A guarantee that can be spent now, as large as is known; None: none.
+        """Return the largest known guarantee that can be spent now; None: there is none.
 
         Args:
-            kind: PureDP, ApproxDP or ZCDP, where a limit of ApproxDP allows several.
-            unit: the kind of unit; needed where there are several.
-            relation: of the contribution that it is for; None for the unit's.
+            kind: PureDP, ApproxDP or ZCDP, if a limit of ApproxDP allows several.
+            unit: the kind of unit; needed if there are several.
+            relation: the relation of the contribution to spend for; None for the account's.
 
         Raises:
             InvalidInput: several kinds of units; this relation cannot be counted.
@@ -468,12 +469,14 @@ class Ledger:
         return rest
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON values from which `from_dict` rebuilds the ledger exactly."""
+        """Return JSON values from which `from_dict` rebuilds the ledger exactly."""
         return {**self.terms(), "spends": [entry.to_dict() for entry in self._spends]}
 
     def terms(self) -> dict[str, Any]:
-        """The limit and what it has fixed, as JSON values: the relation of each kind of unit,
-        Renyi orders and shares of delta."""
+        """Return the limit and its fixed terms as JSON values.
+
+        These are the relation of each kind of unit, Renyi orders and shares of delta.
+        """
         share = self.approximate_delta
         return {
             **({} if self.unit is None else {"unit": self.unit}),
@@ -489,7 +492,7 @@ class Ledger:
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Ledger:
-        """Inverse of `to_dict`.
+        """Rebuild the ledger from `to_dict`.
 
         Raises:
             InvalidInput: missing or invalid entries.
@@ -515,12 +518,12 @@ class Ledger:
         return ledger
 
     def enter_all(self, entries: Iterable[Spend]) -> None:
-        """Spend what is known from the beginning, as when a limit is set after the first releases.
+        """Spend entries known from the beginning, such as those before a limit was set.
 
-        A unit that has not spent yet fixes its shares and its relation in view of all of them.
+        A unit that has not spent yet fixes its shares and its relation by all of them together.
 
         Raises:
-            BudgetExceeded: the total exceeds the limit; the ledger is then of no use.
+            BudgetExceeded: the total exceeds the limit; do not use the ledger afterwards.
             InvalidInput: a guarantee cannot be counted against this limit.
         """
         entries, words = [_check_spend(entry) for entry in entries], dict.fromkeys(self._accounts)
@@ -538,10 +541,10 @@ class Ledger:
             self.spend(**entry._asdict())
 
     def _in_known_words(self, entry: Spend, words: Iterable[str] | None = None) -> Spend:
-        """An entry whose unit is spelled as it is known here.
+        """Return the entry with its unit in the spelling known here.
 
         Args:
-            words: for units; None: those of the totals.
+            words: words of units; None: those of the totals.
         """
         known = [*([] if self.unit is None else [self.unit]), *(words or self._accounts)]
         entry = entry._replace(unit=known_unit(entry.unit, known))
@@ -559,7 +562,7 @@ class Ledger:
         )
 
     def _open_account(self, known: list[Spend]) -> _Account:
-        """What a unit's first entry fixes; ``known`` are entries that do not depend on releases."""
+        """Open the account of a unit's first entry; ``known`` entries do not depend on releases."""
         relation = self.relation
         if relation is None:
             replaced = any(entry.relation == "replace" for entry in known)
@@ -589,7 +592,7 @@ class Ledger:
         return self._accounts.get(found)
 
     def _as_counted(self, entry: Spend, relation: Relation) -> Limit | None:
-        """A guarantee at the ledger's age and by a relation."""
+        """Return the guarantee of an entry at the ledger's age and under a relation."""
         guarantee = self._at_age(entry)
         if guarantee is None:
             return None
@@ -612,7 +615,7 @@ class Ledger:
         return when_replaced(guarantee)
 
     def _is_of_whole(self, entry: Spend, relation: Relation) -> bool:
-        """Whether an entry protects a whole, and a part of it is added or removed here."""
+        """Return True if the entry protects a whole and a part of it is added or removed here."""
         return relation == "add_remove" and self.unit not in (None, entry.unit)
 
     def _counting(self, relation: Relation) -> Callable[[Spend], Limit | None]:
@@ -631,7 +634,7 @@ class Ledger:
         return guarantee.at_age(self.age)
 
     def _refusal(self, entry: Spend, counted: Limit | None, account: _Account) -> str:
-        """In words: what was asked for and counts as what, what was spent, and what may be."""
+        """Return the refusal in words: the request, its cost, the spent budget and the rest."""
         asked = str(entry.guarantee)
         ways = []
         if isinstance(entry.guarantee, AgesWithData):
@@ -681,9 +684,9 @@ class Ledger:
         return remedy
 
     def _fitting(self, entry: Spend, account: _Account, left: Limit) -> Guarantee | None:
-        """A guarantee of the kind that was asked for that fits, with numbers that can be typed.
+        """Return a guarantee of the requested kind that fits, in numbers that can be typed.
 
-        As large as is known, but for the last digits; None: none is known.
+        It is the largest known, apart from the last digits; None: none is known.
         """
         asked, by = entry.guarantee, account.relation
         same = entry.relation == by and not self._is_of_whole(entry, by)
@@ -708,7 +711,7 @@ class Ledger:
         return found if fits else None
 
     def _as_young(self, asked: AgesWithData, rest: Limit) -> Guarantee:
-        """A guarantee that weakens, so much smaller that at the ledger's age it is what is left."""
+        """Return a weakening guarantee scaled so that at the ledger's age it equals the rest."""
         assert self.age is not None
         name = next((name for name in _LOSSES if hasattr(asked, name)), None)
         if name is None:
@@ -719,14 +722,14 @@ class Ledger:
         return cast("Guarantee", replace(cast(Any, asked), **{name: smaller or _HALF}))
 
 
-#: What guarantees call what is lost.
+#: Names of the losses in guarantees.
 _LOSSES = ("epsilon", "delta", "rho")
-#: Digits of a number that somebody is to type, and what a root may be too large by.
+#: Digits of a number to type, and the largest relative error of a root.
 _DIGITS, _ROUNDING = 6, Fraction(1, 2**40)
 
 
 def short_below(number: Fraction) -> Fraction:
-    """A number with few digits, below another one or equal to it.
+    """Return a number with few digits that is at most ``number``.
 
     >>> str(short_below(Fraction(1, 3))), str(short_below(Fraction(3, 10)))
     ('333333/1000000', '3/10')
@@ -739,7 +742,7 @@ def short_below(number: Fraction) -> Fraction:
 
 
 def _in_options(guarantee: Guarantee) -> str:
-    """The numbers of a guarantee, as a caller states them."""
+    """Return the numbers of a guarantee as options of the caller."""
     return " ".join(
         field(name, text(Fraction(value)))
         for name in _LOSSES
@@ -748,15 +751,15 @@ def _in_options(guarantee: Guarantee) -> str:
 
 
 def totals(spends: Iterable[Spend]) -> dict[str, tuple[Relation, Limit | None]]:
-    """What releases have spent together where there is no limit, by unit.
+    """Return what releases have spent together without a limit, by unit.
 
-    Sums by basic composition, of pure guarantees beside concentrated ones as what these are. They
-    hold for guarantees that were not chosen by earlier results; for others a limit must stand
-    before them, as of a `Ledger`.
+    The sum is basic composition; beside concentrated guarantees, pure ones are converted first. It
+    holds if no guarantee was chosen by earlier results. Otherwise a limit must be set beforehand,
+    as in `Ledger`.
 
     Returns:
-        For each unit the relation by which it is counted, and the total; None: of guarantees that
-        have no one sum, as those which weaken with age, or concentrated beside approximate ones.
+        For each unit the relation by which it is counted, and the total. The total is None if the
+            guarantees have no common sum: weakening ones, or concentrated beside approximate ones.
 
     >>> totals([Spend("visits", PureDP(1)), Spend("sales", PureDP("0.5"), relation="replace")])
     {'unit': ('replace', PureDP(epsilon=2.5))}
@@ -767,15 +770,15 @@ def totals(spends: Iterable[Spend]) -> dict[str, tuple[Relation, Limit | None]]:
     return {unit: _total(entries) for unit, entries in units.items()}
 
 
-#: What there is to know of several totals.
+#: The caution that stands below several totals.
 APART: Final = "units are counted apart: no total says anything about another unit"
 
 
 def totals_in_words(found: Mapping[str, tuple[Relation, Limit | None]]) -> list[str]:
-    """Lines that stand beside a release where there are several totals; else none.
+    """Return lines to show beside a release if there are several totals; else none.
 
     Args:
-        found: as of `totals`.
+        found: the result of `totals`.
 
     >>> known = [Spend("visits", PureDP(1), "reader"), Spend("clicks", PureDP(2), "click")]
     >>> for line in totals_in_words(totals(known)):

@@ -1,42 +1,42 @@
-"""What an item of a given age has lost to the releases seen so far.
+"""The privacy loss of an item of a given age to the releases so far.
 
 **Costs of dyadic intervals.** Two streams that differ in the item at position j give the same
-releases if the noise of the intervals is shifted such that every position from j on that was
-released gains 1 and every earlier one 0. Give each interval as its label the shifts of all
-intervals around it and its own together; an interval then costs a function of the difference of its
-label and its parent's. Labels outside [0, 1] never help, so a subtree is summed up by its least
-cost as a function of the label of its parent. Both kinds below keep such functions for many
-positions at once, one a column, and as arrays that may be added up.
+releases if the noise of the intervals is shifted. The shifts must add 1 to every released position
+from j on, and 0 to every earlier one. The label of an interval is the sum of its own shift and the
+shifts of all intervals around it. An interval then costs a function of the difference of its label
+and its parent's. Labels outside [0, 1] never help, so a subtree is summarised by its least cost as
+a function of its parent's label. Both kinds below keep these functions for many positions at once,
+one position a column, as arrays that may be added up.
 
-**The worst position**, the largest cost over all positions an item can have, by branch and bound
-over their bits. A window of n released positions starts at the item. Its two ends climb the forest
-of intervals level by level: which siblings they meet is decided by the bits of the item's position.
-Three facts make the search finite and exact:
+**The worst position** has the largest cost over all positions of an item. It is found by branch and
+bound over the bits of the position. A window of n released positions starts at the item. Its two
+ends climb the forest of intervals level by level: the bits of the position decide which siblings
+they meet. Three facts make the search finite and exact:
 
 - Cost functions only grow when a sibling's cost is added, so larger functions stay larger.
-- A further ancestor can only lower the cost: it offers another way to shift. So once both ends lie
-  in one interval that interval may be taken as the root of its tree, and once the window is
-  shorter than an interval, only the first three such intervals need be looked at.
+- A further ancestor can only lower the cost: it offers another way to shift. So an interval that
+  holds both ends may be taken as the root of its tree. And if the window is shorter than an
+  interval, only the first three intervals of this level need be looked at.
 - The cost of any fixed labels bounds the least cost from above. Fixing labels on a grid gives a
   bound on everything that may follow, and positions below the best known one are dropped.
 
 Only for growth of 4 and more are thousands of positions left. Then costs are rounded up to a grid,
-on which most positions coincide. What is found is an upper bound in any case; if no rounded
-position comes out best, which is the rule, it is the largest cost itself.
+on which most positions coincide. The result is an upper bound in any case. If the best position was
+not rounded, as is the rule, the result is the largest cost itself.
 
 **Integer noise.** Noise of nested intervals hides an item best if each is shifted a little, by
-fractions. Integer noise cannot be. Shifts by integers cost what they cost under Laplace noise, g of
-the pure loss; that always holds. Wide noise does almost as well as continuous noise, g of the
-concentrated loss:
+fractions. Integer noise can only be shifted by integers. These shifts cost what they cost under
+Laplace noise: g of the pure loss. This bound always holds. Wide noise does almost as well as
+continuous noise: g of the concentrated loss. The proof:
 
-The releases up to now have the law P(r) ~ exp(-r^T Sigma^-1 r / 2) Theta(r), where Theta sums
+The releases so far have the law P(r) ~ exp(-r^T Sigma^-1 r / 2) Theta(r), where Theta sums
 exp(-(s - c(r))^T H (s - c(r)) / 2) over integer vectors s, the sums of the noise from a root down
-to each interval of level 1 and more; levels above those that the window needs may be taken as told.
-Were Theta constant, D_alpha(P moved by d || P) <= alpha d^T Sigma^-1 d / 2. With R = max Theta /
-min Theta there is alpha / (alpha - 1) ln R more; and since D_alpha grows with alpha, for every
+to each interval of level 1 and more; levels above those of the window may be taken as known.
+If Theta were constant, D_alpha(P moved by d || P) <= alpha d^T Sigma^-1 d / 2. With R = max Theta /
+min Theta the bound grows by alpha / (alpha - 1) ln R. Since D_alpha grows with alpha, for every
 order D_alpha <= alpha (sqrt(rho g) + sqrt(ln R))^2.
 
-R: Theta is, by Poisson summation, a sum over integer vectors k with terms of at most
+Bound of R: Theta is, by Poisson summation, a sum over integer vectors k with terms of at most
 exp(-2 pi^2 k^T H^-1 k). H is a tree's: its diagonal p has 1 / variance of the interval and of its
 two children, and H <= 2 diag(p). So R <= (1 + S) / (1 - S), where 1 + S is the product over the
 intervals of the sums of exp(-pi^2 k^2 / p) over the integers k.
@@ -65,15 +65,15 @@ _LEVELS = 66  # enough for windows of LARGEST_AGE positions
 #: Functions of a label, one position a column.
 Costs = NDArray[np.float64]
 
-#: If there are more positions their costs are rounded up to a grid, of this size relative to the
-#: largest cost found, or of the next power of 4 times it with which few enough are left.
+#: With more positions, costs are rounded up to a grid of this size relative to the largest known
+#: cost, times the least power of 4 that leaves few enough positions.
 _FEW_POSITIONS = 2**12
 _GRID = 2.0**-17
 _MOST_POSITIONS = 2**15
 
-#: Integer noise: relative, for the rounding of a few hundred floats and of many intervals.
+#: Integer noise: relative margin for the rounding of a few hundred floats and of many intervals.
 _ROOM = 1e-9
-#: Integer noise: beyond this, what it loses more than continuous noise is not bounded here.
+#: Integer noise: the largest excess over the loss to continuous noise that is bounded here.
 _MOST_EXCESS = 0.01
 
 
@@ -82,7 +82,7 @@ class Expires(Protocol):
 
     @property
     def expiry(self) -> Expiry:
-        """Its noise by level, and its delay."""
+        """The noise law by level, and the delay."""
         ...
 
 
@@ -92,22 +92,22 @@ def expiration_loss(
     analysis: Analysis = "exact",
     position: int | None = None,
 ) -> NDArray[np.float64]:
-    """Privacy loss of an item by its age: the expiration function g, shape ``(len(ages),)``.
+    """Return the privacy loss of an item by its age: the function g, shape ``(len(ages),)``.
 
     An item of age d entered d steps before the newest release. The result holds for every position
-    an item can have in the stream, and for adaptively chosen streams.
+    of the item in the stream, and for adaptively chosen streams.
 
     Args:
         strategy: an expiring strategy.
         ages: ages in steps, 0 or more.
-        analysis: "exact", the least loss that can be claimed, in units of epsilon (for growths from
-            4 on never less than that, and in all tests at most a thousandth more); "paper", by the
-            decomposition of the released positions into dyadic intervals; "bound", the paper's
-            closed form, two intervals of every level; or "concentrated", exact too, for continuous
-            Gaussian noise under zero-concentrated privacy, in units of rho. What is released has
-            integer noise and loses more where that is narrow: see `ExpiringZCDP.at_age`.
+        analysis: "exact", the least loss that can be claimed, in units of epsilon; with growths
+            from 4 on it may be too large, in all tests by at most a thousandth. "paper", by the
+            decomposition of the released positions into dyadic intervals. "bound", the paper's
+            closed form, two intervals of every level. "concentrated", exact too, for continuous
+            Gaussian noise under zero-concentrated privacy, in units of rho. Releases have integer
+            noise and lose more if the noise is narrow: see `ExpiringZCDP.at_age`.
         position: the step at which the item entered, for the exact analyses; None for the largest
-            loss over all positions there are.
+            loss over all positions.
 
     Source: Andersson et al., "Continual Counting with Gradual Privacy Expiration": Algorithm 3,
     Appendix A and Lemma 4.1. The exact loss is less than the paper's: intervals may reach into the
@@ -155,8 +155,8 @@ def expiration_loss(
 
 @lru_cache(maxsize=2**16)
 def loss_at(expiry: Expiry, age: int, analysis: Analysis) -> float:
-    """`expiration_loss` at one checked age."""
-    length = age - expiry.delay + 1  # released positions from the item's own on
+    """Return `expiration_loss` at one checked age."""
+    length = age - expiry.delay + 1  # number of released positions from the item's on
     if length < 1:
         return 0.0
     top = _highest(expiry)
@@ -171,9 +171,9 @@ def loss_at(expiry: Expiry, age: int, analysis: Analysis) -> float:
 
 
 def loss_above(expiry: Expiry, age: int, analysis: Analysis) -> Fraction:
-    """The same as an exact fraction, never below the true value.
+    """Return `loss_at` as an exact fraction, never below the true value.
 
-    Sums and minima of a few hundred floats: their rounding errors together stay below 1e-12.
+    The rounding errors of sums and minima of a few hundred floats stay below 1e-12 together.
     """
     loss = loss_at(expiry, age, analysis)
     integral = analysis != "concentrated" and expiry.growth.denominator == 1 <= expiry.growth
@@ -184,7 +184,7 @@ def loss_above(expiry: Expiry, age: int, analysis: Analysis) -> Fraction:
 
 
 def smooth_loss(expiry: Expiry, length: int, highest: int) -> Fraction:
-    """Never below the loss to continuous Gaussian noise of the levels up to ``highest``."""
+    """Return at least the loss to continuous Gaussian noise of levels up to ``highest``."""
     return _rounded_up(worst_cost(_kind(expiry.growth, "concentrated"), length, highest))
 
 
@@ -196,7 +196,7 @@ def _rounded_up(loss: float) -> Fraction:
 
 @lru_cache(maxsize=256)
 def _weights(growth: Fraction) -> list[float]:
-    """Loss of a unit shift by level, for Laplace noise of scale 1 at level 0."""
+    """Return the loss of a unit shift by level, for Laplace noise of scale 1 at level 0."""
     expiry = Expiry(growth)
     return [float(1 / expiry.factor(level)) for level in range(_LEVELS)]
 
@@ -219,12 +219,12 @@ def _kind(growth: Fraction, analysis: Analysis) -> CostKind:
 
 
 def _greedy(weights: list[float], length: int, top: int) -> float:
-    """Cost of the dyadic decomposition of a window of ``length`` positions at its worst place.
+    """Return the cost of the dyadic decomposition of a window at its worst place.
 
     At every level the window loses an interval at its left end if it starts at an odd one, and one
-    at its right end if it ends at an even one; what is left goes up a level.
+    at its right end if it ends at an even one; the rest goes up a level.
     """
-    costs = {length: 0.0}  # intervals of this level that are left: cost so far, at worst
+    costs = {length: 0.0}  # intervals of this level that remain: worst cost so far
     for level in range(top):
         following: dict[int, float] = {}
         for count, cost in costs.items():
@@ -238,9 +238,11 @@ def _greedy(weights: list[float], length: int, top: int) -> float:
 
 
 def concentrated_loss(expiry: Expiry, rho: Fraction, age: int) -> Fraction:
-    """Zero-concentrated loss at an age, rounded up: the least of the two bounds above.
+    """Return the zero-concentrated loss at an age, rounded up: the lesser of the two bounds.
 
-    A unit that changes more than one count by one has wider noise, and loses no more.
+    The bounds are those of "Integer noise" at the beginning of this file.
+
+    A unit that changes more than one count by one has wider noise and loses no more.
 
     >>> [float(concentrated_loss(Expiry(1), Fraction(rho), 10) / rho) for rho in (5, 0.01)]
     [4.0, 2.60173...]
@@ -258,24 +260,24 @@ def concentrated_loss(expiry: Expiry, rho: Fraction, age: int) -> Fraction:
 
 
 def is_wide(expiry: Expiry, rho: float, age: int) -> bool:
-    """Whether integer noise loses less than a hundredth more than continuous noise would."""
+    """Return True if integer noise loses at most a hundredth more than continuous noise."""
     length = age - expiry.delay + 1
     log_ratio = _log_ratio(expiry, rho, length, _top(expiry, length)) if length > 1 else 0.0
     return log_ratio is not None and log_ratio < 2e-5 * rho
 
 
 def _top(expiry: Expiry, length: int) -> int:
-    """Higher levels would not lower the largest loss over all positions."""
+    """Return the highest level that can lower the largest loss over all positions."""
     return min(expiry.top, length.bit_length() + 1)
 
 
 def _log_ratio(expiry: Expiry, rho: float, length: int, top: int) -> float | None:
-    """At least ln R for one count; None: the noise is too narrow for a use of it."""
+    """Return at least ln R for one count; None: the noise is too narrow for this bound."""
     precision = [2 * rho / factor for factor in _factors(expiry.growth)[: top + 1]]
     excess = 0.0
     for level in range(1, top + 1):
         term = math.exp(-(math.pi**2) / (precision[level] + 2 * precision[level - 1]) * (1 - _ROOM))
-        # No more intervals than this: twice those over four times the window.
+        # Upper bound of the intervals of a level: twice those in four times the window.
         excess += 2.0 ** max(length.bit_length() + 3 - level, 0) * 4 * term  # 1 / (1 - term) < 2
         if excess > _MOST_EXCESS:
             return None
@@ -283,16 +285,16 @@ def _log_ratio(expiry: Expiry, rho: float, length: int, top: int) -> float | Non
 
 
 class AbsoluteCosts:
-    """Laplace noise: |shift| * weight(level). Labels may be taken integral, 0 or 1.
+    """Costs under Laplace noise: |shift| * weight(level). Labels may be taken as 0 or 1.
 
-    Functions of the label of an interval's parent, of which each position has a column.
+    The costs are functions of the label of an interval's parent; each position has a column.
 
-    A linear program over a laminar family has an integral optimum; its value is exactly the pure
-    loss, which far out in the direction of the shift is attained.
+    A linear program over a laminar family has an integral optimum. Its value is exactly the pure
+    loss, attained far out in the direction of the shift.
 
     Attributes:
-        labels: at which functions are compared when positions are ruled out; 0 and 1 among them.
-        whole: cost of covering a whole tree whose root has level l, by l.
+        labels: labels at which costs are compared to rule positions out; 0 and 1 among them.
+        whole: cost of covering a whole tree, by the level of its root.
     """
 
     def __init__(self, weights: list[float]) -> None:
@@ -303,43 +305,49 @@ class AbsoluteCosts:
             self.whole.append(min(weight, 2 * self.whole[-1]))
 
     def costs_given(self, level: int, label: float) -> Costs:
-        """An interval whose own label is given: cost |parent's label - label| * weight."""
+        """Return the cost of an interval of given label: |parent's label - label| * weight."""
         return self._weights[level] * np.abs(self.labels - label)[:, None]
 
     def uniform(self, level: int, ones: bool) -> Costs:
-        """A whole interval of released positions (ones) or of earlier ones: shape (size, 1).
+        """Return the cost of an interval of released positions (ones) or earlier ones.
 
-        It costs something only where the parent's label is the other one.
+        Shape (size, 1). The cost is above 0 only if the parent's label is the other one.
         """
         return self.whole[level] * np.array([[ones], [not ones]], np.float64)
 
     def up(self, costs: Costs, level: int) -> Costs:
-        """From functions of an interval's own label to functions of its parent's.
+        """Convert functions of an interval's own label to functions of its parent's.
 
-        Keep the parent's label, or pay the weight for the other one.
+        Each label is the parent's, or pays the weight to differ.
         """
         kept: Costs = np.minimum(costs, self._weights[level] + costs[::-1])
         return kept
 
     def at_labels(self, costs: Costs) -> Costs:
-        """Values at ``labels``, shape (labels, positions): functions are stored as their values."""
+        """Return values at ``labels``, shape (labels, positions).
+
+        Functions are stored as values.
+        """
         return costs
 
     def rounded_up(self, costs: Costs, grid: float) -> Costs:
-        """Both values on the grid; least costs over labels rise by no more than they do."""
+        """Round both values up to the grid.
+
+        Least costs over labels rise no further than they do.
+        """
         above: Costs = np.ceil(costs / grid) * grid
         return above
 
     def at_zero(self, costs: Costs) -> Costs:
-        """Values for an interval without a parent: at label 0."""
+        """Return values for an interval without a parent: at label 0."""
         value: Costs = costs[0]
         return value
 
 
 class QuadraticCosts:
-    """Gaussian noise: shift^2 / variance(level), kept as a x^2 - 2 b x + c.
+    """Costs under Gaussian noise: shift^2 / variance(level), kept as a x^2 - 2 b x + c.
 
-    The least sum over all shifts is 1^T Sigma^-1 1, with the releases before the item known too.
+    The least sum over all shifts is 1^T Sigma^-1 1, given the releases before the item too.
     """
 
     def __init__(self, variances: list[float]) -> None:
@@ -351,11 +359,11 @@ class QuadraticCosts:
             self.whole.append(both / (1 + variance * both))
 
     def costs_given(self, level: int, label: float) -> Costs:
-        """Cost (parent's label - label)^2 / variance."""
+        """Return the cost (parent's label - label)^2 / variance."""
         return np.array([[1.0], [label], [label**2]]) / self._variances[level]
 
     def uniform(self, level: int, ones: bool) -> Costs:
-        """Cost whole * (parent's label - value)^2."""
+        """Return the cost whole * (parent's label - value)^2."""
         return self.whole[level] * np.array([[1.0], [ones], [ones]])
 
     def up(self, costs: Costs, level: int) -> Costs:
@@ -367,7 +375,7 @@ class QuadraticCosts:
         return np.array([square / shrink, linear / shrink, constant - less])
 
     def rounded_up(self, costs: Costs, grid: float) -> Costs:
-        """Larger for labels in [0, 1]; 0 <= b <= a stays, so that the best labels lie there."""
+        """Round up for labels in [0, 1]; 0 <= b <= a is kept, so that the best labels lie there."""
         square, linear, constant = costs / grid
         return grid * np.array([np.ceil(square), np.floor(linear), np.ceil(constant)])
 
@@ -378,7 +386,7 @@ class QuadraticCosts:
         return values
 
     def at_zero(self, costs: Costs) -> Costs:
-        """The constant term."""
+        """Return the constant term."""
         value: Costs = costs[2]
         return value
 
@@ -394,7 +402,7 @@ class _EndCosts(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """One level up: the left end's bit, whether the right end is an odd node, the next carry."""
+    """One step up: the left end's bit, whether the right end is an odd node, the next carry."""
 
     left_bit: int
     right_bit: int
@@ -402,7 +410,7 @@ class _Step(NamedTuple):
 
 
 class _Window:
-    """Arithmetic of a window of ``length`` positions, seen from each level."""
+    """A window of ``length`` positions, seen from each level."""
 
     def __init__(self, length: int, highest: int) -> None:
         self._last = length - 1
@@ -412,11 +420,11 @@ class _Window:
         self.top = min(highest, self._last.bit_length())
 
     def distance(self, level: int, carry: int) -> int:
-        """How many intervals of ``level`` the right end lies beyond the left one."""
+        """Return the distance from the left end to the right one, in intervals of ``level``."""
         return (self._last >> level) + carry
 
     def steps(self, level: int, carry: int) -> list[_Step]:
-        """The ways up from ``level`` on which both ends stay apart."""
+        """Return the ways up from ``level`` on which both ends stay apart."""
         if level >= self.top:
             return []
         ways = []
@@ -429,7 +437,7 @@ class _Window:
 
 
 def worst_cost(kind: CostKind, length: int, highest: int) -> float:
-    """Largest least cost of a window of ``length`` >= 1 positions, over all of its places.
+    """Return the largest least cost of a window of ``length`` >= 1 positions, over all places.
 
     Args:
         kind: cost functions of intervals.
@@ -437,7 +445,7 @@ def worst_cost(kind: CostKind, length: int, highest: int) -> float:
         highest: highest level of intervals in use.
 
     Returns:
-        Never less than the largest cost, and more only where the search had to round.
+        Never less than the largest cost; more only if the search had to round.
     """
     leaf = kind.costs_given(0, 1.0)
     if length == 1:
@@ -465,11 +473,11 @@ def worst_cost(kind: CostKind, length: int, highest: int) -> float:
 
 
 def cost_at(kind: CostKind, position: int, length: int, highest: int) -> float:
-    """Least cost of a window of ``length`` positions which starts at ``position`` >= 1."""
+    """Return the least cost of a window of ``length`` positions from ``position`` >= 1 on."""
     last = position + length - 1
     total, start = 0.0, position
     while start <= last:
-        level = min(start.bit_length() - 1, highest)  # of the tree that holds ``start``
+        level = min(start.bit_length() - 1, highest)  # the level of the tree that holds ``start``
         number = start >> level
         total += float(kind.at_zero(_subtree(kind, level, number, position, last))[0])
         start = number + 1 << level
@@ -477,7 +485,7 @@ def cost_at(kind: CostKind, position: int, length: int, highest: int) -> float:
 
 
 def _subtree(kind: CostKind, level: int, number: int, first: int, last: int) -> Costs:
-    """Costs of one interval and all in it, where positions first..last gain 1."""
+    """Return the costs of one interval and all in it; positions first..last gain 1."""
     low, high = number << level, (number + 1 << level) - 1
     if low > last:
         return 0 * kind.uniform(level, ones=True)
@@ -488,10 +496,10 @@ def _subtree(kind: CostKind, level: int, number: int, first: int, last: int) -> 
 
 
 def _climb(kind: CostKind, level: int, step: _Step, ends: _EndCosts) -> _EndCosts:
-    """Both ends one level up, with the siblings they meet."""
+    """Move both ends one level up and add the siblings they meet."""
     left = ends.left + kind.uniform(level, ones=step.left_bit == 0)
     right = ends.right
-    if step.right_bit:  # else its sibling is not released yet: any label, at no cost
+    if step.right_bit:  # else the sibling is not released yet: any label, at no cost
         right = right + kind.uniform(level, ones=True)
     return _EndCosts(kind.up(left, level + 1), kind.up(right, level + 1))
 
@@ -499,7 +507,10 @@ def _climb(kind: CostKind, level: int, step: _Step, ends: _EndCosts) -> _EndCost
 def _largest_cost(
     kind: CostKind, window: _Window, level: int, carry: int, ends: _EndCosts
 ) -> float:
-    """Largest cost if the left end's tree ends at this level, or at the next where ends meet."""
+    """Return the largest cost if the left end's tree ends here, or at the next level.
+
+    The next level is tried if both ends meet there.
+    """
     right = _to_root(kind, window, level, carry, ends.right)
     largest = np.max(kind.at_zero(ends.left) + right)
     if window.distance(level, carry) == 1 and level < window.highest:
@@ -511,7 +522,10 @@ def _largest_cost(
 def _to_root(
     kind: CostKind, window: _Window, level: int, carry: int, right: Costs
 ) -> NDArray[np.float64]:
-    """Costs to the right of a left end which is the root of its tree, with all trees between."""
+    """Return the costs to the right of a left end that is the root of its tree.
+
+    All trees between both ends are included.
+    """
     number = 1 + window.distance(level, carry)  # the left end being the first of its level
     root = level
     while number > 1 and root < window.highest:
@@ -528,7 +542,7 @@ def _to_root(
 def _promising(
     kind: CostKind, bound: NDArray[np.float64] | None, ends: _EndCosts, best: float
 ) -> _EndCosts:
-    """The positions which some continuation might still bring above ``best``."""
+    """Return the positions that some continuation might still bring above ``best``."""
     if bound is None:
         return _EndCosts(ends.left[:, :0], ends.right[:, :0])
     left, right = kind.at_labels(ends.left), kind.at_labels(ends.right)
@@ -540,7 +554,7 @@ def _promising(
 
 
 def _on_a_grid(kind: CostKind, ends: _EndCosts, best: float) -> _EndCosts:
-    """Positions whose costs are the same once rounded up count as one."""
+    """Merge positions whose costs are equal after rounding up to a grid."""
     grid = _GRID * 2.0 ** math.frexp(best)[1]  # a power of two keeps sums exact
     while True:
         left, right = kind.rounded_up(ends.left, grid), kind.rounded_up(ends.right, grid)
@@ -551,13 +565,13 @@ def _on_a_grid(kind: CostKind, ends: _EndCosts, best: float) -> _EndCosts:
 
 
 def _bounds(kind: CostKind, window: _Window) -> dict[tuple[int, int], NDArray[np.float64]]:
-    """By (level, carry): bounds on what follows while both ends stay apart at ``level``.
+    """Return bounds on all later costs while both ends stay apart, by (level, carry).
 
     Entry (i, j) is for labels i and j of the parents of the left and the right end.
     """
     bounds: dict[tuple[int, int], NDArray[np.float64]] = {}
     for level in reversed(range(min(window.top + 1, window.highest))):
-        # A column for each label of the parent, so that all of them climb together.
+        # One column for each label of the parent, so that all of them climb together.
         fixed = np.hstack([kind.costs_given(level + 1, label) for label in kind.labels])
         moves = kind.at_labels(fixed).T
         root = kind.at_zero(fixed)

@@ -1,4 +1,4 @@
-"""Between data units and the integers in which sums are exact."""
+"""Conversion between data units and the integers in which sums are exact."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from counton.base.errors import CountonError, InvalidInput, SumOverflow
 from counton.base.exact import quote, text, without_mask
 
-#: What is read as numbers: anything numpy reads, and exact Python numbers, alone or in sequences.
+#: Input types of numbers: anything numpy reads, and exact Python numbers, alone or in sequences.
 Numbers = ArrayLike | Fraction | Decimal | Sequence[object]
 
 _ONE = Fraction(1)
@@ -28,14 +28,14 @@ _DIGITS = 1000
 def clip(
     values: Numbers, lower: Fraction, upper: Fraction, resolution: Fraction
 ) -> NDArray[np.int64]:
-    """Clip to [lower, upper] and round to the nearest multiple of ``resolution``; grid units."""
+    """Clip to [lower, upper], round to the nearest multiple of ``resolution``, in grid units."""
     bounded = np.clip(finite(values), float(lower), float(upper))
     cells: NDArray[np.int64] = np.rint(bounded / float(resolution)).astype(np.int64)
     return cells
 
 
 def finite(values: Numbers) -> NDArray[np.float64]:
-    """Values of single units as floats: no NaN, no infinity, and nothing that is no number."""
+    """Convert values of single units to floats; refuse NaN, infinity and other types."""
     numbers = _numbers(values, "value")
     if numbers.dtype == object:
         numbers = _each(numbers, _float, np.dtype(np.float64), "value")
@@ -51,7 +51,7 @@ def _float(value: Any) -> float:
 
 
 def counts(values: Numbers, per_cell: int) -> NDArray[np.int64]:
-    """Integer values of single units, of at most ``per_cell``."""
+    """Convert values of single units to integers of at most ``per_cell``."""
     numbers = totals(values, None)
     beyond = (numbers > per_cell) | (numbers < -per_cell)
     _refuse(beyond, numbers, "value", f"one unit may count for at most {per_cell}: raise per_cell")
@@ -59,14 +59,14 @@ def counts(values: Numbers, per_cell: int) -> NDArray[np.int64]:
 
 
 def totals(values: Numbers, resolution: Fraction | None) -> NDArray[np.int64]:
-    """Totals in data units as exact grid integers."""
+    """Convert totals in data units to exact grid integers."""
     return totals_and_extremes(values, resolution)[0]
 
 
 def totals_and_extremes(
     values: Numbers, resolution: Fraction | None
 ) -> tuple[NDArray[np.int64], int, int]:
-    """The same, and the smallest and largest of them (0 and 0 if there are none)."""
+    """Return the totals as grid integers, the smallest and the largest (0 and 0 if empty)."""
     numbers = _numbers(values, "total")
     if numbers.dtype.kind in "iu" and (resolution is None or resolution == 1):
         smallest, largest = extremes(numbers)
@@ -87,13 +87,13 @@ def totals_and_extremes(
 
 
 def extremes(numbers: NDArray[Any]) -> tuple[int, int]:
-    """Smallest and largest of some integers; 0 and 0 if there are none."""
+    """Return the smallest and largest of some integers; 0 and 0 if there are none."""
     if numbers.size == 1:  # a single step: no array operation is as cheap
         return numbers.item(), numbers.item()
     if not numbers.size:
         return 0, 0
     flat = numbers.reshape(-1)
-    # Part by part, so that the second look finds the numbers still in the cache.
+    # Scan in parts, so that the second scan finds the numbers still in the cache.
     smallest, largest = int(flat[0]), int(flat[0])
     for at in range(0, flat.size, _CACHED):
         part = flat[at : at + _CACHED]
@@ -102,7 +102,7 @@ def extremes(numbers: NDArray[Any]) -> tuple[int, int]:
 
 
 def to_data(cells: NDArray[Any], resolution: Fraction) -> NDArray[Any]:
-    """Grid integers in data units: int64 if the resolution is 1, else the nearest float64."""
+    """Convert grid integers to data units: int64 if the resolution is 1, else nearest float64."""
     if resolution == 1:
         return cells
     top, bottom = resolution.numerator, resolution.denominator
@@ -141,7 +141,7 @@ def _exact_cells(value: Any, resolution: Fraction | None) -> int:
     if isinstance(value, Decimal):
         if not value.is_finite():
             raise InvalidInput(f"{value} is not finite: drop or repair it first")
-        if value and abs(value.adjusted()) > _DIGITS:  # its digits would fill the memory
+        if value and abs(value.adjusted()) > _DIGITS:  # the digits would fill the memory
             raise InvalidInput(
                 f"it has more than {_DIGITS} digits before or behind the point: coarsen it"
             )
@@ -171,7 +171,7 @@ def _float_cells(numbers: NDArray[np.float64], resolution: Fraction | None) -> N
             "a float, and counts are integers: pass integers, or state bounds and a resolution "
             "with Contribution.values",
         )
-        return numbers.astype(np.int64)  # only an empty array comes here
+        return numbers.astype(np.int64)  # only empty arrays reach this line
     cells = numbers / float(resolution)
     _refuse(
         ~(np.abs(cells) <= _FLOAT_CELLS),
@@ -194,7 +194,7 @@ def _float_cells(numbers: NDArray[np.float64], resolution: Fraction | None) -> N
 def _each(
     numbers: NDArray[Any], convert: Callable[[Any], Any], dtype: np.dtype[Any], what: str
 ) -> NDArray[Any]:
-    """Convert one by one; an error names the position."""
+    """Convert the numbers one by one; an error names the position."""
     converted = np.empty(numbers.shape, dtype=dtype)
     for position in np.ndindex(numbers.shape):
         value = numbers[position]

@@ -23,7 +23,7 @@ from typing_extensions import override
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
 from counton.noise import InsecureSeededKey, Key
-from counton.noise.blocks import Address, BlockSource, Tile
+from counton.noise.blocks import BlockAddress, BlockSource, Tile
 from counton.noise.key import check_key
 from counton.noise.witness import drawn_identity
 from counton.strategies.participation import Schedule
@@ -381,7 +381,7 @@ class _SecretSampler(Sampler):
         """64 random bits for each example."""
         self._taken = True
         tile = Tile(row, 1, 0, self.examples)
-        return np.asarray(self._source.words_of_tile(Address(0, 0), tile, "<u8")[0], np.uint64)
+        return np.asarray(self._source.words_of_tile(BlockAddress(0, 0), tile, "<u8")[0], np.uint64)
 
 
 class PoissonBatches(_SecretSampler):
