@@ -635,6 +635,9 @@ class ExportOptions:
     )
     surely_above: float | None = option(None, "only rows whose interval is above this")
     csv_formulas: str = of_job("csv_formulas")
+    metadata: str | None = option(
+        None, "with .csv: write what catalogues read beside it: csvw, dcat, sdmx, or several: A,B"
+    )
     panels: bool = option(False, "with a chart: one panel for each group, the largest 24")
     title: str | None = of_job("title")
     axis: str | None = of_job("axis")

@@ -21,7 +21,7 @@ import numpy as np
 
 from counton.base.columns import WHEN
 from counton.base.errors import InvalidInput, OldCopy, RequestMismatch, field
-from counton.base.options import check_text, check_value
+from counton.base.options import check_text, check_value, split_names
 from counton.base.windows import moment
 from counton.job.job import Job, options_of
 from counton.numbers.fit_request import Fit
@@ -52,9 +52,11 @@ from counton.run.written_files import (
     PICTURES,
     beside,
     check_foldable,
+    check_metadata,
     check_output,
     is_folder,
     write_folder,
+    write_metadata,
     write_release,
 )
 from counton.state import Store, Stream, published, state_file
@@ -335,6 +337,7 @@ def export(
     surely_above: float | None = None,
     csv_formulas: str = "text",
     as_of: When | None = None,
+    metadata: str | Sequence[str] | None = None,
 ) -> Release:
     """Read what was released again, and write it if a file is named.
 
@@ -366,6 +369,8 @@ def export(
         csv_formulas: "text" or "keep": in CSV, names that a spreadsheet would take for a formula
             begin with an apostrophe, or stand as they are.
         as_of: of windows that are revised: what was known then, as of `Release.as_of`.
+        metadata: of a CSV file, what catalogues read beside it: csvw, dcat, sdmx, or several
+            (`counton.released.metadata`).
 
     Raises:
         StateError: the state cannot be read, has no such release, or several and no name is given.
@@ -389,6 +394,8 @@ def export(
     path = None if out is None else checked_file(out, state)
     check_thresholds(above, surely_above)
     check_value(options_of(Job)["csv_formulas"], csv_formulas)
+    kinds = () if metadata is None else split_names(metadata)
+    check_metadata(kinds, path)
     chosen = _Selection(steps, start, until, groups, as_of)
     if (public := read_public(state, name=name, level=level, like=like)) is not None:
         if fit:
@@ -412,6 +419,7 @@ def export(
         look: dict[str, Any] = {"title": title, "axis": axis, "source": source}
         look |= {} if path.suffix.lower() == PAGE else {"width": width}
         write_release(found, path, formulas=csv_formulas, panels=panels, **look)
+        write_metadata(found, path, kinds)
     return found
 
 

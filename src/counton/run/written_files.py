@@ -208,6 +208,38 @@ def no_formulas(rows: pl.LazyFrame) -> pl.LazyFrame:
     )
 
 
+def check_metadata(kinds: Sequence[str], path: Path | None) -> None:
+    """Refuse metadata that there is not, or of what is no CSV file."""
+    from counton.released.metadata import ENDINGS
+
+    for kind in kinds:
+        if kind not in ENDINGS:
+            raise InvalidInput(f"{field('metadata')} is {kind!r}; use one of {', '.join(ENDINGS)}")
+        if path is None or path.suffix.lower() != ".csv":
+            raise InvalidInput(
+                f"{field('metadata', kind)} is written beside a CSV file; give {field('out')} with "
+                f".csv"
+            )
+
+
+def _write_text(text: str, place: str) -> None:
+    Path(place).write_text(text, "utf-8")
+
+
+def write_metadata(released: Release, path: Path, kinds: Sequence[str]) -> None:
+    """Write what catalogues read beside a CSV file: each kind a file of its own."""
+    from counton.released.metadata import ENDINGS, metadata_of
+
+    for kind in kinds:
+        found = metadata_of(released, path.name, kind)
+        place = path.with_name(ENDINGS[kind].format(name=path.name, stem=path.stem))
+        if isinstance(found, pl.DataFrame):
+            write_table(found, place)
+        else:
+            text = json.dumps(found, indent=2, ensure_ascii=False) + "\n"
+            replace_file(place, partial(_write_text, text))
+
+
 def write_table(
     table: pl.DataFrame | pl.LazyFrame,
     path: Path,

@@ -1,0 +1,205 @@
+"""What catalogues of open data read beside a CSV file: CSV on the Web, DCAT-AP, SDMX-CSV."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import polars as pl
+
+from counton.base.errors import InvalidInput, field
+from counton.released.release import Release
+from counton.released.release_facts import facts_of
+
+#: The kinds of metadata, and how the file of each is called beside ``visits.csv``.
+ENDINGS = {"csvw": "{name}-metadata.json", "dcat": "{name}.dcat.jsonld", "sdmx": "{stem}.sdmx.csv"}
+#: Columns that every release of counts and sums may have, in words.
+_WORDS = {
+    "step": "number of the window, from 1",
+    "window_start": "beginning of the window",
+    "window_end": "end of the window",
+    "estimate": "released number: the exact one with noise",
+    "std": "standard deviation of the noise",
+    "lower": "lower end of the interval",
+    "upper": "upper end of the interval",
+    "window_estimate": "released number of the window alone",
+    "window_std": "standard deviation of the noise of the window's number",
+    "window_lower": "lower end of the interval of the window's number",
+    "window_upper": "upper end of the interval of the window's number",
+}
+#: Numbers of a row, and what a code list calls them.
+_MEASURES = {"": "TOTAL", "window_": "WINDOW"}
+
+
+def metadata_of(released: Release, name: str, kind: str) -> dict[str, Any] | pl.DataFrame:
+    """Metadata of a released table that is written as CSV.
+
+    Args:
+        released: the release.
+        name: of the CSV file, as it lies beside the metadata.
+        kind: "csvw" (https://www.w3.org/TR/tabular-metadata/), "dcat" (DCAT-AP 3, JSON-LD), or
+            "sdmx", which is the table itself with the columns of SDMX-CSV 2.0.
+
+    Raises:
+        InvalidInput: another kind; or "sdmx" of what is no count and no sum.
+
+    >>> from counton import PureDP, release
+    >>> rows = pl.DataFrame({"time": ["2024-03-01T09:00", "2024-03-02T10:15"]})
+    >>> visits = release("count", rows, time="time", every="1d", start="2024-03-01", steps=9,
+    ...                  until="2024-03-03", state="visits.db", guarantee=PureDP(1), yes=True)
+    >>> metadata_of(visits, "visits.csv", "csvw")["tableSchema"]["primaryKey"]
+    ['step', 'group']
+    >>> metadata_of(visits, "visits.csv", "sdmx")["TIME_PERIOD"].to_list()
+    ['2024-03-01', '2024-03-02']
+    """
+    if kind not in ENDINGS:
+        raise InvalidInput(f"{field('metadata')} is {kind!r}; use one of {', '.join(ENDINGS)}")
+    if kind == "csvw":
+        return _csv_on_the_web(released, name)
+    if kind == "dcat":
+        return _dataset(released, name)
+    return _sdmx_rows(released)
+
+
+def _text(facts: Mapping[str, Any]) -> str:
+    """What the numbers are, in sentences for a catalogue."""
+    said = [f"Protected: {facts['protected']}.", f"Guarantee: {facts['guarantee']}."]
+    said += [f"{note[:1].upper()}{note[1:]}." for note in facts.get("besides_noise", ())]
+    return " ".join(said)
+
+
+def _csv_on_the_web(released: Release, name: str) -> dict[str, Any]:
+    facts, table = facts_of(released), released.table()
+    level = f"; probability {facts['level']:g}"
+    columns = [
+        {
+            "name": column,
+            "titles": column,
+            "datatype": _datatype(dtype),
+            "dc:description": _WORDS.get(column, f"{column} of the row")
+            + (level if column.endswith(("lower", "upper")) else ""),
+        }
+        for column, dtype in table.schema.items()
+    ]
+    numbers = [column for column in table.columns if column in _WORDS and column != "step"]
+    labels = [column for column in table.columns if column not in numbers]
+    keys = [column for column in labels if table.schema[column] in (pl.String, pl.Int64)]
+    return {
+        "@context": ["http://www.w3.org/ns/csvw", {"@language": "en"}],
+        "url": name,
+        "dc:title": released.design.name,
+        "dc:description": _text(facts),
+        "dialect": {"encoding": "utf-8", "header": True, "delimiter": ","},
+        "tableSchema": {"columns": columns, "primaryKey": keys},
+    }
+
+
+def _datatype(dtype: pl.DataType) -> str | dict[str, str]:
+    if dtype.is_integer():
+        return "integer"
+    if dtype.is_float():
+        return "double"
+    if isinstance(dtype, pl.Datetime):
+        return "dateTimeStamp" if dtype.time_zone is not None else "dateTime"
+    if dtype == pl.Boolean:
+        return "boolean"
+    return "date" if dtype == pl.Date else "string"
+
+
+def _dataset(released: Release, name: str) -> dict[str, Any]:
+    facts, table = facts_of(released), released.table()
+    found: dict[str, Any] = {
+        "@context": {
+            "dcat": "http://www.w3.org/ns/dcat#",
+            "dct": "http://purl.org/dc/terms/",
+            "xsd": "http://www.w3.org/2001/XMLSchema#",
+        },
+        "@type": "dcat:Dataset",
+        "dct:title": {"@value": released.design.name, "@language": "en"},
+        "dct:description": {"@value": _text(facts), "@language": "en"},
+        "dcat:distribution": {
+            "@type": "dcat:Distribution",
+            "dct:title": {"@value": name, "@language": "en"},
+            "dcat:accessURL": {"@id": name},
+            "dcat:downloadURL": {"@id": name},
+            "dcat:mediaType": {
+                "@id": "https://www.iana.org/assignments/media-types/text/csv",
+            },
+        },
+    }
+    if "window_start" in table.columns and table.height:
+        starts, ends = table["window_start"], table["window_end"]
+        found["dct:temporal"] = {
+            "@type": "dct:PeriodOfTime",
+            **{
+                f"dcat:{which}": {"@type": "xsd:dateTime", "@value": at.isoformat()}
+                for which, at in (("startDate", starts.min()), ("endDate", ends.max()))
+                if isinstance(at, datetime)
+            },
+        }
+        found["dcat:temporalResolution"] = {
+            "@type": "xsd:duration",
+            "@value": _duration(starts[0], ends[0]),
+        }
+    return found
+
+
+def _duration(start: datetime, end: datetime) -> str:
+    """A length of time by ISO 8601; of calendar months whole ones."""
+    months = 12 * (end.year - start.year) + end.month - start.month
+    same = start.replace(year=end.year, month=end.month, day=1) == end.replace(day=1)
+    if months and start.day == end.day == 1 and same:
+        return f"P{months}M"
+    clock = (end.replace(tzinfo=None) - start.replace(tzinfo=None)).total_seconds()
+    return f"P{clock / 86400:g}D" if clock % 86400 == 0 else f"PT{clock:g}S"
+
+
+def _period(start: datetime, end: datetime) -> str:
+    """A time period of SDMX: a day, a month, or a beginning with its length."""
+    length = _duration(start, end)
+    plain = start.replace(tzinfo=None)
+    if plain.time().isoformat() == "00:00:00":
+        if length == "P1M":
+            return f"{plain:%Y-%m}"
+        if length == "P1D":
+            return f"{plain:%Y-%m-%d}"
+    return f"{plain.isoformat(timespec='seconds')}/{length}"
+
+
+def _code(name: str) -> str:
+    found = re.sub(r"[^A-Z0-9_]", "_", name.upper())
+    return found if found[:1].isalpha() else f"C_{found}"
+
+
+def _sdmx_rows(released: Release) -> pl.DataFrame:
+    table, facts = released.table(), facts_of(released)
+    there = {prefix: _MEASURES[prefix] for prefix in _MEASURES if f"{prefix}estimate" in table}
+    if not there or "window_start" not in table.columns:
+        raise InvalidInput(
+            f"{field('metadata', 'sdmx')} is of counts and sums over time, and "
+            f"{released.design.name!r} is none; leave it out, or give csvw or dcat"
+        )
+    labels = [name for name in table.columns if name not in _WORDS]
+    periods = [_period(*row) for row in table.select("window_start", "window_end").rows()]
+    parts = []
+    for prefix, measure in there.items():
+        parts.append(
+            table.select(
+                pl.lit("dataflow").alias("STRUCTURE"),
+                pl.lit(f"COUNTON:{_code(released.design.name)}(1.0)").alias("STRUCTURE_ID"),
+                pl.lit("I").alias("ACTION"),
+                pl.Series("TIME_PERIOD", periods),
+                *(pl.col(name).alias(_code(name)) for name in labels),
+                pl.lit(measure).alias("MEASURE"),
+                pl.col(f"{prefix}estimate").alias("OBS_VALUE"),
+                pl.col(f"{prefix}lower").alias("LOWER"),
+                pl.col(f"{prefix}upper").alias("UPPER"),
+                pl.col(f"{prefix}std").alias("STD"),
+                pl.lit(facts["level"]).alias("LEVEL"),
+                pl.lit(facts["unit"]).alias("UNIT_MEASURE"),
+                pl.lit("E").alias("OBS_STATUS"),  # estimated
+            )
+        )
+    return pl.concat(parts)
