@@ -183,7 +183,7 @@ def test_a_second_run_opens_the_state_once_and_rebuilds_its_terms_once(
     run(request_).close()
     design._rebuilt.cache_clear()
     opened, rebuilt = [], []
-    read = Database._read_its_row
+    read = Database._look_at_format
 
     def connected(self: Database) -> Any:
         opened.append(self.path)
@@ -193,7 +193,7 @@ def test_a_second_run_opens_the_state_once_and_rebuilds_its_terms_once(
         rebuilt.append(saved)
         return strategy_from_dict(saved)
 
-    monkeypatch.setattr(Database, "_read_its_row", connected)
+    monkeypatch.setattr(Database, "_look_at_format", connected)
     monkeypatch.setattr(design, "strategy_from_dict", counted)
     door(Job("count", request_.events, request_.keeping.state, until="newest"))
     assert (len(opened), len(rebuilt)) == (1, 1)
@@ -223,13 +223,13 @@ def test_a_file_of_jobs_opens_a_state_once_before_them_and_once_for_each(
     )
     night = RunOptions(file=str(file), until="2013-01-01T02:00")
     perform_jobs(night)
-    opened, read = [], Database._read_its_row
+    opened, read = [], Database._look_at_format
 
     def connected(self: Database) -> Any:
         opened.append(self.path)
         return read(self)
 
-    monkeypatch.setattr(Database, "_read_its_row", connected)
+    monkeypatch.setattr(Database, "_look_at_format", connected)
     perform_jobs(replace(night, until="2013-01-01T03:00"))
     assert len(opened) == 1 + 2
     opened.clear()

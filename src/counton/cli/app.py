@@ -92,6 +92,7 @@ _COMMANDS: dict[str, tuple[str, str, tuple[type, ...]]] = {
     "show": (READ, "look_commands.print_held", (options.ShowOptions,)),
     "forget": (KEEP, "keep_commands.print_forgotten", (options.ForgetOptions,)),
     "end": (KEEP, "keep_commands.print_end", (options.EndOptions,)),
+    "upgrade": (KEEP, "keep_commands.print_upgrade", (options.UpgradeOptions,)),
     "backup": (KEEP, "keep_commands.print_backup", (options.BackupOptions,)),
     "key": (KEEP, "keep_commands.print_key", (options.KeyOptions,)),
     "export": (READ, "export_commands.perform", (options.ExportOptions, options.FitOptions)),

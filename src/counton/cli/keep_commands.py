@@ -1,4 +1,4 @@
-"""The commands that keep a state: ``forget``, ``end``, ``backup`` and ``key``."""
+"""The commands that keep a state: ``forget``, ``end``, ``upgrade``, ``backup`` and ``key``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 import typer
 
 from counton.base.errors import InvalidInput, field
-from counton.cli.command_options import BackupOptions, EndOptions, ForgetOptions, KeyOptions
+from counton.cli.command_options import (
+    BackupOptions,
+    EndOptions,
+    ForgetOptions,
+    KeyOptions,
+    UpgradeOptions,
+)
 
 if TYPE_CHECKING:
     from counton.run.erasure import Forgetting
@@ -33,6 +39,21 @@ def print_end(options: EndOptions) -> None:
         doubt = store.reader(name).doubt()
     if doubt is not None:
         typer.echo(f"note: {doubt}")
+
+
+def print_upgrade(options: UpgradeOptions) -> None:
+    """Which format a state had, which it has, and where it is kept as it was."""
+    from counton.cli.print_forms import print_json
+    from counton.state.backup import upgrade
+
+    done = upgrade(options.state, copy=not options.no_copy)
+    if options.json:
+        print_json(done._asdict())
+    elif done.before == done.after:
+        typer.echo(f"the state has format {done.after}, which is this version's: nothing to do")
+    else:
+        kept = "" if done.kept is None else f"; as it was, it is kept in {done.kept}, as secret"
+        typer.echo(f"carried over from format {done.before} to {done.after}{kept}")
 
 
 def print_backup(options: BackupOptions) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +60,21 @@ def unpack(
 
 #: Version of the description in a file.
 FORMAT = 3
+#: What makes a description of the next format, by each earlier format that is read.
+EARLIER: dict[int, Callable[[Mapping[str, Any]], dict[str, Any]]] = {}
+
+
+def as_written_now(described: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a description of an earlier format as this version writes it; an unknown one as it is.
+
+    >>> as_written_now({"format": FORMAT})
+    {'format': 3}
+    """
+    while (found := described.get("format")) in EARLIER and found != FORMAT:
+        described = EARLIER[found](described)
+    return described
+
+
 #: What a table is written as, by the ending of its name.
 TABLES = {
     ".csv": "csv",

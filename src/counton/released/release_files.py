@@ -41,7 +41,15 @@ from counton.numbers.intervals import check_level
 from counton.released.description import CarriedTotals, Description
 from counton.released.read_options import View, as_shown
 from counton.released.release import Release
-from counton.released.release_facts import ATTRS, FORMAT, FORMULAS, MOST_CELLS, TABLES, unpack
+from counton.released.release_facts import (
+    ATTRS,
+    FORMAT,
+    FORMULAS,
+    MOST_CELLS,
+    TABLES,
+    as_written_now,
+    unpack,
+)
 from counton.released.series import NUMBERS, labels_of, rows_among
 from counton.released.service_address import NoRedirect, check_stream_address, held_token
 from counton.released.sizes import (
@@ -417,7 +425,7 @@ def _rows(path: Path, kind: str, formulas: object) -> pl.DataFrame:
 
 
 def _file(label: str, rows: pl.DataFrame, facts: Mapping[str, Any]) -> _File:
-    described = facts["description"]
+    described = as_written_now(facts["description"])
     if described.get("format") != FORMAT:
         raise StateError(
             f"{label!r} has a description of format {described.get('format')!r}; this version "

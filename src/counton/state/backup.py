@@ -1,4 +1,4 @@
-"""A state as a whole: copied while somebody writes, or written anew without what was deleted."""
+"""A state as a whole: copied, carried over to another format, written anew without deleted rows."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from counton.base.errors import InvalidInput, StateUnavailable
 from counton.noise.key import sync_folder
 from counton.state.database import LOCK_TIMEOUT_SECONDS, Database
 from counton.state.sqlite_file import moment_of, open_file
+from counton.state.upgrades import Upgraded
 
 
 def back_up(state: str | os.PathLike[str], copy: str | os.PathLike[str]) -> Path:
@@ -87,6 +88,31 @@ def back_up(state: str | os.PathLike[str], copy: str | os.PathLike[str]) -> Path
     with suppress(sqlite3.Error), closing(open_file(database.path, timeout=0)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
     return target
+
+
+def upgrade(state: str | os.PathLike[str], *, copy: bool = True) -> Upgraded:
+    """Carry a state of an earlier version over to the format of this one.
+
+    Args:
+        state: path of a SQLite file, or a database URL.
+        copy: keep the state as it was: beside a file as ``STATE.formatN``, on a server in the
+            schema ``counton_format_N``. The copy is as secret as the state.
+
+    Raises:
+        StateError: no such state, or one of a later version.
+        StateUnavailable: the copy cannot be made; the state is as it was.
+
+    >>> from counton import PureDP, Stream
+    >>> from counton.strategies import Binary
+    >>> Stream.create("visits.db", "visits", Binary(horizon=100), PureDP(epsilon=1)).close()
+    >>> upgrade("visits.db").kept is None
+    True
+    """
+    database = Database(state)
+    try:
+        return database.upgrade(copy=copy)
+    finally:
+        database.close()
 
 
 def compact(state: str | os.PathLike[str]) -> None:

@@ -26,7 +26,7 @@ from counton.base.errors import (
     without_secrets,
 )
 from counton.base.lazy import require
-from counton.state import schema, sqlite_file
+from counton.state import schema, sqlite_file, upgrades
 from counton.state.sql import Connection, Connections, MissingRow
 from counton.state.sqlite_file import NoState
 
@@ -145,6 +145,10 @@ class Database:
         self.is_sqlite, self.label = self.path is not None, self.address.label
         self.lock_timeout_seconds = LOCK_TIMEOUT_SECONDS
         self._owner, self._moment = os.getpid(), None
+        # A state of an earlier format is read through other connections than its own.
+        self._earlier: int | None = None
+        self._own: Connections | None = None
+        self._looked = False
         if self.path is not None:
             if create and not self.path.exists():
                 sqlite_file.create(self.path)
@@ -163,16 +167,20 @@ class Database:
                     if not self._has_tables(connection):
                         connection.script(schema.TABLES)
                         connection.insert("counton_database", schema.first_row())
-            self._read_its_row()
+            self._look_at_format()
             if self.path is not None:
                 sqlite_file.check_mode(self.path)
+            with self.transaction(write=False) as connection:
+                self.read_witnesses(connection)
         except BaseException:
             self.close()
             raise
 
     def close(self) -> None:
         """Drop all connections."""
-        self._connections.close()
+        for connections in (self._connections, self._own):
+            if connections is not None:
+                connections.close()
 
     @contextmanager
     def transaction(self, *, write: bool) -> Iterator[Connection]:
@@ -193,9 +201,19 @@ class Database:
         # A writer takes the lock of a file at once: a reader's lock cannot be turned into a
         # writer's later without the risk of an immediate "database is locked".
         begin = "BEGIN IMMEDIATE" if write and self.is_sqlite else "BEGIN"
+        if write and self._earlier is not None:
+            self.upgrade()
         try:
             with self._connections.transaction(begin) as connection:
+                if write and self._looked:  # another version may have carried it over meanwhile
+                    upgrades.refuse_unknown(upgrades.format_of(connection), self.label)
+                undone = self._earlier is not None and not self.is_sqlite
+                if undone:
+                    upgrades.apply_steps(connection, self._earlier or 0)
                 yield connection
+                if undone:
+                    connection.execute("ROLLBACK")
+                    connection.execute("BEGIN")
                 moment = self.path and self._moment and sqlite_file.moment_of(self.path)
                 if moment != self._moment:  # it was read without locks
                     raise StateUnavailable(
@@ -218,32 +236,41 @@ class Database:
             )
         return connection.has("counton_database")
 
-    def _read_its_row(self) -> None:
-        """Which state it is, if it has the format of this version."""
+    def _look_at_format(self) -> None:
+        """Refuse a format that is not known, and prepare to read an earlier one."""
         with self.transaction(write=False) as connection:
             if self.is_sqlite:
-                # Pragmas, and no tables of these names, which another program's file may have.
                 application = connection.value("PRAGMA application_id")
                 if application != schema.APPLICATION_ID:
                     raise RequestMismatch(
                         f"state {self.label} is a SQLite file of another program "
                         f"(application_id {application}): give another path"
                     )
-                found = connection.value("PRAGMA user_version")
             elif not self._has_tables(connection):
                 raise NoState(
                     f"state {self.label} holds nothing yet: create one with Stream.create"
                 )
-            else:
-                found = connection.value("SELECT format FROM counton_database")
-            if found == schema.FORMAT:
-                self.read_witnesses(connection)
-        if found != schema.FORMAT:
-            raise StateError(
-                f"state {self.label} has format version {found}, this version of counton reads "
-                f"{schema.FORMAT}: use the version that wrote it; a new state begins anew, and "
-                f"what was spent before is known to the old one alone"
+            found = upgrades.format_of(connection)
+        upgrades.refuse_unknown(found, self.label)
+        self._earlier, self._looked = found if upgrades.is_earlier(found) else None, True
+        if self._earlier is not None and self.path is not None:
+            wait = self.lock_timeout_seconds
+            self._own, self._connections = (
+                self._connections,
+                upgrades.in_memory(self.path, found, wait),
             )
+
+    def upgrade(self, *, copy: bool = True) -> upgrades.Upgraded:
+        """Carry the state over to this version's format: see `upgrades.carry_over`."""
+        own = self._own or self._connections
+        try:
+            done = upgrades.carry_over(own, self.path, self.label, copy=copy)
+        except self.address.errors as error:
+            raise self._explain(error) from error
+        if self._own is not None:
+            self._connections.close()
+        self._own, self._connections, self._earlier = None, own, None
+        return done
 
     def read_witnesses(self, connection: Connection) -> None:
         """Which state it is, and what it remembers of its second witness by now."""

@@ -1,0 +1,171 @@
+"""States of earlier formats: read as they are, and carried over when they are written.
+
+Each format is made of the one before it by a step, a function that changes the tables within a
+transaction. A state of an earlier format is read through a copy in memory, or on a server in a
+transaction that is undone, to which the steps are applied; nothing of it changes. The first write,
+or ``counton upgrade``, carries the state itself over, in one transaction: a process killed on the
+way leaves the state as it was. What the state was is kept beside it.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import tempfile
+from collections.abc import Callable
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from uuid import uuid4
+
+from counton.base.errors import StateError, StateUnavailable
+from counton.noise.key import sync_folder
+from counton.state import schema, sqlite_file
+from counton.state.sql import Connection, Connections
+
+#: The first format that later versions read; earlier ones were never released.
+OLDEST: Final = 15
+
+#: What makes the next format of each earlier one, by the earlier format.
+STEPS: dict[int, Callable[[Connection], None]] = {}
+
+
+class Upgraded(NamedTuple):
+    """How a state was carried over.
+
+    Attributes:
+        before, after: formats; the same where there was nothing to do.
+        kept: where the state as it was is kept: a file, or a schema of the server; None: nowhere.
+    """
+
+    before: int
+    after: int
+    kept: str | None
+
+
+def format_of(connection: Connection) -> int:
+    """Return the format of a state."""
+    if connection.is_sqlite:  # a pragma, and no table, which another program's file may have
+        return int(connection.value("PRAGMA user_version"))
+    return int(connection.value("SELECT format FROM counton_database"))
+
+
+def is_earlier(found: int) -> bool:
+    """Return whether a format is an earlier one that this version reads."""
+    return OLDEST <= found < schema.FORMAT
+
+
+def refuse_unknown(found: int, label: str) -> None:
+    """Refuse a format that this version does not read.
+
+    Raises:
+        StateError: the state is of a later version, or of one that was never released.
+    """
+    if found > schema.FORMAT:
+        raise StateError(
+            f"state {label} has format {found}, and this version of counton reads formats up to "
+            f"{schema.FORMAT}: use the version that wrote it, or a later one; stop programs and "
+            f"services of this version that use the state"
+        )
+    if found < OLDEST:
+        raise StateError(
+            f"state {label} has format {found}, and this version of counton reads formats from "
+            f"{OLDEST} on: use the version that wrote it; a new state begins anew, and what was "
+            f"spent before is known to the old one alone"
+        )
+
+
+def apply_steps(connection: Connection, found: int) -> None:
+    """Change the tables of a state from an earlier format to this version's."""
+    for earlier in range(found, schema.FORMAT):
+        STEPS[earlier](connection)
+    if connection.is_sqlite:
+        connection.execute(f"PRAGMA user_version = {schema.FORMAT}")
+    connection.run("UPDATE counton_database SET format = :format", format=schema.FORMAT)
+
+
+def in_memory(path: Path, found: int, timeout_seconds: float) -> Connections:
+    """Return connections to a copy of a file in memory, to which the steps are applied."""
+    place = f"file:{uuid4().hex}?mode=memory&cache=shared"
+    first = sqlite3.connect(place, uri=True, isolation_level=None, check_same_thread=False)
+    with closing(sqlite_file.open_file(path, timeout=timeout_seconds)) as source:
+        source.backup(first)
+    connection = Connection(first, is_sqlite=True)
+    connection.execute("BEGIN")
+    apply_steps(connection, found)
+    connection.commit()
+
+    def connect() -> Any:
+        _ = first  # while somebody may connect, the copy stays
+        return sqlite3.connect(place, uri=True, isolation_level=None, check_same_thread=False)
+
+    return Connections(connect, is_sqlite=True)
+
+
+def carry_over(
+    connections: Connections, path: Path | None, label: str, *, copy: bool = True
+) -> Upgraded:
+    """Carry a state over to this version's format, in one transaction.
+
+    Args:
+        connections: to the state.
+        path: of its file; None: it is on a server.
+        label: the address in messages.
+        copy: keep the state as it was: ``STATE.formatN``, or the schema ``counton_format_N``.
+
+    Raises:
+        StateError: the format is unknown.
+        StateUnavailable: the copy cannot be made; the state is as it was.
+    """
+    with connections.transaction("BEGIN" if path is None else "BEGIN IMMEDIATE") as connection:
+        connection.lock(schema.APPLICATION_ID)
+        found = format_of(connection)
+        refuse_unknown(found, label)
+        if found == schema.FORMAT:
+            return Upgraded(found, found, None)
+        kept = None
+        if copy:
+            kept = _copy_tables(connection, found) if path is None else _copy_file(path, found)
+        apply_steps(connection, found)
+    return Upgraded(found, schema.FORMAT, kept)
+
+
+def _copy_file(path: Path, found: int) -> str:
+    """Keep a file as it is beside it; the copy appears whole, or not at all."""
+    target = path.with_name(f"{path.name}.format{found}")
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=path.parent)  # mode 0600
+    try:
+        with os.fdopen(handle):
+            with (
+                closing(sqlite_file.open_file(path, timeout=0)) as source,
+                closing(sqlite3.connect(name)) as whole,
+            ):
+                source.backup(whole)
+                whole.execute("PRAGMA journal_mode=DELETE").close()
+            os.fsync(handle)
+        os.replace(name, target)
+        sync_folder(path.parent)
+    except (sqlite3.Error, OSError) as error:
+        raise StateUnavailable(
+            f"state {path} could not be copied to {target} ({error}), so that it was not carried "
+            f"over: make room, or say that no copy is wanted (counton upgrade --no-copy)"
+        ) from error
+    finally:
+        for suffix in ("", "-wal", "-shm", "-journal"):
+            with suppress(FileNotFoundError):
+                os.unlink(name + suffix)
+    return str(target)
+
+
+def _copy_tables(connection: Connection, found: int) -> str:
+    """Keep the tables of a server in a schema of their own."""
+    own = str(connection.value("SELECT current_schema()"))
+    place = f"{'counton' if own == 'public' else own}_format_{found}"
+    connection.execute(f'CREATE SCHEMA "{place}"')
+    said = (
+        "SELECT relname FROM pg_catalog.pg_class WHERE relkind = 'r'"
+        " AND starts_with(relname, :ours) AND pg_catalog.pg_table_is_visible(oid)"
+    )
+    for row in [*connection.rows(said, ours="counton_")]:
+        connection.execute(f'CREATE TABLE "{place}"."{row.relname}" AS TABLE "{row.relname}"')
+    return place
