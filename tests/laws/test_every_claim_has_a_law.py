@@ -385,6 +385,12 @@ NO_LAW = {
     "and by readers, as `local`: what they give is compared with the rows whatever it says",
     "facts.last_step": "steps beyond it are refused, and no number is other than without it; that "
     "this step can be drawn is the law of `test_last_release.py`",
+    "facts.corrections": "read where a unit's contribution is stated; that the sensitivities are "
+    "those of all that it does is brute-forced in `test_window_versions.py`",
+    "facts.reads_another": "a counter refuses to begin with it; what its errors are is compared with "
+    "rows in `test_window_versions.py`",
+    "facts.versions": "how many numbers a step releases; that each is its version, to the bit, is "
+    "held in `test_window_versions.py`",
     "facts.local": "in how many parts a batch's noise is computed; that parts are the whole, to "
     "the bit, is `check_noise_parts` and `check_reader`",
 }

@@ -49,7 +49,7 @@ def test_provisional_windows_are_foretold(state: Path) -> None:
         final = 200 if row["group"] == "home" else 100
         assert row["lower"] <= final <= row["upper"]
         assert row["released"] < 0.95 * final < row["estimate"] < 1.05 * final
-    assert found.changed == ()
+    assert found.changed_groups == ()
     assert "It costs no privacy." in found.describe()
 
 

@@ -6,7 +6,7 @@ from counton.cli.command_options import WatchOptions
 from counton.cli.exits import ExitCode
 from counton.cli.print_forms import Console, print_json
 from counton.released.release_facts import promise_of
-from counton.released.watching import Watched, watch
+from counton.released.watching import WatchReport, watch
 from counton.run.exports import released_in
 from counton.run.job_alarms import report
 from counton.run.read_back import read_public
@@ -33,7 +33,7 @@ def perform(options: WatchOptions) -> None:
         raise SystemExit(int(ExitCode.ALARM))
 
 
-def _json(found: Watched) -> dict[str, object]:
+def _json(found: WatchReport) -> dict[str, object]:
     delays = {
         group: {"change": size, "windows": round(delay, 2)}
         for group, (size, delay) in found.of_change.items()
@@ -41,7 +41,7 @@ def _json(found: Watched) -> dict[str, object]:
     return {**report(found), "delays": delays, "about": promise_of(found.released)}
 
 
-def _print(found: Watched) -> None:
+def _print(found: WatchReport) -> None:
     console, released = Console(), found.released
     console.write_line(released.describe().splitlines()[0], bold=True)
     table = found.table()

@@ -29,7 +29,7 @@ class Nowcasts:
     found: dict[str, Nowcast]
 
     @property
-    def changed(self) -> tuple[str, ...]:
+    def changed_groups(self) -> tuple[str, ...]:
         """Groups whose delays changed in the last windows, so that intervals do not hold."""
         return tuple(group for group, each in self.found.items() if each.changed)
 
@@ -77,10 +77,10 @@ class Nowcasts:
             f"earlier final windows; with probability {level} each, the exact final number is "
             f"between lower and upper, as long as delays stay as they were. It costs no privacy."
         )
-        if self.changed:
+        if self.changed_groups:
             said += (
-                f" Delays changed within the last windows ({', '.join(self.changed)}): nobody can "
-                f"know yet what these windows will be, and the intervals do not hold."
+                f" Delays changed within the last windows ({', '.join(self.changed_groups)}): "
+                f"nobody can know yet what these windows will be, and the intervals do not hold."
             )
         return said
 

@@ -24,7 +24,7 @@ _DAYS_OF_YEAR = 365.25
 
 
 @dataclass(frozen=True)
-class Watched:
+class WatchReport:
     """Alarms in the groups of a release.
 
     Attributes:
@@ -105,7 +105,7 @@ def watch(
     over: str | None = None,
     change: float | None = None,
     trend: bool = False,
-) -> Watched:
+) -> WatchReport:
     """Find changes of level in released counts or sums of windows. It costs no privacy.
 
     Args:
@@ -159,7 +159,7 @@ def watch(
         delays = {
             group: (change, chart.delay(change / alarms.std)) for group, alarms in found.items()
         }
-    return Watched(released, chart, found, false_alarms, delays)
+    return WatchReport(released, chart, found, false_alarms, delays)
 
 
 def windows_to_learn(released: Release, *, trend: bool = False) -> int:

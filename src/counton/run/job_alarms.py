@@ -13,13 +13,13 @@ from typing import Any
 from counton.job.jobfile import AlarmTerms
 from counton.released.release import Release
 from counton.released.service_address import NoRedirect
-from counton.released.watching import Watched, watch, windows_to_learn
+from counton.released.watching import WatchReport, watch, windows_to_learn
 
 #: Seconds that a receiver has to answer.
 _TIME_OUT = 10
 
 
-def alarm_of(released: Release, terms: AlarmTerms) -> Watched | None:
+def alarm_of(released: Release, terms: AlarmTerms) -> WatchReport | None:
     """Return the alarms of a release; None where too few windows are released to learn from.
 
     Raises:
@@ -33,7 +33,7 @@ def alarm_of(released: Release, terms: AlarmTerms) -> Watched | None:
     )
 
 
-def report(found: Watched) -> dict[str, Any]:
+def report(found: WatchReport) -> dict[str, Any]:
     """Return alarms as JSON values."""
     times = ("window_start", "window_end")
     rows = found.table().to_dicts()
@@ -45,7 +45,7 @@ def report(found: Watched) -> dict[str, Any]:
     }
 
 
-def send(found: Watched, webhook: str) -> str | None:
+def send(found: WatchReport, webhook: str) -> str | None:
     """Send an alarm to an address as JSON; return what went wrong, in words.
 
     The receiver knows an alarm that it has by its stream, group and window.

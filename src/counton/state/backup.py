@@ -12,7 +12,7 @@ from counton.base.errors import InvalidInput, StateUnavailable
 from counton.noise.key import sync_folder
 from counton.state.database import LOCK_TIMEOUT_SECONDS, Database
 from counton.state.sqlite_file import moment_of, open_file
-from counton.state.upgrades import Upgraded
+from counton.state.upgrades import Upgrade
 
 
 def back_up(state: str | os.PathLike[str], copy: str | os.PathLike[str]) -> Path:
@@ -90,7 +90,7 @@ def back_up(state: str | os.PathLike[str], copy: str | os.PathLike[str]) -> Path
     return target
 
 
-def upgrade(state: str | os.PathLike[str], *, copy: bool = True) -> Upgraded:
+def upgrade(state: str | os.PathLike[str], *, copy: bool = True) -> Upgrade:
     """Carry a state of an earlier version over to the format of this one.
 
     Args:

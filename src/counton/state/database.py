@@ -61,7 +61,7 @@ class Closing:
         self.close()
 
 
-class Address(NamedTuple):
+class DatabaseAddress(NamedTuple):
     """Where a database is.
 
     Attributes:
@@ -260,7 +260,7 @@ class Database:
                 upgrades.in_memory(self.path, found, wait),
             )
 
-    def upgrade(self, *, copy: bool = True) -> upgrades.Upgraded:
+    def upgrade(self, *, copy: bool = True) -> upgrades.Upgrade:
         """Carry the state over to this version's format: see `upgrades.carry_over`."""
         own = self._own or self._connections
         try:
@@ -338,7 +338,7 @@ def state_file(state: str | os.PathLike[str], called: str = "state") -> Path | N
     return parse_address(state, called).file
 
 
-def parse_address(state: str | os.PathLike[str], called: str = "state") -> Address:
+def parse_address(state: str | os.PathLike[str], called: str = "state") -> DatabaseAddress:
     """Where a database is: a bare path means a SQLite file.
 
     Symbolic links are followed: log and key lie beside the file itself.
@@ -375,7 +375,7 @@ def parse_address(state: str | os.PathLike[str], called: str = "state") -> Addre
             raise InvalidInput(f"{called} is no path and no database URL: {write}")
         return _file_at(":memory:" if "mode=memory" in query else name, text, called)
     if kind in ("postgresql", "postgresql+psycopg"):
-        return Address(None, f"postgresql://{rest}")
+        return DatabaseAddress(None, f"postgresql://{rest}")
     if not re.fullmatch(r"[\w+]+", kind):
         raise InvalidInput(f"{called} is no path and no database URL: {write}")
     raise InvalidInput(
@@ -384,7 +384,7 @@ def parse_address(state: str | os.PathLike[str], called: str = "state") -> Addre
     )
 
 
-def _file_at(name: str, text: str, called: str) -> Address:
+def _file_at(name: str, text: str, called: str) -> DatabaseAddress:
     """The SQLite file of this name, unless SQLite would take the name for no file."""
     address = name.startswith("file:") and (":memory:" in name or "mode=memory" in name)
     if name in ("", ":memory:") or address:
@@ -392,7 +392,7 @@ def _file_at(name: str, text: str, called: str) -> Address:
             f"{called} {text} would live in memory only, and what is released once has to be "
             f"remembered: give the path of a file, in a temporary folder where it is a trial"
         )
-    return Address(Path(os.path.realpath(name)))
+    return DatabaseAddress(Path(os.path.realpath(name)))
 
 
 #: By the address that is kept, without a password, the one that was given in this process.

@@ -193,7 +193,7 @@ class JournalReader:
         """
         from counton.state import seen as marks
 
-        subkey = marks.subkey(self._held, self.design.name)
+        subkey = marks.subkey(self._key, self.design.name)
         with self._looking() as connection:
             return marks.read_secret(connection, self._row.id, subkey)
 
@@ -225,7 +225,7 @@ class JournalReader:
         return None
 
     @cached_property
-    def _held(self) -> Key:
+    def _key(self) -> Key:
         """Its key; refused where it is another one."""
         row = self._row
         held = keyfile.key_for(self._database, row.key_fingerprint, row.key_salt, self._kept)
@@ -234,7 +234,7 @@ class JournalReader:
 
     @cached_property
     def _source_key(self) -> bytes:
-        return journal.source_key(self._held, self._row.name)
+        return journal.source_key(self._key, self._row.name)
 
     def _looking(self) -> Any:
         """A transaction that writes nothing."""

@@ -114,7 +114,7 @@ class Stream(JournalReader, Closing):
         began = counter is not None
         made = records.revive(row, key, strategy) if counter is None else counter
         super().__init__(database, row, made.design, details, key)
-        self._held = key
+        self._key = key
         self._ready: Counter | None = self._drawing_ahead(made)
         if not began:
             self._settle()
@@ -473,7 +473,7 @@ class Stream(JournalReader, Closing):
     @property
     def amounts(self) -> Private[Amounts]:
         """How much has been counted so far."""
-        tallied, taken = self._tallied, open_private(self._counter().totals_taken)
+        tallied, taken = self._tally_statistic, open_private(self._counter().totals_taken)
         (smallest, most), whole = extremes(taken), 0.0
         if tallied is not None and taken.size:
             whole = float(tallied.total(taken[None])[0])
@@ -570,7 +570,7 @@ class Stream(JournalReader, Closing):
         )
 
     @property
-    def _tallied(self) -> TallyStatistic | None:
+    def _tally_statistic(self) -> TallyStatistic | None:
         """What the cells are of, where rows add up."""
         statistic = self.statistic
         return statistic if statistic is not None and is_tallied(statistic) else None
@@ -598,7 +598,7 @@ class Stream(JournalReader, Closing):
         self._settle()
 
     def _mark(self, step: int) -> Mark:
-        return Mark(self._held.fingerprint, self.name, step, self._epoch, self._forgotten)
+        return Mark(self._key.fingerprint, self.name, step, self._epoch, self._forgotten)
 
     def _settle(self) -> None:
         """Note the last release, if it is not: it is shown after that alone.
@@ -637,7 +637,7 @@ class Stream(JournalReader, Closing):
                         f"stream {self.name!r} was interrupted while it committed and stands at "
                         f"step {row.step}, not {self._step}: open it again and look at its step"
                     )
-                self._ready = self._drawing_ahead(records.revive(row, self._held, self._strategy))
+                self._ready = self._drawing_ahead(records.revive(row, self._key, self._strategy))
             return self._ready
 
     def _drawing_ahead(self, counter: Counter) -> Counter:
@@ -711,9 +711,9 @@ class Stream(JournalReader, Closing):
     ) -> Releases:
         if counter.design.counters is not None:
             self._ready = None  # with more cells it is ahead of the journal
-            counter.widen(xs.shape[1], self._held)
+            counter.widen(xs.shape[1], self._key)
         try:
-            if (tallied := self._tallied) is not None:
+            if (tallied := self._tally_statistic) is not None:
                 taken = open_private(counter.totals_taken)
                 windows = open_private(counter.windows_with(grid))
                 refuse_unreadable_cells(tallied, counter.design, taken, windows)
@@ -722,7 +722,7 @@ class Stream(JournalReader, Closing):
             rows = [*journal.release_rows(self._row.id, releases, std, grid, self._digest)]
             digest = ""
             if rows:
-                subkey = keyfile.witness_key(self._held, self.name)
+                subkey = keyfile.witness_key(self._key, self.name)
                 digest = keyfile.release_digest(counter.step, releases.values[-1], subkey)
                 rows[-1]["digest"] = digest
             self._commit(counter, rows, addition, also)
@@ -798,7 +798,7 @@ class Stream(JournalReader, Closing):
             if labels is not None:
                 marks.write_labels(connection, number, *labels)
             if remembered is not None:
-                marks.write(connection, number, remembered, marks.subkey(self._held, self.name))
+                marks.write(connection, number, remembered, marks.subkey(self._key, self.name))
                 if remembered.forgets:
                     self._witness.reserve(self._mark(self._step))
                     self._change(connection, "forgotten", self._forgotten + 1)
@@ -874,7 +874,7 @@ def _counter_of(
 
 def _machine_of(stream: Stream, connection: Connection) -> Machine | None:
     """What takes the events of a statistic; None of plain counts."""
-    terms, key = stream.design, stream._held
+    terms, key = stream.design, stream._key
     if terms.statistic is None:
         return None
     from counton.state import ordered_state as ordered

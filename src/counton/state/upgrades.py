@@ -30,7 +30,7 @@ OLDEST: Final = 15
 STEPS: dict[int, Callable[[Connection], None]] = {}
 
 
-class Upgraded(NamedTuple):
+class Upgrade(NamedTuple):
     """How a state was carried over.
 
     Attributes:
@@ -104,7 +104,7 @@ def in_memory(path: Path, found: int, timeout_seconds: float) -> Connections:
 
 def carry_over(
     connections: Connections, path: Path | None, label: str, *, copy: bool = True
-) -> Upgraded:
+) -> Upgrade:
     """Carry a state over to this version's format, in one transaction.
 
     Args:
@@ -122,12 +122,12 @@ def carry_over(
         found = format_of(connection)
         refuse_unknown(found, label)
         if found == schema.FORMAT:
-            return Upgraded(found, found, None)
+            return Upgrade(found, found, None)
         kept = None
         if copy:
             kept = _copy_tables(connection, found) if path is None else _copy_file(path, found)
         apply_steps(connection, found)
-    return Upgraded(found, schema.FORMAT, kept)
+    return Upgrade(found, schema.FORMAT, kept)
 
 
 def _copy_file(path: Path, found: int) -> str:

@@ -159,7 +159,9 @@ def verify(
                 one = Verification(row.name, "stream", 0, (), (), skipped=str(held))
             else:
                 try:
-                    one = _Recomputed(database, row, held, by_reference).verify(spent.get(row.name))
+                    one = _Recomputation(database, row, held, by_reference).verify(
+                        spent.get(row.name)
+                    )
                 except StateError as error:  # not even its terms can be read
                     one = Verification(row.name, "stream", 0, (), (str(error),))
                 if len(given) > 1:
@@ -247,7 +249,7 @@ def _fitting(
     return WrongKey(f"none of the {len(given)} keys fits {row.name!r}: {why}"), 0
 
 
-class _Recomputed:
+class _Recomputation:
     """What a stream has released, computed again.
 
     Args:
@@ -332,7 +334,7 @@ class _Recomputed:
             for step, std in connection.rows(said, stream=row.id, last=row.step):
                 right = float(every[step - 1])
                 if not math.isclose(std, right, rel_tol=1e-9):
-                    raise self._altered(
+                    raise self._alteration(
                         f"step {step} of stream {row.name!r} is said to have noise of standard "
                         f"deviation {std:.6g}, and its terms give {right:.6g}"
                     )
@@ -393,7 +395,7 @@ class _Recomputed:
             f"sum of the inputs whose digests were kept with it, and the noise that the key gives"
         )
         if not read_checkpoint(again.checkpoint()).is_of(saved):
-            raise self._altered(
+            raise self._alteration(
                 f"the checkpoint of stream {row.name!r} holds other sums than those that its "
                 f"releases lead to"
             )
@@ -410,7 +412,7 @@ class _Recomputed:
         digests = np.frombuffer(events, "<u8")[:last].astype(np.int64)[:, None]
         entries = self._read(range(1, last + 1), (1,))
         if not (entries.values == digests).all():
-            raise self._altered(
+            raise self._alteration(
                 f"the journal of statistic {row.name!r} is of other events than those it has "
                 f"counted"
             )
@@ -418,7 +420,7 @@ class _Recomputed:
             journal.check_inputs(entries.input_digests, 1, digests, self._digest)
         right = OnDemand(self._terms, self._key, last).checkpoint()
         if not hmac.compare_digest(right, bytes(row.checkpoint)):
-            raise self._altered(
+            raise self._alteration(
                 f"the checkpoint of statistic {row.name!r} is not that of step {last} of its terms"
             )
         self._checks += [
@@ -449,7 +451,7 @@ class _Recomputed:
         values = again.release_many(self._terms.contribution.exact_from_grid(inputs)).values
         wrong = (values != entries.values).reshape(len(steps), -1).any(axis=1)
         if wrong.any():
-            raise self._altered(
+            raise self._alteration(
                 f"step {steps[int(np.argmax(wrong))]} of stream {name!r} was released as another "
                 f"value than its inputs and its key give"
             )
@@ -483,5 +485,5 @@ class _Recomputed:
                 f"state was altered; restore it from a copy"
             )
 
-    def _altered(self, what: str) -> StateError:
+    def _alteration(self, what: str) -> StateError:
         return StateError(f"{what}: the state was altered; restore it from a copy")
