@@ -387,7 +387,7 @@ NO_LAW = {
     "this step can be drawn is the law of `test_last_release.py`",
     "facts.corrections": "read where a unit's contribution is stated; that the sensitivities are "
     "those of all that it does is brute-forced in `test_window_versions.py`",
-    "facts.reads_another": "a counter refuses to begin with it; what its errors are is compared with "
+    "facts.reads_another": "a counter refuses to begin with it; its errors are compared with "
     "rows in `test_window_versions.py`",
     "facts.versions": "how many numbers a step releases; that each is its version, to the bit, is "
     "held in `test_window_versions.py`",

@@ -73,6 +73,8 @@ def undescribed(thing: Any) -> list[str]:
     section = re.search(r"^Args:\n((?:(?: .*)?\n)*)", text + "\n", re.MULTILINE)
     named = re.findall(r"^    ([\w*][\w*, ]*):", section[1], re.MULTILINE) if section else []
     taken = set(inspect.signature(thing).parameters)
+    if inspect.isfunction(thing):  # whose signature lists options that it takes as ``**more``
+        taken |= {name for name in thing.__code__.co_varnames if name == "more"}
     return [name for line in named for name in re.split(r", ?\**", line) if name not in taken]
 
 
