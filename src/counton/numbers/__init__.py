@@ -1,4 +1,4 @@
-"""Strategy, law and key bound to data: running totals.
+"""Running totals: a strategy, a noise law and a key applied to data.
 
 Names are loaded when they are first used.
 """

@@ -1,4 +1,4 @@
-"""Differences, sums with signs, ratios and shares of what was released, each with its interval."""
+"""Differences, sums with signs, ratios and shares of released numbers, each with its interval."""
 
 from __future__ import annotations
 
@@ -19,21 +19,20 @@ from counton.numbers.intervals import check_level
 
 @dataclass(frozen=True)
 class Answer:
-    """A number computed from what was released, and its interval.
+    """A number computed from releases, with its interval.
 
     Attributes:
-        value: the estimate; NaN where only an upper end is known.
-        std: standard deviation of its noise; of a ratio by linear approximation; NaN where that
-            does not say how far it may be off, as of a quantile.
-        lower, upper: ends of the interval, infinite where a ratio's divisor may be 0.
-        level: probability with which the interval holds the true value, at least, but for a
-            ten-thousandth with wide Laplace noise; of all the answers at once that were asked for
-            together.
-        what: in words.
-        asked: what was asked, of which `counton.numbers.jointly` makes intervals that hold
-            together with others.
-        at_once: for this many answers at once its interval holds.
-        per_cent: words and charts tell it in per cent, as a share.
+        value: the estimate; NaN if only an upper end is known.
+        std: standard deviation of its noise, for a ratio to first order; NaN if it does not
+            describe the error, as for a quantile.
+        lower, upper: ends of the interval; infinite if a ratio's divisor may be 0.
+        level: least probability with which the interval holds the true value; with wide Laplace
+            noise it may be lower by a ten-thousandth. If answers were requested together, it holds
+            for all of them at once.
+        what: what the number is, in words.
+        asked: the estimate itself, from which `counton.numbers.jointly` makes joint intervals.
+        at_once: number of answers whose intervals hold together.
+        per_cent: True if words and charts show the number in per cent, as for a share.
 
     >>> Answer(3.25, 1.0, 1.25, 5.25, 0.95, "home minus shop").interval()
     (1.25, 5.25)
@@ -55,7 +54,7 @@ class Answer:
         return self.lower, self.upper
 
     def table_columns(self) -> dict[str, NDArray[Any]]:
-        """One row as arrays: what, estimate, std, lower, upper."""
+        """Return one row as arrays: what, estimate, std, lower, upper."""
         return {
             "what": np.array([self.what]),
             "estimate": np.array([self.value]),
@@ -65,7 +64,7 @@ class Answer:
         }
 
     def table(self) -> Any:
-        """One row as a polars data frame.
+        """Return one row as a polars data frame.
 
         Raises:
             MissingExtra: polars is not installed.
@@ -75,10 +74,10 @@ class Answer:
         return data_frame(self.table_columns())
 
     def describe(self) -> str:
-        """The number and its interval, in words, to the digits that its error leaves."""
+        """Return the number and its interval in words, to the digits that its error leaves."""
         unit, factor = ("%", 100) if self.per_cent else ("", 1)
         error = factor * self.std
-        if not math.isfinite(error):  # the interval says how far it may be off
+        if not math.isfinite(error):  # only the interval describes the error
             error = factor * (self.upper - self.lower) / 4
         value, lower, upper = (
             (quantity(one, error) if math.isfinite(one) and math.isfinite(error) else f"{one:g}")
@@ -110,14 +109,14 @@ class Answer:
 def answer(
     asked: Estimate, level: float = 0.95, *, at_once: int = 1, what: str = "combination"
 ) -> Answer:
-    """A number that is read from what was released, and its interval.
+    """Return the answer of an estimate, with its interval.
 
     Args:
-        level: probability with which the intervals of all ``at_once`` answers hold, at least.
-        at_once: how many answers are asked for together (Bonferroni).
+        level: least probability with which the intervals of all ``at_once`` answers hold.
+        at_once: number of answers requested together (Bonferroni).
 
     Raises:
-        InvalidInput: a level or a number of answers out of range.
+        InvalidInput: the level or the number of answers is out of range.
     """
     level = check_level(level)
     alone = check_level(1 - (1 - level) / check_integer("at_once", at_once, 1))
@@ -128,7 +127,7 @@ def answer(
 def sum_formula(
     terms: Design, parts: Sequence[Term], total: Callable[[int, int], float]
 ) -> Formula:
-    """A sum of parts with weights, as a formula."""
+    """Return the formula of a sum of parts with weights."""
     if not parts:
         raise InvalidInput("nothing is added up; give at least one group and its weight")
     for part in parts:

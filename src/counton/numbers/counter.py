@@ -1,4 +1,4 @@
-"""The counter: private totals or counts of a stream, one step after the other."""
+"""The counter: private totals or counts of a stream, released step by step."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from counton.strategies.strategy import Steps
 
 
 class OneAtATime:
-    """Lets one call at a time into a stream: of one thread, of the process that made it.
+    """A lock that lets one thread of the process that made it into a stream at a time.
 
     >>> turn = OneAtATime("stream 'visits'", elsewhere="open it there")
     >>> with turn.take():
@@ -53,14 +53,14 @@ class OneAtATime:
 
     @contextmanager
     def take(self) -> Iterator[None]:
-        """Wait for the turn, and hold it."""
+        """Wait for the lock, and hold it."""
         if os.getpid() != self._process:
             raise StreamConflict(
                 f"{self._what} was made by process {self._process} and is used by its fork "
                 f"{os.getpid()}, which would release the same noise over other data: let one "
                 f"process release, or {self._elsewhere}"
             )
-        # A lock that lets its own thread in again, since a signal handler would wait for ever.
+        # The lock is reentrant, since a signal handler in its own thread would wait for ever.
         with self._lock:
             if self._taken:
                 raise StreamConflict(
@@ -78,25 +78,24 @@ class Counter:
     """A counter releases private running totals at every step, under one guarantee for the stream.
 
     With a strategy for windows, such as `GrowingCascade`, a release is the step's own count. With
-    `WindowVersions` a step takes in what arrived by then of each of the last windows, in a last
-    axis by lag, and releases how much of each has arrived so far.
+    `WindowVersions` a step takes the items that arrived by then for each of the last windows, by
+    lag in the last axis, and releases the number of items that have arrived for each window so far.
 
     Args:
-        strategy: how the noise is correlated over time, e.g. ``KAry.best(horizon)``.
+        strategy: the correlation of the noise over time, e.g. ``KAry.best(horizon)``.
         guarantee: ``PureDP``, ``ApproxDP`` or ``ZCDP``, for all releases together; ``ExpiringDP``
             or ``ExpiringZCDP``, growing with the age of a unit, for the strategy `Expiring`.
-        key: the secret from which the noise is computed; see `counton.Key`. Two counters with
-            one key and the same other arguments have the same noise: over different data, the
-            difference of their releases is the data's. Continue with `resume`; never start a stream
+        key: the secret from which the noise is computed; see `counton.Key`. Two counters with one
+            key and equal other arguments have the same noise: over different data, their releases
+            differ by the exact difference of the data. Continue with `resume`; never start a stream
             twice.
         name: name of the stream. One key may serve several streams of different names.
-        contribution: what one protected unit can change; default: one count in one cell, present
-            or absent.
+        contribution: the bound on one protected unit's change; default: one count in one cell,
+            added or removed.
         shape: shape of one step's input; ``()`` for scalars, ``(16,)`` for a histogram of 16 cells.
-        counters: what the noise gives, where it is less than the guarantee: cells then come as they
-            are needed (`widen`), up to ``shape``, and the choice of those that are shown costs the
-            rest.
-        statistic: what the cells count, where that is one of ``counton.statistics``.
+        counters: the guarantee of the noise if it is less than ``guarantee``: then cells are added
+            as needed (`widen`), up to ``shape``, and the choice of the shown cells costs the rest.
+        statistic: the statistic that the cells count, if it is one of ``counton.statistics``.
 
     Raises:
         InvalidInput: an argument is out of range, or the strategy cannot give the guarantee.
@@ -152,7 +151,7 @@ class Counter:
 
     @classmethod
     def of(cls, terms: Design, key: Key) -> Counter:
-        """The counter of a new stream whose law is known, such as one that is simulated."""
+        """Return the counter of a new stream whose law is known, such as a simulated one."""
         counter = cls.__new__(cls)
         counter._begin(terms, key, StreamProgress.start(terms))
         return counter
@@ -182,21 +181,22 @@ class Counter:
 
     @property
     def totals_taken(self) -> Private[NDArray[np.int64]]:
-        """Running totals of all that came in, in grid units; none of windows."""
+        """Running totals of all input so far, in grid units; empty for windows."""
         done = self._progress()
         if self.design.strategy.facts.versions > 1:
             return Private(np.zeros(0, np.int64))
-        # Where a release is a window's own count none is carried on.
+        # If a release is a window's own count, no total is carried on.
         return Private(done.totals_taken if done.sums.size else done.sums)
 
     def windows_with(self, changes: NDArray[np.int64]) -> Private[NDArray[np.int64]]:
-        """What windows hold once steps are released that change them so, where they are revised.
+        """Return the cells of windows after steps that change them, if windows are revised.
 
         Args:
-            changes: of each step, in grid units, shape ``(n, *self.shape)``.
+            changes: the change at each step, in grid units, shape ``(n, *self.shape)``.
 
-        Returns:
-            Of each version its cells, shape ``(n * versions, *cells)``; else the changes.
+            Returns:
+                The cells of each version, shape ``(n * versions, *cells)``; without revisions the
+                changes.
         """
         if self.design.strategy.facts.versions == 1:
             return Private(changes)
@@ -205,21 +205,21 @@ class Counter:
         return Private(np.moveaxis(known, -1, 1).reshape(-1, *changes.shape[1:-1]))
 
     def _progress(self) -> StreamProgress:
-        """How far the stream has come, with the exact sums that its next release adds to."""
+        """Return the progress of the stream, with the exact sums that its next release adds to."""
         return open_private(self._done)
 
     @property
     def noise_is_worth_keeping(self) -> bool:
-        """Whether `keep_noise` saves later processes some work."""
+        """True if `keep_noise` saves later processes some work."""
         if self.design.counters is not None:  # cells may be added at any step
             return False
         return self._lookahead.is_worth_keeping(self.step + 1)
 
     def keep_noise(self, store: NoiseStore) -> None:
-        """Keep noise of steps to come where later processes find it: no release depends on it.
+        """Keep noise of later steps in a store for later processes; no release depends on it.
 
         Args:
-            store: of this stream alone; as secret as a checkpoint.
+            store: a store of this stream alone, to be kept as secret as a checkpoint.
         """
         self._lookahead = NoiseAhead(self.design.strategy, self._lookahead.field, store)
 
@@ -248,15 +248,15 @@ class Counter:
         return release
 
     def widen(self, cells: int, key: Key) -> None:
-        """Have this many cells from the next step on, where they come as they are needed.
+        """Set the number of cells from the next step on, if cells are added as needed.
 
-        Their noise is that of counters which have counted nothing since the first step.
+        The noise of new cells is that of counters which have counted 0 since the first step.
 
         Args:
-            cells: how many; those there are stay the first ones.
+            cells: number of cells; the present ones stay the first.
 
         Raises:
-            InvalidInput: fewer than there are, more than the shape, or cells that are all there.
+            InvalidInput: fewer than now, more than the shape, or a stream whose cells are fixed.
 
         >>> from counton import ApproxDP, Counter, Key, PureDP
         >>> from counton.strategies import Binary
@@ -283,7 +283,7 @@ class Counter:
             self._done = Private(self._progress().wider(cells))
 
     def release_many(self, xs: Totals) -> Releases:
-        """Release consecutive steps: the same values as one by one, much faster.
+        """Release consecutive steps: the values of single releases, much faster.
 
         Args:
             xs: exact totals of the steps, shape ``(n, *self.shape)``.
@@ -300,7 +300,7 @@ class Counter:
         return Releases(range(first, done.step + 1), values, self.design)
 
     def _std_at(self, step: int) -> float:
-        """One step's standard deviation; those of the steps ahead are computed with it."""
+        """Return one step's standard deviation; compute those of the steps ahead with it."""
         window = self._lookahead.window
         if step not in window:
             window = range(step, step + 1)
@@ -309,27 +309,28 @@ class Counter:
         return float(self._stds[step - window.start])
 
     def std_of(self, releases: Releases) -> NDArray[np.float64]:
-        """`std` at the steps that were just released."""
+        """Return `std` at the steps just released."""
         if len(releases) == 1:
             return np.array([self._std_at(releases.steps[0])])
         found: NDArray[np.float64] = releases.std()
         return found
 
     def std(self, steps: Any = None) -> Any:
-        """`Design.std` of this stream."""
+        """Return `Design.std` of this stream."""
         return self.design.std(steps)
 
     def window_std(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
-        """Standard deviation of what releases say about the steps start + 1 .. stop, exactly.
+        """Return the exact standard deviation of the released number of steps start + 1 .. stop.
 
-        That is the difference of two totals, or the sum of the counts of windows. In data units,
-        of one cell; of a sum over m cells it is sqrt(m) times as much.
+        The number is the difference of two totals, or the sum of the counts of windows. The
+        standard deviation is that of one cell in data units; a sum over m cells has sqrt(m) times
+        as much.
 
         Args:
-            starts, stops: integers with 0 <= start <= stop, in shapes that go together.
+            starts, stops: integers with 0 <= start <= stop, in shapes that broadcast.
 
         Raises:
-            InvalidInput: ends that are no integers, below 0, or the wrong way round.
+            InvalidInput: ends that are not integers, are below 0, or have start above stop.
             HorizonExceeded: an end beyond the horizon.
 
         >>> from counton import Counter, Key, ZCDP
@@ -344,7 +345,7 @@ class Counter:
         return self.design.window_std(starts, stops)
 
     def _compute(self, totals: NDArray[np.int64]) -> tuple[NDArray[Any], StreamProgress]:
-        """What to release for checked totals, in data units, and how far the stream then is."""
+        """Return the release for checked totals, in data units, and the stream's new progress."""
         terms = self.design
         step, sums, waiting = self._progress()
         count = len(totals)
@@ -370,7 +371,7 @@ class Counter:
             if terms.strategy.facts.fraction_bits:
                 exact <<= terms.strategy.facts.fraction_bits
             exact += noise
-            # Part by part, while it is in the cache, and in the place of what it is made from.
+            # Compute in parts that fit into the cache, each in place of its input.
             shown = terms.to_data(exact)
             if shown is not exact:
                 released = values.view(shown.dtype)
@@ -383,7 +384,7 @@ class Counter:
     def _compute_by_cells(
         self, totals: NDArray[np.int64], sums: NDArray[np.int64], step: int
     ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """What to release at one step of many cells, and their sums: the same, some at a time."""
+        """Return the release of one step with many cells, and its sums; compute some at a time."""
         terms, carried = self.design, self.design.strategy.facts.workload == "totals"
         values: NDArray[Any] = np.empty(totals.shape, np.int64)
         after = np.empty_like(sums) if carried else sums
@@ -404,24 +405,24 @@ class Counter:
         return released, after
 
     def checkpoint(self) -> bytes:
-        """Save the state from which `resume` continues.
+        """Return the state from which `resume` continues.
 
-        It holds exact sums: keep it as secret as the data. It holds the key's fingerprint, and not
-        the key.
+        The state holds exact sums: keep it as secret as the data. It holds the key's fingerprint,
+        not the key.
         """
         return write_checkpoint(self.design.text, self.key_fingerprint, self._progress())
 
     @classmethod
     def resume(cls, saved: bytes, *, key: Key, strategy: StreamStrategy | None = None) -> Counter:
-        """Continue where `checkpoint` stood: the same values as if never stopped.
+        """Continue from a `checkpoint`, with the values of an uninterrupted stream.
 
         Args:
-            strategy: needed only for strategies which are not part of counton.
+            strategy: needed only for strategies from outside counton.
 
         Raises:
-            StateError: truncated, altered, out of range, written by another format version, or of
-                another strategy than the one passed.
-            WrongKey: the key is not the one the stream was started with.
+            StateError: the state is truncated, altered, out of range, of another format version, or
+                names another strategy than the argument.
+            WrongKey: the stream was started with another key.
         """
         state = read_checkpoint(saved)
         terms = Design.from_dict(state.design, strategy)
@@ -441,7 +442,7 @@ class Counter:
         )
 
     def describe(self) -> str:
-        """In words: unit, neighbouring relation, guarantee, strategy and standard deviation."""
+        """Return unit, neighbouring relation, guarantee, strategy and std in words."""
         terms = self.design
         last = terms.strategy.horizon or max(self.step, 1 + terms.strategy.facts.delay)
         deviation = float(self.std(range(last, last + 1))[0])

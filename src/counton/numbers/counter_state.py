@@ -1,7 +1,7 @@
-"""How far a stream has come: what it may take in next, what waits, and its checkpoint.
+"""The progress of a stream: its checked input, the totals that wait, and its checkpoint.
 
-A checkpoint is JSON text and packed sums behind a checksum, never pickle. It holds exact sums: as
-secret as data.
+A checkpoint is JSON text and packed sums after a checksum, never pickle. It holds exact sums: keep
+it as secret as the data.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from counton.numbers.design import Design
 from counton.privacy.value_grid import Numbers, extremes, totals_and_extremes
 from counton.strategies.strategy import last_served_step
 
-#: What a checkpoint of a counter begins with.
+#: First word of a counter's checkpoint.
 _FORMAT = "counton-checkpoint-3"
 
 #: Exact totals: integers, or numbers on the grid of a clipped contribution.
@@ -28,11 +28,11 @@ Totals = Numbers
 
 
 class Waiting:
-    """The totals of the last ``delay`` steps, oldest first. Exact, hence secret.
+    """The exact totals of the last ``delay`` steps, oldest first; secret.
 
-    A value: letting steps in gives another one. They share memory with room behind the newest
-    total, so that a step costs the same whatever the delay; of several made from one value, only
-    the last is to be used.
+    An immutable value: `then` returns a new one. The values share memory with room behind the
+    newest total, so that a step costs the same for any delay. If several values are made from one,
+    only the last may be used.
 
     >>> leaving, waiting = Waiting(np.array([1, 2, 3])).then(np.array([4, 5]))
     >>> leaving.tolist(), waiting.totals.tolist()
@@ -50,11 +50,11 @@ class Waiting:
 
     @property
     def totals(self) -> NDArray[np.int64]:
-        """All of them: int64, shape ``(delay, *shape)``; a view, not to be written."""
+        """All waiting totals: int64, shape ``(delay, *shape)``; a view, do not write to it."""
         return self._room[self._start : self._start + self._delay]
 
     def then(self, entering: NDArray[np.int64]) -> tuple[NDArray[np.int64], Waiting]:
-        """As many totals as enter leave, and those which then wait."""
+        """Return the totals that leave, as many as enter, and the totals that then wait."""
         count = len(entering)
         if count >= self._delay:
             queue = np.concatenate([self.totals, entering])
@@ -73,13 +73,13 @@ class Waiting:
 
 
 class StreamProgress(NamedTuple):
-    """How far a stream has come: exact, hence secret.
+    """The progress of a stream: exact, hence secret.
 
     Attributes:
         step: number of the last released step.
-        sums: running totals counted so far, grid units, shape ``shape``; empty where a release is
-            the step's own count; of windows that are revised those of each of the last windows.
-        waiting: totals of the last ``delay`` steps, not counted yet.
+        sums: running totals counted so far, grid units, shape ``shape``; empty if a release is the
+            step's own count; for revised windows the sums of each of the last windows.
+        waiting: totals of the last ``delay`` steps, which are not counted yet.
     """
 
     step: int
@@ -91,19 +91,22 @@ class StreamProgress(NamedTuple):
 
     @property
     def totals_taken(self) -> NDArray[np.int64]:
-        """Running totals of all that came in, counted or waiting, shape ``shape``."""
+        """Running totals of all input so far, counted or waiting, shape ``shape``."""
         return self.sums + self.waiting.sum if len(self.waiting.totals) else self.sums
 
     @classmethod
     def start(cls, terms: Design) -> StreamProgress:
-        """Nothing released yet."""
+        """Return the progress before the first release."""
         waiting = np.zeros((terms.strategy.facts.delay, *terms.beginning), np.int64)
         carried = terms.strategy.facts.workload == "totals" or terms.strategy.facts.versions > 1
         shape = terms.beginning if carried else (0,)
         return cls(0, np.zeros(shape, np.int64), Waiting(waiting))
 
     def wider(self, cells: int) -> StreamProgress:
-        """The same with cells of which nothing was counted so far, after those there are."""
+        """Return this progress with more cells, appended to the present ones.
+
+        They have counted 0.
+        """
         sums = np.zeros((cells, *self.sums.shape[1:]), np.int64)
         sums[: len(self.sums)] = self.sums
         return StreamProgress(self.step, sums, Waiting(np.zeros((0, cells), np.int64)))
@@ -112,15 +115,15 @@ class StreamProgress(NamedTuple):
 def add_arrivals(
     sums: NDArray[np.int64], arrivals: NDArray[np.int64], out: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """How much of each of the last windows has arrived by the end of each step.
+    """Compute the number of arrivals for each of the last windows by the end of each step.
 
     Args:
-        sums: the same after the step before, by lag in the last axis.
-        arrivals: of each step what arrived by its end, by lag.
-        out: what is found, of the shape of ``arrivals``.
+        sums: the numbers after the step before, by lag in the last axis.
+        arrivals: for each step, the items that arrived at it, by lag.
+        out: array for the result, of the shape of ``arrivals``.
 
     Returns:
-        That of the last step.
+        The numbers after the last step.
 
     >>> out = np.empty((2, 3), np.int64)
     >>> add_arrivals(np.array([7, 5, 9]), np.array([[2, 1, 0], [4, 0, 3]]), out).tolist()
@@ -135,7 +138,7 @@ def add_arrivals(
 
 
 def arrivals_of(known: NDArray[np.int64], before: NDArray[np.int64]) -> NDArray[np.int64]:
-    """What arrived by the end of each step, by lag: inverse of `add_arrivals`.
+    """Return the arrivals of each step, by lag: inverse of `add_arrivals`.
 
     >>> arrivals_of(np.array([[2, 8, 5], [4, 2, 11]]), np.array([7, 5, 9])).tolist()
     [[2, 1, 0], [4, 0, 3]]
@@ -149,10 +152,12 @@ def arrivals_of(known: NDArray[np.int64], before: NDArray[np.int64]) -> NDArray[
 def check_totals(
     terms: Design, done: StreamProgress, xs: Totals, *, one: bool
 ) -> NDArray[np.int64]:
-    """Totals of the next steps as grid integers, shape ``(n, *shape)``; ``one``: of a single step.
+    """Return totals of the next steps as grid integers, shape ``(n, *shape)``.
+
+    ``one`` states that ``xs`` is the total of a single step.
 
     Raises:
-        InvalidInput: not exact numbers, negative counts, or a wrong shape.
+        InvalidInput: numbers that are not exact, negative counts, or a wrong shape.
         HorizonExceeded: the strategy serves no more steps.
         SumOverflow: a running total would leave the exact range.
     """
@@ -179,9 +184,9 @@ def check_totals(
 def _refuse_impossible(
     terms: Design, done: StreamProgress, totals: NDArray[np.int64], smallest: int, largest: int
 ) -> None:
-    """Raise for totals that no units add up to: negative counts, sums on the wrong side of 0."""
+    """Refuse totals that no units add up to: negative counts, sums on the wrong side of 0."""
     unit = terms.contribution
-    if terms.strategy.facts.corrections:  # what was counted is taken back
+    if terms.strategy.facts.corrections:  # corrections take counts back
         return
     if smallest < 0 and not unit.signed:
         remedy = (
@@ -203,12 +208,12 @@ def _refuse_impossible(
 def _refuse_overflow(
     terms: Design, done: StreamProgress, totals: NDArray[np.int64], largest: int
 ) -> None:
-    """Raise if any running sum, also in the middle of the batch, leaves the exact range.
+    """Refuse if any running sum, also in the middle of the batch, leaves the exact range.
 
-    With a delay this looks ``delay`` steps ahead, at sums that are not released yet.
+    With a delay this checks ``delay`` steps ahead, before these sums are released.
     """
     if terms.strategy.facts.workload == "windows":
-        if terms.strategy.facts.versions > 1:  # a window grows at as many steps as it has versions
+        if terms.strategy.facts.versions > 1:  # a window grows at each of its versions
             largest = largest * min(len(totals), terms.strategy.facts.versions)
             largest += _largest(done.sums)
         refuse_overflow(
@@ -222,7 +227,7 @@ def _refuse_overflow(
         return
     if _largest(done.totals_taken) + largest * len(totals) <= terms.largest_sum:
         return
-    # cumulative sums in two halves of 32 bits cannot wrap; floats then compare safely
+    # Cumulative sums in two halves of 32 bits cannot wrap; floats then compare safely.
     high = np.cumsum(totals >> 32, axis=0).astype(float) * 2.0**32
     low = np.cumsum(totals & 0xFFFFFFFF, axis=0).astype(float)
     running = np.abs(high + low + done.totals_taken)
@@ -244,7 +249,7 @@ def _largest(numbers: NDArray[np.int64]) -> int:
 
 
 class Checkpoint(NamedTuple):
-    """What a checkpoint holds. Sums are exact and therefore secret."""
+    """The content of a checkpoint. Sums are exact and therefore secret."""
 
     design: dict[str, Any]
     key_fingerprint: str
@@ -256,11 +261,11 @@ class Checkpoint(NamedTuple):
         return f"Checkpoint(step={self.step}, secret)"
 
     def is_of(self, other: Checkpoint) -> bool:
-        """Whether both hold the same."""
+        """Return True if both checkpoints have the same content."""
         return self[:3] == other[:3] and all(map(np.array_equal, self[3:], other[3:]))
 
     def progress(self, terms: Design) -> StreamProgress:
-        """How far the stream was."""
+        """Return the progress that the checkpoint holds."""
         start = StreamProgress.start(terms)
         horizon = last_served_step(terms.strategy)
         if (
@@ -287,7 +292,7 @@ def _within(numbers: NDArray[np.int64], most: int) -> bool:
 
 
 def write_state(form: str, fields: dict[str, Any]) -> bytes:
-    """JSON values as a text with its format and a checksum.
+    """Return JSON values as a text with its format and a checksum.
 
     >>> read_state(write_state("notes-1", {"step": 3}), "notes-1", "keep()")
     {'step': 3}
@@ -296,7 +301,7 @@ def write_state(form: str, fields: dict[str, Any]) -> bytes:
 
 
 def _with_checksum(form: str, *parts: bytes) -> bytes:
-    """A body behind its format and a checksum."""
+    """Return a body after its format and a checksum."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part)
@@ -304,7 +309,7 @@ def _with_checksum(form: str, *parts: bytes) -> bytes:
 
 
 def _body_of(saved: bytes, form: str, source: str) -> bytes:
-    """The body, if it is of this format and as it was written."""
+    """Return the body if its format and its checksum fit."""
     try:
         head, body = bytes(memoryview(saved)).split(b"\n", 1)
         name, digest = head.decode().split(" ")
@@ -336,7 +341,7 @@ def read_state(saved: bytes, form: str, source: str) -> dict[str, Any]:
 
 
 def write_checkpoint(terms: str, key_fingerprint: str, done: StreamProgress) -> bytes:
-    """A state, from its terms as JSON with sorted names."""
+    """Return a checkpoint, from its terms as JSON with sorted names."""
     numbers = {"sums": done.sums, "waiting": done.waiting.totals}
     packed = {name: pack(array.reshape(1, -1)) for name, array in numbers.items()}
     sizes = {name: [numbers[name].size, len(packed[name])] for name in numbers}

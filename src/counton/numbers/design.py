@@ -1,4 +1,4 @@
-"""The design of a stream, settled before any row: what its noise is bound to, with its errors."""
+"""The design of a stream: the terms that its noise is bound to, fixed before any row."""
 
 from __future__ import annotations
 
@@ -34,43 +34,43 @@ from counton.privacy import (
 from counton.strategies import StreamStrategy, strategy_from_dict, stream_strategy_named
 from counton.strategies.strategy import node_law
 
-#: Raised when the same terms would give other noise; older states are then refused.
+#: Format version. It rises if equal terms would give other noise; older states are then refused.
 FORMAT = 1
-#: That of streams whose noise is wider since it is calibrated to what an attacker has seen when he
-#: chooses the step: `Design.format`.
+#: Format of streams with wider noise, calibrated to an attacker who chooses the step after seeing
+#: releases: see `Design.format`.
 _SEEN = 2
-#: Sums (in units of the released grid) stay below this; the rest of int64 is room for noise.
+#: Bound of sums, in units of the released grid; the rest of int64 is room for noise.
 LARGEST_SUM = 2**61
-#: Counts of windows stay below this, so that float64 holds what is released of each.
+#: Bound of counts of windows, so that float64 holds each released count.
 LARGEST_WINDOW = 2**52
 
 
 @dataclass(frozen=True, kw_only=True)
 class Design(Errors[S]):
-    """All that is settled about a stream of releases besides its data, with its errors; public.
+    """All public terms of a stream of releases, apart from its data, with their errors.
 
     A plan ranks it, a state keeps it and a description publishes it. Errors are functions of it, in
-    data units, of the numbers that ``errors_of`` says.
+    data units; ``errors_of`` names the numbers that they describe.
 
     The noise address is built from it, so that another name, strategy, budget, neighbouring
-    relation or shape never meets the same noise. `to_dict` is what a journal keeps: whatever the
-    address depends on stands in it.
+    relation or shape never meets the same noise. A journal keeps `to_dict`: it contains everything
+    that the address depends on.
 
     Attributes:
-        name: of the stream; one name, one release of each step.
-        guarantee: what is promised.
+        name: name of the stream; under one name each step is released once.
+        guarantee: the guarantee.
         contribution: the protected unit and the neighbouring relation.
-        shape: of one step's input.
-        law: of the noise.
-        strategy: how the noise is arranged.
-        counters: what the noise alone gives, where cells come as they are needed and which of them
-            are shown costs something more; None: all cells are there from the beginning.
-        statistic: what the cells count, as JSON values, where that is a statistic of
+        shape: shape of one step's input.
+        law: noise distribution of a node.
+        strategy: the correlation of the noise.
+        counters: the guarantee of the noise alone, if cells are added as needed and the choice of
+            the shown cells costs more; None: all cells exist from the beginning.
+        statistic: the statistic that the cells count, as JSON values, if it is one of
             ``counton.statistics``.
-        noise_id: whose noise it is: of one key, one address. Streams that are described alike have
-            other noise under other keys. Public; None: nobody knows, as of a plan.
-        errors_of: what its errors are of; no part of the stream.
-        kind: of strategies it is the best of, in a plan; no part of the stream.
+        noise_id: public identity of the noise: one key and one address. Streams with equal
+            descriptions have other noise under other keys. None: unknown, as for a plan.
+        errors_of: the numbers that the errors describe; not a term of the stream.
+        kind: in a plan, the kind of strategies whose best this is; not a term of the stream.
 
     >>> from counton import Counter, PureDP
     >>> from counton.strategies import Binary
@@ -78,7 +78,7 @@ class Design(Errors[S]):
     >>> counter.design.law
     DiscreteLaplace(scale=Fraction(5, 1))
 
-    Before there is a stream, as plans have it:
+    Plans have designs before there is a stream:
 
     >>> from counton import plan
     >>> best = plan(365, PureDP(1)).best
@@ -102,7 +102,7 @@ class Design(Errors[S]):
         check_name(self.name)
 
     def may_share_noise(self, other: Design) -> bool:
-        """Whether another release may be of the same stream: all of it, or a part of a report."""
+        """Return True if the other release may be of the same stream: of all, or a part of it."""
         if self.noise_id is not None and other.noise_id is not None:
             return self.noise_id == other.noise_id
         mine = self.name, self.guarantee, self.strategy
@@ -110,10 +110,10 @@ class Design(Errors[S]):
 
     @property
     def format(self) -> int:
-        """2 where noise was once calibrated to a step that is chosen beforehand, else 1.
+        """Format version: 2 if noise was once calibrated to a step chosen beforehand, else 1.
 
-        That is with strategies that are not causal, where the loss of an unknown step is not that
-        of a known one: under (epsilon, delta), and Laplace noise under rho.
+        These are strategies that are not causal: the loss of a step chosen later differs from that
+        of a step fixed beforehand, under (epsilon, delta) and for Laplace noise under rho.
         """
         promised = self.counters or self.guarantee
         apart = isinstance(promised, ApproxDP) or (
@@ -123,12 +123,12 @@ class Design(Errors[S]):
 
     @property
     def whole(self) -> bool:
-        """Whether these are all terms of a stream, and not those of a part of it."""
+        """True: these are all terms of a stream; overridden for a part of a stream."""
         return True
 
     @property
     def step_shape(self) -> tuple[int, ...]:
-        """Shape of one step's input and release: of cells, and of versions where there are more.
+        """Shape of one step's input and release: cells, then versions if there are several.
 
         >>> from counton import PureDP
         >>> from counton.strategies import Binary, WindowVersions
@@ -141,11 +141,11 @@ class Design(Errors[S]):
 
     @property
     def beginning(self) -> tuple[int, ...]:
-        """Shape of one step before anything was counted: no cells where they come as needed."""
+        """Shape of one step before anything was counted: no cells if they are added as needed."""
         return self._with_versions(self.shape if self.counters is None else (0,))
 
     def by_version(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Values of steps as a journal gives them that knows no number of cells: cell by cell."""
+        """Reshape values of steps, read from a journal without a number of cells, cell by cell."""
         versions, steps = self.strategy.facts.versions, len(values)
         if versions == 1 or values.shape[1:] == self.step_shape:
             return values
@@ -174,11 +174,11 @@ class Design(Errors[S]):
 
     @classmethod
     def from_dict(cls, saved: Any, strategy: StreamStrategy | None = None) -> Design:
-        """Inverse of `to_dict`; ``strategy`` stands in for one counton does not know.
+        """Rebuild a design from `to_dict`; ``strategy`` stands in for one unknown to counton.
 
         Raises:
-            StateError: another format version, a part is missing or invalid, or ``strategy`` is not
-                the one which the state names.
+            StateError: another format version, a missing or invalid part, or a ``strategy`` that
+                the state does not name.
         """
         check_format(saved)
         with understanding("a stream"):
@@ -206,23 +206,23 @@ class Design(Errors[S]):
 
     @cached_property
     def text(self) -> str:
-        """`to_dict` as JSON, which every checkpoint says again."""
+        """`to_dict` as JSON, as every checkpoint repeats it."""
         return json.dumps(self.to_dict(), sort_keys=True)
 
     def under(self, fingerprint: str) -> Design:
-        """The same with `noise_id`, of the key with this fingerprint."""
+        """Return this design with the `noise_id` of the key with this fingerprint."""
         text = f"identity of noise\n{fingerprint}\n{self._address}"
         return replace(self, noise_id=sha256(text.encode()).hexdigest()[:32])
 
     def stream_cell(self, cell: int) -> int:
-        """Which cell of the stream one of these is: another one in a part of a report."""
+        """Return the stream's cell of a cell of this design; they differ in a part of a report."""
         return cell
 
     def noise_field(self, key: Key, cells: int | None = None) -> NoiseField:
-        """The noise that belongs to these terms under ``key``.
+        """Return the noise of these terms under ``key``.
 
         Args:
-            cells: of the first so many, where they come as needed; None: of all.
+            cells: number of first cells, if cells are added as needed; None: all.
         """
         shape = self.shape if cells is None else (cells,)
         subkey = check_key(key).derive(b"counter", self._address.encode())
@@ -230,11 +230,11 @@ class Design(Errors[S]):
 
     @property
     def _address(self) -> str:
-        """What the key of the noise is bound to: everything that identifies the release.
+        """Text that the noise is bound to under the key: everything that identifies the release.
 
-        What the protected unit is called changes no noise.
+        The word for the protected unit changes no noise.
         """
-        # Parameters hold digests where a strategy has large arrays, which the state keeps whole.
+        # The parameters hold digests of large arrays, which the state keeps whole.
         strategy = {"strategy": self.strategy.saved_name, **self.strategy.parameters}
         named = {"stream": self.name, "strategy": strategy, "shape": list(self.shape)}
         if self.counters is not None:
@@ -254,21 +254,21 @@ class Design(Errors[S]):
 
     @property
     def of_a_cell(self) -> Self:
-        """The same, with the errors of a cell."""
+        """This design with the errors of a cell."""
         return replace(self, errors_of=self.errors_of._replace(mean=1.0, largest=1.0, what=""))
 
     @cached_property
     def largest_sum(self) -> int:
-        """Running sums, in grid units, are exact up to here."""
+        """Bound up to which running sums, in grid units, are exact."""
         return largest_sum(self.strategy)
 
     @property
     def law_unit(self) -> Fraction:
-        """What one is, of the integers of which the law is: data units, or those of a cell."""
+        """Size of the law's integers in data units, or in those of a cell."""
         return self.resolution / Fraction(2) ** int(self.strategy.facts.lattice_bits)
 
     def public(self) -> dict[str, Any]:
-        """As `to_dict`, with the law in data units: for readers. `from_dict` takes it too."""
+        """Return `to_dict` for readers, with the law in data units; `from_dict` reads it too."""
         found = {**self.to_dict(), "law": law_to_dict(self.law, self.law_unit)}
         return found if self.noise_id is None else found | {"noise_id": self.noise_id}
 
@@ -278,10 +278,10 @@ class Design(Errors[S]):
         return self.resolution / Fraction(2) ** int(self.strategy.facts.fraction_bits)
 
     def cell_halfwidth(self, start: int, stop: int, level: float = 0.95) -> float:
-        """Of the interval of one cell in the steps start + 1 .. stop, in data units.
+        """Return the half-width of one cell's interval in the steps start + 1 .. stop, data units.
 
         Raises:
-            InvalidInput: a level outside (0, 1 - 1e-9].
+            InvalidInput: the level is outside (0, 1 - 1e-9].
         """
         asked = start, stop, level
         if asked not in self._cell_halfwidths:
@@ -294,13 +294,13 @@ class Design(Errors[S]):
         return {}
 
     def of_exact(self, cells: NDArray[np.int64]) -> Any:
-        """Exact cells, in grid units, in data units."""
+        """Convert exact cells from grid units to data units."""
         return self.contribution.from_grid(cells)
 
     def to_data(self, released: NDArray[np.int64]) -> NDArray[Any]:
-        """Released integers in data units: the same integers for counts, else float64.
+        """Convert released integers to data units: integers for counts, else float64.
 
-        A function of the released integers alone, so floating point gives nothing away.
+        The result depends on the released integers only, so floating point reveals nothing.
         """
         if self.contribution.resolution is None and self.released_unit == 1:
             return released
@@ -316,7 +316,7 @@ def design_for(
     counters: Guarantee | None = None,
     **stated: Any,
 ) -> Design[S]:
-    """A design with the law of least variance that keeps a guarantee.
+    """Return a design with the law of least variance that keeps a guarantee.
 
     >>> from counton import PureDP
     >>> from counton.strategies import Binary
@@ -336,7 +336,7 @@ def design_for(
 
 
 def _refuse_unknown(saved: Mapping[str, Any]) -> None:
-    """Ask for a strategy that is somebody's own."""
+    """Refuse a strategy from outside counton: the caller must pass it."""
     told = saved["strategy"]
     kind = str(told.get("strategy"))
     if stream_strategy_named(kind) is not None:
@@ -351,7 +351,7 @@ def _refuse_unknown(saved: Mapping[str, Any]) -> None:
 
 @lru_cache(maxsize=16)
 def _rebuilt(terms: str) -> Design:
-    # A run reads the terms of its stream, and again with its checkpoint: they are rebuilt once.
+    # A run reads the terms of its stream, and again with its checkpoint: rebuild them once.
     saved = json.loads(terms)
     return _design_of(saved, strategy_from_dict(saved["strategy"]))
 
@@ -386,7 +386,7 @@ def check_format(saved: Any) -> None:
 
 @contextmanager
 def understanding(what: str) -> Iterator[None]:
-    """Turn what goes wrong while saved terms are read into one clear error."""
+    """Turn errors in reading saved terms into one clear error."""
     try:
         yield
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -396,7 +396,7 @@ def understanding(what: str) -> Iterator[None]:
 
 
 def check_name(name: object) -> None:
-    """Refuse what cannot be the name of a release.
+    """Refuse a value that cannot be the name of a release.
 
     >>> check_name("visits")
     """
@@ -412,7 +412,7 @@ def check_name(name: object) -> None:
 
 
 def largest_sum(strategy: StreamStrategy) -> int:
-    """Running sums, or counts of windows, in grid units, are exact up to here under a strategy.
+    """Return the bound up to which running sums, or counts of windows, in grid units, are exact.
 
     >>> from counton.strategies import Binary
     >>> largest_sum(Binary(31)) == LARGEST_SUM
@@ -423,7 +423,7 @@ def largest_sum(strategy: StreamStrategy) -> int:
 
 
 def check_shape(shape: Any) -> tuple[int, ...]:
-    """``shape`` as a tuple of ints, if it is one a stream can have.
+    """Return ``shape`` as a tuple of ints; refuse a shape that no stream can have.
 
     >>> check_shape([16, 24])
     (16, 24)

@@ -1,11 +1,11 @@
-"""Which cells a stream has: declared ones (`Declared`), or groups that are found (`Discovery`).
+"""The cells of a stream: declared ones (`Declared`), or groups that are found (`Discovery`).
 
-Both answer the same questions, so that nobody asks which of them a stream has.
+Both classes have the same methods, so that callers need not distinguish them.
 
-Where nobody declared the groups, each has a counter of its own, whose noise is there from the first
-step on. It is shown from the first release at which its estimate reaches a threshold, and then for
-ever. A group to which only one unit belongs is ever shown with probability delta at most, over all
-groups of the unit and all releases: that is what has to be added to the guarantee of the counters.
+If nobody declared the groups, each group has a counter of its own, with noise from the first step
+on. The group is shown from the first release on at which its estimate reaches a threshold, and then
+for ever. A group with only one unit is ever shown with probability at most delta, over all groups
+of the unit and all releases. This delta is added to the guarantee of the counters.
 """
 
 from __future__ import annotations
@@ -27,38 +27,38 @@ from counton.strategies import StreamStrategy, noise_variance
 if TYPE_CHECKING:
     from counton.numbers.design import Design
 
-#: Cells that a stream can ever have.
+#: Largest number of cells of a stream.
 ROOM = 2**31
 #: Thresholds are multiples of this many standard deviations.
 _GRAIN = Fraction(1, 64)
-#: What rounding of logarithms and exponentials could take from a bound, many times over.
+#: Factor that covers the rounding of logarithms and exponentials many times over.
 _ROUNDING = 1 + 1e-6
-#: Sums of this many draws have their exact tail, of more a bound.
+#: Up to so many draws sums have their exact tail, beyond it a bound.
 _FEW = 64
-#: Releases of a stream, at most: each has its share of delta.
+#: Largest number of releases of a stream: each has its share of delta.
 _LONGEST_STREAM = 2**24
 
 
 @dataclass(frozen=True)
 class Declared:
-    """Cells with names that are public before any row is read: groups, or one total."""
+    """Cells whose names are public before any row is read: groups, or one total."""
 
-    #: Whether all names are known before rows are read.
+    #: True if all names are known before rows are read.
     named_beforehand: ClassVar[bool] = True
-    #: What a job says of rows of groups that nobody declared, where cells decide it.
+    #: The job's policy for rows of undeclared groups, if the cells decide it.
     policy: ClassVar[str | None] = None
-    #: What is said of rows of other groups, besides their number.
+    #: Words behind the number of rows of other groups.
     unnamed: ClassVar[str] = ""
 
     def counters(self, guarantee: Any) -> PureDP | None:
-        """Return the guarantee of the cells alone where it is another than the stream's."""
+        """Return the guarantee of the cells alone if it differs from the stream's; else None."""
         return None
 
     def shape(self, own: Callable[[], tuple[int, ...]]) -> tuple[int, ...]:
         """Return the shape of one step.
 
         Args:
-            own: computes the shape of the declared cells.
+            own: returns the shape of the declared cells.
         """
         return own()
 
@@ -67,19 +67,19 @@ class Declared:
         return None
 
     def how(self, groups: int, said: str) -> str:
-        """Say how many groups there are, or when one is shown."""
+        """Return the number of groups in words, or the condition for showing one."""
         return f"{groups:,} {said}"
 
     def found_in(self, groups: str, by: str | None) -> str:
-        """Say which groups there are, in a line of their own."""
+        """Return the groups in words, for a line of their own."""
         return groups
 
     def in_words(self, unit: str) -> str | None:
-        """Say how groups are found; None: they are declared."""
+        """Return how groups are found, in words; None: they are declared."""
         return None
 
     def thresholds(self, terms: Design, steps: range) -> NDArray[np.int64]:
-        """Refuse: nothing is hidden.
+        """Refuse: declared groups are never hidden.
 
         Raises:
             InvalidInput: always.
@@ -92,13 +92,13 @@ class Declared:
 
 @dataclass(frozen=True)
 class Discovery:
-    """How groups are found that nobody declared.
+    """Groups that nobody declared: the threshold at which one is shown.
 
     Attributes:
-        delta: probability that a group to which only one unit belongs is ever shown.
-        margin: thresholds lie this many standard deviations above what one unit can count.
-        groups: how many groups one unit can bring.
-        change: by how much it can change one group's total.
+        delta: probability that a group with only one unit is ever shown.
+        margin: distance of a threshold from the most one unit can count, in standard deviations.
+        groups: most groups of one unit.
+        change: most by which one unit changes one group's total.
 
     >>> from counton.strategies import Binary
     >>> found = Discovery.of(Binary(7), DiscreteLaplace(Fraction(3)), 7, Contribution.add_remove(),
@@ -125,7 +125,7 @@ class Discovery:
         contribution: Contribution,
         delta: Fraction,
     ) -> Discovery:
-        """The least margin for which no more than delta is spent."""
+        """Return the least margin that spends no more than delta."""
         if law.variance == 0:
             raise InvalidInput(
                 f"noise of groups that nobody declared has the scale {float(law.scale):.3g}; above "
@@ -145,7 +145,7 @@ class Discovery:
         return cls(str(delta), str(high * _GRAIN), groups, change)
 
     def counters(self, guarantee: Any) -> PureDP | None:
-        """Return what the counters give beside the probability that a group is shown."""
+        """Return the guarantee of the counters, without the probability that a group is shown."""
         return counters_of(guarantee)
 
     def shape(self, own: Callable[[], tuple[int, ...]]) -> tuple[int, ...]:
@@ -157,15 +157,15 @@ class Discovery:
         return asdict(self)
 
     def how(self, groups: int, said: str) -> str:
-        """Say when a group is shown."""
+        """Return in words when a group is shown."""
         return "each group shown once it is large enough"
 
     def found_in(self, groups: str, by: str | None) -> str:
-        """Say where groups are found, in a line of their own."""
+        """Return in words where groups are found, for a line of their own."""
         return f"found in {by}, each shown once it is large enough"
 
     def in_words(self, unit: str) -> str | None:
-        """Say how groups are found."""
+        """Return in words how groups are found."""
         return (
             f"found in the events; a group is shown once its estimate reaches {self.change:,} "
             f"plus {float(Fraction(self.margin)):.2f} standard deviations; a group with only one "
@@ -173,7 +173,7 @@ class Discovery:
         )
 
     def thresholds(self, terms: Design, steps: range) -> NDArray[np.int64]:
-        """From what estimate on a group is shown at each of some steps, shape ``(len(steps),)``."""
+        """Return the least estimate that shows a group, by step: shape ``(len(steps),)``."""
         assert isinstance(terms.law, DiscreteLaplace)
         variance = noise_variance(terms.strategy, terms.law, steps)
         return np.asarray(self.change + _above(variance, Fraction(self.margin)), np.int64)
@@ -184,7 +184,7 @@ def _above(variance: NDArray[np.float64], margin: Fraction) -> NDArray[np.int64]
 
 
 def draws(strategy: StreamStrategy, law: DiscreteLaplace, steps: int) -> Mapping[int, int]:
-    """Of how many draws of noise releases are sums, and how many releases are of this many.
+    """Return how many releases are sums of how many draws of noise: {draws: releases}.
 
     >>> from counton.strategies import Binary
     >>> draws(Binary(7), DiscreteLaplace(Fraction(3)), 7)
@@ -201,14 +201,14 @@ def draws(strategy: StreamStrategy, law: DiscreteLaplace, steps: int) -> Mapping
 
 
 def delta_bound(law: DiscreteLaplace, counts: Mapping[int, int], margin: Fraction) -> float:
-    """Bound on the sum over all releases of the probability that noise reaches its margin.
+    """Return a bound on the summed probability that the noise of a release reaches its margin.
 
-    Exact for sums of few draws. Of more it is Chernoff's bound: P(N >= x) <= exp(-s x) E[exp(s N)]
-    for every s > 0, and of a draw of scale b, with q = exp(-1/b), E[exp(s N)] =
+    Sums of few draws are exact. Others use Chernoff's bound: P(N >= x) <= exp(-s x) E[exp(s N)] for
+    every s > 0. For a draw of scale b, with q = exp(-1/b), E[exp(s N)] =
     (1-q)^2 / ((1 - q e^s) (1 - q e^-s)) below s = 1/b.
 
     Args:
-        margin: in standard deviations of each release.
+        margin: the margin in standard deviations of each release.
 
     >>> delta_bound(DiscreteLaplace(Fraction(3)), {1: 4, 2: 3}, Fraction(15)) < 1e-7
     True
@@ -231,7 +231,7 @@ def delta_bound(law: DiscreteLaplace, counts: Mapping[int, int], margin: Fractio
 
 
 def counters_of(guarantee: Any) -> PureDP:
-    """What the counters give where groups are found."""
+    """Return the guarantee of the counters if groups are found."""
     if not isinstance(guarantee, ApproxDP):
         raise InvalidInput(
             f"{field('unknown', 'discover')} shows groups with a probability of error, so it needs "
@@ -241,7 +241,7 @@ def counters_of(guarantee: Any) -> PureDP:
 
 
 def first_shown(values: NDArray[np.int64], thresholds: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Place of the first release that reaches its threshold, for each cell; -1 where none does.
+    """Return the place of each cell's first release that reaches its threshold; -1 if none does.
 
     Args:
         values: shape ``(steps, cells)``.
@@ -260,5 +260,5 @@ DECLARED = Declared()
 
 
 def cells_from_dict(kept: Mapping[str, Any] | None) -> Cells:
-    """Inverse of `to_dict`."""
+    """Rebuild cells from their `to_dict`."""
     return DECLARED if kept is None else Discovery(**kept)

@@ -1,4 +1,4 @@
-"""How the numbers of a table are made to fit: what is asked, and what readers have to know."""
+"""The request to make the numbers of a table fit, and the notes that readers need with it."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-#: Largest mean of what cutting normal noise off at 0 adds, in deviations: 1 / sqrt(2 pi).
+#: Largest mean error from cutting normal noise off at 0, in deviations: 1 / sqrt(2 pi).
 CUT_OFF = 1 / math.sqrt(2 * math.pi)
 
 
 @dataclass(frozen=True)
 class Fit:
-    """How the numbers of a table are made to fit: a function of what is released and public.
+    """A request to make the numbers of a table fit; it depends on releases and public facts only.
 
     Attributes:
         integers: whole numbers that add up.
-        nonnegative: none below 0; biased where little is counted.
-        known: public totals that are kept, by the paths of their nodes.
+        nonnegative: no number below 0; biased for small counts.
+        known: public totals to keep, by the paths of their nodes.
 
     >>> bool(Fit()), Fit(known=((("CA",), 40),)).to_dict()
     (False, {'known': [[['CA'], 40]]})
@@ -43,7 +43,7 @@ class Fit:
         return cls(**flags, known=known)
 
     def notes(self) -> list[str]:
-        """What a reader has to know besides the numbers, in sentences.
+        """Return the notes that a reader needs besides the numbers, in sentences.
 
         >>> Fit(integers=True).notes()
         ['whole numbers: each is within 1 of the number it was rounded from']
@@ -61,12 +61,12 @@ class Fit:
 
 
 class TableRequest(NamedTuple):
-    """Which rows of a table are asked for.
+    """A request for rows of a table.
 
     Attributes:
-        ask: names, where a statistic takes such; None: all that its table has.
-        fit: how numbers are made to fit; None: as they were released.
-        groups: of which groups, where there are some; None: of all.
+        ask: names, if the statistic takes names; None: all rows of its table.
+        fit: the way to make numbers fit; None: as they were released.
+        groups: the groups, if the table has groups; None: all.
     """
 
     ask: Sequence[Any] | None = None

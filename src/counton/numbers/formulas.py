@@ -1,18 +1,20 @@
-"""How a number that is read was computed from released cells, so that its error follows.
+"""Formulas: the way a number was computed from released cells, from which its error follows.
 
-A statistic says of what it reads which `Formula` it is: sums of cells with weights, quotients of
-two such sums (a mean), products of two quotients (in a variance). Formulas are added and subtracted
-across groups, windows and streams, and keep the noise that they share: an interval comes from the
-joint law of all cells at all steps. What is no formula, as a quantile, gives a set of its own that
-holds at any level (`Estimate`); ends of two such sets are combined, each at half the error.
+A statistic gives the `Formula` of each number: sums of cells with weights, quotients of two such
+sums (a mean), products of two quotients (in a variance). Formulas are added and subtracted across
+groups, windows and streams, and keep the noise that they share: an interval comes from the joint
+law of all cells at all steps. A number that is no formula, such as a quantile, has an interval for
+any level (`Estimate`). If two such numbers are combined, each interval takes half of the
+probability of error.
 
 The interval of one quotient, or of one formula over another, is Fieller's (1954): all numbers r for
-which A - r B may be 0 by its own interval. Nothing in it is an approximation. A sum of several
-quotients is off by what each is off, (N_A - q N_B) / B with the true quotient q, the errors N_A and
-N_B and the released divisor B: to first order that is the noise of one sum of cells, whose law is
-known. What is left open, true quotients and divisors, is covered as for moments: the half-width is
-divided by 1 - (half-width of B) / B, of the divisor of which that is least; and what products of
-two errors can come to is added. Where a divisor may be 0, they are unbounded.
+which A - r B may be 0 by its own interval. It needs no approximation. A sum of several quotients
+errs by the errors of all of them. One quotient errs by (N_A - q N_B) / B with the true quotient q,
+the errors N_A and N_B and the released divisor B. To first order this is the noise of one sum of
+cells, whose law is known. Two steps cover the unknown true quotients and divisors, as for moments.
+The half-width is divided by 1 - (half-width of B) / B, with the divisor for which this is least;
+and a bound on the products of two errors is added. If a divisor may be 0, the interval is
+unbounded.
 """
 
 from __future__ import annotations
@@ -39,20 +41,21 @@ from counton.strategies import noise_variance
 from counton.strategies.joint_errors import sum_noise_variance
 from counton.strategies.strategy import largest_reads, window_rounding
 
-#: Ends of windows whose joint noise is computed pair by pair.
+#: Up to so many ends of windows, joint noise is computed pair by pair.
 _FEW_ENDS = 32
-#: Steps towards an end of an interval, and where they stop: so close to it, and outside.
+#: Most steps towards an end of an interval; they stop this close to it, outside.
 _TURNS, _CLOSE = 200, 2.0**-20
 
 
 class Term(NamedTuple):
-    """What happened in one cell in the steps start + 1 .. stop, this many times.
+    """The change of one cell in the steps start + 1 .. stop, times a weight.
 
     Attributes:
-        weight: how many times.
+        weight: the factor.
         start, stop: the step before the first, and the last.
-        cell: which; below 0 where only its noise matters, as of others that enter alike.
-        alike: of so many cells.
+        cell: number of the cell; below 0 if only its noise matters, as for cells with equal
+            weights.
+        alike: number of cells with these weights.
 
     >>> Term(-1.0, 0, 7, 2).cell
     2
@@ -66,10 +69,10 @@ class Term(NamedTuple):
 
 
 class Estimate(ABC):
-    """A number that is read from what was released.
+    """A number read from releases.
 
     Attributes:
-        least, most: between which values the truth lies in any case.
+        least, most: bounds of the true value that hold in any case.
     """
 
     least: float = -math.inf
@@ -83,19 +86,19 @@ class Estimate(ABC):
     @property
     @abstractmethod
     def std(self) -> float:
-        """Standard deviation of its noise, to first order; NaN where it has none."""
+        """Standard deviation of its noise, to first order; NaN if it has none."""
 
     @abstractmethod
     def interval(self, level: float) -> tuple[float, float]:
-        """Ends that hold the truth with this probability, at least."""
+        """Return ends that hold the true value with at least this probability."""
 
     @property
     def formula(self) -> Formula | None:
-        """The same as a function of released cells, to be added to others; None: it is none."""
+        """This number as a function of released cells, to be added to others; None: it is none."""
         return None
 
     def _clip(self, low: float, high: float) -> tuple[float, float]:
-        """Ends, within what is possible."""
+        """Return the ends, cut to the possible values."""
         return min(max(low, self.least), self.most), max(min(high, self.most), self.least)
 
 
@@ -104,10 +107,10 @@ class CellSum:
     """A sum of released cells.
 
     Attributes:
-        value: as it is published, in data units.
-        design: of the stream.
-        parts: what is added up.
-        grain: by how much the published value may be rounded besides.
+        value: the published value, in data units.
+        design: design of the stream.
+        parts: the terms that are added up.
+        grain: largest further rounding of the published value.
     """
 
     value: float
@@ -160,7 +163,7 @@ class Formula(Estimate):
 
     @property
     def raw(self) -> float:
-        """The same, also where it is not possible."""
+        """The value, not cut to the possible values."""
         terms = [self.constant]
         terms += [weight * one.value for one, weight in self.sums]
         terms += [weight * _over(one) for one, weight in self.quotients]
@@ -180,24 +183,24 @@ class Formula(Estimate):
         return self.around(self.half(level))
 
     def half(self, level: float) -> float:
-        """Half-width of the interval, infinite where a divisor may be 0."""
+        """Return the half-width of the interval; infinite if a divisor may be 0."""
         return _Law([self]).half(self, check_level(level))
 
     def around(self, half: float) -> tuple[float, float]:
-        """Ends of the interval of this half-width, within what is possible."""
+        """Return the ends of the interval of this half-width, cut to the possible values."""
         if not math.isfinite(half):
             return self.least, self.most
         return self._clip(self.raw - half, self.raw + half)
 
     def _one_quotient(self) -> Ratio | None:
-        """The same as one sum of cells over another, where it is one."""
+        """Return this formula as one sum of cells over another; None if it is not one."""
         if len(self.quotients) != 1 or self.sums or self.products:
             return None
         ((one, weight),) = self.quotients
         return Ratio(one.above, one.below, weight, self.constant) if weight else None
 
     def within(self, least: float, most: float) -> Formula:
-        """The same, known to lie between two values."""
+        """Return this formula with bounds of its true value."""
         return replace(self, least=least, most=most)
 
     def __add__(self, other: Formula | float) -> Formula:
@@ -228,7 +231,7 @@ class Formula(Estimate):
 
     @classmethod
     def total(cls, numbers: Sequence[Formula]) -> Formula:
-        """Many added up.
+        """Return the sum of many formulas.
 
         >>> Formula.total([Formula(2.0), Formula(1.0)]).value
         3.0
@@ -244,12 +247,12 @@ class Formula(Estimate):
 
 
 def quotient(above: Formula, below: Formula) -> Formula:
-    """One sum of cells over another; see also `product`."""
+    """Return one sum of cells over another; see also `product`."""
     return Formula(quotients=((Quotient(above, below), 1.0),))
 
 
 def product(one: Formula, other: Formula) -> Formula:
-    """Of two quotients alone."""
+    """Return the product of two single quotients."""
     ((first, weight),), ((second, other_weight),) = one.quotients, other.quotients
     return Formula(products=((first, second, weight * other_weight),))
 
@@ -259,11 +262,11 @@ class Ratio(Estimate):
     """One formula over another.
 
     The interval holds all r for which above - r below, a formula, may be 0 by its own interval
-    (Fieller 1954): it needs no approximation, and is unbounded where the divisor may be 0.
+    (Fieller 1954): it needs no approximation, and is unbounded if the divisor may be 0.
 
     Attributes:
         above, below: the formulas.
-        scale, moved: it is ``scale`` times the ratio, and ``moved`` more.
+        scale, moved: the number is ``scale`` times the ratio, plus ``moved``.
     """
 
     above: Formula
@@ -311,10 +314,10 @@ class Ratio(Estimate):
 
 
 def shares_of(numbers: Sequence[Estimate], whole: Estimate) -> list[Estimate]:
-    """Each of many numbers over the whole of which it is a part.
+    """Return each of many numbers divided by the whole that it is a part of.
 
-    Cells have independent noise of one law. So of the cells of a whole in which a number has no
-    part it is enough to know how many enter alike, and time grows with the numbers, not with their
+    Cells have independent noise of one law. So for the cells of the whole that are not in a number,
+    it is enough to count those with equal weights. Then time grows with the numbers, not with their
     square.
     """
     below = whole.formula
@@ -351,7 +354,7 @@ def shares_of(numbers: Sequence[Estimate], whole: Estimate) -> list[Estimate]:
 
 
 def _end(excess: Callable[[float], float], middle: float, sign: int, step: float) -> float:
-    """A number that is hardly outside, to one side; infinite where there is none."""
+    """Return a number just outside the interval, on one side; infinite if there is none."""
     inner, low, outer = 0.0, excess(middle), step
     while (high := excess(middle + sign * outer)) <= 0:
         inner, low, outer = outer, high, 2 * outer
@@ -360,7 +363,7 @@ def _end(excess: Callable[[float], float], middle: float, sign: int, step: float
     for turn in range(_TURNS):
         if outer - inner <= _CLOSE * outer:
             break
-        # Where a line through both ends is 0, a little to either side; now and then the middle.
+        # The zero of a line through both ends, a little to either side; now and then the middle.
         at = inner + (outer - inner) / 2
         if turn % 3 != 2 and math.isfinite(low) and math.isfinite(high):
             line = inner + low / (low - high) * (outer - inner)
@@ -377,14 +380,14 @@ def _end(excess: Callable[[float], float], middle: float, sign: int, step: float
 
 @dataclass(frozen=True, eq=False)
 class ClosedForm(Estimate):
-    """A number whose estimate, error and interval are known without the joint law of all cells.
+    """A number whose value, error and interval are known without the joint law of all cells.
 
     Attributes:
-        estimate: the number; or those of many groups, in an array.
-        ends: its interval of each level.
-        deviation: standard deviation of its noise; NaN where it has none.
-        parts: how it follows from released cells, where it is to be added to others; None: it is no
-            such function.
+        estimate: the number, or an array of numbers of many groups.
+        ends: returns its interval at a level.
+        deviation: standard deviation of its noise; NaN if it has none.
+        parts: returns its formula in released cells, to be added to others; None: it is no such
+            function.
 
     >>> ClosedForm(3.0, lambda level: (2.0, 5.0)).interval(0.9)
     (2.0, 5.0)
@@ -403,7 +406,7 @@ class ClosedForm(Estimate):
         deviation: Any,
         parts: Callable[[], Formula] | None = None,
     ) -> ClosedForm:
-        """A number whose interval of a level reaches equally far to both sides."""
+        """Return a number whose interval reaches equally far to both sides."""
 
         def ends(level: float) -> tuple[Any, Any]:
             wide = half(level)
@@ -432,7 +435,7 @@ class ClosedForm(Estimate):
         return None if self.parts is None else self.parts()
 
     def over(self, count: float, least: float, most: float) -> ClosedForm:
-        """This number over a known one, of which it is known between what it lies."""
+        """Return this number over a known one, with bounds of the quotient."""
 
         def ends(level: float) -> tuple[float, float]:
             low, high = (end / count for end in self.ends(level))
@@ -445,11 +448,11 @@ class ClosedForm(Estimate):
         return ClosedForm(self.estimate / count, ends, self.deviation / count, parts)
 
     def at(self, places: Any, parts: Callable[[], Formula] | None = None) -> ClosedForm:
-        """One of many numbers, or some.
+        """Return one or some of many numbers.
 
         Args:
-            places: which, as an index of the array of all.
-            parts: how it follows from released cells.
+            places: index into the array of all.
+            parts: returns the formula in released cells.
         """
         shape = np.shape(self.estimate)
 
@@ -464,11 +467,11 @@ class ClosedForm(Estimate):
 def join_numbers(
     numbers: Sequence[Estimate], join: Callable[[list[Any]], NDArray[Any]] | None = None
 ) -> ClosedForm:
-    """Several numbers in one array, each by itself or many.
+    """Return several numbers, single ones or arrays, in one array.
 
     Args:
-        numbers: which.
-        join: how values, errors or ends become one array; None: those of one after those before.
+        numbers: the numbers.
+        join: makes one array from values, errors or ends; None: concatenates them in order.
 
     >>> join_numbers([Formula(2.0), Formula(3.0)]).interval(0.9)[0].tolist()
     [2.0, 3.0]
@@ -493,14 +496,14 @@ def _nothing(_level: float) -> dict[str, NDArray[Any]]:
 
 
 class TableNumbers(NamedTuple):
-    """Numbers that stand below each other in a table, and what each of them is about.
+    """Numbers of the rows of a table, with the columns that describe them.
 
     Attributes:
-        about: columns that say it.
-        numbers: all of them in one array, in the order of the rows.
-        called: the column of the values: ``"estimate"``, or ``"value"`` of such as have no standard
-            deviation, so no column ``"std"``.
-        beside: other columns, which may depend on the level.
+        about: columns that describe the rows.
+        numbers: all numbers in one array, in the order of the rows.
+        called: name of the column of values: ``"estimate"``, or ``"value"`` for numbers without a
+            standard deviation, and so without a column ``"std"``.
+        beside: returns other columns, which may depend on the level.
 
     >>> both = join_numbers([Formula(2.0), Formula(3.0)])
     >>> two = TableNumbers({"name": np.array(["a", "b"])}, both)
@@ -514,7 +517,7 @@ class TableNumbers(NamedTuple):
     beside: Callable[[float], Mapping[str, NDArray[Any]]] = _nothing
 
     def columns(self, level: float) -> dict[str, NDArray[Any]]:
-        """All columns of the table, with intervals of this level."""
+        """Return all columns of the table, with intervals of this level."""
         low, high = self.numbers.interval(level)
         value = self.numbers.estimate
         found = {**self.about, self.called: value}
@@ -524,7 +527,7 @@ class TableNumbers(NamedTuple):
         return {**found, "lower": low, "upper": high, **self.beside(level)}
 
     def rows(self, places: NDArray[np.int64]) -> TableNumbers:
-        """Some of the rows."""
+        """Return some of the rows."""
         about = {name: values[places] for name, values in self.about.items()}
 
         def beside(level: float) -> dict[str, NDArray[Any]]:
@@ -536,11 +539,11 @@ class TableNumbers(NamedTuple):
     def below(
         cls, parts: Sequence[TableNumbers], about: Mapping[str, NDArray[Any]]
     ) -> TableNumbers:
-        """Tables below each other.
+        """Return several tables below each other.
 
         Args:
-            parts: one at least, all of the same columns but what rows are about.
-            about: what the rows of all of them are about.
+            parts: one table at least; all have the same columns apart from those of ``about``.
+            about: the columns that describe all rows together.
         """
 
         def beside(level: float) -> dict[str, NDArray[Any]]:
@@ -551,7 +554,7 @@ class TableNumbers(NamedTuple):
 
     @classmethod
     def of_groups(cls, parts: Mapping[str, TableNumbers]) -> TableNumbers:
-        """Tables of groups below each other, with the names of these in front."""
+        """Return the tables of groups below each other, with a column "group" in front."""
         each = [*parts.values()]
         rows = [np.size(part.numbers.value) for part in each]
         about = {"group": np.repeat(np.array([*parts]), rows)}
@@ -561,7 +564,7 @@ class TableNumbers(NamedTuple):
 
 
 def _plain(number: Any) -> Any:
-    """A number of Python, or an array of several."""
+    """Return a Python number, or an array of several."""
     return (
         number.item() if isinstance(number, np.ndarray | np.generic) and not number.ndim else number
     )
@@ -569,13 +572,13 @@ def _plain(number: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class OfTwo(Estimate):
-    """The difference, or the ratio, of two numbers at least one of which is no formula.
+    """The difference or ratio of two numbers, at least one of which is no formula.
 
-    Each is held with half of the error that is allowed, so both are (Bonferroni).
+    Each interval takes half of the allowed probability of error, so both hold (Bonferroni).
 
     Attributes:
         one, other: the numbers.
-        over: whether it is their ratio.
+        over: True for the ratio, False for the difference.
     """
 
     one: Estimate
@@ -611,14 +614,14 @@ class OfTwo(Estimate):
 
 
 def difference(one: Estimate, other: Estimate) -> Estimate:
-    """One number less another."""
+    """Return the first number minus the second."""
     if (first := one.formula) is not None and (second := other.formula) is not None:
         return first - second
     return OfTwo(one, other)
 
 
 def ratio_of(one: Estimate, other: Estimate, scale: float = 1.0, moved: float = 0.0) -> Estimate:
-    """``scale`` times one number over another, and ``moved`` more."""
+    """Return ``scale`` times one number over another, plus ``moved``."""
     if (above := one.formula) is not None and (below := other.formula) is not None:
         return Ratio(above, below, scale, moved)
     return OfTwo(one, other, True, scale, moved)
@@ -645,7 +648,7 @@ class _Law:
         self._streams = streams
 
     def _vectors(self, one: Formula) -> tuple[list[Floats], float]:
-        """Weights of the parts of each stream in a sum of cells, and what is rounded."""
+        """Return the weights of each stream's parts in a sum of cells, and the rounding."""
         found = [np.zeros(len(keys)) for _, keys in self._streams]
         grain = 0.0
         for each, weight in one.sums:
@@ -658,16 +661,16 @@ class _Law:
         return found, grain
 
     def _half(self, vectors: Sequence[Floats], level: float, full: bool) -> float:
-        """Half-width of a sum of cells; streams are independent.
+        """Return the half-width of a sum of cells; streams are independent.
 
-        The root of the sum of squares covers tails that grow no heavier when they are added up.
+        The root of the sum of squares covers all tails that grow no heavier when they are added up.
         """
         return math.hypot(
             *(n.half(v, level, full=full) for n, v in zip(self._noises, vectors, strict=True))
         )
 
     def first_order(self, one: Formula) -> float | None:
-        """Standard deviation to first order; None where there is none."""
+        """Return the standard deviation to first order; None if there is none."""
         vectors, _ = self._vectors(one)
         reads = self._read(one)
         if reads is None:
@@ -676,7 +679,7 @@ class _Law:
         return math.hypot(*(n.std(v) for n, v in zip(self._noises, vectors, strict=True)))
 
     def _read(self, one: Formula) -> dict[Quotient, _Read] | None:
-        """Each different quotient, with its weight to first order; None where a divisor is 0."""
+        """Return each different quotient with its first-order weight; None if a divisor is 0."""
         found: dict[Quotient, _Read] = {}
 
         def of(each: Quotient) -> _Read:
@@ -697,11 +700,11 @@ class _Law:
         return found if all(math.isfinite(each.share) for each in found.values()) else None
 
     def half(self, one: Formula, level: float, *, full: bool = False) -> float:
-        """Half-width of the interval, infinite where a divisor may be 0.
+        """Return the half-width of the interval; infinite if a divisor may be 0.
 
         Args:
-            full: as if a single node had all of the variance, whose tails are the heaviest, so that
-                the half-width is a norm of the weights.
+            full: treat the noise as if a single node had all of the variance, with the heaviest
+                tails, so that the half-width is a norm of the weights.
         """
         linear, grain = self._vectors(one)
         if one.linear:
@@ -731,11 +734,11 @@ class _Read:
 
     Attributes:
         share, divisor: quotient and divisor.
-        off: weights of the parts in above - share * below, whose noise is its error.
+        off: weights of the parts in above - share * below, whose noise is the quotient's error.
         below: weights of the parts of the divisor.
-        grain, rounded: by how much both are rounded besides.
-        weight: with which it counts, to first order.
-        reach: by how much the quotient may be off.
+        grain, rounded: largest further rounding of the two sums.
+        weight: weight of the quotient in the formula, to first order.
+        reach: largest error of the quotient.
     """
 
     share: float
@@ -749,7 +752,7 @@ class _Read:
 
 
 def _with_quotients(linear: Sequence[Floats], reads: Mapping[Quotient, _Read]) -> list[Floats]:
-    """Weights of parts, with those that quotients have to first order."""
+    """Return the weights of parts, plus the first-order weights that quotients have."""
     vectors = list(linear)
     for each in reads.values():
         for place, off in enumerate(each.off):
@@ -758,10 +761,10 @@ def _with_quotients(linear: Sequence[Floats], reads: Mapping[Quotient, _Read]) -
 
 
 def _place(streams: Sequence[tuple[Design, object]], terms: Design) -> int:
-    """Which of some streams has the noise of these terms; how many they are, if none has.
+    """Return the place of the stream with the noise of these terms, or the number of streams.
 
-    Of one stream are the parts of a report, whose cells are in other units. Where nobody knows
-    whose noise it is, as of a plan, there is one stream of the same terms.
+    The parts of a report belong to one stream, with cells in other units. If the identity of the
+    noise is unknown, as for a plan, equal terms mean one stream.
     """
     for place, (known, _) in enumerate(streams):
         if known is terms or known == terms:
@@ -782,7 +785,7 @@ def _sums(formulas: Sequence[Formula]) -> Iterable[CellSum]:
 
 
 class _Noise:
-    """Noise of sums of parts of one stream, with any weights.
+    """The noise of sums of parts of one stream, with any weights.
 
     Cells have independent noise of one law. Noise of one cell at several steps is correlated, and
     its covariances follow from variances of windows: 2 Cov(N_s, N_t) = Var N_s + Var N_t -
@@ -807,12 +810,12 @@ class _Noise:
             self._rounding = window_rounding(strategy, np.zeros_like(at), at)
         bits = 2.0**-strategy.facts.lattice_bits
         self._full = float(largest_reads(strategy, at).max()) * bits if len(at) else 0.0
-        self._node = terms.law.std  # of a node read at weight 1, in lattice cells
+        self._node = terms.law.std  # std of a node read at weight 1, in lattice cells
         self._coarse = 1.0 if terms.law.variance < 400 else 0.5
 
     @cached_property
     def _covariance(self) -> NDArray[np.float64]:
-        """Of the noise of one cell at all ends."""
+        """Covariances of the noise of one cell at all ends."""
         at, law, strategy = self._ends, self._design.law, self._design.strategy
         if not len(at):
             return np.zeros((0, 0))
@@ -823,7 +826,7 @@ class _Noise:
         return np.asarray((alone[:, None] + alone[None, :] - apart.reshape(first.shape)) / 2)
 
     def _at_ends(self, weights: Floats) -> NDArray[np.float64]:
-        """Weights of totals by cell and end."""
+        """Return the weights of totals by cell and end."""
         found = np.zeros(self._shape)
         for ends, sign in ((self._stops, 1.0), (self._starts, -1.0)):
             some = ends >= 0
@@ -843,15 +846,15 @@ class _Noise:
         return float(self._design.in_data_units(self._deviation(self._at_ends(weights))))
 
     def half(self, weights: Floats, level: float, *, full: bool = False) -> float:
-        """Half-width of the interval, in data units.
+        """Return the half-width of the interval, in data units.
 
-        As `counton.numbers.window_halfwidths` of fractional weights: the larger of a normal
-        law's quantile and that of as many equal nodes as have the variance where each has the
-        largest weight that any can have.
+        As `counton.numbers.window_halfwidths` for fractional weights, it is the larger of two
+        quantiles: that of a normal law, and that of equal nodes which together have the variance,
+        each with the largest weight of any node.
 
         Args:
-            full: as if a single node had all of the variance, whose tails are the heaviest, so
-                that the half-width is a norm of the weights.
+            full: treat the noise as if a single node had all of the variance, with the heaviest
+                tails, so that the half-width is a norm of the weights.
         """
         if not weights.any():
             return 0.0
@@ -877,13 +880,13 @@ class _Noise:
 
 
 class StreamParts(NamedTuple):
-    """What formulas add up of one stream.
+    """The parts of one stream that formulas add up.
 
     Attributes:
-        design: of the stream.
-        cells: which of its cells.
-        ends: steps up to which they are totals.
-        weights: of these totals, shape ``(formulas, cells, ends)``.
+        design: design of the stream.
+        cells: numbers of its cells.
+        ends: steps of the totals.
+        weights: weights of these totals, shape ``(formulas, cells, ends)``.
     """
 
     design: Design
@@ -893,7 +896,7 @@ class StreamParts(NamedTuple):
 
 
 def parts_of(formulas: Sequence[Formula]) -> tuple[list[StreamParts], NDArray[np.float64]]:
-    """What formulas add up, stream by stream, and by how much each is rounded besides."""
+    """Return the parts of formulas, stream by stream, and the further rounding of each formula."""
     if not all(one.linear for one in formulas):
         raise InvalidInput("a formula is no sum of cells: give sums and differences alone")
     streams: list[tuple[Design, list[tuple[int, int, int, float]]]] = []
@@ -909,7 +912,7 @@ def parts_of(formulas: Sequence[Formula]) -> tuple[list[StreamParts], NDArray[np
                 streams[place][1].append((number, part.cell, part.start, -each))
     found = []
     for terms, rows in streams:
-        rows = [row for row in rows if row[2]]  # nothing has happened after step 0
+        rows = [row for row in rows if row[2]]  # the total of step 0 is 0
         cells, ends = (np.unique([row[at] for row in rows]).astype(np.int64) for at in (1, 2))
         weights = np.zeros((len(formulas), len(cells), len(ends)))
         for number, cell, end, each in rows:

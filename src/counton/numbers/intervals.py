@@ -1,8 +1,8 @@
-"""How far a release may lie from the truth: half-widths of two-sided intervals.
+"""Half-widths of two-sided intervals: bounds of the distance from a release to the truth.
 
-A release of a tree is the truth plus a sum of independent draws of discrete laws, so its interval
-is computed from the law of that sum, not from a normal approximation: the smallest integer c with
-P(|N| <= c) >= level. Each interval speaks of one released number, not of all at once.
+A release of a tree is the truth plus a sum of independent draws of discrete laws. So its interval
+is computed from the law of that sum, not from a normal approximation: it is the smallest integer c
+with P(|N| <= c) >= level. Each interval is about one released number, not about all at once.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ from counton.strategies.strategy import (
 if TYPE_CHECKING:
     from counton.privacy.loss_by_age import Analysis
 
-#: The strategy of a design; any that serves a stream, unless more is known.
+#: The strategy of a design; any strategy of a stream, unless more is known.
 S = TypeVar("S", bound=StreamStrategy, default=StreamStrategy, covariant=True)
 
-#: Tail probabilities below this are not told apart from 0 by the sums of float64 numbers here.
+#: Sums of float64 numbers cannot distinguish smaller tail probabilities from 0.
 SMALLEST_TAIL = 1e-9
-#: Below this variance, in lattice cells, an atom of a node's law is more than a rounding.
+#: Below this variance, in lattice cells, an atom of a node's law is more than a rounding error.
 _NARROW = 400
-#: A sum with real weights lies within this many standard deviations and largest weights of 0.
+#: A sum with real weights lies within this many standard deviations plus largest weights of 0.
 _PERIOD = 32
-#: Frequencies of jitter, in units of its own: the eighth power of a sine has fallen to 1e-11.
+#: Frequencies of jitter, in its own units: the eighth power of a sine has fallen to 1e-11.
 _SMOOTHED = 64
 _SERIES_ERROR = 1e-10
 #: Laplace noise so wide that its sums are those of the continuous law.
@@ -61,20 +61,20 @@ _WIDE = DiscreteLaplace(Fraction(2**24))
 
 
 def interval_halfwidth(law: NoiseDistribution, terms: int, level: float = 0.95) -> int:
-    """Smallest c with P(|N| <= c) >= level, N the sum of ``terms`` independent draws of ``law``.
+    """Return the smallest c with P(|N| <= c) >= level, N a sum of ``terms`` draws of ``law``.
 
-    Exact up to float64 (about 1e-12 in probability). Only for Gaussian sums with a standard
-    deviation beyond 4096 it rests on an integral, which is above the sum from one standard
-    deviation on; below it its error bound, 1 / (12 variance), is added to the level. So the
-    interval is never too short.
+    The draws are independent. Exact up to float64 (about 1e-12 in probability), with one exception:
+    Gaussian sums with a standard deviation beyond 4096 use an integral. From one standard deviation
+    on the integral is above the sum; below it its error bound, 1 / (12 variance), is added to the
+    tail. So the interval is never too short.
 
     Args:
-        law: law of one node's noise.
-        terms: number of nodes a release reads, with weights +1 or -1.
+        law: noise law of one node.
+        terms: number of nodes that a release reads, with weights +1 or -1.
         level: wanted probability, above 0 and at most 1 - 1e-9.
 
     Raises:
-        InvalidInput: a level or number of terms out of range.
+        InvalidInput: the level or the number of terms is out of range.
 
     >>> from fractions import Fraction
     >>> interval_halfwidth(DiscreteLaplace(Fraction(3)), 1), interval_halfwidth(
@@ -90,14 +90,14 @@ def interval_halfwidth(law: NoiseDistribution, terms: int, level: float = 0.95) 
 
 @lru_cache(maxsize=4096)
 def _of_sum(counts: tuple[tuple[NoiseDistribution, int], ...], level: float) -> int:
-    """Smallest c with P(|N| <= c) >= level, N the sum of this many draws of each law."""
+    """Return the smallest c with P(|N| <= c) >= level, N a sum of so many draws of each law."""
     return _within(dict(counts), level, 0, None)
 
 
 def _within(
     counts: Mapping[NoiseDistribution, int], level: float, low: int, high: int | None
 ) -> int:
-    """As `_of_sum`, from what is known: no c below ``low`` is enough, and ``high`` is."""
+    """Return `_of_sum`, given that no c below ``low`` is enough and ``high`` is enough."""
     if high == low:
         return low
     tail = sum_tail(counts)
@@ -110,11 +110,11 @@ def _of_numbers(
     level: float,
     more: tuple[tuple[NoiseDistribution, int], ...] = (),
 ) -> NDArray[np.float64]:
-    """`_of_sum` of this many draws of ``law``, and of ``more`` laws, for each of the numbers.
+    """Return `_of_sum` for each number of draws of ``law``, with draws of ``more`` laws added.
 
-    A symmetric law with one peak lies no closer around 0 once a draw is added to it. So half-widths
-    grow with the number of draws: where those of the fewest and of the most of a stretch agree, all
-    between are the same.
+    One more draw never brings a symmetric law with one peak closer to 0. So half-widths grow with
+    the number of draws: if those of the fewest and of the most draws in a stretch agree, all
+    between them are equal.
     """
     several, where = np.unique(numbers, return_inverse=True)
     found = np.empty(len(several))
@@ -147,13 +147,13 @@ def halfwidths(
     steps: range | NDArray[np.int64],
     level: float = 0.95,
 ) -> NDArray[np.float64]:
-    """Half-widths of the intervals of the releases at ``steps``: float64, shape ``(len(steps),)``.
+    """Return half-widths of the intervals at ``steps``: float64, shape ``(len(steps),)``.
 
-    As `window_halfwidths`: the releases of totals speak of the steps from the first on, those of
-    windows of a single step.
+    As `window_halfwidths`: a release of totals is about the steps from the first on, a release of
+    windows about a single step.
 
     Raises:
-        InvalidInput: a level out of range or steps the strategy does not serve.
+        InvalidInput: the level is out of range, or the strategy does not serve a step.
 
     >>> from fractions import Fraction
     >>> from counton.strategies import Binary
@@ -172,16 +172,17 @@ def joint_halfwidths(
     steps: range | NDArray[np.int64],
     level: float = 0.95,
 ) -> NDArray[np.float64]:
-    """Half-widths of releases to which one release each of other streams is added.
+    """Return half-widths of releases to which one release of each other stream is added.
 
-    In units of the exact sums, which all streams share. Exact where all weights are +1 or -1. Else
-    the largest of the root of the sum of squares of the half-widths, which covers tails that grow
-    no heavier when they are added up, and of `smooth_halfwidth`; or, where noise is so narrow that
-    this is wider, the sum of half-widths that hold together by the union bound.
+    Units are those of the exact sums, which all streams share. The half-widths are exact if all
+    weights are +1 or -1. Otherwise they are the larger of two: the root of the sum of squares of
+    the half-widths, which covers tails that grow no heavier when they are added up, and
+    `smooth_halfwidth`. If noise is so narrow that this is wider, they are the sum of half-widths
+    that hold together by the union bound.
 
     Args:
         before: strategy, law and step of each release of totals that is added.
-        strategy, law, steps, level: as of `halfwidths`.
+        strategy, law, steps, level: as in `halfwidths`.
 
     >>> from fractions import Fraction
     >>> from counton.strategies import Binary
@@ -230,30 +231,30 @@ def window_halfwidths(
     *,
     cells: int = 1,
 ) -> NDArray[np.float64]:
-    """Half-widths of the intervals of what is released about the steps start + 1 .. stop.
+    """Return half-widths of the intervals of releases about the steps start + 1 .. stop.
 
-    That is a difference of totals or a sum of windows, added up over this many ``cells``, whose
-    noise is independent. In units of the exact sums (multiply by the resolution of a clipped
-    contribution).
+    The released number is a difference of totals or a sum of windows, added up over this many
+    ``cells``, whose noise is independent. Half-widths are in units of the exact sums (multiply by
+    the resolution of a clipped contribution).
 
-    Trees get the exact half-width for the nodes they read, also where laws differ by level. Where
-    different Laplace laws add up to a standard deviation beyond 8192, and few of them, they are too
-    wide by up to 1/4096 of it for each node.
+    Trees get the exact half-width for the nodes they read, also if laws differ by level. If
+    different Laplace laws, and few of them, add up to a standard deviation beyond 8192, half-widths
+    are too wide by up to 1/4096 of it for each node.
 
-    Strategies with fractional weights get the larger of two quantiles: of a normal law of the exact
-    variance, and of as many equal nodes as have that variance at full weight, which have heavier
-    tails, since there are no fewer in truth and none weighs more. To it come half a lattice cell of
-    a node at full weight (a whole one where nodes are narrow) and the most by which releases are
-    rounded.
+    Strategies with fractional weights get the larger of two quantiles. One is of a normal law of
+    the exact variance. The other is of equal nodes at full weight that together have this variance:
+    they have heavier tails, since there are no fewer nodes in truth and none weighs more. Two
+    widths are added: half a lattice cell of a node at full weight (a whole one if nodes are
+    narrow), and the most by which releases are rounded.
 
     Args:
-        strategy, law: as of the counter.
-        starts, stops: integers with 0 <= start <= stop, in shapes that go together.
+        strategy, law: as for the counter.
+        starts, stops: integers with 0 <= start <= stop, in shapes that broadcast.
         level: wanted probability, above 0 and at most 1 - 1e-9.
-        cells: how many cells are added up.
+        cells: number of cells that are added up.
 
     Raises:
-        InvalidInput: a level or number of cells out of range, or wrong ends of windows.
+        InvalidInput: the level, the number of cells or an end of a window is out of range.
         HorizonExceeded: an end beyond the horizon.
 
     >>> from fractions import Fraction
@@ -276,13 +277,13 @@ def window_halfwidths(
     std = np.sqrt(noise_variance(strategy, law, last, since=first) * cells)
     rounding = window_rounding(strategy, first, last) * cells
     full = largest_reads(strategy, last)
-    if law.variance and checks_laws(strategy):  # the same numbers, whose last bits show
+    if law.variance and checks_laws(strategy):  # these numbers to their last bits
         variance = (std * 2.0**strategy.facts.lattice_bits / law.std) ** 2  # as the laws are wide
     half = _of_variances(strategy, law, variance, std, rounding, level, full)
     alone = (first == 0) & (last == 1)
     if alone.any() and strategy.facts.lattice_bits == 0:
         counts = _laws_in_sum(strategy, law, 0, 1, cells)
-        if counts is not None:  # the first release reads one node, and its law is known exactly
+        if counts is not None:  # the first release reads one node, whose law is known exactly
             half[alone] = _of_sum(counts, level)
     half[last == first] = 0.0
     return half.reshape(shape)
@@ -297,20 +298,20 @@ def _of_variances(
     level: float,
     full: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Half-widths where weights are fractions: see `window_halfwidths`.
+    """Return half-widths for fractional weights: see `window_halfwidths`.
 
     Args:
         variance: in units of a node's; ``std`` in those of the exact sums.
         full: largest weight with which a node is read, `largest_reads`.
     """
-    # Lattice cells of the node that is read at full weight, often by the first release.
+    # Lattice cells of the node read at full weight, often by the first release.
     lattice = full * 2.0**-strategy.facts.lattice_bits
-    # As many equal nodes as have this variance; a float just below an integer is that integer.
+    # Equal nodes that have this variance; a float just below an integer counts as that integer.
     nodes = np.maximum(np.floor(variance / full**2 * (1 + 1e-9)), 1).astype(np.int64)
     heavy = {n: _of_sum(((law, n),), level) / math.sqrt(n) for n in np.unique(nodes).tolist()}
     scaled = np.array([heavy[n] for n in nodes.tolist()]) * np.sqrt(variance) * lattice / full
     half = np.maximum(NormalDist().inv_cdf((1 + level) / 2) * std, scaled)
-    # Nodes are whole lattice cells: sums of few of them jump where a normal law is smooth.
+    # Nodes are whole lattice cells: sums of few of them jump while a normal law is smooth.
     coarse = (1.0 if law.variance < _NARROW else 0.5) * lattice
     cell = 2.0**-strategy.facts.fraction_bits
     return np.asarray(np.ceil((half + coarse) / cell + rounding) * cell)
@@ -319,10 +320,10 @@ def _of_variances(
 def widest_halfwidth(
     strategy: StreamStrategy, law: NoiseDistribution, level: float = 0.95
 ) -> float:
-    """Half-width at the step with the largest variance, whichever that is; of totals.
+    """Return the half-width of totals at the step with the largest variance.
 
-    With ``level = 1 - (1 - p) / T`` all T releases are that near to the truth with probability p
-    (union bound).
+    With ``level = 1 - (1 - p) / T`` all T releases are within it together with probability p (union
+    bound).
 
     Args:
         level: wanted probability, above 0 and at most 1 - 1e-9.
@@ -351,12 +352,12 @@ def widest_halfwidth(
 def largest_expiring_error(
     guarantee: ExpiringDP | ExpiringZCDP, steps: int, probability: float
 ) -> float:
-    """All noise up to ``steps`` stays below this with at least the given probability.
+    """Return a bound on all noise up to ``steps`` with at least the given probability.
 
-    Chernoff's bound for the sum of the noises at each step, and a union bound over steps.
+    It is Chernoff's bound for the sum of noises at each step, with a union bound over steps.
 
     Args:
-        guarantee: bound to its strategy.
+        guarantee: a guarantee bound to its strategy.
 
     >>> from counton.strategies import Expiring
     >>> promised = ExpiringDP(0.5).bound_to(Expiring(2))
@@ -375,14 +376,14 @@ def largest_expiring_error(
 
 
 def largest_noise(expiry: Expiry, steps: int, probability: float, *, gaussian: bool) -> float:
-    """What all noise up to ``steps`` stays below, for an epsilon or a rho of 1."""
+    """Return a bound on all noise up to ``steps``, for an epsilon or a rho of 1."""
     height = min(max(steps - expiry.delay, 1).bit_length(), expiry.top + 1)
     return _largest_noise(expiry.growth, height, math.log(2 * steps / (1 - probability)), gaussian)
 
 
 @lru_cache(maxsize=2**14)
 def _largest_noise(growth: Fraction, height: int, log_count: float, gaussian: bool) -> float:
-    """For ``height`` levels, and a sum that may be larger with probability 2 exp(-log_count)."""
+    """Bound ``height`` levels; a sum exceeds it with probability at most 2 exp(-log_count)."""
     expiry = Expiry(growth)
     scales = np.array([float(expiry.factor(level)) for level in range(height)])
     if gaussian:  # P(|sum| > x) <= 2 exp(-x^2 / (2 variance))
@@ -402,18 +403,18 @@ def _of_trees(
     cells: int,
     more: tuple[tuple[NoiseDistribution, int], ...] = (),
 ) -> NDArray[np.float64] | None:
-    """Exact half-widths where all weights are +1 or -1, for each set of nodes once.
+    """Return exact half-widths if all weights are +1 or -1; compute each set of nodes once.
 
     Args:
-        more: laws of which so many draws are added.
+        more: laws with the numbers of draws that are added.
     """
     one_law = not isinstance(strategy, EndlessStrategy)
     if one_law and strategy.facts.unit_rows:
         numbers = np.rint(strategy.variance(last, since=first)).astype(np.int64)
         return _of_numbers(law, numbers * cells, level, more)
     if one_law or not first.any():
-        # Nodes of one law: the variance is their number. Else releases, apart from differences,
-        # read nodes of the lowest levels, and the variance says of how many.
+        # Nodes of one law: the variance is their number. Otherwise releases, unlike differences,
+        # read nodes of the lowest levels, and the variance tells how many.
         variances = strategy.variance(last, since=first)
         _, some, where = np.unique(variances, return_index=True, return_inverse=True)
     else:
@@ -431,7 +432,7 @@ def _of_trees(
 
 
 def check_level(level: float) -> float:
-    """``level`` as a float, if it is a probability that intervals are computed for."""
+    """Return ``level`` as a float; refuse a probability without an interval."""
     try:
         number = float(level)
     except (TypeError, ValueError):
@@ -446,7 +447,7 @@ def check_level(level: float) -> float:
 def _laws_in_sum(
     strategy: StreamStrategy, law: NoiseDistribution, start: int, stop: int, cells: int
 ) -> tuple[tuple[NoiseDistribution, int], ...] | None:
-    """Laws that a window's noise adds up draws of, and of each how many; all weights +1 or -1."""
+    """Return the laws of a window's noise with their numbers of draws; weights are +1 or -1."""
     weights: dict[tuple[int, int], int | Fraction] = {}
     for sign, step in window_rows(strategy, start, stop):
         for row_level, index, weight in strategy.row(step):
@@ -462,13 +463,13 @@ def _laws_in_sum(
 def weighted_halfwidth(
     law: NoiseDistribution, weights: tuple[tuple[float, int], ...], level: float = 0.95
 ) -> float:
-    """Half-width c with P(|N| <= c) >= level, N a sum of draws of ``law``, each times its weight.
+    """Return c with P(|N| <= c) >= level, N a sum of draws of ``law``, each times its weight.
 
-    Exact where all weights agree. Else at most 1/4 of the largest weight or 1/128 of the standard
+    Exact if all weights agree. Otherwise at most 1/4 of the largest weight or 1/128 of the standard
     deviation too wide, whichever is more, and never too short.
 
     Args:
-        weights: magnitudes above 0, and how many draws have each.
+        weights: magnitudes above 0, with the number of draws of each.
         level: wanted probability, above 0 and at most 1 - 1e-9.
 
     >>> from fractions import Fraction
@@ -483,7 +484,7 @@ def weighted_halfwidth(
         return weights[0][0] * _of_sum(((law, weights[0][1]),), level)
     at, inside, jitter = _smooth_law(law, weights)
     reached = inside >= level + _SERIES_ERROR
-    if not reached.any():  # beyond what float64 tells apart: as one draw with all of the variance
+    if not reached.any():  # beyond float64: as one draw with all of the variance
         return _std(law, weights) / law.std * (_of_sum(((law, 1),), level) + 1)
     # |N + V| <= c implies |N| <= c + jitter / 2, with V of `_smooth_law`.
     return float(at[int(np.argmax(reached))] + jitter / 2)
@@ -497,11 +498,11 @@ def _std(law: NoiseDistribution, weights: tuple[tuple[float, int], ...]) -> floa
 def _smooth_law(
     law: NoiseDistribution, weights: tuple[tuple[float, int], ...]
 ) -> tuple[Floats, Floats, float]:
-    """Half-widths c, P(|N + V| <= c), and twice the largest V.
+    """Return half-widths c, the probabilities P(|N + V| <= c), and twice the largest V.
 
-    The sum N has no lattice, so the law computed is that of N + V with V, at most half of
-    ``jitter``, a sum of eight uniform variables: its density is smooth, and its transform, with a
-    power of a sine, falls so quickly that few frequencies give it to 1e-11.
+    The sum N has no lattice. So the law of N + V is computed, with V, at most half of ``jitter``, a
+    sum of eight uniform variables. Its density is smooth, and its transform, with a power of a
+    sine, falls so quickly that few frequencies give the law to 1e-11.
     """
     largest, std = max(weight for weight, _ in weights), _std(law, weights)
     jitter = max(largest / 4, std / 128)
@@ -522,17 +523,17 @@ def _smooth_law(
 def smooth_halfwidth(
     std: Any, law: NoiseDistribution, level: float = 0.95, *, draws: int = 1
 ) -> Any:
-    """Half-widths for estimates of which no more is known than their standard deviations.
+    """Return half-widths for estimates known only by their standard deviations.
 
-    The largest of the quantiles of a normal law and, with Laplace noise, of the law of each term,
-    and of sums of a few, which exceed both around a level of 0.907. To it comes half of the largest
-    weight that a single draw can have, ``std / law.std``: draws are whole numbers, so sums of few
-    of them jump where those laws are smooth. Where noise is narrow, a whole one comes to the
-    quantile of one term as well.
+    The result is the largest of several quantiles: of a normal law and, with Laplace noise, of the
+    law of each term and of sums of a few terms, which exceed both around a level of 0.907. Half of
+    the largest weight of a single draw, ``std / law.std``, is added: draws are whole numbers, so
+    sums of few draws jump while those laws are smooth. If noise is narrow, a whole one is added to
+    the quantile of one term as well.
 
     Args:
         level: wanted probability, above 0 and at most 1 - 1e-9.
-        draws: how many draws of one weight each term of an estimate adds up, at least.
+        draws: least number of draws of one weight in each term of an estimate.
 
     >>> from fractions import Fraction
     >>> round(float(smooth_halfwidth(1.0, DiscreteGaussian(Fraction(10**6)))), 3)
@@ -543,7 +544,7 @@ def smooth_halfwidth(
         return np.zeros_like(np.asarray(std, dtype=np.float64))
     factor = NormalDist().inv_cdf((1 + level) / 2)
     if law.family == "laplace":
-        # Sums of very many are as good as normal.
+        # Sums of very many terms are as good as normal.
         few = [n * draws for n in (1, 2, 3, 4, 6) if n * draws <= _MIXED]
         sums = (_of_sum(((_WIDE, n),), level) / math.sqrt(n) / _WIDE.std for n in few if n > 1)
         factor = max(factor, -math.log(1 - level) / math.sqrt(2) if draws == 1 else 0.0, *sums)
@@ -555,12 +556,12 @@ def smooth_halfwidth(
 
 
 def is_narrow(law: NoiseDistribution) -> bool:
-    """Whether draws are so few integers that an atom of their sum is more than a rounding."""
+    """Return True if an atom of a sum of draws is more than a rounding error."""
     return law.variance < _NARROW
 
 
 def _first(holds: Callable[[int], bool], low: int = 0, high: int | None = None) -> int:
-    """Smallest c >= ``low`` from which on ``holds``; it does at ``high``, if that is given."""
+    """Return the smallest c >= ``low`` that satisfies ``holds``; ``high``, if given, does."""
     if holds(low):
         return low
     if high is None:
@@ -580,20 +581,20 @@ SMOOTH = Fraction(4)
 #: From this standard deviation on a discrete Gaussian is integrated instead of summed.
 _INTEGRATED = 4096.0
 
-#: Laplace sums of up to this many terms are mixtures.
+#: Up to so many terms, sums of Laplace noise are mixtures.
 _MIXED = 256
 
-#: Sums are inverted from up to this many frequencies.
+#: Up to so many frequencies, sums are inverted.
 _FREQUENCIES = 2**16
 
-#: Sums of unequal laws up to this standard deviation are exact, wider ones on a coarser grid.
+#: Up to this standard deviation sums of unequal laws are exact; wider ones use a coarser grid.
 _TRANSFORMED = 8192.0
 
 
 def sum_tail(counts: Mapping[NoiseDistribution, int]) -> Callable[[int], float]:
-    """P(|N| > c) of a sum of this many independent draws of each law.
+    """Return c -> P(|N| > c), N a sum of so many independent draws of each law.
 
-    Exact up to float64 (about 1e-12), but for two cases which are above it by little: Gaussian
+    Exact up to float64 (about 1e-12), with two exceptions, which are a little too large: Gaussian
     sums beyond a standard deviation of 4096, and few unequal Laplace laws beyond one of 8192.
     """
     counts = {law: count for law, count in counts.items() if count and law.variance > 0}
@@ -606,7 +607,7 @@ def sum_tail(counts: Mapping[NoiseDistribution, int]) -> Callable[[int], float]:
             return _gaussian_tail(float(sum(n * s for s, n in parameters.items())))
         if std <= _INTEGRATED:
             return _transformed_tail(counts, std)
-        # A narrow law lies more closely around 0 than one of variance 4.
+        # A narrow law lies closer to 0 than one of variance 4.
         total = sum(n * max(s, SMOOTH) for s, n in parameters.items())
         return _inverted_tail(counts, std) or _gaussian_tail(float(total))
     scales = {law.scale: n for law, n in counts.items() if isinstance(law, DiscreteLaplace)}
@@ -620,9 +621,9 @@ def sum_tail(counts: Mapping[NoiseDistribution, int]) -> Callable[[int], float]:
 
 
 def laplace_tail(law: DiscreteLaplace, terms: int) -> Callable[[int], float]:
-    """P(|N| > c) of a sum of n discrete Laplace variables, as a mixture with positive weights.
+    """Return c -> P(|N| > c), N a sum of n discrete Laplace variables, as a positive mixture.
 
-    Nothing is subtracted, so that small tails are as exact as large ones.
+    Nothing is subtracted, so small tails are as exact as large ones.
 
     With q = exp(-1/scale), a discrete Laplace variable is the difference of two geometric ones. In
     generating functions a = (1-q)/(1-qz) and b = (1-q)/(1-q/z) satisfy (partial fractions)
@@ -630,12 +631,12 @@ def laplace_tail(law: DiscreteLaplace, terms: int) -> Callable[[int], float]:
 
         P(N > c) = sum_{i=1..n} C(2n-i-1, n-1) q^(n-i) / (1+q)^(2n-i) P(G_i > c + n - i),
 
-    G_i a sum of i geometric variables. It is above c + n - i where fewer than i of the first c + n
+    G_i a sum of i geometric variables. It is above c + n - i if fewer than i of the first c + n
     trials end one, each with probability 1 - q: a sum of i binomial probabilities.
     """
     rate = 1 / float(law.scale)
     left = np.arange(terms)  # n - i
-    # Logarithms of q / (1+q) and 1 / (1+q), finite also where q is not: little noise has small q.
+    # Logarithms of q / (1+q) and 1 / (1+q), finite even if q is not: little noise has small q.
     log_rest = -math.log1p(math.exp(-rate))
     log_share = log_rest - rate
     log_weights = (
@@ -663,7 +664,7 @@ def laplace_tail(law: DiscreteLaplace, terms: int) -> Callable[[int], float]:
 def _transformed_tail(
     counts: Mapping[NoiseDistribution, int], std: float
 ) -> Callable[[int], float]:
-    """P(|N| > c) by multiplying transforms over a support of 64 standard deviations and more."""
+    """Return c -> P(|N| > c) by transforms over a support of at least 64 standard deviations."""
     length = 1 << math.ceil(64 * std + 64).bit_length()
     angles = np.linspace(0, math.pi, length // 2 + 1)
     sums = np.fft.irfft(np.exp(_log_transform(counts, angles)), length)[: length // 2]
@@ -678,14 +679,14 @@ def _transformed_tail(
 def _inverted_tail(
     counts: Mapping[NoiseDistribution, int], std: float
 ) -> Callable[[int], float] | None:
-    """P(|N| > c) from the few frequencies which a sum of many terms has; None if there are more.
+    """Return c -> P(|N| > c) from the few frequencies of a sum of many terms; None if too many.
 
-    Over a period of L integers, L so long that nothing lies beyond half of it,
+    Over a period of L integers, with L so long that nothing lies beyond half of it,
     P(|N| <= c) = sum over k of phi(2 pi k / L) sin((2c+1) pi k / L) / sin(pi k / L) / L.
     """
     length = math.ceil(64 * std + 64) | 1  # odd: all frequencies but 0 come in pairs
     most = min(_FREQUENCIES, length // 2) + 1
-    # The transform falls from 1: how far it is above what a sum of float64 numbers notices.
+    # The transform falls from 1; find where float64 no longer notices it.
     reached = 1
     while (
         reached < most and _log_transform(counts, np.array([2 * math.pi * reached / length])) > -50
@@ -708,7 +709,7 @@ def _inverted_tail(
 def _log_transform(
     counts: Mapping[NoiseDistribution, int], angles: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Logarithm of the characteristic function of a sum, at angles from 0 on."""
+    """Return the logarithm of a sum's characteristic function, at angles from 0 on."""
     total = np.zeros(len(angles))
     for law, count in counts.items():
         if isinstance(law, DiscreteLaplace):
@@ -730,11 +731,11 @@ def _log_transform(
 
 
 def _coarse_tail(scales: Mapping[Fraction, int], std: float) -> Callable[[int], float]:
-    """Upper bound of P(|N| > c) for wide Laplace laws: n terms, on a grid of g integers.
+    """Return an upper bound of P(|N| > c) for wide Laplace laws: n terms, a grid of g integers.
 
     A discrete Laplace variable is the difference of two geometric ones. Rounded down to the grid
-    they are geometric again, with g times less scale, and lose less than g each: the difference
-    moves by at most g - 1.
+    these are geometric again, with a scale divided by g, and lose less than g each. So the
+    difference moves by at most g - 1.
     """
     grid = 1 << math.ceil(math.log2(std / _TRANSFORMED))
     coarse = sum_tail({DiscreteLaplace(scale / grid): n for scale, n in scales.items()})
@@ -744,10 +745,10 @@ def _coarse_tail(scales: Mapping[Fraction, int], std: float) -> Callable[[int], 
 
 
 def _gaussian_tail(sigma_squared: float) -> Callable[[int], float]:
-    """Upper bound of P(|N| > c) for one discrete Gaussian; exact up to a std of 4096.
+    """Return an upper bound of P(|N| > c) for one discrete Gaussian; exact up to a std of 4096.
 
-    A sum of n discrete Gaussians of parameter s is one of parameter n s up to factors
-    1 +- 2 exp(-pi^2 s) (Poisson summation). Beyond, the sum is the integral by the midpoint rule.
+    A sum of n discrete Gaussians of parameter s is one of parameter n s up to factors 1 +- 2
+    exp(-pi^2 s) (Poisson summation). Beyond that std, the sum is the midpoint rule's integral.
     """
     sigma = math.sqrt(sigma_squared)
     if sigma <= _INTEGRATED:
@@ -769,15 +770,15 @@ def _gaussian_tail(sigma_squared: float) -> Callable[[int], float]:
 
 
 class ErrorsOf(NamedTuple):
-    """The numbers that the errors of a design are of; by default a cell as it is released.
+    """The numbers that the errors of a design describe; by default a released cell.
 
     Attributes:
-        release: which numbers, as of `counton.plan`; None: those that the strategy releases.
-        steps: where there is no last step, how many first ones.
-        mean, largest: how many times the error of a cell what is read is off by: of the root of the
-            mean variance, and of the largest.
-        what: what is read, in a sentence; "": a cell.
-        per_step: items that a step is expected to have, which a delay leaves out.
+        release: the numbers, as in `counton.plan`; None: those that the strategy releases.
+        steps: without a last step, the number of first steps.
+        mean, largest: factors on the error of a cell: on the root of the mean variance, and on the
+            root of the largest variance.
+        what: the numbers in a sentence; "": a cell.
+        per_step: expected items in a step, which a delay leaves out.
     """
 
     release: ReleaseForm | None = None
@@ -789,9 +790,9 @@ class ErrorsOf(NamedTuple):
 
 
 class Errors(Generic[S]):
-    """The errors of a design: functions of all that it says, in data units.
+    """The errors of a design, as functions of its terms, in data units.
 
-    They are of the numbers that ``errors_of`` says.
+    They describe the numbers that ``errors_of`` names.
     """
 
     strategy: S
@@ -817,12 +818,12 @@ class Errors(Generic[S]):
 
     @property
     def buffer_size(self) -> int:
-        """Numbers that a running stream keeps beside its sums, all cells together."""
+        """Number of values that a running stream keeps beside its sums, all cells together."""
         return self.strategy.facts.buffer_size * self.cells
 
     @property
     def steps(self) -> int:
-        """Over how many steps its errors are means and maxima."""
+        """Number of steps over which its errors are means and maxima."""
         found = self.errors_of.steps or self.strategy.horizon
         if found is None:
             raise InvalidInput(f"{self.strategy!r} has no last step: say how many are in mind")
@@ -830,22 +831,22 @@ class Errors(Generic[S]):
 
     @property
     def release(self) -> ReleaseForm:
-        """Which numbers ``mean_std`` and ``max_std`` are of."""
+        """The numbers that ``mean_std`` and ``max_std`` describe."""
         return self.errors_of.release or self.strategy.facts.workload
 
     @cached_property
     def mean_std(self) -> float:
-        """Root of the mean variance of all numbers that are released, exactly."""
+        """Exact root of the mean variance of all released numbers."""
         return float(self.in_data_units(math.sqrt(self._variance("mean"))))
 
     @cached_property
     def max_std(self) -> float:
-        """Root of the largest variance, of what ``errors_of`` says is off the most."""
+        """Root of the largest variance of the numbers that ``errors_of`` names."""
         of_a_cell = math.sqrt(self._variance("max")) * float(self.resolution)
         return of_a_cell * self.errors_of.largest
 
     def _variance(self, metric: Metric) -> float:
-        """The variance of a cell, in squared units of the exact sums."""
+        """Return the variance of a cell, in squared units of the exact sums."""
         strategy: StreamStrategy = self.strategy
         steps = self.errors_of.steps
         if steps is not None and isinstance(strategy, EndlessStrategy):
@@ -853,19 +854,19 @@ class Errors(Generic[S]):
                 return strategy.mean_variance(steps, self.law)
             return strategy.largest_variance(steps, self.law)
         node = self.law.variance / 4.0**strategy.facts.lattice_bits
-        # Of a difference both totals are rounded; the largest variances are of totals.
+        # A difference rounds both totals; the largest variances are of totals.
         both = metric == "mean" and self.release == "both"
         roundings = 1.5 - 0.5 / (strategy.horizon or 1) if both else 1.0
         released = released_variance(strategy, metric, self.release)
         return released * node + roundings * strategy.facts.rounding_variance
 
     def by(self, metric: Metric) -> float:
-        """``mean_std`` or ``max_std``."""
+        """Return ``mean_std`` or ``max_std``."""
         check_metric(metric)
         return self.mean_std if metric == "mean" else self.max_std
 
     def row(self) -> dict[str, Any]:
-        """A row of a plan: strategy, noise, errors, and how many numbers it keeps."""
+        """Return the row of a plan: strategy, noise, errors, and the number of kept values."""
         return {
             "strategy": repr(self.strategy),
             "noise": self.family,
@@ -876,19 +877,20 @@ class Errors(Generic[S]):
 
     @property
     def rmse(self) -> float:
-        """Root of the mean squared error, from noise and from items that are held back."""
+        """Root of the mean squared error, from noise and from items held back."""
         return math.hypot(self.mean_std, self.errors_of.per_step * self.strategy.facts.delay)
 
     def largest_error(self, probability: float = 2 / 3) -> float:
-        """All errors of totals, at all steps and cells, are within this together.
+        """Return a bound that all errors of totals, at all steps and cells, keep together.
 
-        With the stated probability. A union bound over the half-width of the widest release, or
-        Chernoff's where protection fades, with the items that are held back. Infinite where none is
-        known: for more numbers than tails are known for (10^9 times 1 - probability), and where
-        totals are not released or no step is the last.
+        They keep it with the stated probability. It is a union bound over the half-width of the
+        widest release, or Chernoff's bound if protection fades, plus the items held back. It is
+        infinite if no
+        bound is known: for more numbers than known tails cover (10^9 times 1 - probability), and if
+        totals are not released or there is no last step.
 
         Raises:
-            InvalidInput: a probability outside (0, 1).
+            InvalidInput: the probability is outside (0, 1).
         """
         if not 0 < probability < 1:
             raise InvalidInput(f"probability is {probability}; it must be between 0 and 1")
@@ -904,12 +906,12 @@ class Errors(Generic[S]):
         return widest_halfwidth(self.strategy, self.law, 1 - missed) * float(self.resolution)
 
     def loss(self, ages: Iterable[int], analysis: Analysis = "exact") -> NDArray[np.float64]:
-        """Privacy loss of an item by age, where protection fades: epsilon, or rho.
+        """Return the privacy loss of an item by age if protection fades: epsilon, or rho.
 
-        The exact one is what the guarantee promises, ``guarantee.at_age``.
+        The analysis "exact" is the promised loss, ``guarantee.at_age``.
 
         Raises:
-            InvalidInput: protection does not fade, or no ages.
+            InvalidInput: protection does not fade, or there are no ages.
         """
         promised = self.guarantee
         if isinstance(promised, ExpiringDP | ExpiringZCDP):
@@ -919,14 +921,14 @@ class Errors(Generic[S]):
         )
 
     def std(self, steps: Any = None) -> Any:
-        """Standard deviation of what is released at ``steps``, in data units.
+        """Return the standard deviation of the releases at ``steps``, in data units.
 
         Args:
-            steps: one step, whose error is a float; or several, as a range or a list, whose errors
-                are an array of as many; None: all up to the horizon.
+            steps: one step, with a float as result; or several, as a range or a list, with an
+                array; None: all up to the horizon.
 
         Raises:
-            InvalidInput: not steps, or none where there is no last one.
+            InvalidInput: a value that is no step, or None without a last step.
             HorizonExceeded: a step beyond the horizon.
 
         >>> from counton import PureDP, plan
@@ -949,21 +951,21 @@ class Errors(Generic[S]):
         return float(found[0]) if one else found
 
     def window_std(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
-        """Standard deviation of what is released about the steps start + 1 .. stop, data units."""
+        """Return the std of the released number of steps start + 1 .. stop, in data units."""
         variance = noise_variance(self.strategy, self.law, stops, since=starts)
         deviation: NDArray[np.float64] = self.in_data_units(np.sqrt(variance))
         return deviation
 
     def halfwidths(self, steps: Any, level: float = 0.95) -> NDArray[np.float64]:
-        """As `counton.numbers.halfwidths`, in data units."""
+        """Return `counton.numbers.halfwidths` in data units."""
         found: NDArray[np.float64] = halfwidths(self.strategy, self.law, steps, level)
         return np.asarray(self.in_data_units(found))
 
     def halfwidth(self, step: int, level: float = 0.95) -> float:
-        """Half-width of the interval at a step.
+        """Return the half-width of the interval at a step.
 
         Raises:
-            InvalidInput: a level outside (0, 1 - 1e-9].
+            InvalidInput: the level is outside (0, 1 - 1e-9].
             HorizonExceeded: a step beyond the horizon.
 
         >>> from counton import PureDP, plan
@@ -975,13 +977,13 @@ class Errors(Generic[S]):
     def window_halfwidths(
         self, starts: Steps, stops: Steps, level: float = 0.95, *, cells: int = 1
     ) -> NDArray[np.float64]:
-        """As `counton.numbers.window_halfwidths`, in data units."""
+        """Return `counton.numbers.window_halfwidths` in data units."""
         found = window_halfwidths(self.strategy, self.law, starts, stops, level, cells=cells)
         return np.asarray(self.in_data_units(found))
 
     def in_data_units(self, errors: Any) -> Any:
-        """Errors of a cell that are in units of the exact sums, as strategies and laws give them.
+        """Convert errors of a cell from units of the exact sums, as strategies and laws give them.
 
-        Nothing else multiplies an error by the resolution, or by what ``errors_of`` says.
+        No other code multiplies an error by the resolution, or by the factor of ``errors_of``.
         """
         return errors * float(self.resolution) * self.errors_of.mean

@@ -1,15 +1,15 @@
 """Intervals that hold together: all steps of a stream, or several answers at once.
 
-By the union bound (Bonferroni) each of n intervals may miss with an n-th of the probability that is
-allowed, as if no two ever missed together. Noise of a stream's steps is correlated, and answers
-share noise: differences of several groups from one, windows that read the same nodes. So what all
-of them need is a quantile of the largest error over its half-width, whose law is that of the
-streams' own strategies and draws. It is found by drawing that noise for many cells that count
-nothing, under a key that everybody knows: the same for every reader, and of nobody's data. A
-quantile of a sample is uncertain; taken is an order statistic that lies below the true one with
-probability 10^-6 at most over the choice of that key.
+By the union bound (Bonferroni) each of n intervals may miss with an n-th of the allowed
+probability, as if no two ever missed together. But the noise of a stream's steps is correlated, and
+answers share noise: differences of several groups from one, windows that read the same nodes. So
+joint intervals need a quantile of the largest error divided by its half-width. Its law follows from
+the streams' own strategies and draws. It is found by drawing that noise for many cells that count
+nothing, under a public key: all readers draw the same, and it is noise of nobody's data. A quantile
+of a sample is uncertain. So an order statistic is used that lies below the true quantile with
+probability at most 10^-6 over the choice of that key.
 
-The interval of a ratio is no sum of cells with known weights: ratios, means and quantiles keep
+The interval of a ratio is no sum of cells with known weights, so ratios, means and quantiles keep
 their part of the union bound.
 """
 
@@ -32,16 +32,16 @@ from counton.numbers.formulas import Formula, StreamParts, parts_of
 from counton.numbers.intervals import check_level
 from counton.privacy import Contribution
 
-#: Cells that are drawn, at most; numbers of all of them together, and at a time.
+#: Most cells that are drawn; most numbers of all of them together, and at a time.
 _DRAWN, _MOST_DRAWN, _AT_A_TIME = 20_000, 2**26, 2**22
-#: Fewer than these say too little.
+#: With fewer cells the quantile is not computed.
 _FEWEST = 1_000
 #: Probability that the order statistic lies below the quantile.
 UNLUCKY = 1e-6
 
 
 def fresh_noise(terms: Design, cells: int, steps: int) -> NDArray[np.float64]:
-    """As `noise_alone`, of all steps, under a key that nobody else has or will have."""
+    """Return `noise_alone` of all steps, under a fresh key that is then forgotten."""
     (found,) = noise_alone(terms, Key.generate(), cells, steps, steps)
     return found
 
@@ -49,13 +49,13 @@ def fresh_noise(terms: Design, cells: int, steps: int) -> NDArray[np.float64]:
 def noise_alone(
     terms: Design, key: Key, cells: int, steps: int, at_a_time: int
 ) -> Iterator[NDArray[np.float64]]:
-    """What a stream of these terms releases of cells that count nothing.
+    """Yield the releases of a stream of these terms whose cells count nothing.
 
     Yields:
         Noise in data units, shape ``(steps, cells)``.
     """
     counts = Contribution.add_remove()
-    # Of a stream of counts, whatever these terms are of: what it releases is in units of its sums.
+    # A stream of counts, whatever the terms count: its releases are in units of its sums.
     bare = Design(
         name=terms.name,
         guarantee=terms.guarantee,
@@ -74,7 +74,7 @@ def noise_alone(
 def _known_noise(
     terms: Design, cells: int, steps: int, seed: int, *, windows: bool
 ) -> Iterator[NDArray[np.float64]]:
-    """The same under a key that everybody knows, some steps at a time: of windows, or of totals."""
+    """Yield the noise under a public key, some steps at a time: of windows, or of totals."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InsecureKeyWarning)
         key = InsecureSeededKey(seed)
@@ -92,13 +92,13 @@ def _known_noise(
 def narrower(
     terms: Design, widths: NDArray[np.float64], first: int, level: float, *, windows: bool
 ) -> float:
-    """The factor, at most 1, by which half-widths may shrink that hold at all steps together.
+    """Return the factor, at most 1, for half-widths to hold at all steps together.
 
     Args:
         widths: half-widths at consecutive steps that hold for all of them by the union bound.
         first: the first of these steps.
-        level: probability with which one cell is to be within, at all of these steps.
-        windows: whether they are of windows' own numbers, and not of totals.
+        level: probability that one cell is within its interval at all of these steps.
+        windows: True for windows' own numbers, False for totals.
 
     >>> from counton import Counter, ZCDP
     >>> from counton.numbers import halfwidths
@@ -125,7 +125,7 @@ def narrower(
 
 
 def largest_share(drawn: NDArray[np.float64], level: float) -> float | None:
-    """An order statistic that is hardly ever below the quantile; None: too few were drawn.
+    """Return an order statistic that is hardly ever below the quantile; None: too few draws.
 
     >>> largest_share(np.arange(1000.0), 0.95)
     979.0
@@ -135,10 +135,9 @@ def largest_share(drawn: NDArray[np.float64], level: float) -> float | None:
 
 
 def order_above_quantile(cells: int, level: float) -> int | None:
-    """Which of this many, in ascending order, is hardly ever below the quantile; None: not even the
-    last one.
+    """Return the ascending rank that is hardly ever below the quantile; None: not even the last.
 
-    The one at place k is below it where k or more are: a binomial tail.
+    The order statistic of rank k is below the quantile if k or more draws are: a binomial tail.
 
     >>> order_above_quantile(1000, 0.95), order_above_quantile(100, 0.95)
     (980, None)
@@ -150,18 +149,17 @@ def order_above_quantile(cells: int, level: float) -> int | None:
 
 
 def jointly(answers: Sequence[Answer]) -> list[Answer]:
-    """The same answers, whose intervals hold all at once with the probability of each.
+    """Return the answers with intervals that hold all at once, with the probability of each.
 
-    Sums and differences of counts, sums and other sums of cells are taken by their joint law, which
-    is never wider than Bonferroni; what is a ratio, a mean or a quantile by Bonferroni, and so is
-    all if one answer is from a file that does not say whose noise it has, as older ones.
+    Sums of cells, such as sums and differences of counts, use their joint law, which is never wider
+    than Bonferroni. Ratios, means and quantiles use Bonferroni. If one answer is from a file
+    without an identity of its noise, as older files are, all answers use Bonferroni.
 
     Args:
-        answers: of one level, to questions that were chosen without looking at the answers.
+        answers: answers of one level, to questions chosen without looking at the answers.
 
     Raises:
-        InvalidInput: no answers, of several levels, or one that was made otherwise than by asking a
-            release.
+        InvalidInput: no answers, several levels, or an answer that was not read from a release.
 
     >>> import polars as pl
     >>> from counton import PureDP, release
@@ -204,15 +202,15 @@ def _within(one: Answer, lower: float, upper: float) -> Answer:
 
 
 def joint_factor(formulas: Sequence[Formula], halves: NDArray[np.float64], level: float) -> float:
-    """The factor, at most 1, by which half-widths may shrink so that all hold together.
+    """Return the factor, at most 1, for half-widths to hold all together.
 
     Args:
-        halves: half-widths of each, which hold together by the union bound.
-        level: probability with which all are to hold.
+        halves: half-widths that hold together by the union bound.
+        level: probability that all hold.
     """
     streams, grain = parts_of(formulas)
     if any(one.design.noise_id is None for one in streams):
-        return 1.0  # what has no identity may be the same noise, or not
+        return 1.0  # without identities two streams may share their noise, or not
     sizes = [len(one.cells) * int(one.ends.max(initial=0)) for one in streams]
     draws = min(_DRAWN, _MOST_DRAWN // max(sum(sizes), 1))
     some = halves > 0
@@ -227,7 +225,7 @@ def joint_factor(formulas: Sequence[Formula], halves: NDArray[np.float64], level
 
 
 def _errors_of(one: StreamParts, draws: int, seed: int) -> NDArray[np.float64]:
-    """Errors of formulas by one stream's noise, shape ``(formulas, draws)``."""
+    """Return the errors of formulas from one stream's noise, shape ``(formulas, draws)``."""
     wanted = {end: place for place, end in enumerate(one.ends.tolist())}
     count, steps = len(one.cells), int(one.ends.max(initial=0))
     errors = np.zeros((one.weights.shape[0], draws))

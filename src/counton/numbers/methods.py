@@ -1,4 +1,4 @@
-"""The paragraphs that a publication needs: whom a release protects, how, and what it does not."""
+"""The paragraphs for a publication: the protected unit, the mechanism, and the limits."""
 
 from __future__ import annotations
 
@@ -27,23 +27,24 @@ def methods(
     sources: Sequence[str] = (),
     constants: Sequence[tuple[str, str]] = (),
 ) -> str:
-    """What was released, unit, guarantee, error, mechanism, what is assumed; and a table behind it.
+    """Return paragraphs for a publication, with a table.
 
-    A paragraph of whole sentences for each, for a publication. The table has the strategy, its
-    constants, sources and software. All of it is public: it follows from the terms and from what
-    was released.
+    They state the release, unit, guarantee, error, mechanism and assumptions.
+
+    Each paragraph has whole sentences. The table has the strategy, its constants, sources and
+    software. All of it is public: it follows from the terms and from releases.
 
     Args:
-        released: what was released, a sentence; None: what the terms say.
-        unit: what one protected unit is called; its own word unless stated.
-        mechanism: what was measured, a sentence; None: as the terms say.
+        released: a sentence on the release; None: as the terms state it.
+        unit: the word for one protected unit; None: the contribution's.
+        mechanism: a sentence on the measurements; None: as the terms state it.
         errors: sentences about the error.
-        besides: sentences about errors besides noise; None: what the terms say.
-        before: sentences about the guarantees of streams that this one goes on from.
-        unprotected: what else was not protected, parts of one sentence.
-        sources: of what was measured, by names of `counton.base.literature`, besides those of a
-            stream's strategy and of the noise.
-        constants: further rows of the table: a name and what it is.
+        besides: sentences about errors besides noise; None: as the terms state them.
+        before: sentences about the guarantees of earlier streams that this one continues.
+        unprotected: further things that are not protected, parts of one sentence.
+        sources: sources of the measurements, by names of `counton.base.literature`, besides those
+            of the stream's strategy and noise.
+        constants: further rows of the table: a name and its value.
 
     >>> from counton import Counter, Key, PureDP
     >>> from counton.strategies import KAry
@@ -79,7 +80,7 @@ def methods(
 
 
 def is_once(terms: Design) -> bool:
-    """Whether there is one step, so that nothing was released before it, and nothing after."""
+    """Return True if there is one step: no release before it, and none after it."""
     return terms.strategy.horizon == 1
 
 
@@ -131,7 +132,7 @@ def _mechanism(terms: Design) -> str:
 
 
 def shares_noise(strategy: StreamStrategy) -> bool:
-    """Whether releases share noise; else each step has its own, which later ones may add up.
+    """Return True if releases share noise; else each step has noise of its own.
 
     >>> from counton.strategies import Binary
     >>> shares_noise(Binary(365)), shares_noise(Independent(365))

@@ -1,4 +1,4 @@
-"""Where strategy, guarantee and contribution meet: the law of one node's noise."""
+"""The noise law of one node, from strategy, guarantee and contribution."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from counton.strategies import StreamStrategy
 from counton.strategies.participation import pattern_sensitivity, sensitivities
 from counton.strategies.strategy import check_law
 
-#: Nodes of a level are no more than these for horizons below the first; releases read none that is
-#: further from the last step's own than the second.
+#: Below the first horizon, no level has more nodes than addresses. No release reads a node further
+#: beyond the last step's own nodes than the second number.
 _FEW_NODES, _BESIDE = 2**28, 2**20
 
 
 def sensitivity_of(
     strategy: StreamStrategy, contribution: Contribution, shape: tuple[int, ...] = ()
 ) -> Sensitivity:
-    """How far one protected unit moves all node values together, in lattice integers.
+    """Return the change of all node values together by one protected unit, in lattice integers.
 
     >>> from counton.strategies import Binary
     >>> sensitivity_of(Binary(31), Contribution.add_remove(cells=2), shape=(10,))
@@ -44,7 +44,7 @@ def sensitivity_of(
     if contribution.most_a_step is not None:
         found = sensitivity_of(strategy, contribution.anywhere, shape)
         if strategy.horizon is None:
-            return found  # of several steps it states nothing
+            return found  # an endless strategy states no bound for several steps
         several = sensitivities(strategy, steps=contribution.steps)
         spread = contribution.sensitivities(several, cells=math.prod(shape))
         return Sensitivity(
@@ -60,7 +60,7 @@ def sensitivity_of(
 
 
 def promise_of(strategy: StreamStrategy, guarantee: Guarantee) -> Guarantee:
-    """The guarantee as ``strategy`` gives it: an expiring one has its growth and delay."""
+    """Return the guarantee as ``strategy`` gives it: an expiring one gets growth and delay."""
     _check_strategy(strategy)
     check_guarantee(guarantee)
     if isinstance(guarantee, (ExpiringDP, ExpiringZCDP)):
@@ -75,10 +75,10 @@ def law_for(
     shape: tuple[int, ...] = (),
     family: Family | None = None,
 ) -> Calibration:
-    """The law of least variance with which ``strategy`` keeps ``guarantee``.
+    """Return the law of least variance with which ``strategy`` keeps ``guarantee``.
 
-    For an attacker who chooses all inputs, and the steps in which a unit counts, from what was
-    released before: so it depends on whether the strategy is causal.
+    The guarantee holds against an attacker who chooses all inputs, and the steps in which a unit
+    counts, by earlier releases. So the law depends on whether the strategy is causal.
 
     Raises:
         InvalidInput: the strategy cannot give this guarantee, or not with this noise family, or the
@@ -102,7 +102,7 @@ def calibration_of(
     shape: tuple[int, ...] = (),
     family: Family | None = None,
 ) -> Calibration:
-    """The same, whether or not ``strategy`` can add up such noise: see `law_for`."""
+    """Return the calibration of `law_for`, even if ``strategy`` cannot add up such noise."""
     guarantee = promise_of(strategy, guarantee)
     check_contribution(contribution)
     if isinstance(guarantee, (ExpiringDP, ExpiringZCDP)):
@@ -113,7 +113,8 @@ def calibration_of(
                 f"curve holds for the unit: protect single events with steps=1, or use a strategy "
                 f"with a horizon"
             )
-        # The loss by age counts shifts of one unit; here is how many units one step can change by.
+        # The loss by age counts shifts of one unit; this is the number of units in one step's
+        # change.
         one = contribution.sensitivities(Sensitivity(1, 1, ((1, 1),)), cells=math.prod(shape))
         return calibrate_expiring(guarantee, one, family)
     moved = sensitivity_of(strategy, contribution, shape)
@@ -141,7 +142,7 @@ def check_addresses(strategy: StreamStrategy, shape: tuple[int, ...]) -> None:
 
 
 def check_guarantee(guarantee: object) -> Guarantee:
-    """The guarantee; what promises nothing is refused."""
+    """Return the guarantee; refuse any other value."""
     if not isinstance(guarantee, Guarantee):
         raise InvalidInput(
             f"guarantee is {quote(guarantee)}; give PureDP(epsilon), ApproxDP(epsilon, delta) or "
@@ -151,7 +152,7 @@ def check_guarantee(guarantee: object) -> Guarantee:
 
 
 def check_contribution(contribution: Contribution) -> None:
-    """Refuse what says nothing about the protected unit."""
+    """Refuse a value that is no contribution."""
     if not isinstance(contribution, Contribution):
         raise InvalidInput(
             f"contribution is {quote(contribution)}; give what one protected unit can change, "

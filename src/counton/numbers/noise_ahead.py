@@ -1,11 +1,11 @@
-"""The noise of a stream's next steps, computed together: kept in memory, and beside its state.
+"""The noise of a stream's next steps, computed together; kept in memory and beside its state.
 
-The noise of a late step of many strategies is a sum over draws of all steps before it, and costs as
-much as that of many steps together. So noise is drawn ahead, for the steps that come next. It is
-kept for later processes where a stream has a `NoiseStore`: as secret as exact sums, never the
-truth, and not needed. What is found there is used if its seal holds, which is a keyed digest under
-the subkey of the noise itself, and so of stream, key, strategy, noise distribution and shape; and
-of the steps and cells. Anything else is computed anew.
+With many strategies the noise of a late step is a sum over the draws of all earlier steps, and
+costs as much as the noise of many steps together. So noise is drawn ahead for the next steps. If a
+stream has a `NoiseStore`, the noise is kept there for later processes. It is as secret as exact
+sums, and never authoritative or necessary. A stored row is used only if its seal holds. The seal is
+a keyed digest of steps, cells and noise under the subkey of the noise, which depends on stream,
+key, strategy, noise distribution and shape. Otherwise the noise is computed anew.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ _FIRST = 2**6
 _LARGEST = 2**16
 #: Windows of strategies that are not local double up to here (numbers, 128 MB).
 _MOST = 2**24
-#: Cells of a step that are computed together, where it has more.
+#: Cells of a step that are computed together, if it has more.
 _CELLS = 2**20
-#: Steps of a window that is kept, where so many numbers fit.
+#: Steps of a stored window, if so many numbers fit.
 _KEPT_STEPS = 2**9
-#: Numbers in a row that is kept, if that is more than one step; from so many draws on any is.
+#: Numbers in a stored row of several steps; from so many draws on, noise is worth storing.
 _ROW, _WORTH_KEEPING = 2**16, 2**10
-#: Numbers that are drawn together, of steps that read all draws before them.
+#: Numbers drawn together, for steps that read all earlier draws.
 _DRAWN = 2**22
 
 
 class SealedNoise(NamedTuple):
-    """Noise of consecutive steps and cells as it is kept. Secret.
+    """Noise of consecutive steps and cells as it is stored. Secret.
 
     Attributes:
-        step, steps: the first step, and how many.
-        cell, cells: the first cell, in the order of a flattened step, and how many.
+        step, steps: the first step, and the number of steps.
+        cell, cells: the first cell, in the order of a flattened step, and the number of cells.
         noise: all of it, as `counton.base.arrays.pack` writes it.
-        seal: of all that, by `counton.noise.NoiseField.seal`.
+        seal: the seal of all other fields, by `counton.noise.NoiseField.seal`.
     """
 
     step: int
@@ -59,31 +59,34 @@ class SealedNoise(NamedTuple):
 
     @property
     def message(self) -> bytes:
-        """What is sealed."""
+        """The sealed bytes."""
         return f"{self.step} {self.steps} {self.cell} {self.cells} ".encode() + self.noise
 
 
 class NoiseStore(Protocol):
-    """Where noise is kept between processes: what it forgets or alters changes no release."""
+    """A store of noise between processes; if it forgets or alters noise, no release changes."""
 
     def find(self, step: int, cell: int) -> SealedNoise | None:
-        """What holds a step, of the cells from this one on."""
+        """Return the row that holds a step, of the cells from this one on.
+
+        None if there is none.
+        """
         ...
 
     def replace(self, cell: int, rows: Sequence[SealedNoise]) -> None:
-        """Keep these in the place of all that was kept of the cells from this one on."""
+        """Store these rows instead of all rows of the cells from this one on."""
         ...
 
 
 class NoiseAhead:
     """B z for consecutive steps, remembered for a short way ahead.
 
-    What is remembered never changes a value: the noise of a step is a function of its address.
+    Remembering never changes a value: the noise of a step is a function of its address.
 
     Args:
-        strategy: of the stream.
+        strategy: strategy of the stream.
         field: its noise.
-        store: where it is kept for processes that follow; None: nowhere.
+        store: a store for later processes; None: none.
     """
 
     def __init__(
@@ -98,18 +101,18 @@ class NoiseAhead:
         self._ahead = _FIRST
         self.window = range(0)
         self._noise: Integers = np.empty((0, *self._shape), np.int64)
-        # The last part of a large batch, held until the next is there: memory freed in between goes
-        # back to the system, and getting it again takes as long as the noise.
+        # The last part of a large batch is held until the next one exists. Otherwise the memory
+        # goes back to the system, and getting it again takes as long as the noise.
         self._before = self._noise
         self._alone = type(self._reader) is Reader
         self._store = store
 
     @property
     def by_cells(self) -> bool:
-        """Whether noise of a step is computed some cells at a time.
+        """True if noise of a step is computed some cells at a time.
 
-        Where a late step costs as much as many, and nothing is kept, as long a window of whole
-        steps as memory allows is computed instead.
+        If a late step costs as much as many steps and nothing is stored, a window of whole steps is
+        computed instead, as long as memory allows.
         """
         if self._versions > 1:
             return False
@@ -117,7 +120,7 @@ class NoiseAhead:
         return self._size > (_CELLS if apart else _MOST)
 
     def cells_of(self, step: int) -> Iterator[tuple[slice, Integers]]:
-        """Noise of one step, some cells at a time; it is not remembered here."""
+        """Yield the noise of one step, some cells at a time; it is not remembered here."""
         kept = min(_KEPT_STEPS, max(_MOST // _CELLS, 1))
         for first in range(0, self._size, _CELLS):
             cells = slice(first, min(first + _CELLS, self._size))
@@ -129,7 +132,7 @@ class NoiseAhead:
             yield cells, noise[0]
 
     def parts(self, steps: range) -> Iterator[Integers]:
-        """Noise of ``steps`` in order, int64, some steps at a time; not to be written, nor kept."""
+        """Yield the noise of ``steps`` in order, int64; do not write to it, nor keep it."""
         if len(steps) > 1 and len(steps) * self._size > _LARGEST and self._reader.local:
             for part in self._reader.parts(steps):
                 self._before = part  # a large batch, not worth keeping
@@ -138,8 +141,8 @@ class NoiseAhead:
         if not steps:
             return
         if not (self.window.start <= steps.start and steps.stop <= self.window.stop):
-            self.window = range(0)  # so that an interruption leaves no window with other noise
-            self._noise = self._before  # else there are two windows in memory
+            self.window = range(0)  # an interruption must not leave a window with other noise
+            self._noise = self._before  # otherwise two windows are in memory
             noise = self._look_ahead(steps)
             self._noise = noise.reshape(len(noise), *self._shape)
             self.window = range(steps.start, steps.start + len(noise))
@@ -147,7 +150,7 @@ class NoiseAhead:
         yield self._noise[first : first + len(steps)]
 
     def _look_ahead(self, steps: range) -> Integers:
-        """Noise of these steps and of some after them, shape ``(steps, cells)``."""
+        """Return the noise of these steps and some later ones, shape ``(steps, cells)``."""
         cells = slice(0, self._size)
         found = self._find(steps, cells)
         if found is not None:
@@ -159,7 +162,7 @@ class NoiseAhead:
 
     def _next_length(self, steps: range) -> int:
         if self._store is not None or not self._reader.local:
-            # The cost of a window is that of all before it: as long as memory allows.
+            # The window costs as much as all before it: make it as long as memory allows.
             least = _FIRST if self._store is None else _KEPT_STEPS
             return min(max(steps.start, least), max(_MOST // self._size, 1))
         self._ahead = min(2 * self._ahead, max(_LARGEST // self._size, 1))
@@ -171,7 +174,7 @@ class NoiseAhead:
         return range(start, stop if longest is None else max(min(stop, longest + 1), start + 1))
 
     def _compute(self, window: range, cells: slice) -> Integers:
-        """Noise of consecutive steps and cells, shape ``(len(window), cells)``."""
+        """Return the noise of consecutive steps and cells, shape ``(len(window), cells)``."""
         count = cells.stop - cells.start
         if count == self._size and not (self._alone and not self._strategy.facts.local):
             return self._reader.noise(window).reshape(len(window), count)
@@ -188,16 +191,16 @@ class NoiseAhead:
     # -------------------------------------------------------------------- between processes
 
     def is_worth_keeping(self, step: int) -> bool:
-        """Whether later processes gain by what is drawn for a step and those after it.
+        """Return True if later processes gain by storing the noise of a step and those after it.
 
-        They do not where a step costs what it costs alone.
+        They do not gain if a step costs no more than its own draws.
         """
         nodes = max(self._up_to_horizon(step, _KEPT_STEPS).stop, self._strategy.facts.drawn_ahead)
         costly = not (self._alone and self._strategy.facts.local)
         return costly and nodes * self._size >= _WORTH_KEEPING
 
     def _find(self, steps: range, cells: slice) -> Integers | None:
-        """What is kept of some cells for these steps, and more that is in the same row."""
+        """Return the stored noise of some cells for these steps and the rest of the row, if any."""
         parts, step = [], steps.start
         while step < steps.stop:
             row = None if self._store is None else self._store.find(step, cells.start)
@@ -208,7 +211,7 @@ class NoiseAhead:
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _is_right(self, row: SealedNoise, step: int, cells: slice) -> bool:
-        """Whether it holds a step of these cells, and is as it was written for this stream."""
+        """Return True if the row holds a step of these cells and its seal is right."""
         of_cells = (row.cell, row.cell + row.cells) == (cells.start, cells.stop)
         holds = row.step <= step < row.step + row.steps
         return of_cells and holds and compare_digest(row.seal, self.field.seal(row.message))

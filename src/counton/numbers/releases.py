@@ -1,4 +1,4 @@
-"""What streams give out: released steps, and what they say about windows of steps."""
+"""Releases of streams: released steps, and the numbers of windows of steps read from them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from counton.strategies.strategy import check_ends
 
 
 class PublicNumbers:
-    """What all that was released says besides its numbers: how it protects whom."""
+    """Base class of releases: guarantee and contribution, besides the numbers."""
 
     __slots__ = ()
     _design: Design
@@ -35,18 +35,18 @@ class PublicNumbers:
         return self._design.contribution
 
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """The rows of `table` as arrays; needs no optional package."""
+        """Return the rows of `table` as arrays; needs no optional package."""
         raise NotImplementedError
 
     def table(self, level: float | None = None) -> Any:
-        """One row for each step and cell as a polars data frame.
+        """Return one row for each step and cell as a polars data frame.
 
         Columns: step, ``cell`` (or ``cell_0``, ``cell_1``, ... by axis), estimate, std, lower,
-        upper. Each interval from lower to upper holds the true value with probability ``level`` at
-        least, 0.95 unless given; it speaks of one number, not of all at once.
+        upper. Each interval from lower to upper holds the true value with probability at least
+        ``level``, 0.95 unless given; it is about one number, not about all at once.
 
         Raises:
-            InvalidInput: a level that `table_columns` refuses.
+            InvalidInput: `table_columns` refuses the level.
             MissingExtra: polars is not installed.
         """
         from counton.base.columns import data_frame
@@ -61,7 +61,7 @@ class PublicNumbers:
         )
 
     def methods(self) -> str:
-        """The paragraph that a publication needs: unit, guarantee, mechanism, sources.
+        """Return the paragraphs for a publication: unit, guarantee, mechanism, sources.
 
         >>> from counton import Counter, Key, PureDP
         >>> from counton.strategies import Binary
@@ -77,7 +77,7 @@ class PublicNumbers:
 
     @property
     def _sources(self) -> tuple[str, ...]:
-        """Where what is read is described, besides its mechanism."""
+        """Sources of the numbers, besides those of the mechanism."""
         return ()
 
     def _repr_html_(self) -> str:
@@ -87,7 +87,7 @@ class PublicNumbers:
 
 
 def noise_in_words(stds: NDArray[np.float64]) -> str:
-    """A sentence about standard deviations.
+    """Return a sentence about standard deviations.
 
     >>> noise_in_words(np.array([7.25, 9.5]))
     'The noise of what was released has standard deviations from 7.2 to 9.5.'
@@ -100,15 +100,15 @@ def noise_in_words(stds: NDArray[np.float64]) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepRelease(PublicNumbers):
-    """One released step, or what was counted after an earlier one.
+    """One released step, or the difference from an earlier one.
 
     Attributes:
         step: number of the step, from 1.
         value: private running total, in data units: a number, or an array of the stream's shape.
-            Integers for tree strategies on counts, else float64. Where the strategy serves windows,
-            the step's own private count instead. Of what came between two steps their difference.
-        std: standard deviation of its noise, in data units, the same for every cell.
-        between: of which release it is the difference, and from which; None: of none.
+            Integers for tree strategies on counts, else float64. If the strategy serves windows,
+            the step's own private count instead. Between two steps, the difference of their totals.
+        std: standard deviation of its noise, in data units, equal for every cell.
+        between: the later and the earlier release of a difference; None: no difference.
 
     >>> from counton import Counter, Key, PureDP
     >>> from counton.strategies import Binary
@@ -124,7 +124,7 @@ class StepRelease(PublicNumbers):
     step: int
     value: Any
     std: float
-    # What was promised, never the counter: published numbers must not lead to exact sums.
+    # The design, never the counter: published numbers must not lead to exact sums.
     _design: Design = field(repr=False)
     between: tuple[StepRelease, StepRelease] | None = field(default=None, repr=False)
 
@@ -132,9 +132,9 @@ class StepRelease(PublicNumbers):
         object.__setattr__(self, "value", read_only(self.value))
 
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
-        """Ends of the interval that holds the true value with probability ``level`` at least.
+        """Return ends of an interval that holds the true value with probability ``level`` or more.
 
-        Numbers, or arrays of the stream's shape: one interval for each cell.
+        The ends are numbers, or arrays of the stream's shape: one interval for each cell.
         """
         half = np.array(self._design.cell_halfwidth(*self.ends, level))
         low, high = _around(np.asarray(self.value), half)
@@ -148,18 +148,18 @@ class StepRelease(PublicNumbers):
 
     @property
     def ends(self) -> tuple[int, int]:
-        """After which step, and up to which, it counts, but for the strategy's delay."""
+        """The step after which it counts, and the last step, apart from the strategy's delay."""
         if self.between is not None:
             return self.between[1].step, self.step
         windows = self._design.strategy.facts.workload == "windows"
         return self.step - 1 if windows else 0, self.step
 
     def since(self, earlier: StepRelease) -> StepRelease:
-        """What was counted after an earlier release of the same stream, up to this one.
+        """Return the count after an earlier release of the stream, up to this one.
 
         Raises:
             InvalidInput: a release of another stream, a later one, or a difference; or a stream
-                whose releases are no running totals.
+                whose releases are not running totals.
         """
         terms = self._design
         if (
@@ -178,7 +178,7 @@ class StepRelease(PublicNumbers):
         return StepRelease(self.step, self.value - earlier.value, std, terms, both)
 
     def part(self, of: Callable[[NDArray[Any]], Any], terms: Design) -> StepRelease:
-        """Some of its cells."""
+        """Return some of its cells."""
         if self.between is not None:
             now, earlier = (one.part(of, terms) for one in self.between)
             return now.since(earlier)
@@ -192,7 +192,7 @@ class Releases(PublicNumbers):
     """Consecutive released steps.
 
     Attributes:
-        steps: their numbers.
+        steps: numbers of the steps.
         values: private running totals (or counts of windows) in data units, shape
             ``(len(steps), *shape)``.
 
@@ -214,13 +214,13 @@ class Releases(PublicNumbers):
         object.__setattr__(self, "values", read_only(self.values))
 
     def std(self, steps: Any = None) -> Any:
-        """Standard deviation of the noise in data units, as `Counter.std` says it.
+        """Return the standard deviation of the noise in data units, as `Counter.std`.
 
         Args:
-            steps: one of these, or several; None: all of them, in an array.
+            steps: one of these steps, or several; None: all, in an array.
 
         Raises:
-            InvalidInput: a step that is none of these.
+            InvalidInput: a step that is not among these.
         """
         if steps is None:
             return np.asarray(self._design.std(self.steps), np.float64)
@@ -235,16 +235,16 @@ class Releases(PublicNumbers):
 
     @property
     def unit(self) -> Fraction:
-        """All values are multiples of this, in data units."""
+        """The unit that all values are multiples of, in data units."""
         return self._design.released_unit
 
     def __len__(self) -> int:
         return len(self.steps)
 
     def interval(self, level: float = 0.95) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Ends of the intervals that hold the true values with probability ``level`` at least each.
+        """Return ends of the intervals; each holds its true value with probability ``level``.
 
-        Shapes as ``values``; integers where values are.
+        Shapes are those of ``values``; ends are integers if the values are.
         """
         half = self._design.halfwidths(self.steps, level)
         half = half.reshape(-1, *(1,) * (self.values.ndim - 1))
@@ -258,23 +258,23 @@ class Releases(PublicNumbers):
         level: float = 0.95,
         weights: Any = None,
     ) -> Window:
-        """What happened in the steps start + 1 .. stop: value, standard deviation and interval.
+        """Return the count of the steps start + 1 .. stop: value, std and interval.
 
-        A difference of two totals, or the sum of windows. With a delay the totals count up to that
-        many steps earlier.
+        It is a difference of two totals, or the sum of windows. With a delay the totals count up to
+        this many steps earlier.
 
         Args:
             start: the step before the first; 0 is the beginning.
             stop: the last step.
-            cells: which cells are added up, as an index of one step's array: a list of cells, a
-                slice, a mask, ``...`` for all. None leaves every cell alone.
-            level: probability with which the interval holds the true value, at least.
-            weights: by what each of the ``cells`` is multiplied, in their order: ``[1, -1]`` for
-                the difference of two; None: all count once.
+            cells: the cells to add up, as an index of one step's array: a list of cells, a slice, a
+                mask, ``...`` for all. None keeps every cell by itself.
+            level: least probability with which the interval holds the true value.
+            weights: the factors of the ``cells``, in their order: ``[1, -1]`` for the difference of
+                two; None: all are 1.
 
         Raises:
-            InvalidInput: steps that are not among these, cells that are none or listed twice,
-                weights that do not fit them, or a level outside (0, 1 - 1e-9].
+            InvalidInput: steps that are not among these, cells that are missing or listed twice,
+                weights that do not fit the cells, or a level outside (0, 1 - 1e-9].
 
         >>> from counton import Counter, Key, ZCDP
         >>> from counton.strategies import Binary
@@ -298,7 +298,7 @@ class Releases(PublicNumbers):
         return self.values[first - self.steps.start : stop - self.steps.start]
 
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """The rows of `table` as arrays: step, cell, estimate, std, lower, upper."""
+        """Return the rows of `table` as arrays: step, cell, estimate, std, lower, upper."""
         cells = max(math.prod(self._design.shape), 1)
         about = {"step": np.repeat(np.asarray(self.steps), cells)}
         about |= _cells(self._design.shape, len(self.steps))
@@ -308,14 +308,14 @@ class Releases(PublicNumbers):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Window(PublicNumbers):
-    """What happened in the steps start + 1 .. stop.
+    """The count of the steps start + 1 .. stop.
 
     Attributes:
         start, stop: the step before the first (0: the beginning), and the last.
         value: private count or sum, in data units: a number, or an array of the stream's shape.
         std: standard deviation of its noise, in data units.
-        lower, upper: ends of the interval, as ``value``.
-        level: probability with which the interval holds the true value, at least.
+        lower, upper: ends of the interval, in the shape of ``value``.
+        level: least probability with which the interval holds the true value.
 
     >>> from counton import Counter, Key, ZCDP
     >>> from counton.strategies import GrowingCascade
@@ -334,10 +334,10 @@ class Window(PublicNumbers):
     _design: Design = field(repr=False)
 
     def table_columns(self, level: float | None = None) -> dict[str, NDArray[Any]]:
-        """One row a cell as arrays: start, stop, cell, estimate, std, lower, upper.
+        """Return one row a cell as arrays: start, stop, cell, estimate, std, lower, upper.
 
         Raises:
-            InvalidInput: another level than that of the window.
+            InvalidInput: the level differs from the window's.
         """
         if level not in (None, self.level):
             raise InvalidInput(
@@ -357,7 +357,7 @@ def window_of(
     level: float,
     weights: Any = None,
 ) -> Window:
-    """What releases say about a window; ``read(a, b)`` gives the values of the steps a .. b - 1."""
+    """Return the count of a window; ``read(a, b)`` gives the values of the steps a .. b - 1."""
     start, stop = check_integer("start", start, 0), check_integer("stop", stop, 0)
     check_ends(terms.strategy, start, stop)
     if terms.strategy.facts.workload == "windows":
@@ -397,7 +397,7 @@ def window_of(
 
 
 def _cell_numbers(terms: Design, cells: Any) -> NDArray[np.int64]:
-    """Numbers of the cells that an index picks; none twice, since their noise is added up."""
+    """Return the cells that an index picks; refuse a cell picked twice, as cells are added up."""
     try:
         places = np.arange(max(terms.cells, 1)).reshape(terms.shape)[cells]
     except (IndexError, TypeError, ValueError) as error:
@@ -415,7 +415,7 @@ def _cell_numbers(terms: Design, cells: Any) -> NDArray[np.int64]:
 
 
 def _around(values: NDArray[Any], half: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Ends of intervals; integers around integers, where half-widths are whole."""
+    """Return ends of intervals; integers for integer values and whole half-widths."""
     if values.dtype.kind in "iO" and np.all(half == np.rint(half)):
         whole = half.astype(np.int64)
         return np.asarray(values - whole), np.asarray(values + whole)
@@ -424,7 +424,7 @@ def _around(values: NDArray[Any], half: NDArray[np.float64]) -> tuple[NDArray[An
 
 
 def _cells(shape: tuple[int, ...], times: int = 1) -> dict[str, NDArray[Any]]:
-    """Indices of cells by the names of their columns, all cells this many times."""
+    """Return the indices of cells by column name, all cells this many times."""
     places = [np.tile(place.ravel(), times) for place in np.indices(shape)]
     if len(places) == 1:
         return {"cell": places[0]}
@@ -434,7 +434,7 @@ def _cells(shape: tuple[int, ...], times: int = 1) -> dict[str, NDArray[Any]]:
 def _columns(
     about: Mapping[str, Any], value: Any, std: Any, low: Any, high: Any
 ) -> dict[str, NDArray[Any]]:
-    """A row for each cell: of what it is, and its number with its noise."""
+    """Return a row for each cell: its description, its number and its noise."""
     estimate = np.ravel(value)
     found = {name: np.full(estimate.shape, one) for name, one in about.items()}
     return {

@@ -1,9 +1,9 @@
-"""Released tables made to fit: known totals kept, whole numbers, none below 0. Post-processing.
+"""Post-processing of released tables: known totals kept, whole numbers, none below 0.
 
-What is known about a table besides the release, such as public totals, is taken into account by
-least squares with the exact covariance of the noise; deviations and intervals are what remains.
-Whole and non-negative numbers are chosen after that, by `whole_numbers`: they add up as before, and
-the non-negative ones are biased.
+Public knowledge about a table, such as known totals, enters by least squares with the exact
+covariance of the noise; deviations and intervals are those that remain. Whole and non-negative
+numbers are chosen afterwards by `whole_numbers`: they add up as before, and the non-negative ones
+are biased.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from counton.numbers.formulas import ClosedForm, TableNumbers
 from counton.numbers.whole_numbers import Bounds, bounds_of, whole_numbers
 from counton.strategies.trees import HierarchyLaw, Tree
 
-#: Most numbers of known totals times nodes, where the known ones are not all of a level.
+#: Most known totals times nodes, unless the known totals are all of a level.
 _MOST_COVARIANCES = 2**26
 #: Half-widths of intervals, from standard deviations and a level.
 Halves = Callable[[Floats, float], Floats]
@@ -30,14 +30,14 @@ Halves = Callable[[Floats, float], Floats]
 
 @dataclass(frozen=True, eq=False)
 class AdjustedHierarchy:
-    """A hierarchy made to fit. Made by `counton.statistics.hierarchy.HierarchyReading.adjust`.
+    """A hierarchy made to fit, by `counton.statistics.hierarchy.HierarchyReading.adjust`.
 
     Attributes:
         tree: the public tree.
         estimates: for each level, every node's number; children add up to their parents.
         std: for each level, the deviation of the least squares estimates, before they were made
-            whole or non-negative; 0 where a total is known.
-        fit: what was asked.
+            whole or non-negative; 0 for a known total.
+        fit: the request.
 
     >>> from counton import ZCDP, Hierarchy, Key, Running
     >>> states = Hierarchy(Tree.from_leaves({"state": ["CA", "DC", "NY"]}, ["state"]), counts=True)
@@ -58,10 +58,10 @@ class AdjustedHierarchy:
     _halves: Halves
 
     def level_columns(self, nodes: str, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """The table of one level of the tree as arrays: see `HierarchyReading.level_columns`.
+        """Return the table of one level of the tree: see `HierarchyReading.level_columns`.
 
-        Intervals are those of the least squares estimates, cut to what is possible: whole numbers
-        if ``integers``, none below 0 if ``nonnegative``. They hold as often as they say.
+        Intervals are those of the least squares estimates, cut to possible values: whole numbers
+        with ``integers``, none below 0 with ``nonnegative``. They hold as often as they promise.
         """
         return self._of_level(self.tree.level(nodes)).columns(level)
 
@@ -77,22 +77,22 @@ class AdjustedHierarchy:
         return TableNumbers(self.tree.path_columns(depth), found.at(self.tree.order[depth]))
 
     def numbers(self) -> TableNumbers:
-        """All levels, the total first."""
+        """Return all levels, the total first."""
         return all_levels(self.tree, [self._of_level(depth) for depth in range(len(self.std))])
 
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """The same as columns of a table, with intervals of this level."""
+        """Return all levels as columns of a table, with intervals of this level."""
         return self.numbers().columns(level)
 
     def notes(self) -> list[str]:
-        """What a reader has to know besides the numbers, in sentences."""
+        """Return the notes that a reader needs besides the numbers, in sentences."""
         return self.fit.notes()
 
 
 def cut_to_possible(
     low: NDArray[Any], high: NDArray[Any], fit: Fit
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Ends of intervals within what is possible: whole numbers, none below 0.
+    """Cut ends of intervals to possible values: whole numbers, none below 0.
 
     >>> ends = cut_to_possible(np.array([-1.5]), np.array([2.5]), Fit(True, True))
     >>> [end.tolist() for end in ends]
@@ -107,7 +107,7 @@ def cut_to_possible(
 
 
 def all_levels(tree: Tree, parts: Sequence[TableNumbers]) -> TableNumbers:
-    """Tables of all levels below each other, with a column "level" in front."""
+    """Return tables of all levels below each other, with a column "level" in front."""
     sizes = tree.sizes
     found: dict[str, NDArray[Any]] = {"level": np.repeat(np.array(tree.levels), sizes)}
     for column in tree.levels[1:]:
@@ -126,13 +126,13 @@ def adjusted_hierarchy(
     halves: Halves,
     fit: Fit,
 ) -> AdjustedHierarchy:
-    """See `HierarchyReading.adjust`.
+    """Return the adjusted hierarchy; see `HierarchyReading.adjust`.
 
     Args:
         released: every node's number, by level.
         grain: the unit of these numbers.
         halves: half-widths of their intervals.
-        fit: how the numbers are made to fit.
+        fit: the way to make the numbers fit.
     """
     tree = law.tree
     stated, bounds = check_known(tree, fit)
@@ -157,7 +157,7 @@ def adjusted_hierarchy(
 
 
 def check_known(tree: Tree, fit: Fit) -> tuple[list[Floats], Bounds]:
-    """What is known of every node, by level, and the bounds that follow; before any release too."""
+    """Return each node's known total, by level, and the bounds that follow; needs no release."""
     stated = _known_totals(tree, dict(fit.known))
     for part in stated:
         if fit.nonnegative and (part < 0).any():
@@ -177,7 +177,7 @@ def check_known(tree: Tree, fit: Fit) -> tuple[list[Floats], Bounds]:
 
 
 def _known_totals(tree: Tree, known: Mapping[Any, int]) -> list[Floats]:
-    """What is known of every node, by level; NaN where nothing is."""
+    """Return each node's known total, by level; NaN if unknown."""
     stated = [np.full(size, np.nan) for size in tree.sizes]
     for path, total in known.items():
         level, place = tree.find(path)
@@ -198,7 +198,7 @@ def _known_totals(tree: Tree, known: Mapping[Any, int]) -> list[Floats]:
 def _condition(
     law: HierarchyLaw, estimates: list[Floats], stated: list[Floats]
 ) -> tuple[list[Floats], list[Floats]]:
-    """Least squares estimates given what is known, and their variances, by level."""
+    """Return least squares estimates given the known totals, and their variances, by level."""
     tree, variances = law.tree, [part.copy() for part in law.variances]
     if all(np.isnan(part).all() for part in stated):
         return estimates, variances
@@ -232,7 +232,7 @@ def _condition(
 
 
 def _is_cut(tree: Tree, stated: list[Floats], level: int) -> bool:
-    """Whether all of a level is known, and all leaves above it, so that nothing else matters."""
+    """Return True if a level and all leaves above it are known: then upper totals do not matter."""
     if np.isnan(stated[level]).any():
         return False
     return not any(np.isnan(stated[above][tree.leaves[above]]).any() for above in range(level))
@@ -241,7 +241,7 @@ def _is_cut(tree: Tree, stated: list[Floats], level: int) -> bool:
 def _below_cut(
     law: HierarchyLaw, estimates: list[Floats], stated: list[Floats], cut: int
 ) -> tuple[list[Floats], list[Floats]]:
-    """As `_condition`, where a whole level is known: sums above it, shares below."""
+    """Return `_condition` for a level that is all known: sums above it, shares below."""
     tree = law.tree
     centres: list[Floats] = [np.zeros(0)] * len(estimates)
     variances: list[Floats] = [np.zeros(size) for size in tree.sizes]

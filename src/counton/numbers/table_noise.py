@@ -1,4 +1,4 @@
-"""What tables share, once or over time: how far a unit moves what is measured, and which noise."""
+"""Noise of tables, once or over time: the sensitivity of their measurements, and noise kinds."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from counton.strategies.strategy import TableStrategy
 
 T = TypeVar("T")
 
-#: Measurements stay below this; the rest of int64 is room for noise.
+#: Bound of measurements; the rest of int64 is room for noise.
 LARGEST_MEASUREMENT = 2**61
-#: Which norm of the columns each kind of noise is calibrated to.
+#: Norm of the columns to which each kind of noise is calibrated.
 NORMS: dict[Family, Norm] = {"laplace": 1, "gaussian": 2}
 
 
 def sensitivity_of_cells(strategy: TableStrategy, contribution: Contribution) -> Sensitivity:
-    """Worst change of all measurements of a table between neighbours.
+    """Return the worst change of all measurements of a table between neighbours.
 
-    Several cells or units per cell multiply the norms, by the triangle inequality. A replaced unit
-    leaves its cells and enters others, so it moves; it may also only leave or enter.
+    Several cells or several units per cell multiply the norms, by the triangle inequality. A
+    replaced unit leaves its cells and enters others; it may also only leave or only enter.
 
     Raises:
         InvalidInput: a contribution of clipped values (tables hold counts), or of several steps.
@@ -56,20 +56,20 @@ def sensitivity_of_cells(strategy: TableStrategy, contribution: Contribution) ->
 
 
 def fraction_bits(std: float) -> int:
-    """Bits behind the point of released numbers: steps below 2^-15 of the least ``std``.
+    """Return the fractional bits of released numbers: steps below 2^-15 of the least ``std``.
 
-    Public, since ``std`` is; larger noise leaves more room for larger counts.
+    The result is public, since ``std`` is; larger noise leaves more room for larger counts.
 
     >>> fraction_bits(0.3), fraction_bits(50.0), fraction_bits(1e9)
     (16, 11, 0)
     """
-    if std < 1:  # 0 too: the variance of noise that is next to never there is below any float
+    if std < 1:  # also 0: the variance of noise that is almost always 0 is below any float
         return 16
     return min(max(16 - math.floor(math.log2(std)), 0), 16)
 
 
 def noise_kinds(guarantee: Guarantee) -> tuple[Family, ...]:
-    """Kinds of noise worth trying for a guarantee.
+    """Return the kinds of noise worth trying for a guarantee.
 
     Up to rho = 2, Laplace noise of scale l1 / sqrt(2 rho) has at least twice the variance of
     Gaussian noise with any strategy, since l1 is never below l2.
@@ -85,7 +85,7 @@ def noise_kinds(guarantee: Guarantee) -> tuple[Family, ...]:
 
 
 def rank_attempts(attempts: Iterable[Callable[[], T]], cost: Callable[[T], float]) -> list[T]:
-    """What the attempts give, least cost first; those that are refused are left out.
+    """Return the results of the attempts, least cost first; leave refused attempts out.
 
     >>> rank_attempts([lambda: 3, lambda: 2], cost=float)
     [2, 3]

@@ -1,13 +1,14 @@
-"""Numbers that add up and are whole, not negative, or some of them known: after the release.
+"""Post-processing of releases to whole or non-negative numbers that add up, some of them known.
 
-Everything here is a function of what was released and of what is public, so it costs no privacy. It
-is not free of bias: a count that may not be negative is too large on average where little is
-counted, and what is added there is taken away from its siblings.
+All results depend on releases and public facts only, so they cost no privacy. They are biased: a
+non-negative count is too large on average if the true count is small, and the surplus is taken
+from its siblings.
 
 Top-down: the total first, then every node's children, given the node. Noises of siblings are
-exchangeable, so that the least squares estimate of the children given their sum is the Euclidean
-projection: the numbers nearest to the estimates that have this sum, none of them below its bound.
-They are then rounded so that the sum stays: down, and up again where most was cut off (largest
+exchangeable, so the least squares estimate of the children given their sum is the Euclidean
+projection: the nearest numbers with this sum, none of them below its bound. They are then rounded
+so that the sum stays: down, and up again for the largest remainders (for equal ones, the first).
+The bound of a node is the known part below it, and at least 0.
 remainders, of equal ones the first). The bound of a node is what is known below it, and 0.
 """
 
@@ -22,18 +23,18 @@ from numpy.typing import NDArray
 from counton.base.arrays import Floats, Integers
 from counton.base.errors import SumOverflow
 
-#: Float sums are exact up to here.
+#: Up to here float sums are exact.
 _LARGEST = 2.0**53
-#: Estimates are taken to be multiples of this, which is finer than any that are released.
+#: Estimates are rounded to multiples of this, which is finer than any release.
 _GRAIN = 2.0**-20
 
 
 class Bounds(NamedTuple):
-    """What is settled before anything is estimated, by level.
+    """The constraints on estimates, by level.
 
     Attributes:
-        fixed: whether a node is known, or the sum of children that are.
-        lowest: the value of a fixed node; of others the least that they may be.
+        fixed: True if a node is known, or the sum of known children.
+        lowest: the value of a fixed node; the least allowed value of any other node.
     """
 
     fixed: list[NDArray[np.bool_]]
@@ -43,12 +44,14 @@ class Bounds(NamedTuple):
 def bounds_of(
     parents: Sequence[Integers], known: Sequence[Floats], *, nonnegative: bool
 ) -> tuple[Bounds, tuple[int, int, str] | None]:
-    """Bounds from what is known, upwards; and the first node (level, place, why) that contradicts.
+    """Return the bounds from known totals, and the first node that contradicts them.
+
+    The contradiction is (level, place, why).
 
     Args:
         parents: for each level below the first, every node's parent one level up; ascending.
-        known: for each level, what is known of every node, NaN where nothing is.
-        nonnegative: no number may be below 0.
+        known: for each level, each node's known total, NaN if unknown.
+        nonnegative: True if no number may be below 0.
 
     >>> bounds, wrong = bounds_of([np.array([0, 0])], [np.array([9.0]), np.array([4.0, np.nan])],
     ...                           nonnegative=True)
@@ -86,7 +89,7 @@ def bounds_of(
 def whole_numbers(
     estimates: Sequence[Floats], parents: Sequence[Integers], bounds: Bounds
 ) -> list[Integers]:
-    """Integers near the estimates whose children add up to their parents, within bounds.
+    """Return integers near the estimates, within bounds; children add up to their parents.
 
     Args:
         estimates: for each level, every node's estimate; the first level has one node.
@@ -130,7 +133,7 @@ def _children(
     fixed: NDArray[np.bool_],
     lowest: Floats,
 ) -> Integers:
-    """Of one level: nearest to the estimates, with the parents' sums."""
+    """Return one level's integers nearest to the estimates, with the parents' sums."""
     size = len(totals)
     values = np.where(fixed, lowest, 0.0).astype(np.int64)
     left = totals - np.bincount(parents, weights=values, minlength=size).astype(np.int64)
@@ -143,7 +146,7 @@ def _children(
     nearest = wanted + (extra / np.maximum(number, 1))[family]
     below = np.zeros(size, dtype=bool)
     below[family[nearest < low]] = True
-    order = np.argsort(family, kind="stable")  # parents ascend already; families stay together
+    order = np.argsort(family, kind="stable")  # parents ascend, so families stay together
     starts = np.searchsorted(family[order], np.arange(size + 1))
     for parent in np.flatnonzero(below).tolist():
         members = order[starts[parent] : starts[parent + 1]]
@@ -154,7 +157,7 @@ def _children(
 
 
 def _onto_simplex(wanted: Floats, total: float) -> Floats:
-    """The nearest point with this sum and no negative part.
+    """Return the nearest point with this sum and no negative part.
 
     Source: Held, Wolfe and Crowder, "Validation of subgradient optimization" (1974).
     """
@@ -166,8 +169,8 @@ def _onto_simplex(wanted: Floats, total: float) -> Floats:
 
 
 def _round_family(nearest: Floats, family: Integers, left: Integers, low: Floats) -> Integers:
-    """Integers beside the numbers, with the families' sums: largest remainders are rounded up."""
-    floor = np.floor(nearest + 2.0**-24)  # what misses a whole number by rounding is one
+    """Round to integers with the families' sums: the largest remainders are rounded up."""
+    floor = np.floor(nearest + 2.0**-24)  # undo rounding errors below whole numbers
     part = nearest - floor
     values = floor.astype(np.int64)
     missing = left - np.bincount(family, weights=floor, minlength=len(left)).astype(np.int64)
@@ -175,7 +178,7 @@ def _round_family(nearest: Floats, family: Integers, left: Integers, low: Floats
     begin = np.searchsorted(family[order], np.arange(len(left)))
     rank = np.arange(len(family)) - begin[family[order]]
     values[order] += rank < missing[family[order]]
-    # By rounding a sum may be one above; what is lowered then is the smallest part above its bound.
+    # Rounding may leave a sum one too large; then the smallest part above its bound is lowered.
     for parent in np.flatnonzero(missing < 0).tolist():
         members = np.flatnonzero(family == parent)
         able = members[np.argsort(part[members], kind="stable")]
