@@ -204,6 +204,36 @@ def test_a_sign_takes_a_row_back() -> None:
     assert (nobody.values == plain.values).all()
 
 
+def test_a_correction_in_the_middle_of_a_night_counts_once() -> None:
+    """Values change while their number stays; other rows touch windows beside later on."""
+    others: list[list[Row]] = [[], [], [], [], [(3, "a", "u1", "1", 1)], [(3, "a", "u1", "2", 1)]]
+    options = {**IDS, **SUMS, "rho": 10**9, "corrections": 1, "revise": "3d"}
+    days = [1, 2, 2, 3, 4, 5]
+    corrected = [(2, (2, "a", "u", "new", 1.0)), (3, (2, "a", "u", "new", 4.0))]
+    without, with_it = (
+        released(rows, "sum", days=days, **options)
+        for rows in (others, with_rows(corrected, others))
+    )
+    change = (with_it.values - without.values).round().astype(int)[:, 0]
+    assert [change[1 + lag, lag] for lag in range(4)] == [1, 4, 4, 4]
+    assert with_it.told[2].corrected == 1
+
+
+def test_a_record_outlives_those_before_it() -> None:
+    """A row that was of a day to come and is of one that is over, and later of another one."""
+    days = [1, 2, 38, 39, 45, 47]
+    options = {**IDS, "epsilon": 10**7, "corrections": 1}
+    rows = one_row((1, 45, "a"), (2, 2, "a"), (4, 39, "a"))
+    nothing: list[list[Row]] = [[] for _ in days]
+    without, with_it = (
+        released(some, days=days, **options) for some in (nothing, with_rows(rows, nothing))
+    )
+    change = (with_it.values - without.values).round().astype(int)[:, 0]
+    assert [change[1 + lag, lag] for lag in range(3)] == [1, 1, 1]
+    assert not change[4:].any()
+    assert with_it.told[3].often == 1
+
+
 def too_often(rows: Any, before: Any, most: int, first_open: int) -> Any:
     """A mistake: a row is corrected once more than it may be."""
     return correct(rows, before, most + 1, first_open)
@@ -223,6 +253,20 @@ def test_corrections_beyond_their_bound_are_seen(
     without, often = released(OTHERS, **options), released(with_rows(CORRECTED[6]), **options)
     with pytest.raises(AssertionError, match="a unit moves"):
         share_used(without, often)
+
+
+def test_rows_that_are_replaced_are_not_corrected(tmp_path: Path) -> None:
+    """Two rows would move, each to where the other one was: twice as far as one of them."""
+    told: dict[str, Any] = {
+        "time": "at", "every": "1d", "start": "2024-03-01", "steps": 9, "revise": "2d",
+        "epsilon": 1, "append": True, "id": "id", "until": "2024-03-02",
+    }  # fmt: skip
+    line = {"value": "value", "edges": "0,1,2,4,8", "replace": True}
+    job = Job("quantiles", frame(OTHERS[0], 1), tmp_path / "s.db", options=line, **told)
+    with pytest.raises(InvalidInput, match=r"corrections=2 .* and replace=True of rows"):
+        run(job.having(corrections=2))
+    with run(job) as outcome:
+        assert outcome.after == 1
 
 
 @pytest.mark.parametrize(

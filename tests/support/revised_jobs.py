@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import date, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -34,9 +35,14 @@ class Nights(NamedTuple):
     definition: Any
 
 
+def day_in_march(day: int) -> str:
+    """A day by its number, from the first of March on; April follows."""
+    return (date(2024, 3, 1) + timedelta(days=day - 1)).isoformat()
+
+
 def frame(rows: Sequence[Row], night: int) -> pl.DataFrame:
     """A table of new events; each night's bytes are others."""
-    at = [f"2024-03-{day:02}T{12 + night % 12:02}:00" for day, *_ in rows]
+    at = [f"{day_in_march(day)}T{12 + night % 12:02}:00" for day, *_ in rows]
     columns = {name: [row[place] for row in rows] for place, name in enumerate(COLUMNS)}
     kinds = {"group": pl.String, "user": pl.String, "id": pl.String, "value": pl.Float64}
     return pl.DataFrame({**columns, "at": at}, schema={"at": pl.String, **kinds})
@@ -46,6 +52,7 @@ def released(
     nights: Sequence[Night],
     what: Any = "count",
     signs: Mapping[int, str] | None = None,
+    days: Sequence[int] | None = None,
     **options: Any,
 ) -> Nights:
     """One run a night, under one key: the same rows release the same, and others by what they add.
@@ -53,6 +60,8 @@ def released(
     Args:
         nights: night k ends day k of March, and brings rows of any day.
         what: the statistic.
+        days: how many days have ended at each run, which may come in the middle of a day, or after
+            several; None: night k ends day k.
         signs: in which nights which id is taken back; None: there is no such column.
         options: of the job.
     """
@@ -69,8 +78,8 @@ def released(
                 back = pl.col("id") == signs.get(night, "")
                 table = table.with_columns(sign=pl.when(back).then(-1).otherwise(1))
             job = Job(
-                what, table, Path(folder, "s.db"), until=f"2024-03-{night + 1:02}",
-                yes=True, **new,
+                what, table, Path(folder, "s.db"), yes=True, **new,
+                until=day_in_march(1 + (days[night - 1] if days else night)),
             )  # fmt: skip
             with run(job) as outcome:
                 told.append(outcome.for_operator())

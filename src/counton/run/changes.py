@@ -509,11 +509,11 @@ def compare(
         cells["whole"] = np.where(step > target, rows, 0)
     moved = (rows != cells["seen_rows"]) | (total != cells["seen_total"])
     moved |= cells["whole"] != before_whole
-    moved |= (rows != cells["counted_rows"]) & (step <= target)
-    changed = step[moved]
+    # A correction may change what rows say, and not how many there are.
+    waits = (rows != cells["counted_rows"]) | (total != cells["counted_total"])
+    changed = step[moved | (waits & (step <= target))]
     changed = changed[np.diff(changed, prepend=0) != 0]  # cells are sorted by step
-    stays = np.isin(step, changed) | (rows != cells["counted_rows"])
-    stays |= total != cells["counted_total"]
+    stays = np.isin(step, changed) | waits
     cells |= {"seen_rows": rows, "seen_total": total}
     return Intake(
         cells={name: cells[name] if stays.all() else cells[name][stays] for name in _COLUMNS},

@@ -44,7 +44,7 @@ from counton.released.counting import ADDED
 from counton.released.periods import period_of as period_of
 from counton.rows.tally import added_up
 from counton.rows.window_marks import by_row
-from counton.run.corrections import Records, correct, without
+from counton.run.corrections import FACTS, Records, correct, without
 from counton.run.definition import Definition
 from counton.run.first_rows import (
     HeldRows,
@@ -262,7 +262,7 @@ class ContributionBounder:
         if self._counting.users and not self._by_id and not self._append:
             gone = sum(len(part.digests) for part in before.users.values()) - found.known
         users = [_join("user", period, parts) for period, parts in found.users.items()]
-        facts = 5 if self._definition.corrections else 1
+        facts = FACTS if self._definition.corrections else 1
         nothing = marks.MarkSet("id", 0, np.zeros(0, np.uint64), (np.zeros(0, np.int64),) * facts)
         ids = _join("id", 0, [nothing, *found.ids])
         told = found.over, found.known, found.closed, gone, found.corrected, found.often
@@ -313,7 +313,7 @@ class ContributionBounder:
         if self._by_id:
             forgotten.append(("id", line.day))
             # A row counts with its window, or with the next that is released.
-            steps = chosen.ids.facts[0]
+            steps = chosen.ids.facts[-1]
             ends = self._windows.ends(np.maximum(steps, target))
             days = np.asarray(ends, np.int64) // _DAY_US
             added += _by_period(chosen.ids, days)

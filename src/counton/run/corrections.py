@@ -29,6 +29,8 @@ from counton.state import seen as marks
 _Flags = NDArray[np.bool_]
 _Numbers = NDArray[np.int64]
 _CELL = ("step", "group", "total")
+#: What is remembered of a row: numbers, of which the last one is its last window.
+FACTS = 6
 
 
 @name_alone
@@ -40,6 +42,8 @@ class Records(NamedTuple):
         step, group, total: of the row that counts.
         used: how often it was corrected.
         counts: whether it counts, and was not taken back.
+        last: the last window of any row with the id: as long as that all records are kept, so that
+            no earlier one outlives the newest.
     """
 
     there: _Flags
@@ -48,6 +52,7 @@ class Records(NamedTuple):
     total: _Numbers
     used: _Numbers
     counts: _Flags
+    last: _Numbers
 
     @classmethod
     def of(cls, ids: NDArray[np.uint64], parts: Sequence[marks.MarkSet]) -> Records:
@@ -60,14 +65,14 @@ class Records(NamedTuple):
             same = np.flatnonzero(ordered[at] == part.digests) if len(ids) else at[:0]
             rows.append(order[at[same]])
             facts.append(np.stack([fact[same] for fact in part.facts]))
-        there, known = np.zeros(len(ids), np.bool_), np.zeros((5, len(ids)), np.int64)
+        there, known = np.zeros(len(ids), np.bool_), np.zeros((FACTS, len(ids)), np.int64)
         if rows:
             row, said = np.concatenate(rows), np.concatenate(facts, axis=1)
             newest = np.argsort(said[3], kind="stable")  # the last correction is written last
             known[:, row[newest]] = said[:, newest]
             there[row] = True
-        step, group, total, used, counts = known
-        return cls(there, step, group, total, used, counts == 1)
+        step, group, total, used, counts, last = known
+        return cls(there, step, group, total, used, counts == 1, last)
 
 
 @name_alone
@@ -137,7 +142,7 @@ def correct(rows: HeldRows, before: Records, most: int, first_open: int) -> Corr
     assert some.id is not None
     order = np.argsort(some.id)
     facts: Any = (*(np.asarray(getattr(some, name), np.int64) for name in _CELL), used)
-    facts = (*facts, (~minus[places]).astype(np.int64))
+    facts = (*facts, (~minus[places]).astype(np.int64), np.maximum(before.last[places], facts[0]))
     remembered = marks.MarkSet("id", 0, some.id[order], tuple(fact[order] for fact in facts))
     return CorrectedRows(
         rows.at(np.flatnonzero((new | change) & ~minus)),

@@ -101,6 +101,12 @@ def _definition_of(asked: StreamRequest) -> Definition:
         statistic = for_people(statistic, most).settle(promised, steps)
         contribution = asked.contribution(statistic, steps)
         contribution = replace(contribution, unit=asked.contribution(asked.statistic).unit)
+        if job.times.corrections and contribution.relation == "replace":
+            raise InvalidInput(
+                f"{field('corrections', job.times.corrections)} is of rows that are there or not, "
+                f"and {field('replace', True)} of rows that are known to be, of which two would "
+                f"be corrected; leave one of them out"
+            )
         groups = None if asked.groups is None else len(asked.groups) + record["spare"]
         shape = (ROOM,) if discovering else shape_of(statistic, groups)
         strategy = _strategy(asked, steps, promised, contribution, shape)

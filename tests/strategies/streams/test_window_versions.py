@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations_with_replacement
+
 import numpy as np
 import pytest
 
@@ -17,7 +19,9 @@ from counton.strategies import (
     matrices,
     strategy_from_dict,
 )
+from counton.strategies.lines.dense import Dense
 from counton.strategies.participation import sensitivities
+from counton.strategies.streams.solved import LeastSquaresFactorization
 from counton.strategies.streams.window_versions import EveryVersion, NightReader
 
 
@@ -196,6 +200,28 @@ def test_one_correction_moves_what_is_claimed_and_no_less(
     l1, squared = moved_by_corrections(windows)
     assert float(windows.l1_sensitivity()) == pytest.approx(l1)
     assert float(windows.squared_sensitivity()) == pytest.approx(squared)
+
+
+def against_each_other(versions: int) -> StreamStrategy:
+    """A strategy of somebody's own: rows of odd lags move one node the other way."""
+    shared = np.where(np.arange(versions) % 2, -9, 9)
+    matrix = np.concatenate([np.eye(versions, dtype=np.int64), shared[None]])
+    return LeastSquaresFactorization(Dense(matrix, "mine"))
+
+
+@pytest.mark.parametrize("inner", [against_each_other(5), against_each_other(66)], ids=[5, 66])
+def test_two_corrections_in_one_cell_move_no_more_than_is_claimed(inner: StreamStrategy) -> None:
+    windows = WindowVersions(4, inner, 2)
+    enters, lags = np.asarray(matrices(inner)[1], np.float64), range(windows.lags + 1)
+    squared = [
+        float(
+            ((enters[:, a] - enters[:, b] + enters[:, c] - enters[:, d] + enters[:, e]) ** 2).sum()
+        )
+        for a, b, c, d, e in combinations_with_replacement([*lags][:5], 5)
+        if a < b and c < d
+    ]
+    assert 0.8 * float(windows.squared_sensitivity()) < max(squared)
+    assert max(squared) <= float(windows.squared_sensitivity())
 
 
 @pytest.mark.parametrize("inner", [one.inner for one in WindowVersions.examples(4)], ids=str)

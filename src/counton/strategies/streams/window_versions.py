@@ -21,7 +21,6 @@ This mechanism is counton's own.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
@@ -61,8 +60,6 @@ LARGEST_HORIZON = 2**40
 MOST_VERSIONS = 2**12
 #: Most corrections of a unit.
 MOST_CORRECTIONS = 1000
-#: Versions of which all pairs of rows are looked at, one by one.
-_FEW = 64
 
 
 class WindowVersions(StreamStrategy):
@@ -292,24 +289,27 @@ class WindowVersions(StreamStrategy):
         """What rows that are taken back move, at the worst lags; see `_TakenBack`."""
         entering = _columns(self.inner)
         unit, versions = 1 << self.facts.lattice_bits, entering.shape[1]
-        apart = entering[:, :, None] - entering[:, None, :]
-        l1, square = (int((np.abs(apart) ** power).sum(axis=0).max()) for power in (1, 2))
         # A lag beyond the last one enters nothing: such a row stays.
-        whole = np.concatenate([entering, np.zeros_like(entering[:, :1])], axis=1)
-        gram = whole.T @ whole
+        gram = np.pad(entering.T @ entering, (0, 1))
         own = np.diag(gram)
-        once = int(own.max()) + square  # in two windows
-        product = 0 if versions <= _FEW else math.isqrt(square * int(own.max())) + 1
-        for begin in range(versions):
-            for end in range(begin + 1, versions):
-                moved = gram[begin] - gram[end]  # with rows that come at each lag
-                alone = int(own[begin] + own[end] - 2 * gram[begin, end])
-                meets = own[end:versions] + 2 * np.abs(moved[end:versions])
-                once = max(once, alone + int(meets.max()))
-                if versions <= _FEW:
-                    for later in range(end, versions):
-                        most = np.abs(moved[later] - moved[later + 1 :]).max()
-                        product = max(product, int(most))
+        l1 = square = product = alone = 0
+        for begin in range(versions - 1):
+            ends = np.arange(begin + 1, versions)
+            apart = entering[:, ends] - entering[:, begin, None]
+            l1 = max(l1, int(np.abs(apart).sum(axis=0).max()))
+            moved = gram[begin] - gram[ends]  # by rows that come at each lag
+            norms = own[begin] + own[ends] - 2 * gram[begin, ends]
+            square = max(square, int(norms.max()))
+            meets = norms[:, None] + own + 2 * np.abs(moved)
+            alone = max(alone, int(_from_diagonal(meets[:, begin + 1 : -1]).max()))
+            # With rows that are there from a later lag on, up to any lag after it.
+            later, after = moved[:, begin + 1 : -1], moved[:, :begin:-1]
+            highest, lowest = (
+                of.accumulate(after, axis=1)[:, -2::-1] for of in (np.maximum, np.minimum)
+            )
+            meets = np.maximum(highest - later, later - lowest)
+            product = max(product, int(_from_diagonal(meets).max()))
+        once = max(alone, int(own.max()) + square)  # in one window, or in two
         return _TakenBack(
             Fraction(l1, unit), *(Fraction(one, unit**2) for one in (square, product, once))
         )
@@ -715,6 +715,11 @@ def _columns(inner: StreamStrategy) -> NDArray[Any]:
         for node in column:
             found[places[node[:2]], step] += int(Fraction(node.weight) * unit)
     return found.astype(np.int64) if unit * unit < 2**40 else found
+
+
+def _from_diagonal(values: NDArray[Any]) -> NDArray[Any]:
+    """A square of values without those below its diagonal, in whose place is 0."""
+    return np.where(np.tri(len(values), k=-1, dtype=np.bool_), 0, values)
 
 
 def _stretches(stops: Integers, weights: Floats) -> Iterator[tuple[int, int, float]]:
