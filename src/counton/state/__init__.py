@@ -1,4 +1,4 @@
-"""What outlives a process: streams, journaled in a database with their ledger.
+"""Streams that outlive their process, journaled in a database with their ledger.
 
 Names are loaded when they are first used.
 """

@@ -1,4 +1,4 @@
-"""What a run adds to a stream, all at once."""
+"""The input of one commit: everything that a run adds to a stream."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 @name_alone
 class Addition(NamedTuple):
-    """What is released and kept together. Exact: rooms hand it on as `Private`.
+    """Everything that one commit releases and keeps. Exact: rooms hand it on as `Private`.
 
     Attributes:
-        inputs: totals of new steps, shape ``(n, *shape)``, in data units; None: none is released.
+        inputs: totals of new steps, shape ``(n, *shape)``, in data units; None releases nothing.
         observed: totals so far by window (counted from 1), integers of any shape; they replace
-            what was kept. With them a later run tells late rows from vanished ones.
-        sources: digests of files whose rows are now counted; counting one twice is refused.
-        remembered: what becomes of the marks of users and ids.
-        labels: of cells that come as they are needed, and the first one's cell; the ones before
-            must be there.
-        events: of new steps, and for each the number up to its end, instead of all these: a
-            statistic takes them in their order.
+            the kept ones. A later run uses them to tell late rows from vanished rows.
+        sources: digests of files whose rows are now counted; a file that was counted is refused.
+        remembered: change of the marks of users and ids.
+        labels: index of the first new cell, and the names of the new cells; all earlier cells
+            must exist.
+        events: events of the new steps, and the number of events up to the end of each step. A
+            statistic that takes events in order gets them in place of all other fields.
     """
 
     inputs: ArrayLike | None = None

@@ -1,4 +1,4 @@
-"""A state as a whole: copied, carried over to another format, written anew without deleted rows."""
+"""Work on a whole state: copy it, upgrade its format, rewrite it without deleted rows."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from counton.state.upgrades import Upgrade
 
 
 def back_up(state: str | os.PathLike[str], copy: str | os.PathLike[str]) -> Path:
-    """Copy a state as it stood at one moment; whoever writes it goes on meanwhile.
+    """Copy a state as it stood at one moment, while others may go on writing it.
 
-    The copy holds what was committed last, which the file of the state alone may not: that is in
-    its log (``STATE-wal``) until it is merged. Then the log is merged, where nobody is in the way.
+    The copy holds the last commit. The state's file alone may lack it: new commits stand in its
+    log (``STATE-wal``) until they are merged. After the copy the log is merged, if nobody uses it.
 
     Args:
         state: path of a SQLite file.
         copy: path of a new file, made with mode 0600; it appears when it is whole.
 
     Returns:
-        Where the copy is, without noise of steps to come, which is drawn again. As secret as the
-        state, and refused where the state has gone on since.
+        Path of the copy. The copy holds no noise of later steps: it is drawn again. The copy is as
+        secret as the state. If the state has gone on since, the copy is refused.
 
     Raises:
         InvalidInput: the state is on a server, or there is a file at that path.
-        StateError: the state cannot be read, or the copy cannot be written; there is none then.
+        StateError: the state cannot be read, or the copy cannot be written; no copy is left.
 
     >>> from counton import PureDP, Stream
     >>> from counton.state import state_summary
@@ -55,7 +55,7 @@ def back_up(state: str | os.PathLike[str], copy: str | os.PathLike[str]) -> Path
     try:
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)  # mode 0600
         try:
-            with os.fdopen(handle):  # closed before the copy has the name that others lock
+            with os.fdopen(handle):  # closed before the link gives the copy a name others may lock
                 before = moment_of(database.path)
                 with (
                     closing(open_file(database.path, timeout=LOCK_TIMEOUT_SECONDS)) as source,
@@ -66,7 +66,7 @@ def back_up(state: str | os.PathLike[str], copy: str | os.PathLike[str]) -> Path
                         raise sqlite3.OperationalError(
                             "it was changed meanwhile, where it has no locks"
                         )
-                    # Whoever found the copy could take it from what is released later.
+                    # Whoever found the copy could subtract this noise from later releases.
                     whole.execute("DELETE FROM counton_noise")
                     whole.commit()
                     whole.execute("VACUUM").close()
@@ -95,12 +95,12 @@ def upgrade(state: str | os.PathLike[str], *, copy: bool = True) -> Upgrade:
 
     Args:
         state: path of a SQLite file, or a database URL.
-        copy: keep the state as it was: beside a file as ``STATE.formatN``, on a server in the
+        copy: keep the old state: beside a file as ``STATE.formatN``, on a server in the
             schema ``counton_format_N``. The copy is as secret as the state.
 
     Raises:
-        StateError: no such state, or one of a later version.
-        StateUnavailable: the copy cannot be made; the state is as it was.
+        StateError: the state is missing, or of a later version.
+        StateUnavailable: the copy cannot be made; the state is unchanged.
 
     >>> from counton import PureDP, Stream
     >>> from counton.strategies import Binary
@@ -116,13 +116,13 @@ def upgrade(state: str | os.PathLike[str], *, copy: bool = True) -> Upgrade:
 
 
 def compact(state: str | os.PathLike[str]) -> None:
-    """Leave nothing of deleted rows: all of a file, and of a server's tables the one of marks.
+    """Rewrite the storage so that no deleted row remains: a whole file, or a server's marks table.
 
-    Copies that were made before, and what a server has archived of its log, are not touched.
+    Earlier copies and a server's archived log are not touched.
 
     Raises:
-        StateError: another process reads or writes the state; what was deleted is deleted, and may
-            still stand in the file.
+        StateError: another process uses the state. The rows are deleted, but their bytes may still
+            stand in the file.
     """
     database = Database(state)
     try:

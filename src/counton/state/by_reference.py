@@ -1,7 +1,7 @@
-"""Released values against ``counton.reference``, which shares no code with what released them.
+"""Check of released values against ``counton.reference``, which shares no code with the release.
 
-The reference is given public terms, the bytes of the key, and exact sums: none of it leaves the
-process. It is slow, so that whoever waits is told how far it is.
+The reference takes public terms, the key's bytes and exact sums; they stay in this process. The
+check is slow, so it reports its progress.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from counton.numbers.design import Design
 from counton.strategies import StreamStrategy
 from counton.strategies.strategy import column_until
 
-#: Told how far something is: what is done, and the share that is behind it.
+#: Receives progress: the task and its finished share.
 Watcher = Callable[[str, float], object]
 
 
 class BeyondReference(InvalidInput):
-    """A stream that the reference does not compute, and why."""
+    """A stream that the reference does not compute, with the reason."""
 
 
 def stream_by_reference(terms: Design, key: Key, last: int) -> reference.Stream:
-    """The reference's stream of these terms, for releases up to a step.
+    """Build the reference's stream of these terms, for releases up to a step.
 
     Raises:
-        BeyondReference: a strategy of another package that reads nodes in fractions, or one with
-            which the reference ends earlier.
+        BeyondReference: a strategy of another package reads nodes in fractions, or its matrices end
+            earlier in the reference.
     """
     told = json.loads(json.dumps(terms.public()))
     own = terms.strategy.saved_name in reference.STRATEGIES
@@ -46,10 +46,10 @@ def stream_by_reference(terms: Design, key: Key, last: int) -> reference.Stream:
 
 
 def written_out(strategy: StreamStrategy, last: int) -> dict[str, Any]:
-    """The matrices of a strategy of another package, as the reference takes them.
+    """Write out the matrices of another package's strategy in the reference's form.
 
     Raises:
-        BeyondReference: entries that are no integers.
+        BeyondReference: an entry is no integer.
 
     >>> from counton.strategies import Binary
     >>> written_out(Binary(3), 2)["rows"]
@@ -71,18 +71,18 @@ def written_out(strategy: StreamStrategy, last: int) -> dict[str, Any]:
 def check_by_reference(
     terms: Design, key: Key, values: NDArray[Any], totals: NDArray[np.int64], watcher: Watcher
 ) -> str:
-    """Compare all released values of a stream, from its first step on; what holds, in words.
+    """Compare all released values of a stream, from its first step on, and report the result.
 
     Args:
-        terms: of the stream.
-        key: of the stream.
-        values: as they were released, shape (steps, *shape).
-        totals: the exact sums in them, in units of the grid.
-        watcher: is told how far it is.
+        terms: design of the stream.
+        key: key of the stream.
+        values: released values, shape (steps, *shape).
+        totals: their exact sums, in units of the grid.
+        watcher: receives the progress.
 
     Raises:
-        StateError: a value that the reference does not find; naming its step.
-        BeyondReference: what the reference does not compute.
+        StateError: a released value differs from the reference's value; names the step.
+        BeyondReference: the reference does not compute this stream.
     """
     last, cells = len(values), max(terms.cells, 1)
     flat, sums = values.reshape(last, -1), totals.reshape(last, -1)

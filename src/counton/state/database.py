@@ -30,23 +30,23 @@ from counton.state import schema, sqlite_file, upgrades
 from counton.state.sql import Connection, Connections, MissingRow
 from counton.state.sqlite_file import NoState
 
-#: How long a transaction waits for another process's transaction.
+#: Longest wait of a transaction for another process's transaction.
 LOCK_TIMEOUT_SECONDS = 5.0
-#: After how long a server ends a transaction of a brief kind in which nothing is asked any more.
+#: A server ends a short transaction that has asked nothing for this long.
 PAUSE_SECONDS = 20.0
 
 _LOCKED = re.compile(r"database (table )?is (locked|busy)|lock timeout|could not obtain lock")
 _FULL = re.compile(r"disk is full|disk I/O error|No space left|File too large|could not extend")
 _DAMAGED = re.compile(r"not a database|malformed|disk image|encrypted|no such (table|column)")
-#: What is done in a transaction of a database, before it is committed.
+#: Runs within a transaction of a database, before its commit.
 CommitHook = Callable[[Connection], None]
 
 
 class Closing:
-    """What a ``with`` block closes at its end."""
+    """A resource that a ``with`` block closes at its end."""
 
     def close(self) -> None:
-        """Give back what it holds open."""
+        """Release all that is held open."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:
@@ -62,11 +62,11 @@ class Closing:
 
 
 class DatabaseAddress(NamedTuple):
-    """Where a database is.
+    """Address of a database.
 
     Attributes:
-        file: of a SQLite database; None of one on a server.
-        url: of a server, with its password.
+        file: path of a SQLite database; None if the database is on a server.
+        url: URL of a server, with its password.
     """
 
     file: Path | None
@@ -78,10 +78,10 @@ class DatabaseAddress(NamedTuple):
         return hide_secrets(self.url) if self.file is None else str(self.file)
 
     def connections(self, timeout_seconds: float, options: str = "") -> Connections:
-        """Connections to it, whose transactions wait for locks for some seconds.
+        """Return connections whose transactions wait this many seconds for locks.
 
         Args:
-            options: of a server's session.
+            options: settings of the server's session.
         """
         if self.file is not None:
             return Connections(
@@ -93,7 +93,7 @@ class DatabaseAddress(NamedTuple):
         # A server may default to asynchronous commits, which a power cut can lose.
         options = (
             f"-c lock_timeout={int(1000 * timeout_seconds)} -c synchronous_commit=on"
-            f" -c client_encoding=UTF8 {options}"  # or texts of some databases are bytes
+            f" -c client_encoding=UTF8 {options}"  # otherwise some databases return texts as bytes
         )
 
         def connect() -> Any:
@@ -104,7 +104,7 @@ class DatabaseAddress(NamedTuple):
 
     @property
     def errors(self) -> tuple[type[Exception], ...]:
-        """What is raised where the database cannot be used."""
+        """Exceptions that the database's driver raises."""
         if self.file is not None:
             return sqlite3.Error, UnicodeDecodeError, MissingRow
         import psycopg
@@ -113,18 +113,18 @@ class DatabaseAddress(NamedTuple):
 
 
 class Database:
-    """Where streams live. Not public: `counton.state.Store` and ``Stream`` use it.
+    """A state's database. Not public: `counton.state.Store` and ``Stream`` use it.
 
     Args:
         state: path of a SQLite file, or a database URL.
-        create: make it where there is none.
+        create: make the database if it is missing.
         brief: transactions ask one thing after the other, and compute nothing in between. A server
             ends one in which nothing is asked for `PAUSE_SECONDS`: a process that is paused within
             it holds up no other.
 
     Attributes:
-        identity: which state it is, wherever it lies; copies of it have the same. Not secret.
-        witnesses: by address, how it remembers each place that its second witness ever had: see
+        identity: identifies the state wherever it lies; its copies share it. Not secret.
+        witnesses: what the state keeps of each second witness it ever had, by address: see
             `counton.state.second_witness`.
 
     Raises:
@@ -145,7 +145,7 @@ class Database:
         self.is_sqlite, self.label = self.path is not None, self.address.label
         self.lock_timeout_seconds = LOCK_TIMEOUT_SECONDS
         self._owner, self._moment = os.getpid(), None
-        # A state of an earlier format is read through other connections than its own.
+        # A state of an earlier format is read through connections of its own.
         self._earlier: int | None = None
         self._own: Connections | None = None
         self._looked = False
@@ -162,7 +162,7 @@ class Database:
         try:
             if create and not self.is_sqlite:
                 with self.transaction(write=True) as connection:
-                    # "create if missing" of two processes at once would fail in one of them
+                    # If two processes "create if missing" at once, one of them fails.
                     connection.lock(schema.APPLICATION_ID)
                     if not self._has_tables(connection):
                         connection.script(schema.TABLES)
@@ -177,14 +177,14 @@ class Database:
             raise
 
     def close(self) -> None:
-        """Drop all connections."""
+        """Close all connections."""
         for connections in (self._connections, self._own):
             if connections is not None:
                 connections.close()
 
     @contextmanager
     def transaction(self, *, write: bool) -> Iterator[Connection]:
-        """One transaction: committed at the end of the block, undone if the block raises."""
+        """Open a transaction: the end of the block commits it, an exception undoes it."""
         if os.getpid() != self._owner:
             raise StreamConflict(
                 f"state {self.label} was opened by process {self._owner} and is used by its fork "
@@ -205,7 +205,7 @@ class Database:
             self.upgrade()
         try:
             with self._connections.transaction(begin) as connection:
-                if write and self._looked:  # another version may have carried it over meanwhile
+                if write and self._looked:  # another version may have upgraded it meanwhile
                     upgrades.refuse_unknown(upgrades.format_of(connection), self.label)
                 undone = self._earlier is not None and not self.is_sqlite
                 if undone:
@@ -215,7 +215,7 @@ class Database:
                     connection.execute("ROLLBACK")
                     connection.execute("BEGIN")
                 moment = self.path and self._moment and sqlite_file.moment_of(self.path)
-                if moment != self._moment:  # it was read without locks
+                if moment != self._moment:  # the file was read without locks
                     raise StateUnavailable(
                         f"state {self.label} lies where this process may write nothing, and was "
                         f"changed by another one while it was read: ask again, or read it where "
@@ -237,7 +237,7 @@ class Database:
         return connection.has("counton_database")
 
     def _look_at_format(self) -> None:
-        """Refuse a format that is not known, and prepare to read an earlier one."""
+        """Refuse an unknown format, and prepare to read an earlier one."""
         with self.transaction(write=False) as connection:
             if self.is_sqlite:
                 application = connection.value("PRAGMA application_id")
@@ -261,7 +261,7 @@ class Database:
             )
 
     def upgrade(self, *, copy: bool = True) -> upgrades.Upgrade:
-        """Carry the state over to this version's format: see `upgrades.carry_over`."""
+        """Upgrade the state to this version's format: see `upgrades.carry_over`."""
         own = self._own or self._connections
         try:
             done = upgrades.carry_over(own, self.path, self.label, copy=copy)
@@ -273,7 +273,7 @@ class Database:
         return done
 
     def read_witnesses(self, connection: Connection) -> None:
-        """Which state it is, and what it remembers of its second witness by now."""
+        """Read the state's identity, and its current notes on its second witnesses."""
         row = connection.one("SELECT identity, witnesses FROM counton_database")
         self.identity = str(row.identity)
         with reading(f"where the second witness of state {self.label} is kept"):
@@ -312,7 +312,7 @@ class Database:
 
 @contextmanager
 def reading(what: str) -> Iterator[None]:
-    """Turn what goes wrong while stored values are decoded into one clear error."""
+    """Turn any failure to decode stored values into one clear error."""
     try:
         yield
     except CountonError:
@@ -324,10 +324,10 @@ def reading(what: str) -> Iterator[None]:
 
 
 def state_file(state: str | os.PathLike[str], called: str = "state") -> Path | None:
-    """The file of a SQLite state; None for a state on a server.
+    """Return the file of a SQLite state, or None for a state on a server.
 
     Args:
-        called: what the caller calls it, in messages.
+        called: name of the argument, for messages.
 
     Raises:
         InvalidInput: neither a path nor a SQLite or PostgreSQL URL.
@@ -339,12 +339,12 @@ def state_file(state: str | os.PathLike[str], called: str = "state") -> Path | N
 
 
 def parse_address(state: str | os.PathLike[str], called: str = "state") -> DatabaseAddress:
-    """Where a database is: a bare path means a SQLite file.
+    """Parse the address of a database; a bare path means a SQLite file.
 
     Symbolic links are followed: log and key lie beside the file itself.
 
     Args:
-        called: what the caller calls it, in messages.
+        called: name of the argument, for messages.
 
     Raises:
         InvalidInput: neither a path nor a SQLite or PostgreSQL URL.
@@ -385,7 +385,7 @@ def parse_address(state: str | os.PathLike[str], called: str = "state") -> Datab
 
 
 def _file_at(name: str, text: str, called: str) -> DatabaseAddress:
-    """The SQLite file of this name, unless SQLite would take the name for no file."""
+    """Return the SQLite file of this name; refuse names that SQLite takes for no file."""
     address = name.startswith("file:") and (":memory:" in name or "mode=memory" in name)
     if name in ("", ":memory:") or address:
         raise InvalidInput(
@@ -395,12 +395,12 @@ def _file_at(name: str, text: str, called: str) -> DatabaseAddress:
     return DatabaseAddress(Path(os.path.realpath(name)))
 
 
-#: By the address that is kept, without a password, the one that was given in this process.
+#: The address with its password as given in this process, by the address without it.
 _given: dict[str, str] = {}
 
 
 def kept_address(place: str | os.PathLike[str], called: str = "state") -> str:
-    """The address of a database as it is kept: without a password, which stays in this process.
+    """Return the address to keep: without its password, which stays in this process.
 
     >>> kept_address("postgresql://ann:x@db/visits")
     'postgresql://ann@db/visits'
@@ -415,7 +415,7 @@ def kept_address(place: str | os.PathLike[str], called: str = "state") -> str:
 
 
 def given_address(kept: str) -> str:
-    """An address with the password that was given for it in this process, if one was.
+    """Restore the password of an address, if one was given in this process.
 
     >>> _ = kept_address("postgresql://ann:x@db/visits")
     >>> given_address("postgresql://ann@db/visits")

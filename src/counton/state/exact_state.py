@@ -1,12 +1,12 @@
-"""What a statistic knows exactly, in its state: all of it once, then what each release added.
+"""A statistic's exact state in the database: one whole, then the addition of each release.
 
-A release writes what is new, and no more: a part with the keyed digests of its events and what they
-added. When what was added has grown as large as the whole, the whole is written anew in its place,
-so that a step costs what it brings, on the average, however much is known.
+A release writes one part: keyed digests of its new events, and what they added. Once the additions
+are as large as the whole, the whole is written anew in their place. So the average cost of a step
+depends on its own events, however large the state is.
 
-Secret: parts are encrypted under the stream's key (AES-256-GCM), since whoever has the state alone
-could else try names of users. A keyed head says of which step they are, and has a digest of all of
-them one after the other, so that none can be left out, changed or brought back.
+Secret: parts are encrypted under the stream's key (AES-256-GCM). Otherwise the state alone would
+let its holder try names of users. A keyed head holds the step and one chained digest of all parts,
+so that no part can be left out, changed or brought back.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ from counton.state.database import reading
 from counton.state.sql import Connection
 
 _PART, _HEAD = "exact", "digest"
-#: Bytes of a piece of the whole; what is added may have as many as the second, in any case.
+#: Bytes in a piece of the whole; bytes that additions may always have.
 _PIECE, _LITTLE = 2**24, 2**13
-#: Small parts are put together when there are more than this many, and one for each so many bytes.
+#: Parts are merged if there are more than this many, plus one for each so many bytes.
 _MOST, _EACH = 512, 2**8
 _WHOLE, _ADDED = b"\0", b"\1"
 _NONCE = 12
-#: Step, number of the first part, of the next one, and a digest of the parts.
+#: Step, number of the first part, number of the next part, and a digest of the parts.
 _NUMBERS = struct.Struct("<qqq32s")
 _LENGTH = struct.Struct("<q")
 _OF_KIND = "FROM counton_marks WHERE stream_id = :stream AND kind = :of_kind"
 
 
 class Parts(NamedTuple):
-    """Which parts there are.
+    """Numbers and sizes of the stored parts.
 
     Attributes:
-        first, following: number of the first one, and of the one that will be written next.
-        whole, added: bytes of the whole, and of what was added to it.
-        pieces: of how many parts the whole consists.
-        digest: of all of them, one after the other.
+        first, following: number of the first part, and of the part to be written next.
+        whole, added: bytes of the whole, and of the additions to it.
+        pieces: number of parts that make up the whole.
+        digest: chained digest of all parts.
     """
 
     first: int = 0
@@ -59,20 +59,20 @@ class Parts(NamedTuple):
 
     @property
     def many(self) -> bool:
-        """Whether the whole is to be written anew."""
+        """Whether the whole must be written anew."""
         count = self.following - self.first - self.pieces
         return self.added > max(self.whole, _LITTLE) or count > _MOST + self.whole // _EACH
 
 
 class SavedState(NamedTuple):
-    """What was read.
+    """A statistic's state as read from the database.
 
     Attributes:
-        parts: which there are.
-        step: of which it is.
+        parts: numbers and sizes of the stored parts.
+        step: step of the state.
         events: keyed digests of the events of all steps.
-        exact: what `Exact.save` gave, when the whole was last written.
-        news: what `Exact.news` gave after each release since.
+        exact: result of `Exact.save` when the whole was last written.
+        news: results of `Exact.news` after each release since then.
     """
 
     parts: Parts
@@ -86,7 +86,7 @@ class SavedState(NamedTuple):
 
 
 class StatisticRecord:
-    """The place in a state where a stream keeps what its statistic knows."""
+    """The place in a state where a stream keeps its statistic's exact state."""
 
     def __init__(self, stream_id: int, key: Key, name: str) -> None:
         self._stream_id, self._name = stream_id, name
@@ -102,11 +102,11 @@ class StatisticRecord:
         exact: Callable[[], bytes],
         added: tuple[bytes, bytes] | None,
     ) -> Parts:
-        """Write what a release has added, or all anew.
+        """Write the addition of a release, or the whole anew.
 
         Args:
-            events, exact: what there is in all; called where it is needed.
-            added: digests of the release's events, and what they added; None where nobody knows.
+            events, exact: functions that return the whole's two parts; called only if needed.
+            added: digests of the release's events, and what they added; None if unknown.
         """
         if added is None or parts.many or not parts.following:
             connection.run(f"DELETE {_OF_KIND}", stream=self._stream_id, of_kind=_PART)
@@ -133,7 +133,7 @@ class StatisticRecord:
         return after
 
     def _insert(self, connection: Connection, number: int, said: bytes, before: bytes) -> bytes:
-        """Write a part; returns the digest of all parts up to it."""
+        """Write a part, and return the digest of all parts up to it."""
         nonce = secrets.token_bytes(_NONCE)
         sealed = nonce + self._cipher.encrypt(nonce, said, None)
         row = {"stream_id": self._stream_id, "kind": _PART, "period": 0, "part": number}
@@ -141,7 +141,7 @@ class StatisticRecord:
         return hashlib.sha256(before + sealed).digest()
 
     def read(self, connection: Connection) -> SavedState:
-        """What stands in the state."""
+        """Read and check the stored state."""
         said = f"SELECT part, marks {_OF_KIND} AND period = 0 ORDER BY part"
         with reading(f"what statistic {self._name!r} knows"):
             head, found = (
@@ -194,7 +194,7 @@ class StatisticRecord:
 
 
 def _split(said: bytes) -> tuple[bytes, bytes]:
-    """Digests of events, and the rest."""
+    """Split a part into digests of events and the rest."""
     try:
         plain = zlib.decompress(said)
         (length,) = _LENGTH.unpack_from(plain)

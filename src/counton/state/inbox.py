@@ -1,17 +1,18 @@
-"""Rows that wait to be counted: batches as they were sent, committed before they are acknowledged.
+"""Rows that wait to be counted: batches as sent, committed before they are acknowledged.
 
-The inbox lies in the state's own database, and is as secret as it. What waits is put into a *fold*
-before a run is given it, so that a run that is killed is given the very same rows again. The rows
-of a fold are removed in the transaction that counts them: they are there until they are counted and
-never again, and nothing is kept of folds. Ids and digests of batches stay for a time, so that a
-batch that is sent again is known.
+The inbox lies in the state's database and is as secret as the state. Waiting batches are put into a
+*fold* before a run gets them, so that a killed run gets the very same rows again. The transaction
+that counts a fold also removes its rows: each row stays until it is counted and never returns.
+Nothing is kept of folds. Ids and digests of batches stay for a time, so that a batch that is sent
+again is recognised.
 
-Which batches are in a fold together hangs on the times alone at which they came, which are kept
-with them. A stream that is closed takes no batch any more: that is decided in the transaction that
-would commit the batch, so that none is acknowledged after the last fold.
+Only the times of arrival, which are kept with the batches, decide which batches share a fold. A
+closed stream takes no more batches. The transaction that would commit a batch decides this, so no
+batch is acknowledged after the last fold.
 
-Each sender fills a part of the stream that is his own (`counton.base.exact_sums.share_of`). Whether
-a batch is taken hangs on what its own sender has sent, and never on rows of others: else he could
+Each sender fills his own share of the stream (`counton.base.exact_sums.share_of`). A batch is taken
+or refused by what its own sender has sent, and never by other senders' rows. Otherwise he could
+send more and more until he is refused, and would learn their sum.
 send more and more until he is refused, and would know their sum.
 """
 
@@ -37,22 +38,22 @@ from counton.state.standing import position_of
 #: Longest id of a batch.
 LONGEST_ID = schema.LONGEST_NAME
 
-#: No rows that are set aside, as JSON.
+#: JSON of a batch without rows to set aside.
 _NONE = "[]"
-#: What waits of a stream, and what of it is in one fold.
+#: SQL conditions: all waiting batches of a stream, and those in one fold.
 _WAITING = "FROM counton_inbox_waiting WHERE stream_id = :stream"
 _FOLDED = f"{_WAITING} AND fold = :fold"
 
 
 class Sender(NamedTuple):
-    """Who sends rows.
+    """A sender of rows.
 
     >>> Sender("6f0c11aa", 2).share
     0.03125
 
     Attributes:
-        id: of the token that he sends with.
-        number: of it, from 1: no other sender has it.
+        id: id of the token that he sends with.
+        number: his own number, from 1; no other sender has it.
     """
 
     id: str
@@ -60,27 +61,27 @@ class Sender(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Which part of all that a stream's sums can hold he may fill."""
+        """Return the share of a stream's sums that he may fill."""
         return share_of(self.number)
 
 
 @name_alone
 class Batch(NamedTuple):
-    """Rows that a client has sent, checked.
+    """Checked rows that a client has sent.
 
     Attributes:
-        stream: its name.
-        id: of the batch, by its sender.
-        digest: of what was sent.
-        arrived: microseconds since 1970.
-        answer: what the sender is told, JSON values.
-        rows: how many there are.
+        stream: name of the stream.
+        id: id of the batch, chosen by its sender.
+        digest: digest of the sent bytes.
+        arrived: time of arrival, in microseconds since 1970.
+        answer: answer to the sender, JSON values.
+        rows: number of rows.
         body: the rows that can be counted.
-        aside: rows that are set aside, as JSON values; None: there are none.
-        parts: which part of what the stream's sums can hold its rows come to; by window where a
-            release is of one, else under 0.
-        sender: whose share of the stream they fill.
-        over: windows before this one are released, and nothing comes into them any more.
+        aside: rows that are set aside, as JSON values; None if there are none.
+        parts: share of the stream's sums that the rows fill; by window if a release is of one
+            window, else under 0.
+        sender: the sender whose share the rows fill.
+        over: windows before this one are released and take no more rows.
     """
 
     stream: str
@@ -97,13 +98,13 @@ class Batch(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What became of a batch.
+    """The inbox's decision on a batch.
 
     Attributes:
-        what: accepted; known, where the same was accepted before; other, where another one of
-            this id was; closed, where the stream takes nothing any more; or full, where it comes to
-            more than is left of its sender's share.
-        answer: what the sender was told at first.
+        what: accepted; known, if the same batch was accepted before; other, if another batch with
+            this id was; closed, if the stream takes nothing any more; or full, if the batch exceeds
+            the rest of its sender's share.
+        answer: the first answer to the sender.
     """
 
     what: Literal["accepted", "known", "other", "closed", "full"]
@@ -115,13 +116,13 @@ class Fold(NamedTuple):
     """Batches that are counted together. Secret.
 
     Attributes:
-        stream: its name.
-        number: of the fold, which another one may have had before.
-        digest: of all that is in it.
-        batches: their numbers in the inbox.
+        stream: name of the stream.
+        number: number of the fold; an earlier fold may have had it.
+        digest: digest of everything in the fold.
+        batches: numbers of its batches in the inbox.
         bodies: rows, batch by batch.
         has_aside: whether there are rows to set aside.
-        first, last: when the first and the last of its batches came, microseconds since 1970.
+        first, last: arrival of its first and last batch, in microseconds since 1970.
     """
 
     stream: str
@@ -136,16 +137,16 @@ class Fold(NamedTuple):
 
 @name_alone
 class LeftOut(NamedTuple):
-    """A batch that was acknowledged and that no run could count. Secret.
+    """An acknowledged batch that no run could count. Secret.
 
     Attributes:
-        id: by which it is asked for: of what it holds.
-        stream: its name.
-        batch: its id by its sender; None where that is forgotten.
-        arrived: microseconds since 1970.
-        rows: how many it has.
+        id: id to ask for it by, a digest of its contents.
+        stream: name of the stream.
+        batch: the sender's id of the batch; None once that is forgotten.
+        arrived: time of arrival, in microseconds since 1970.
+        rows: number of rows.
         body: the rows.
-        why: what the run said of them.
+        why: the run's reason.
     """
 
     id: str
@@ -158,7 +159,7 @@ class LeftOut(NamedTuple):
 
 
 class Load(NamedTuple):
-    """What waits in an inbox. Exact: only for the operator."""
+    """Amount of waiting rows. Exact: only for the operator."""
 
     batches: int
     rows: int
@@ -166,11 +167,11 @@ class Load(NamedTuple):
 
 
 class HeldBatches(NamedTuple):
-    """Batches of a stream whose rows an inbox holds.
+    """A stream's batches whose rows an inbox holds.
 
     Attributes:
-        waiting: those that wait to be counted, each by its number, its digest and when it came.
-        left_out: whether there are others, which no run could count.
+        waiting: batches that wait to be counted, each by number, digest and time of arrival.
+        left_out: whether there are batches that no run could count.
     """
 
     waiting: frozenset[tuple[int, bytes, int]]
@@ -178,7 +179,7 @@ class HeldBatches(NamedTuple):
 
 
 def held_batches(database: Database, stream: str) -> HeldBatches:
-    """Batches of a stream whose rows an inbox holds."""
+    """Return a stream's batches whose rows an inbox holds."""
     with database.transaction(write=False) as connection:
         if not connection.has("counton_inbox_waiting"):
             return HeldBatches(frozenset(), left_out=False)
@@ -191,7 +192,7 @@ def held_batches(database: Database, stream: str) -> HeldBatches:
 
 
 class Inbox(Closing):
-    """The inbox of a state, of all its streams. Threads may share it.
+    """The inbox of a state, for all its streams. Threads may share it.
 
     >>> from counton import PureDP, Stream
     >>> from counton.base.private import Private
@@ -213,8 +214,8 @@ class Inbox(Closing):
 
     Args:
         state: path of a SQLite file, or a database URL; it holds the streams already.
-        keys: where the streams' keys are kept, beside which stands what was released. A state that
-            has forgotten some of it takes no batch.
+        keys: where each stream's key is kept; the witness stands beside it. A state that has
+            forgotten releases takes no batch.
 
     Raises:
         StateError: the state cannot be used.
@@ -243,15 +244,15 @@ class Inbox(Closing):
         self._database.close()
 
     def find(self, stream: str, id: str, digest: bytes) -> Verdict | None:
-        """What becomes of a batch whose id was there before; None where it was not."""
+        """Return the verdict on a batch with a known id, or None for a new id."""
         with self._database.transaction(write=False) as connection:
             return self._known_verdict(connection, self._stream(connection, stream), id, digest)
 
     def put(self, given: Sequence[Batch]) -> list[Verdict]:
-        """Commit batches, all in one transaction; what becomes of each.
+        """Commit batches in one transaction, and return the verdict on each.
 
         Raises:
-            StateError: the state cannot be used, or is an old copy; none of them is kept.
+            StateError: the state cannot be used, or is an old copy; no batch is kept.
         """
         verdicts: list[Verdict] = []
         with self._taking_in(batch.stream for batch in given) as connection:
@@ -270,7 +271,7 @@ class Inbox(Closing):
                     _HeldPart(stream, step, batch.sender): part
                     for step, part in _parts(batch).items()
                 }
-                # What its own sender has sent alone decides.
+                # Only the batches of this sender decide.
                 if known is None and any(
                     held.get(place, 0.0) + part > batch.sender.share
                     for place, part in parts.items()
@@ -293,7 +294,7 @@ class Inbox(Closing):
         return verdicts
 
     def _held_parts(self, connection: Connection, given: Sequence[Batch]) -> dict[_HeldPart, float]:
-        """What the senders of batches have filled by now, where these would add to it."""
+        """Return how much the senders of these batches have filled in each place they add to."""
         wanted: dict[int, set[int]] = {}
         senders = {batch.sender.id: batch.sender for batch in given}
         for batch in given:
@@ -305,7 +306,7 @@ class Inbox(Closing):
             " AND sender = :sender AND step BETWEEN :first AND :last"
         )
         for stream, steps in sorted(wanted.items()):
-            connection.lock(_HOLDING, stream)  # no two servers add to it at once
+            connection.lock(_HOLDING, stream)  # no two servers may add at once
             for sender in senders.values():
                 within = {"first": min(steps), "last": max(steps)}
                 rows = connection.rows(said, stream=stream, sender=sender.id, **within)
@@ -315,7 +316,7 @@ class Inbox(Closing):
     def _hold(
         self, connection: Connection, held: Mapping[_HeldPart, float], over: Mapping[int, int]
     ) -> None:
-        """Keep what senders have filled, and forget it of windows that are over."""
+        """Store what senders have filled, and delete it for windows that are over."""
         for (stream, step, sender), part in held.items():
             connection.run(
                 "INSERT INTO counton_inbox_shares (stream_id, step, sender, number, part)"
@@ -333,12 +334,12 @@ class Inbox(Closing):
                 connection.run(f"{gone} AND step < :step", stream=stream, step=step)
 
     def add(self, name: str, key: keyfile.Kept) -> None:
-        """Take batches of one stream more, whose key is kept there."""
+        """Take batches of one more stream, given where its key is kept."""
         self._witnesses[name] = keyfile.witness_beside(self._database, key)
 
     @contextmanager
     def _taking_in(self, streams: Iterable[str]) -> Iterator[Connection]:
-        """A transaction that lets batches of streams wait."""
+        """Open a transaction that lets batches of these streams wait."""
         names = set(streams) & self._witnesses.keys()
         held = {name: self._witnesses[name].snapshot() for name in names}
         with self._database.transaction(write=True) as connection:
@@ -348,15 +349,15 @@ class Inbox(Closing):
             yield connection
 
     def fold(self, stream: str, end: Callable[[int], int], by: int) -> Fold | None:
-        """What is to be counted next: a fold that was not taken yet, or the next one that is over.
+        """Return the next fold to count: an unfinished one, or a new one that is over.
 
         Args:
-            end: of the fold that a batch belongs to which came at a microsecond: later ones are
-                not in it. A function of the time alone.
-            by: microseconds; folds that end later are not over.
+            end: maps a batch's time of arrival, in microseconds, to the end of its fold; later
+                batches are not in that fold. A function of the time alone.
+            by: time in microseconds; folds that end later are not over.
         """
         with self._database.transaction(write=True) as connection:
-            connection.lock(_FOLDING)  # else rows of another server's fold may join this one
+            connection.lock(_FOLDING)  # otherwise rows of another server's fold may join this one
             mine = {"stream": self._stream(connection, stream)}
             number = connection.value(f"SELECT min(fold) {_WAITING}", **mine)
             if number is None:
@@ -388,7 +389,7 @@ class Inbox(Closing):
         )
 
     def close_stream(self, stream: str) -> bool:
-        """Take no batch of a stream any more, unless some wait; whether it is closed now."""
+        """Close a stream unless batches wait, and return whether it is closed now."""
         with self._database.transaction(write=True) as connection:
             connection.lock(_CLOSING)
             stream_id = self._stream(connection, stream)
@@ -399,13 +400,13 @@ class Inbox(Closing):
             return True
 
     def _is_closed(self, connection: Connection, stream_id: int) -> bool:
-        """Whether a stream takes nothing any more: it is closed, or was ended by a command."""
+        """Whether a stream takes no more batches: it was closed, or a command ended it."""
         if connection.first(_CLOSED, stream=stream_id) is not None:
             return True
         of = "FROM counton_streams WHERE id = :stream"
         epoch = connection.value(f"SELECT writer_epoch {of}", stream=stream_id)
         known = self._ended.get(stream_id)
-        if known is None or known[0] != epoch:  # ending a stream begins another epoch
+        if known is None or known[0] != epoch:  # the end of a stream begins another epoch
             details = connection.value(f"SELECT details {of}", stream=stream_id)
             known = self._ended[stream_id] = epoch, json.loads(details).get("ended") is not None
         return known[1]
@@ -414,11 +415,11 @@ class Inbox(Closing):
         """Remove the rows of a fold, in the transaction in which the stream counts them.
 
         Args:
-            keep_aside: rows that are to be set aside are kept until a file holds them: see
+            keep_aside: keep rows that are to be set aside until a file holds them: see
                 `unwritten`.
 
         Raises:
-            StreamConflict: it is not there any more, or not as it was; nothing is to be counted.
+            StreamConflict: the fold is gone or was changed; nothing may be counted.
         """
         mine = self._refuse_taken(connection, fold)
         if keep_aside and fold.has_aside:
@@ -426,10 +427,10 @@ class Inbox(Closing):
                 if row.aside != _NONE:
                     self._keep(connection, row, 0, b"", str(row.aside), "no file holds them yet")
         if connection.run(f"DELETE {_FOLDED}", **mine) != len(fold.batches):
-            raise _taken_by_another(fold)  # meanwhile
+            raise _taken_by_another(fold)  # another process took them meanwhile
 
     def _refuse_taken(self, connection: Connection, fold: Fold) -> dict[str, int]:
-        """The values that tell which rows are those of a fold, if it is there as it was."""
+        """Return the query values that select the fold's rows, if the fold is unchanged."""
         mine = {"stream": self._stream(connection, fold.stream), "fold": fold.number}
         found = connection.rows(f"SELECT digest {_FOLDED} ORDER BY id", **mine)
         if _digest(row.digest for row in found) != fold.digest:
@@ -437,11 +438,11 @@ class Inbox(Closing):
         return mine
 
     def unwritten(self, stream: str) -> list[tuple[int, Private[list[Sequence[Any]]]]]:
-        """Rows that are to be set aside and that no file holds yet, with their numbers."""
+        """Return rows to be set aside that no file holds yet, with their numbers."""
         return [(number, Private(lines)) for number, lines in self._unwritten(stream)]
 
     def rows_unwritten(self, stream: str) -> int:
-        """How many rows no file holds yet that are to be set aside. Only for the operator."""
+        """Count the rows to be set aside that no file holds yet. Only for the operator."""
         return sum(len(lines) for _, lines in self._unwritten(stream))
 
     def _unwritten(self, stream: str) -> list[tuple[int, list[Sequence[Any]]]]:
@@ -450,7 +451,7 @@ class Inbox(Closing):
             return [(int(row.id), json.loads(row.aside)) for row in rows if row.aside != _NONE]
 
     def mark_written(self, numbers: Sequence[int]) -> None:
-        """A file holds the rows of these numbers that were to be set aside."""
+        """Note that a file now holds the rows set aside of these numbers."""
         with self._database.transaction(write=True) as connection:
             for number in numbers:
                 said = "UPDATE counton_inbox_left_out SET aside = :none WHERE id = :id"
@@ -459,10 +460,10 @@ class Inbox(Closing):
                 connection.run(said, id=number)
 
     def leave_out(self, fold: Fold, why: Mapping[int, str]) -> int:
-        """Take batches out of their fold that no run can count; they are kept for the operator.
+        """Take batches that no run can count out of their fold, and keep them for the operator.
 
         Raises:
-            StreamConflict: the fold is not there any more, or not as it was.
+            StreamConflict: the fold is gone or was changed.
         """
         rows = 0
         with self._database.transaction(write=True) as connection:
@@ -470,18 +471,18 @@ class Inbox(Closing):
             for number, reason in why.items():
                 this = f"{_FOLDED} AND id = :id"
                 row = connection.first(f"SELECT * {this}", **mine, id=number)
-                if row is None:  # pragma: no cover  # meanwhile
+                if row is None:  # pragma: no cover  # another process took it meanwhile
                     raise _taken_by_another(fold)
                 self._keep(connection, row, int(row.rows), bytes(row.body), str(row.aside), reason)
                 if connection.run(f"DELETE {this}", **mine, id=number) != 1:
-                    raise _taken_by_another(fold)  # meanwhile
+                    raise _taken_by_another(fold)  # another process took them meanwhile
                 rows += int(row.rows)
         return rows
 
     def _keep(
         self, connection: Connection, row: Any, rows: int, body: bytes, aside: str, why: str
     ) -> None:
-        """Keep what is not counted of a batch that waits, with the id that its sender gave it."""
+        """Keep the uncounted part of a waiting batch, with its sender's id."""
         came = "FROM counton_inbox_batches WHERE stream_id = :stream AND arrived = :arrived"
         of = {"stream": row.stream_id, "arrived": row.arrived}
         ids = [
@@ -494,7 +495,7 @@ class Inbox(Closing):
         connection.insert("counton_inbox_left_out", kept)
 
     def left_out(self, stream: str) -> list[LeftOut]:
-        """Batches of a stream that no run could count. Secret."""
+        """Return a stream's batches that no run could count. Secret."""
         with self._database.transaction(write=False) as connection:
             rows = self._left_out(connection, stream)
         return [
@@ -513,10 +514,10 @@ class Inbox(Closing):
         return connection.rows(said, stream=self._stream(connection, stream))
 
     def put_back(self, stream: str, id: str, arrived: int) -> int:
-        """Let a batch that was left out wait again, as if it came now; how many rows it has.
+        """Let a batch that was left out wait again as a new arrival, and return its number of rows.
 
         Raises:
-            InvalidInput: no such batch is left out.
+            InvalidInput: no left-out batch has this id.
             StateError: the stream takes no rows any more, or the state is an old copy.
         """
         with self._taking_in([stream]) as connection:
@@ -527,7 +528,7 @@ class Inbox(Closing):
                     f"be put back; drop it, or send its rows to the stream that follows"
                 )
             digest = hashlib.sha256(bytes(row.body)).digest()
-            if row.batch is not None:  # its sender may still ask, and it may be left out again
+            if row.batch is not None:  # its sender may still ask, and a run may leave it out again
                 entry = {"stream": row.stream_id, "batch": row.batch}
                 known = connection.first(_BATCH, **entry)
                 digest = digest if known is None else bytes(known.digest)
@@ -545,7 +546,7 @@ class Inbox(Closing):
         return int(row.rows)
 
     def drop(self, stream: str, id: str) -> int:
-        """Forget a batch that was left out, whose rows count nowhere; how many it has."""
+        """Delete a batch that was left out, and return its number of rows; they count nowhere."""
         with self._database.transaction(write=True) as connection:
             row = self._found_left_out(connection, stream, id)
             self._let_go(connection, row)
@@ -561,7 +562,7 @@ class Inbox(Closing):
         )
 
     def _let_go(self, connection: Connection, row: Any) -> None:
-        """Keep no more of a batch that was left out than rows that no file holds yet."""
+        """Delete a batch that was left out, except for rows set aside that no file holds yet."""
         if row.aside != _NONE:
             said = "UPDATE counton_inbox_left_out SET rows = 0, body = :nothing WHERE id = :id"
             connection.run(said, id=row.id, nothing=b"")
@@ -569,13 +570,13 @@ class Inbox(Closing):
             connection.run("DELETE FROM counton_inbox_left_out WHERE id = :id", id=row.id)
 
     def rows_left_out(self, stream: str) -> int:
-        """How many rows of acknowledged batches no run could count. Only for the operator."""
+        """Count the rows of acknowledged batches that no run could count. Only for the operator."""
         with self._database.transaction(write=False) as connection:
             said = "SELECT sum(rows) FROM counton_inbox_left_out WHERE stream_id = :stream"
             return int(connection.value(said, stream=self._stream(connection, stream)) or 0)
 
     def load(self, stream: str | None = None) -> Load:
-        """How much waits, of one stream or of all. Exact: only for the operator."""
+        """Return how much waits, for one stream or for all. Exact: only for the operator."""
         said = "SELECT count(*), sum(rows), sum(length(body)) FROM counton_inbox_waiting"
         with self._database.transaction(write=False) as connection:
             of = {}
@@ -585,7 +586,7 @@ class Inbox(Closing):
             return Load(*(int(number or 0) for number in connection.one(said, **of)))
 
     def waiting_bytes(self) -> dict[str, int]:
-        """How many bytes wait of each sender, by the id of his token."""
+        """Return how many bytes of each sender wait, by the id of his token."""
         said = (
             "SELECT sender, sum(length(body)) FROM counton_inbox_waiting"
             " WHERE sender IS NOT NULL GROUP BY sender"
@@ -594,9 +595,9 @@ class Inbox(Closing):
             return {sender: int(many) for sender, many in connection.rows(said)}
 
     def shares_filled(self, stream: str) -> dict[str, float]:
-        """Which part of his share each sender has filled, by the id of his token.
+        """Return which part of his share each sender has filled, by the id of his token.
 
-        Where a release is of one window, in the window with most. Only for the operator.
+        If a release is of one window, it is the part in the fullest window. Only for the operator.
         """
         said = (
             "SELECT sender, number, max(part) FROM counton_inbox_shares"
@@ -607,7 +608,7 @@ class Inbox(Closing):
             return {sender: part / share_of(number) for sender, number, part in found}
 
     def forget(self, before: int) -> int:
-        """Forget ids of batches that arrived before a microsecond; how many there were."""
+        """Delete ids of batches that arrived before a microsecond, and return their number."""
         with self._database.transaction(write=True) as connection:
             said = "DELETE FROM counton_inbox_batches WHERE arrived < :before"
             return connection.run(said, before=before)
@@ -642,17 +643,17 @@ _ENTER = (
 
 #: Lock of PostgreSQL under which the tables are made.
 _MAKING = schema.APPLICATION_ID + 1
-#: Lock of PostgreSQL under which rows are put into a fold: a server that was paused before it had
-#: done so would add rows to a fold that another one is counting.
+#: Lock of PostgreSQL under which rows are put into a fold. Without it, a server that was paused
+#: just before would add rows to a fold that another server is counting.
 _FOLDING = schema.APPLICATION_ID + 3
-#: Lock of PostgreSQL that all share who commit batches, and that closing a stream takes alone.
+#: Lock of PostgreSQL that all who commit batches share, and that closing a stream takes alone.
 _CLOSING = schema.APPLICATION_ID + 4
-#: Lock of PostgreSQL of each stream, under which is added to what its sums hold.
+#: Lock of PostgreSQL, one for each stream, under which senders' shares are filled.
 _HOLDING = (schema.APPLICATION_ID + 5) % 2**31
 
 
 class _HeldPart(NamedTuple):
-    """Where rows of a sender come to something: a window of a stream, or 0 of all of them."""
+    """A place that a sender's rows fill: a window of a stream, or 0 for all windows."""
 
     stream_id: int
     step: int
@@ -664,7 +665,7 @@ def _parts(batch: Batch) -> Mapping[int, float]:
 
 
 def _id_of(row: Any) -> str:
-    """Of a batch that is left out: of what it holds, since numbers of rows come again."""
+    """Return the id of a left-out batch, from its contents, since row numbers are reused."""
     told = f"{row.stream_id} {row.id} {row.arrived} {row.batch}\n".encode()
     return hashlib.sha256(told + bytes(row.body)).hexdigest()[:8]
 
@@ -707,9 +708,9 @@ def _waits(stream: int, batch: Batch) -> dict[str, Any]:
 
 
 def _batch_digest(arrived: int, id: str, digest: bytes) -> bytes:
-    """Digest of a batch, its id and its time.
+    """Return the digest of a batch with its id and its time.
 
-    With its time: once an id is forgotten, the same rows are another batch, and count again.
+    The time makes it another batch once its id is forgotten: then the same rows count again.
     """
     entry = arrived.to_bytes(8, "big", signed=True) + len(id).to_bytes(4, "big")
     return hashlib.sha256(entry + id.encode() + digest).digest()

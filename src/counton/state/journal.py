@@ -1,8 +1,8 @@
-"""Arrays as blobs: what a journal row holds, and the digests by which inputs are known again.
+"""Journal rows: arrays as blobs, and keyed digests by which inputs are recognised.
 
-A journal row holds consecutive steps of one commit. What is released is a whole number, or a whole
-number of the same small unit; from step to step it changes little: one to three bytes a number, as
-`counton.base.arrays.pack` writes them.
+A journal row holds consecutive steps of one commit. Released values are integers, or integer
+multiples of one small unit, and change little from step to step, so `counton.base.arrays.pack`
+writes them in one to three bytes each.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from counton.privacy.value_grid import to_data
 from counton.state.database import reading
 from counton.state.sql import Connection
 
-#: Numbers in one row at most, if that is more than one step.
+#: Most numbers in one row of several steps.
 _ROW = 2**18
-#: Numbers that are turned into whole ones together.
+#: Numbers that are converted to integers at once.
 _AT_ONCE = 2**20
-#: Windows that are looked for together: not so far from each other, unless they are in more runs.
+#: Nearby windows are looked up together: at most so far apart, and in at most so many runs.
 _APART, _RUNS = 100, 50
-#: Bytes of a digest. Inputs that differ by mistake have the same with probability 2^-48; the answer
-#: would then be what was released, which reveals nothing.
+#: Bytes of a digest. Different inputs get one digest with probability 2^-48; the answer is then
+#: the earlier release, which reveals nothing.
 _DIGEST = 6
 
 
 class Digester:
     """Keyed digests of inputs (BLAKE2b).
 
-    Counts are few and easily guessed, so a plain hash would give them away, and equal counts of two
-    steps would show; hence the key, and the step in the digest.
+    The key is needed because counts are few and easily guessed: a plain hash would reveal them. The
+    step is in the digest because equal counts of two steps would otherwise show.
 
     >>> len(Digester(bytes(32))(range(1, 3), np.array([5, 7])))
     12
@@ -52,7 +52,7 @@ class Digester:
         self._subkey = subkey
 
     def __call__(self, steps: range, xs: NDArray[np.int64]) -> bytes:
-        """Digests of the exact inputs of steps, one after the other."""
+        """Return the digests of the exact inputs of steps, one after the other."""
         rows = np.ascontiguousarray(xs, dtype="<i8").reshape(len(steps), -1)
         found = []
         for step, row in zip(steps, rows, strict=True):
@@ -64,7 +64,7 @@ class Digester:
 
 @name_alone
 class Entries(NamedTuple):
-    """Consecutive journal rows: what was shown, and digests of what it was computed from."""
+    """Consecutive journal rows: released values, and digests of their inputs."""
 
     values: NDArray[Any]
     input_digests: bytes
@@ -78,7 +78,7 @@ def release_rows(
     xs: NDArray[np.int64],
     digest: Digester,
 ) -> Iterator[dict[str, Any]]:
-    """Journal rows of released steps, the standard deviation of each, and their inputs."""
+    """Yield journal rows from released steps, their standard deviations and their inputs."""
     count, first, values = len(releases.steps), releases.steps.start, releases.values
     size = max(1, _ROW * count // max(values.size, 1))
     for start in range(0, count, size):
@@ -98,9 +98,9 @@ def release_rows(
 
 
 def digest_at(connection: Connection, stream_id: int, step: int) -> str | None:
-    """Digest of what was released at a step, as a witness keeps it, under the stream's key.
+    """Return the keyed digest of a release, as a witness keeps it.
 
-    None where the journal does not have the step, or it was no last one of a commit.
+    None if the journal lacks the step, or the step was not the last of a commit.
     """
     row = connection.first(
         "SELECT digest FROM counton_journal WHERE stream_id = :stream AND step = :at",
@@ -113,9 +113,9 @@ def digest_at(connection: Connection, stream_id: int, step: int) -> str | None:
 def _whole(
     values: NDArray[Any], unit: Fraction
 ) -> tuple[str | None, Callable[[NDArray[Any]], NDArray[np.int64]]]:
-    """The unit of which values are whole numbers, and how they are read as such.
+    """Return the unit of which values are integer multiples, and the conversion to integers.
 
-    None for integers, "" for the bits of floats. Of many values no whole numbers are held.
+    The unit is None for integers, and "" for the bits of floats. Conversion is in chunks.
     """
     if values.dtype.kind in "iu":
         return None, lambda some: some.astype(np.int64)
@@ -134,7 +134,7 @@ def _whole(
 
 
 def _values(whole: NDArray[np.int64], unit: str | None) -> NDArray[Any]:
-    """Inverse of `_whole`, to the bit, in the same memory."""
+    """Invert `_whole` exactly, in the same memory."""
     if unit is None:
         return whole
     values = whole.view(np.float64)
@@ -147,7 +147,7 @@ def _values(whole: NDArray[np.int64], unit: str | None) -> NDArray[Any]:
 
 
 def shape_of(terms: Mapping[str, Any]) -> tuple[int, ...]:
-    """Shape of one step in the journal, from a stream's terms as JSON values; -1: what is there.
+    """Return the shape of one journal step, from a stream's terms as JSON values; -1: any size.
 
     >>> of_counts = {"shape": [2, 3], "strategy": {"strategy": "Binary"}}
     >>> shape_of(of_counts), shape_of({"shape": [84], "statistic": {}})
@@ -167,7 +167,7 @@ _ENTRIES = (
 def read(
     connection: Connection, stream_id: int, start: int, stop: int, shape: tuple[int, ...]
 ) -> Entries:
-    """Steps ``start..stop-1``, values to the bit as they were shown."""
+    """Read steps ``start..stop-1``, to the bit as they were released."""
     found = connection.rows(_ENTRIES, stream=stream_id, start=start, stop=stop)
     parts: list[NDArray[Any]] = []
     digests, following, std = [], start, None
@@ -176,7 +176,7 @@ def read(
             first = row.step - row.steps + 1
             part = slice(following - first, min(row.step + 1, stop) - first)
             if part.start < 0 or (part.start and parts) or part.stop <= part.start:
-                break  # a step is missing, or there twice
+                break  # a step is missing or doubled
             if len(row.input_digests) != _DIGEST * row.steps:
                 raise ValueError(f"{len(row.input_digests)} bytes of digests of inputs")
             whole = unpack(row.estimates, (row.steps, *shape))
@@ -188,7 +188,7 @@ def read(
                 f"the journal holds {following - start} readable releases of the {stop - start} "
                 f"from step {start} to {stop - 1}: the state was altered; restore it from a copy"
             )
-        if shape and shape[-1] < 0:  # cells that came later had nothing before
+        if shape and shape[-1] < 0:  # cells that came later had no values before
             width = max((part.shape[-1] for part in parts), default=0)
             parts = [np.pad(part, ((0, 0), (0, width - part.shape[-1]))) for part in parts]
             shape = (width,)
@@ -199,7 +199,7 @@ def read(
 
 
 def check_inputs(digests: bytes, start: int, xs: NDArray[np.int64], digest: Digester) -> None:
-    """Raise for the first step whose input is not the one it was released with."""
+    """Raise for the first step whose input differs from the input of its release."""
     step = first_other(digests, start, digest(range(start, start + len(xs)), xs))
     if step is not None:
         raise ReplayMismatch(
@@ -209,7 +209,7 @@ def check_inputs(digests: bytes, start: int, xs: NDArray[np.int64], digest: Dige
 
 
 def first_other(known: bytes, start: int, given: bytes, size: int = _DIGEST) -> int | None:
-    """The first of the steps from ``start`` on that has another digest, of so many bytes each."""
+    """Return the first step, from ``start`` on, whose digest of ``size`` bytes differs."""
     if hmac.compare_digest(known, given):
         return None
     old, new = (np.frombuffer(of, np.uint8).reshape(-1, size) for of in (known, given))
@@ -217,12 +217,12 @@ def first_other(known: bytes, start: int, given: bytes, size: int = _DIGEST) -> 
 
 
 class WindowTotals(NamedTuple):
-    """What has been seen of some windows, all of one shape.
+    """Totals seen so far in some windows, all of one shape.
 
     Attributes:
-        stream_id: of the stream.
+        stream_id: row id of the stream.
         steps: the windows, ascending.
-        totals: shape ``(len(steps), *shape)``; of any type of integers, as few bytes as may be.
+        totals: shape ``(len(steps), *shape)``, in the narrowest type of integers that fits.
     """
 
     stream_id: int
@@ -235,11 +235,11 @@ class WindowTotals(NamedTuple):
         return json.dumps(self.totals.shape[1:])
 
     def only(self, chosen: NDArray[np.bool_]) -> WindowTotals:
-        """Some of the windows."""
+        """Return some of the windows."""
         return WindowTotals(self.stream_id, self.steps[chosen], self.totals[chosen])
 
     def replace(self, by: WindowTotals) -> WindowTotals:
-        """With the windows of another one in place of these or added."""
+        """Return these windows with those of another one in place or added."""
         kept = self.only(~np.isin(self.steps, by.steps))
         steps = np.concatenate([kept.steps, by.steps])
         totals = np.concatenate([kept.totals, by.totals])
@@ -247,7 +247,7 @@ class WindowTotals(NamedTuple):
         return WindowTotals(self.stream_id, steps[order], totals[order])
 
     def blocks(self) -> Iterator[tuple[int, WindowTotals]]:
-        """Parts which stand in a row each, and the windows with which these blocks begin."""
+        """Yield parts that fit a row each, with the window that begins their block."""
         size = max(1, _ROW // max(1, self.totals[:1].size))
         numbers = (self.steps - 1) // size
         edges = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
@@ -260,7 +260,7 @@ class WindowTotals(NamedTuple):
                 )
 
     def row(self, first: int, at: int) -> dict[str, Any]:
-        """A block as a row, of a stream at a step."""
+        """Return a block as a row of its stream, written at a step."""
         return {
             "stream_id": self.stream_id,
             "step": first,
@@ -273,14 +273,14 @@ class WindowTotals(NamedTuple):
 
     @classmethod
     def of_row(cls, row: Any) -> WindowTotals:
-        """Inverse of `row`."""
+        """Invert `row`."""
         shape = tuple(json.loads(row.shape))
         steps = unpack(row.steps, ())
         return cls(row.stream_id, steps, unpack(row.totals, (len(steps), *shape), narrow=True))
 
 
 def observed_rows(stream_id: int, observed: Mapping[int, ArrayLike]) -> list[WindowTotals]:
-    """What has been seen of some windows, by shape."""
+    """Group the totals seen in some windows by shape."""
     by_shape: dict[tuple[int, ...], tuple[list[int], list[NDArray[Any]]]] = {}
     for step, totals in sorted(observed.items()):
         array = np.asarray(without_mask(totals, f"observed totals of window {step}"))
@@ -303,11 +303,11 @@ def observed_rows(stream_id: int, observed: Mapping[int, ArrayLike]) -> list[Win
 
 
 def write_observed(connection: Connection, new: list[WindowTotals], at: int) -> None:
-    """Replace what has been seen of these windows.
+    """Replace the totals seen in these windows.
 
     Args:
-        at: the stream's step before the transaction. What one that releases leaves of windows up
-            to its step is counted by it, and waits for nothing.
+        at: the stream's step before the transaction. If the transaction releases, its windows up to
+            its step are counted and wait for nothing.
     """
     for seen in new:
         _forget_other_shapes(connection, seen)
@@ -326,7 +326,7 @@ _BLOCK = f"{_OBSERVED} AND step = :step AND shape = :shape"
 
 
 def _forget_other_shapes(connection: Connection, seen: WindowTotals) -> None:
-    """A window has one shape: it is forgotten where it had another."""
+    """Delete a window's totals of another shape: a window has one shape."""
     asked, others = {"stream": seen.stream_id, "shape": seen.shape}, "shape <> :shape"
     if connection.first(f"SELECT step {_OBSERVED} AND {others} LIMIT 1", **asked) is None:
         return
@@ -345,13 +345,13 @@ def _forget_other_shapes(connection: Connection, seen: WindowTotals) -> None:
 def read_observed(
     connection: Connection, stream_id: int, step: int, also: NDArray[np.int64] | None
 ) -> Iterator[WindowTotals]:
-    """What has been seen of windows, some at a time.
+    """Yield the totals seen in windows, in portions.
 
     Args:
-        step: of the stream.
-        also: of no other windows than these, those that go on, and those of which something was
-            seen since the last release: all others wait for nothing, so that a stream's age makes
-            this no longer. None: of all.
+        step: step of the stream.
+        also: read only these windows, windows that go on, and windows with rows seen since the last
+            release. All others wait for nothing, so the reading takes no longer as a stream ages.
+            None: read all windows.
     """
     with reading("what was observed"):
         if also is None:
@@ -367,9 +367,9 @@ def read_observed(
 def _rows_around(
     connection: Connection, steps: NDArray[np.int64], which: str, asked: Mapping[str, Any]
 ) -> Iterator[Any]:
-    """Rows of which something holds: ``{around}`` of those that may hold these windows, ascending.
+    """Yield rows that meet a condition, ascending; ``{around}`` selects those of these windows.
 
-    That are those around each run of windows which are looked for together.
+    It selects the rows around each run of windows that are looked up together.
     """
     runs = np.split(steps, np.flatnonzero(np.diff(steps) > _APART) + 1) if len(steps) else []
     if len(runs) > _RUNS:
@@ -383,14 +383,14 @@ def _rows_around(
 
 
 def source_key(key: Key, name: str) -> bytes:
-    """The subkey of the digests by which a state knows a stream's sources again."""
+    """Return the subkey of the digests by which a state recognises a stream's sources."""
     return key.derive(b"sources", name.encode())
 
 
 def write_sources(
     connection: Connection, stream_id: int, digests: Iterable[str], step: int, subkey: bytes
 ) -> None:
-    """Note files as counted; a file that was counted before is refused."""
+    """Note files as counted; refuse a file that was counted before."""
     for digest in digests:
         if has_source(connection, stream_id, digest, subkey):
             raise ReplayMismatch(

@@ -1,13 +1,12 @@
-"""Where the key of a state is kept, and what is remembered beside it.
+"""The place of a state's key, and the witness that stands beside the key.
 
 A key stands in a file, ``STATE.key`` beside a SQLite state unless another is named, in an
-environment variable (``env:NAME``), or is what a command prints (``command:...``, a vault's
-client). One that a new state finds prepared may serve other states too: then the state's noise
-comes from a key of its own, derived with a public salt (`counton.Key.with_salt`).
+environment variable (``env:NAME``), or in the output of a command (``command:...``, a vault's
+client). If a new state finds a key already there, other states may use that key too. Then the
+state's noise comes from a key of its own, derived with a public salt (`counton.Key.with_salt`).
 
-Beside the key stands its witness: how far each stream was, and a digest of its last release. A
-state that was restored from an old copy would give the noise of known releases to other data; the
-witness notices.
+The witness holds the last step of each stream and a digest of its last release. A state that was
+restored from an old copy would give the noise of known releases to other data; the witness notices.
 """
 
 from __future__ import annotations
@@ -70,14 +69,14 @@ _NOTHING_RELEASED = (
     "nothing was released; let it be written (its mode, its folder, the space left), or keep the "
     "key where its folder may be written"
 )
-#: What is raised where a witness cannot be read or written.
+#: Exceptions of a witness that cannot be read or written.
 _FAILS = (OSError, ValueError, StateError, StreamConflict)
-#: Numbers of writers are at least so far apart; between them are changes of what is public.
+#: Writers' numbers are at least so far apart; numbers between count changes of public facts.
 AMENDMENTS = 1000
 
 
 def key_path(state: State) -> Path:
-    """Where the key of a SQLite state is kept.
+    """Return the key file of a SQLite state.
 
     Raises:
         WrongKey: the state is on a server, which is no place for its key.
@@ -89,10 +88,10 @@ def key_path(state: State) -> Path:
 
 
 def state_files(state: State, key: Kept = None) -> list[Path]:
-    """Files that keep a state and its key, whether they exist or are still to be made.
+    """List the files of a state and its key, existing or not.
 
     Args:
-        key: a `Key`, which is in no file, or where it is kept; None: ``STATE.key``.
+        key: a `Key`, which is in no file, or the place of the key; None: ``STATE.key``.
 
     >>> [path.name for path in state_files("visits.db")][3:]
     ['visits.db-journal', 'visits.db.key', 'visits.db.key.witness']
@@ -104,7 +103,7 @@ def state_files(state: State, key: Kept = None) -> list[Path]:
 
 
 def beside(file: Path | None, label: str) -> Path:
-    """Where the key of a state is kept whose file is known."""
+    """Return the key file beside a state's file."""
     if file is None:
         raise WrongKey(
             f"state {label} is on a server and has no key file beside it: say where the key is "
@@ -114,7 +113,7 @@ def beside(file: Path | None, label: str) -> Path:
 
 
 def key_for(database: Database, fingerprint: str, salt: str | None, key: Kept) -> Key:
-    """The key of a release of an open state, which says its fingerprint and its salt."""
+    """Return the key of a release, given the fingerprint and the salt in its open state."""
     found: Key
     if isinstance(key, Key):
         found = key
@@ -127,12 +126,12 @@ def key_for(database: Database, fingerprint: str, salt: str | None, key: Kept) -
 
 
 def fits(key: Key, fingerprint: str, salt: str | None) -> bool:
-    """Whether a release that says its fingerprint and its salt was made with a key."""
+    """Whether a key made the release with this fingerprint and salt."""
     return fingerprint in (key.fingerprint, salt and key.with_salt(salt).fingerprint)
 
 
 def file_of(key: Kept) -> Path | None:
-    """The file that is named for a key; None where none is."""
+    """Return the file named for a key; None if the key is in no file."""
     if key is None or isinstance(key, Key):
         return None
     given: Any = key
@@ -152,7 +151,7 @@ def file_of(key: Kept) -> Path | None:
 
 
 def elsewhere(text: str) -> Key:
-    """The key that an environment variable holds, or that a command prints."""
+    """Read a key from an environment variable or from the output of a command."""
     if text.startswith(_ENVIRONMENT):
         name = text.removeprefix(_ENVIRONMENT)
         kept = os.environ.get(name)
@@ -186,8 +185,8 @@ def elsewhere(text: str) -> Key:
 def _load(path: Path, fingerprint: str) -> Key:
     kept = waiting(path, fingerprint)
     if kept.exists():
-        # The process that made the state was killed before it could give the key its name, or
-        # another one had given it to its own key.
+        # A process was killed after it made the state, before it could name the key; or another
+        # process had given the name to its own key.
         publish(kept, path)
         if kept.exists():
             return Key.load(kept)
@@ -195,18 +194,18 @@ def _load(path: Path, fingerprint: str) -> Key:
 
 
 def publish(waiting: Path, path: Path) -> None:
-    """Give a key its name, never over another key: then it goes on waiting."""
+    """Give a key its name, never over another key: in that case the key goes on waiting."""
     if not give_name(waiting, path) and is_same_file(waiting, path):
-        waiting.unlink(missing_ok=True)  # a process was killed before it did so
+        waiting.unlink(missing_ok=True)  # a process was killed before it removed this name
 
 
 def waiting(path: Path, fingerprint: str) -> Path:
-    """Where a key waits until its state exists."""
+    """Return the file in which a key waits until its state exists."""
     return path.with_name(f"{path.name}.new-{fingerprint}")
 
 
 def place_of(state: State | Database) -> tuple[Path | None, str]:
-    """The file of a state, None where it is on a server; and its name in messages."""
+    """Return a state's file (None on a server) and its name for messages."""
     if isinstance(state, Database):
         return state.path, state.label
     address = parse_address(state)
@@ -214,28 +213,28 @@ def place_of(state: State | Database) -> tuple[Path | None, str]:
 
 
 def witness_beside(state: State | Database, key: Kept, also: State | None = None) -> Witness:
-    """The witness of a state's releases: beside the key's file, and where ``STATE.key`` would be.
+    """Return the witness of a state: beside the key's file, and where ``STATE.key`` would be.
 
-    An open state has a second one, away from both: see `counton.state.second_witness`. A key that
-    is named through a symbolic link has its witness beside the file itself: by whatever name it is
-    used, it remembers the same.
+    An open state has a second witness, away from both: see `counton.state.second_witness`. If a
+    symbolic link names the key, its witness lies beside the linked file: all names of one key
+    share one witness.
 
     Args:
-        also: a second place that is asked, too, as one that is to be named.
+        also: a second place to read, too, as if it were to be named.
     """
     path = key.file if isinstance(key, Key) else file_of(key)
     file, label = place_of(state)
     named = [] if path is None else [witness_of(path)]
     if file is not None:
         named.append(Path(f"{file}.key.witness"))
-    # A name that is a link, also to what is not there yet, stands for the file that it leads to.
+    # A link stands for the file it leads to, even if that file is yet to be made.
     places = dict.fromkeys(place.resolve() for place in dict.fromkeys(named))
     opened = state if isinstance(state, Database) else None
     return Witness([*places], label, opened, None if also is None else address_of(also))
 
 
 def database_at(state: State) -> Database | None:
-    """An open state; None where there is none yet."""
+    """Open a state; return None if there is none yet."""
     try:
         return Database(state)
     except NoState:
@@ -249,14 +248,14 @@ def witness_remarks(
     opened: Database | None = None,
     in_file: bool = False,
 ) -> list[str]:
-    """Which old copies of a state would not be noticed, in words; none where all would be.
+    """Say which old copies of a state the witness would miss; an empty list if none.
 
-    What is damaged or missing is refused by whatever releases, and is not said here.
+    A damaged or missing witness is not reported here: every release refuses it.
 
     Args:
         witness: a second place that is named in this run.
-        opened: the state, where it is open.
-        in_file: whether a job file would name the place, every time.
+        opened: the open state, if it is open.
+        in_file: whether a job file names the place for every run.
     """
     if state is None:
         return []
@@ -275,7 +274,7 @@ def witness_remarks(
 
 
 def _why_not_written(folder: Path | None) -> str | None:
-    """Why a folder cannot be written, or made, in words; None where it can: it is tried."""
+    """Try to write or make a folder, and say why it fails; None if it succeeds."""
     if folder is None:
         return "the user has no home"
     there = next((one for one in (folder, *folder.parents) if os.path.lexists(one)), folder)
@@ -287,12 +286,12 @@ def _why_not_written(folder: Path | None) -> str | None:
 
 
 class Mark(NamedTuple):
-    """Where a stream stands.
+    """The position of a stream.
 
     Attributes:
         key: fingerprint of its key.
-        writer: number of the last one that opened it to write.
-        forgotten: how many times people were.
+        writer: number of the last process that opened it to write.
+        forgotten: how many times people were forgotten in it.
     """
 
     key: str
@@ -303,19 +302,19 @@ class Mark(NamedTuple):
 
     @classmethod
     def of(cls, row: Any) -> Mark:
-        """As the row of a stream says it."""
+        """Read the mark from a stream's row."""
         return cls(row.key_fingerprint, row.name, row.step, row.writer_epoch, row.forgotten)
 
 
 class _Look(NamedTuple):
-    """What all places of a witness said when they were asked.
+    """The content of all places of a witness at one moment.
 
     Attributes:
-        said: what the state and the user's settings said of them.
-        marks: of each place before it was read.
-        second: its second places; none where the state is not open.
-        places: those in which a release is noted.
-        entries: of streams, the latest steps first, each with where it stands.
+        said: the state's and the user's settings of these places.
+        marks: mark of each place before it was read.
+        second: the second places; none if the state is not open.
+        places: places in which a release is noted.
+        entries: entries of streams, the latest steps first, each with its place.
     """
 
     said: object
@@ -326,22 +325,22 @@ class _Look(NamedTuple):
 
 
 class Witness:
-    """What is remembered of a state: of each stream the last step, and a digest of its release.
+    """The memory of a state's releases: the last step of each stream, and a digest of its release.
 
-    It is remembered beside the key and, where a key has a file of its own, also beside the state,
-    so that streams of one state under several keys know of each other; and in second places, away
-    from both: see `counton.state.second_witness`.
+    It stands beside the key and, if the key has a file of its own, also beside the state, so that
+    streams of one state under several keys know of each other. It also stands in second places,
+    away from both: see `counton.state.second_witness`.
 
-    It is written after each commit and holds nothing secret. Nothing is released where one of its
-    places that stands cannot be read or written, or a second one is missing that is to be there;
-    nor where none can be written, or none knows anything of a stream that has released something,
-    unless somebody has said that no second witness is wanted.
+    It is written after each commit and holds nothing secret. Nothing is released if an existing
+    place cannot be read or written, or if a second place is missing that should exist. Nothing is
+    released either if no place can be written, or if no place knows a stream that has released
+    something, unless somebody has said that no second witness is wanted.
 
     Args:
-        beside: files beside the key and the state; none where there are none.
-        label: of the state, for messages.
-        database: the open state, which says where its second witness is.
-        also: address of a second place that is asked, too.
+        beside: files beside the key and the state; empty if there are none.
+        label: name of the state, for messages.
+        database: the open state, which remembers its second places.
+        also: address of one more second place to read.
     """
 
     def __init__(
@@ -367,16 +366,16 @@ class Witness:
         return next((str(place) for place in (*self._beside, *self.places)), "no file")
 
     def entries(self) -> list[dict[str, Any]]:
-        """What it remembers, the latest steps first, and where; nothing where there is none."""
+        """Return all remembered entries with their places, the latest steps first."""
         return self._look().entries
 
     def snapshot(self) -> Witness:
-        """What it remembers now, for whoever reads the state afterwards without locking it.
+        """Read the witness now, for a caller who reads the state afterwards without a lock.
 
-        What stands in it was committed before; so a state that is read later knows all of it.
+        Every noted release was committed before, so a state that is read later has all of them.
         """
         now = self._unread()
-        with suppress(StateError):  # said of each release
+        with suppress(StateError):  # each release reports it
             now._held = now._look()
         return now
 
@@ -390,7 +389,7 @@ class Witness:
         return self._database
 
     def _look_at_places(self) -> _Look:
-        """The last look, if the places are the same by now, whatever stands in them."""
+        """Return the last look if the places are unchanged, whatever they hold by now."""
         last = self._last if self._held is None else self._held
         return last if last is not None and last.said == self._place_settings() else self._look()
 
@@ -443,11 +442,11 @@ class Witness:
             ) from None
 
     def name(self, connection: Connection, place: State) -> None:
-        """Keep the second witness in a place from now on; those before point on to it.
+        """Keep the second witness in a place from now on; its earlier places point on to it.
 
         Args:
-            connection: a transaction of the state that writes. The places are written before it is
-                committed: whoever asks them then is led to the new one, whatever became of it.
+            connection: a transaction that writes the state. The places are written before its
+                commit, so a later reader of an earlier place is led to the new one in any case.
 
         Raises:
             StateError: a place cannot be read or written.
@@ -470,9 +469,9 @@ class Witness:
         self._remember(connection, {**known, address: NAMED})
 
     def keep(self, connection: Connection, place: State | None) -> None:
-        """Keep the second witness where it is to be: in a place that is named now, or was before.
+        """Keep the second witness: in a place that is named now, or where it was before.
 
-        Where none ever was, in the user's folder, or in each of the folders if several take turns.
+        If it had no place, it goes into the user's folder, or into each of several such folders.
         """
         if place is not None:
             self.name(connection, place)
@@ -483,20 +482,20 @@ class Witness:
         home = None if second.home is None else second.found.get(str(second.home))
         wanted = home is not None and not (second.named_addresses or second.none_wanted)
         if home is not None and wanted and (home.said != HOME or not home.entries):
-            with suppress(*_FAILS):  # `remarks` say that it cannot be written
+            with suppress(*_FAILS):  # `remarks` says that it cannot be written
                 self._begin(home.address, look)
                 known[home.address] = HOME
         self._remember(connection, known)
 
     def give_up_missing(self, connection: Connection) -> tuple[str, ...]:
-        """Take somebody's word that places which are missing are lost for good, and say which."""
+        """Declare missing places lost for good, on the user's word, and return them."""
         second = self._look().second
         lost = {one.address: LOST for one in second.missing_places}
         self._remember(connection, {**self._state().witnesses, **lost})
         return tuple(lost)
 
     def _begin(self, address: str, look: _Look) -> None:
-        """Make a place that knows from the beginning what all others know."""
+        """Make a place that starts with all entries of the other places."""
         database = self._state()
         known = [
             {word: value for word, value in entry.items() if word != "where"}
@@ -519,7 +518,7 @@ class Witness:
             database.witnesses = known
 
     def remarks(self, witness: State | None = None, *, in_file: bool = False) -> list[str]:
-        """Which old copies of the state would not be noticed: see `witness_remarks`."""
+        """Say which old copies of the state the witness would miss: see `witness_remarks`."""
         named = None if witness is None else address_of(witness)
         second, told = self._look().second, list[str]()
         if named is None:
@@ -558,7 +557,7 @@ class Witness:
         return told
 
     def _serves(self) -> bool:
-        """Whether the state has released something under the key beside which it is first."""
+        """Whether the state has released something under the first key beside which it stands."""
         for one in self._beside[:1] if self._database is not None else ():
             with suppress(WrongKey), self._state().transaction(write=False) as connection:
                 key = Key.load(Path(str(one).removesuffix(".witness")))
@@ -580,7 +579,7 @@ class Witness:
         )
 
     def _inside(self, place: State | None) -> Path | None:
-        """A place in the folder of the state, or in one below it; None where it is elsewhere."""
+        """Return a place if it lies in or below the state's folder, else None."""
         file, _ = place_of(self._label if self._database is None else self._database)
         if file is None or place is None:
             return None
@@ -589,13 +588,13 @@ class Witness:
         return at if at is not None and at.is_relative_to(file.resolve().parent) else None
 
     def refuse_unknown(self, connection: Connection, beginning: str) -> None:
-        """Refuse to begin a stream in a state that has released others, of which no place knows.
+        """Refuse to begin a stream if no place knows the streams that the state has released.
 
         Args:
-            beginning: name of a stream that has its first step by now, or none.
+            beginning: name of the stream that has just made its first step, or "".
 
         Raises:
-            OldCopy: nobody can tell what it has forgotten.
+            OldCopy: nobody can tell which releases the state has forgotten.
         """
         second = self._look().second
         said = "SELECT name FROM counton_streams WHERE step > 0 AND name <> :name LIMIT 1"
@@ -604,10 +603,10 @@ class Witness:
             raise OldCopy(self._unknown(f"stream {released.name!r} has released something"))
 
     def refuse_missing(self) -> None:
-        """Refuse a state of which a second place is missing that is to be there.
+        """Refuse a state if one of its second places is missing that should exist.
 
         Raises:
-            StateUnavailable: it may be on a disk that is not mounted.
+            StateUnavailable: the place may be on a disk that is not mounted.
         """
         second = self._look().second
         for one in second.missing_places:
@@ -622,11 +621,11 @@ class Witness:
     def forgotten_entries(
         self, known: Mapping[str, Collection[str]], identity: str | None
     ) -> list[dict[str, Any]]:
-        """Entries of releases from this state, or under its keys, which the state does not have.
+        """List entries of this state, or under its keys, whose streams the state lacks.
 
         Args:
             known: names of the state's streams, by fingerprint of the key.
-            identity: of the state; None where there is none yet.
+            identity: identity of the state; None if it does not exist yet.
         """
         return [
             entry
@@ -641,7 +640,7 @@ class Witness:
         ]
 
     def refuse_forgotten(self, known: Mapping[str, Collection[str]], identity: str | None) -> None:
-        """Refuse to release anything new from a state that has forgotten releases."""
+        """Refuse all new releases of a state that has forgotten releases."""
         for entry in self.forgotten_entries(known, identity):
             name, steps = entry["stream"], entry["step"]
             what = "1 step" if steps == 1 else f"{steps:,} steps"
@@ -656,16 +655,16 @@ class Witness:
     def check(
         self, at: Mark, digest: Callable[[int], str | None], *, forgetting: bool = False
     ) -> None:
-        """Refuse a stream that has forgotten releases, or that it forgot somebody.
+        """Refuse a stream that has forgotten releases, or has forgotten that people were forgotten.
 
         Args:
-            at: where the state says that it stands.
-            digest: of one of the releases that the state knows; None where it has no such one.
-            forgetting: somebody is forgotten now, so that it matters not how often people were.
+            at: position of the stream in the state.
+            digest: returns the digest of a step's release; None if the state has none for it.
+            forgetting: this act forgets somebody, so the number of earlier times does not matter.
 
         Raises:
-            StateError: the witness knows later ones, or another one at the same step, or more times
-                that people were forgotten; or it cannot be read, or a part of it is missing.
+            StateError: the witness knows later releases, another release at the same step, or more
+                times that people were forgotten; or it cannot be read, or a part is missing.
         """
         self.refuse_missing()
         for entry in self._of(at):
@@ -692,18 +691,18 @@ class Witness:
                 )
 
     def _of(self, at: Mark) -> list[dict[str, Any]]:
-        """Entries of a stream, the latest steps first."""
+        """Return a stream's entries, the latest steps first."""
         return [one for one in self.entries() if (one["key"], one["stream"]) == at[:2]]
 
     def check_shown(self, at: Mark, digest: str | None) -> bool:
-        """Refuse to show the last release of a state that may be an old copy, if it is another one.
+        """Refuse to show the last release if the witness knows another one in its place.
 
         Returns:
-            Whether it was noted, as the last one or before later ones.
+            Whether the witness noted the release, as the last one or before later ones.
 
         Raises:
-            StateError: another release of this step was noted, or one of a later step, and this
-                one was not; or the witness cannot be read.
+            StateError: the witness noted another release of this step, or a later step without this
+                release; or the witness cannot be read.
         """
         of, known = self._of(at), False
         for entry in of:
@@ -716,23 +715,22 @@ class Witness:
         return known
 
     def is_later(self, at: Mark) -> bool:
-        """Whether it knows later steps of a stream than a state does."""
+        """Whether the witness knows later steps of a stream than the state."""
         return any(entry["step"] > at.step for entry in self._of(at))
 
     def knows(self, at: Mark) -> bool:
-        """Whether it has heard of a stream."""
+        """Whether the witness has an entry of a stream."""
         return bool(self._of(at))
 
     def vouches(self, at: Mark) -> bool:
-        """Whether it can tell that a state is the newest: it knows the stream, and who wrote it.
+        """Whether the witness can tell that a state is the newest.
 
-        Whoever writes a file goes by what lies beside it.
+        For a state in a file, knowing the stream is enough.
 
         Returns:
-            Of a stream that it does not know, whether that has released nothing, or somebody said
-            that no second witness is wanted. On a server, whether the last writer's witness is this
-            one, or it has seen the stream exactly as it is: somebody else who wrote may have gone
-            on further than the state.
+            For an unknown stream: whether it has released nothing, or somebody said that no second
+            witness is wanted. On a server: whether this witness noted the last writer, or has seen
+            the stream exactly as it is; otherwise another writer may have gone further.
         """
         of = self._of(at)
         if not of:
@@ -750,7 +748,7 @@ class Witness:
         return False
 
     def unseen(self, at: Mark) -> str | None:
-        """Why it does not vouch for a stream, in words; None where it does or knows later steps."""
+        """Say why it does not vouch for a stream; None if it does, or knows later steps."""
         if self.is_later(at) or self.vouches(at):
             return None
         what = f"stream {at.name!r} is at step {at.step:,}"
@@ -777,7 +775,7 @@ class Witness:
         )
 
     def join(self, at: Mark) -> None:
-        """Remember who is to write a stream, before it does."""
+        """Remember the next writer of a stream, before it writes."""
         entry = self._entry(at._replace(step=0), "", writes=True)
         self._each(lambda place: place.join(entry), _NOTHING_RELEASED)
 
@@ -790,18 +788,17 @@ class Witness:
         writes: bool = False,
         seen: bool = False,
     ) -> None:
-        """Remember a release that is committed, before anybody is shown it.
+        """Remember a committed release, before anybody is shown it.
 
         Args:
-            at: where the stream stands by that release.
-            released: digest of what the state has released at a step by now; None where it has no
-                such step.
+            at: position of the stream after that release.
+            released: returns the digest of a released step; None if the state has no such step.
             writes: this process released it, as the stream's writer.
-            seen: the stream's writer is another process, and was seen to do so.
+            seen: the stream's writer is another process, and was seen to release it.
 
         Raises:
-            StateError: the witness knows another release of a step, so that another copy of the
-                state is in use; it stays as it is.
+            StateError: the witness knows another release of a step, so another copy of the state is
+                in use; the witness stays unchanged.
         """
         entry = self._entry(at, digest, writes=writes)
         entry["seen"] = [at.writer, at.step] if seen and self._on_server else None
@@ -823,12 +820,12 @@ class Witness:
         )
 
     def reserve(self, at: Mark) -> None:
-        """Make sure that a release can be noted, before it is committed."""
+        """Make sure that a release can be noted, before its commit."""
         entry = self._entry(at, "0" * 64, writes=True)
         self._each(lambda place: place.reserve(entry), _NOTHING_RELEASED)
 
     def is_behind(self, at: Mark) -> bool:
-        """Whether one of its places, written or still to be made, does not know a step."""
+        """Whether one of its places, existing or not, lacks a step."""
         return any(
             all(
                 (one["key"], one["stream"], one["step"]) != at[:3]
@@ -840,7 +837,7 @@ class Witness:
         )
 
     def lacks(self, at: Mark) -> str | None:
-        """Why it would not notice an old copy of the state, in words; None where it would."""
+        """Say why it would miss an old copy of the state; None if it would notice."""
         if not at.step:
             return None
         for place in self.places:
@@ -854,9 +851,9 @@ class Witness:
             except OSError as error:
                 state = None if self._database is None else self._database.path
                 if state is not None and not may_be_written(state):
-                    continue  # nothing can be released there, so that nothing is to be noted
+                    continue  # nothing can be released there, so nothing has to be noted
                 return f"the witness {path} cannot be written ({error.strerror}): let it be written"
-        for wait in (0, 0.05, 0.2, 1):  # a writer notes what it has just committed
+        for wait in (0, 0.05, 0.2, 1):  # a writer may just be noting its last commit
             time.sleep(wait)
             now = self._unread()
             known = [entry["step"] for entry in now._of(at)]
@@ -887,11 +884,11 @@ class Witness:
         }
 
     def _each(self, act: Callable[[WitnessPlace], StateError | None], what: str) -> None:
-        """Do an act in all places that stand, and at least in one, unless none is wanted.
+        """Apply an act to all existing places; at least one must exist, unless none is wanted.
 
         Args:
-            act: returns what is to be refused.
-            what: becomes of a release where a place cannot be written.
+            act: returns an error to raise, or None.
+            what: consequence for the release, for the message if a place cannot be written.
         """
         look, noted = self._look_at_places(), False
         first: StateError | None = None
@@ -918,7 +915,7 @@ class Witness:
 
 
 def other_release(name: str, state: str, step: int, where: str) -> OldCopy:
-    """The error where somebody knows another release of a step than a state has."""
+    """Build the error for a step whose release differs between a state and somebody else."""
     return OldCopy(
         f"stream {name!r} in state {state} has another release at step {step:,} than {where} "
         f"knows, so two copies of the state were continued; the same noise on two data sets gives "
@@ -938,15 +935,15 @@ def _why(error: Exception) -> str:
 
 
 def witness_key(key: Key, name: str) -> bytes:
-    """Under which the releases of a stream are digested for its witness."""
+    """Return the key of the digests of a stream's releases in its witness."""
     return key.derive(b"witness", name.encode())
 
 
 def release_digest(step: int, value: NDArray[Any], subkey: bytes) -> str:
-    """Keyed digest of what was released at a step (HMAC-SHA256), of all cells.
+    """Return the keyed digest of one step's release, over all cells (HMAC-SHA256).
 
-    Some cells are never shown, as those of groups that nobody declared: a plain hash could be
-    inverted by trying, and would tell how many there are.
+    Some cells are never shown, such as those of undeclared groups. A plain hash could be inverted
+    by trying values, and would reveal how many such cells there are.
 
     >>> one, other = (release_digest(3, np.array([12]), bytes([key]) * 32) for key in (1, 2))
     >>> len(one), one == other

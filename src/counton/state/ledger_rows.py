@@ -1,6 +1,6 @@
 """The ledger of a database, kept as rows: what its releases have spent, and the limit.
 
-Other states may enter here what they spend (`counton.state.shared`): the limit is then of all of
+Other states may enter their spending here (`counton.state.shared`). Then the limit holds for all of
 them together.
 """
 
@@ -33,13 +33,13 @@ class ForeignEntry(NamedTuple):
     """An entry of another state.
 
     Attributes:
-        number: counted from 1.
-        state: its identity.
-        place: where it was.
-        spend: what it spends.
-        begun: whether a stream has it; else it is reserved for one that was interrupted.
-        step: how many steps that stream had released when it was heard of last.
-        entered: when, ISO 8601 in UTC.
+        number: number of the entry, counted from 1.
+        state: identity of the other state.
+        place: where that state was.
+        spend: what the entry spends.
+        begun: whether a stream has claimed it; else it is reserved for an interrupted stream.
+        step: number of steps of that stream at its last report.
+        entered: time of the entry, ISO 8601 in UTC.
     """
 
     number: int
@@ -52,12 +52,12 @@ class ForeignEntry(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The stream and its state, in short."""
+        """Short name of the stream and its state."""
         return f"{self.spend.name} ({PurePath(self.place).name})"
 
 
 def of_others(connection: Connection) -> tuple[ForeignEntry, ...]:
-    """What other states have entered, in order."""
+    """Return the entries of other states, in order."""
     rows = connection.rows("SELECT * FROM counton_shared_entries ORDER BY number")
     with reading("the ledger"):
         return tuple(
@@ -70,36 +70,36 @@ def of_others(connection: Connection) -> tuple[ForeignEntry, ...]:
 
 
 def spend_of(row: Any) -> Spend:
-    """What a row of a ledger says."""
+    """Read the spend in a row of a ledger."""
     kept = {"name": row.name, "unit": row.unit, "relation": row.relation}
     return Spend.from_dict({**json.loads(row.guarantee), **kept})
 
 
 def ties(connection: Connection) -> list[Any]:
-    """What a state remembers of the ledger that it shares with others, a row for each stream."""
+    """Return a state's notes on the ledger that it shares with others, a row for each stream."""
     return [*connection.rows("SELECT * FROM counton_shared_ledgers ORDER BY number")]
 
 
-#: What a limit is, of its terms; the rest it fixes with the first entries.
+#: Terms of a limit that somebody states; the first entries fix the others.
 _STATED = ("limit", "age", "relation", "approximate_delta", "unit")
 
 
 def now() -> str:
-    """The time of an entry, ISO 8601 in UTC."""
+    """Return the current time, ISO 8601 in UTC."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 class LimitChange(NamedTuple):
-    """A limit that was set, raised, lowered or taken away.
+    """A change of the limit: set, raised, lowered or removed.
 
     Attributes:
-        time: when, ISO 8601 in UTC.
-        user: who set it, as the machine calls that user.
-        host: which machine.
-        before: what was stated of the limit, JSON values by names (``limit``, ``age``,
-            ``relation``, ``approximate_delta``, ``unit``); None: there was none.
-        after: likewise.
-        higher: whether it allows more than before, or something else.
+        time: time of the change, ISO 8601 in UTC.
+        user: name of the user on that machine.
+        host: name of the machine.
+        before: stated terms of the former limit, JSON values by names (``limit``, ``age``,
+            ``relation``, ``approximate_delta``, ``unit``); None if there was no limit.
+        after: terms of the new limit, in the same form.
+        higher: whether the new limit allows anything that the former one does not.
     """
 
     time: str
@@ -110,7 +110,7 @@ class LimitChange(NamedTuple):
     higher: bool
 
     def in_words(self) -> str:
-        """What was changed and when, without who did it.
+        """Describe the change and its time, without the user.
 
         >>> one = {"limit": {"guarantee": "pure", "epsilon": "1"}}
         >>> two = {"limit": {"guarantee": "pure", "epsilon": "2"}, "unit": "reader"}
@@ -126,7 +126,7 @@ class LimitChange(NamedTuple):
 
 
 def limit_in_words(stated: Mapping[str, Any] | None) -> str:
-    """What is stated of a limit, in words."""
+    """Describe the stated terms of a limit."""
     if stated is None:
         return "none"
     words = str(guarantee_from_dict(stated["limit"]))
@@ -142,13 +142,13 @@ def limit_in_words(stated: Mapping[str, Any] | None) -> str:
 
 
 def entry_times(connection: Connection) -> tuple[str, ...]:
-    """When each entry of this state was made, ISO 8601 in UTC, in the order of `entries`."""
+    """Return the time of each entry of this state, ISO 8601 in UTC, in the order of `entries`."""
     rows = connection.rows("SELECT entered FROM counton_ledger ORDER BY id")
     return tuple(row.entered for row in rows)
 
 
 def limit_changes(connection: Connection) -> tuple[LimitChange, ...]:
-    """All that was done to the limit, in order."""
+    """Return all changes of the limit, in order."""
     with reading("the changes of the limit"):
         return tuple(
             LimitChange(
@@ -166,14 +166,14 @@ def _read(text: str | None) -> dict[str, Any] | None:
 
 
 def _limit_terms(bound: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """What is stated of a limit, of its terms; None where there is none."""
+    """Return the stated terms of a limit; None if there is no limit."""
     if bound is None:
         return None
     return {name: bound[name] for name in _STATED if bound.get(name) is not None}
 
 
 def _is_higher(before: Mapping[str, Any], after: Mapping[str, Any] | None) -> bool:
-    """Whether one limit allows anything that another one does not: all but smaller numbers."""
+    """Whether a limit allows anything that another does not: it does unless only numbers shrink."""
     if after is None or before["limit"]["guarantee"] != after["limit"]["guarantee"]:
         return True
     if any(
@@ -190,7 +190,7 @@ def set_limit(connection: Connection, proposed: Ledger | None, *, allow_raise: b
     """Replace the limit, and note when, by whom, and what it was before.
 
     Raises:
-        InvalidInput: it would be raised, and nobody says that it may.
+        InvalidInput: the limit would rise, and the caller does not allow that.
     """
     before = _limit_terms(terms(connection))
     after = None if proposed is None else _limit_terms(proposed.terms())
@@ -212,12 +212,12 @@ def set_limit(connection: Connection, proposed: Ledger | None, *, allow_raise: b
 
 
 def _user() -> str:
-    """Who runs this process, as the machine knows them: variables that anybody sets say nothing."""
+    """Return the user of this process as the machine knows it; anybody can set variables."""
     try:
         import pwd
 
         return pwd.getpwuid(os.getuid()).pw_name
-    except (ImportError, KeyError, AttributeError):  # no such file, or a user that it lacks
+    except (ImportError, KeyError, AttributeError):  # no such file, or it lacks this user
         with suppress(Exception):
             return getpass.getuser()
     return f"user {os.getuid()}" if hasattr(os, "getuid") else "unknown"
@@ -230,30 +230,30 @@ def lock(connection: Connection) -> None:
 
 
 def entries(connection: Connection) -> tuple[Spend, ...]:
-    """What was spent, in order."""
+    """Return what was spent, in order."""
     with reading("the ledger"):
         rows = connection.rows("SELECT * FROM counton_ledger ORDER BY id")
         return tuple(map(spend_of, rows))
 
 
 def all_entries(connection: Connection) -> tuple[Spend, ...]:
-    """What was spent here, and by other states that count against the limit of this one.
+    """Return what this state spent, and what other states spent under the limit of this one.
 
-    Other states may have streams of one name, so none of theirs follows another: they add up.
+    Streams of other states may share names, so none of theirs follows another: they add up.
     """
     others = (one.spend._replace(name=one.label, follows=None) for one in of_others(connection))
     return (*entries(connection), *others)
 
 
 def terms(connection: Connection) -> dict[str, Any] | None:
-    """The limit and what it has fixed (`Ledger.terms`), or None."""
+    """Return the limit and what it has fixed (`Ledger.terms`), or None."""
     saved = connection.value("SELECT budget_limit FROM counton_database")
     with reading("the ledger's limit"):
         return None if saved is None else dict(json.loads(saved))
 
 
 def ledger(connection: Connection) -> Ledger | None:
-    """What was spent under the limit; None where there is no limit to add up to."""
+    """Return the ledger under its limit; None if there is no limit."""
     bound = terms(connection)
     if bound is None:
         return None
@@ -263,7 +263,7 @@ def ledger(connection: Connection) -> Ledger | None:
 
 
 def totals(connection: Connection) -> dict[str, tuple[Relation, Limit | None]]:
-    """All entries added up: see `Store.totals`."""
+    """Add up all entries: see `Store.totals`."""
     found = ledger(connection)
     if found is None:
         return add_up(all_entries(connection))
@@ -271,7 +271,7 @@ def totals(connection: Connection) -> dict[str, tuple[Relation, Limit | None]]:
 
 
 def with_entry(connection: Connection, entry: Spend) -> Ledger | None:
-    """The ledger with one entry more, which is not recorded; None where there is no limit.
+    """Return the ledger with one more entry, unrecorded; None if there is no limit.
 
     Raises:
         BudgetExceeded: the limit does not allow it.
@@ -289,13 +289,14 @@ def enter(
     """Record what a new stream or table spends.
 
     Args:
-        contribution: of a unit.
+        contribution: contribution bound of a unit.
         details: public facts that are kept with the stream.
 
     Raises:
         BudgetExceeded: the limit does not allow it.
         InvalidInput: this kind of guarantee cannot be counted against the limit; or the stream
-            cannot follow, since a unit may be in steps of both, or that one has not released its
+            cannot follow another one, because a unit may be in steps of both, or because the other
+            one has not released its last step.
             last step.
     """
     if entry.follows is not None:
@@ -313,10 +314,10 @@ def enter(
 def _refuse_several_steps(
     name: str, contribution: Contribution, details: Mapping[str, Any]
 ) -> None:
-    """Refuse units that are in several steps, and so perhaps in steps of two streams.
+    """Refuse units that are in several steps, since they may be in steps of two streams.
 
-    Those of a period of a person are in several; where periods begin is looked at by whoever
-    states them (`counton.run.continuation.apart`).
+    A person's period spans several steps; the caller who states periods checks where they begin
+    (`counton.run.continuation.apart`).
     """
     if contribution.in_one_step or record_in(details).get("per") is not None:
         return
@@ -328,13 +329,13 @@ def _refuse_several_steps(
 
 
 def _refuse_unfinished(connection: Connection, name: str) -> None:
-    """Refuse to follow a stream that may release more: of a copy of its state, or of this one.
+    """Refuse to follow a stream that may release more, from this state or from a copy of it.
 
-    Nor may a unit of it have been in several steps.
+    A stream whose units may be in several steps is refused too.
     """
     said = "SELECT step, terms, details FROM counton_streams WHERE name = :name"
     row, horizon = connection.first(said, name=name), None
-    with suppress(StateError):  # of a strategy that is somebody's own
+    with suppress(StateError):  # the strategy may be the user's own
         if row is not None:
             terms = Design.from_dict(json.loads(row.terms))
             horizon = terms.strategy.horizon
@@ -348,16 +349,16 @@ def _refuse_unfinished(connection: Connection, name: str) -> None:
 
 
 def enter_known(connection: Connection, proposed: Ledger, *, keep_unit: bool = True) -> Ledger:
-    """Enter what was spent into a ledger without entries; nothing is written.
+    """Enter earlier spending into a ledger without entries; nothing is written.
 
     Args:
-        proposed: the limit. What it is about stays as long as nobody says otherwise: without it
-            less protection passes.
-        keep_unit: nobody says otherwise, where the proposed one is about nothing in particular.
+        proposed: the new limit. Its terms stay unless somebody changes them: a limit without them
+            lets weaker protection pass.
+        keep_unit: keep the former unit if the proposed limit names none.
 
     Raises:
         BudgetExceeded: more is spent already.
-        InvalidInput: what is spent cannot be counted against this kind of limit.
+        InvalidInput: earlier spending cannot be counted against this kind of limit.
     """
     before = terms(connection)
     if keep_unit and proposed.unit is None and before is not None:
@@ -375,6 +376,6 @@ def enter_known(connection: Connection, proposed: Ledger, *, keep_unit: bool = T
 
 
 def write_terms(connection: Connection, present: Ledger | None) -> None:
-    """Keep the limit and what it has fixed."""
+    """Write the limit and what it has fixed."""
     text = None if present is None else json.dumps(present.terms(), sort_keys=True)
     connection.run("UPDATE counton_database SET budget_limit = :text", text=text)

@@ -1,4 +1,4 @@
-"""Noise of a stream's next steps, kept in its state: see `counton.numbers.noise_ahead`."""
+"""Stored noise of a stream's next steps: see `counton.numbers.noise_ahead`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ class NoiseTable:
         self._database, self._stream_id = database, stream_id
 
     def find(self, step: int, cell: int) -> SealedNoise | None:
-        """The last row of some cells that begins with this step, or before it; None without one."""
+        """Find the last row of some cells that begins at or before a step; None if there is
+        none."""
         with suppress(CountonError), self._database.transaction(write=False) as connection:
             row = connection.first(_FIND, stream=self._stream_id, cell=cell, step=step)
             if row is not None:
@@ -31,7 +32,7 @@ class NoiseTable:
         return None
 
     def replace(self, cell: int, rows: Sequence[SealedNoise]) -> None:
-        """Keep these rows of some cells, and no others of them; or none, where that fails."""
+        """Replace all rows of some cells; keep none if that fails."""
         mine = {"stream_id": self._stream_id}
         with suppress(CountonError), self._database.transaction(write=True) as connection:
             connection.run(f"DELETE {_OF_CELL}", stream=self._stream_id, cell=cell)

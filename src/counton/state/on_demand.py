@@ -1,7 +1,7 @@
-"""Steps of a statistic whose cells are read on demand: what the journal holds in place of values.
+"""Steps of a statistic whose cells are read on demand: the journal holds digests in their place.
 
-Nothing is released at a step: cells are computed when somebody asks for them. The journal holds a
-keyed digest of the step's events, so that writer, witness and `verify` have something to compare.
+A step releases nothing: cells are computed when somebody asks for them. The journal holds a keyed
+digest of the step's events, so that writer, witness and `verify` have something to compare.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NOTHING = np.zeros(0, np.int64)
 
 
 class OnDemand(Counter):
-    """Stands where a stream has its counter: it takes digests of events and counts the steps."""
+    """A stand-in for a stream's counter: it takes digests of events and counts the steps."""
 
     def __init__(self, terms: Design, key: Key, step: int = 0) -> None:
         self.key_fingerprint = check_key(key).fingerprint
@@ -33,13 +33,13 @@ class OnDemand(Counter):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """One digest."""
+        """Shape of one digest."""
         return (1,)
 
     def release_many(self, xs: Totals) -> Releases:
-        """Take the digests of consecutive steps, shape ``(n, 1)``, and give them back.
+        """Take the digests of consecutive steps, shape ``(n, 1)``, and return them as releases.
 
-        They come in data units like any input, where a contribution has a resolution.
+        Digests come in data units like any input, if a contribution has a resolution.
         """
         digests = self.design.contribution.grid_total(xs)
         first, horizon = self.step + 1, last_served_step(self.design.strategy)
@@ -55,7 +55,7 @@ class OnDemand(Counter):
     @property
     @override
     def noise_is_worth_keeping(self) -> bool:
-        return False  # it is drawn where cells are asked for
+        return False  # noise is drawn when cells are asked for
 
     @override
     def std_of(self, releases: Releases) -> NDArray[np.float64]:
@@ -63,7 +63,7 @@ class OnDemand(Counter):
 
     @classmethod
     def from_checkpoint(cls, saved: bytes, key: Key) -> OnDemand:
-        """From what `checkpoint` gave."""
+        """Restore from the result of `checkpoint`."""
         state = read_checkpoint(saved)
         if state.sums.size or state.waiting.size or not isinstance(state.step, int):
             raise StateError(

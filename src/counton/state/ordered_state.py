@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 #: Bytes of the digest of one step's events.
 _DIGEST = 8
-#: Whole numbers that are floats too, so that 5 and 5.0 are one event.
+#: Integers below this bound are floats too, so that 5 and 5.0 are one event.
 _WHOLE = 2**53
 
 
 class Writer(Protocol):
-    """The stream that commits what a machine has counted."""
+    """The stream that commits the machine's counts."""
 
     @property
     def step(self) -> int: ...
@@ -48,10 +48,10 @@ class Writer(Protocol):
 
 
 class OrderedMachine(Machine):
-    """What a stream holds where the order of events matters: the machine, and whose events it took.
+    """The machine of a stream whose events are ordered, with digests of the events it took.
 
-    A step is counted, and committed with what is known then, in one transaction; keyed digests of
-    the events say whether a step that is given again is the one that was released.
+    One transaction counts a step and commits the machine's state. Keyed digests of the events say
+    whether a repeated step is the released one.
     """
 
     _remedy = "open it again with Stream.open, which reads what was committed"
@@ -67,10 +67,10 @@ class OrderedMachine(Machine):
     def release(
         self, writer: Writer, events: Events, stops: NDArray[np.int64], first_step: int | None
     ) -> range:
-        """Release consecutive steps, but for those that are, which must have had these events.
+        """Release consecutive steps; steps that are released must have had these events.
 
         Raises:
-            InvalidInput: not events of the statistic, or they break its bounds.
+            InvalidInput: the events do not fit the statistic, or break its bounds.
             ReplayMismatch: a released step had other events.
             HorizonExceeded: the strategy serves no more steps.
             StateError: an earlier release was interrupted half-way: open the stream again.
@@ -91,11 +91,11 @@ class OrderedMachine(Machine):
         return range(first, first + count)
 
     def check(self, events: Events, stops: NDArray[np.int64]) -> None:
-        """Whether the first steps, released ones, had these events."""
+        """Refuse unless the first, released steps had these events."""
         self._check_known(1, event_digests(self._subkey, 1, events, stops))
 
     def _check_known(self, first: int, digests: bytes) -> None:
-        """Refuse events of released steps that are not those they were released with."""
+        """Refuse events of released steps that differ from the released ones."""
         begin = _DIGEST * (first - 1)
         kept = bytes(self._events[begin : begin + len(digests)])
         step = first_other(kept, first, digests, _DIGEST)
@@ -114,8 +114,8 @@ class OrderedMachine(Machine):
         digests: bytes,
         known: int,
     ) -> None:
-        """Count, and commit what is released with what is known then."""
-        writer._counter()  # before anything is counted, where a release failed half-way
+        """Count events, and commit the release with the machine's state."""
+        writer._counter()  # raises first, if an earlier release failed half-way
         self._check_horizon(len(stops))
         before = writer.step
         changes = self._take(events, stops)
@@ -139,8 +139,9 @@ class OrderedMachine(Machine):
 
             writer._release(Addition(inputs), None, also)
         except BaseException:
-            # A commit that the writer knows of counts, whatever failed after it. Of one that it
-            # does not know of, its counter tells at the next release.
+            # A commit that the writer knows of counts, even if something failed after it. Its
+            # counter
+            # reports a commit that it does not know of, at the next release.
             if writer.step == before:
                 self._undone()
                 raise
@@ -155,9 +156,9 @@ class OrderedMachine(Machine):
 
 
 def event_digests(subkey: bytes, first: int, events: Events, stops: NDArray[np.int64]) -> bytes:
-    """Keyed digests of the events of consecutive steps, one after the other.
+    """Return the keyed digests of the events of consecutive steps, one after the other.
 
-    As little as 62 bits of each, so that they are counts to whoever keeps counts.
+    Each has only 62 bits, so that the digests fit where counts are kept.
 
     >>> two = event_digests(bytes(32), 1, [("a", 1), ("b", 2)], np.array([1, 2]))
     >>> one = event_digests(bytes(32), 2, np.array([["b", "2"]]), np.array([1]))
@@ -180,7 +181,7 @@ def event_digests(subkey: bytes, first: int, events: Events, stops: NDArray[np.i
 
 
 def _plain(values: list[Any]) -> list[Any]:
-    """Events as JSON values; equal ones as equal texts."""
+    """Turn events into JSON values; equal events become equal texts."""
     kinds = set(map(type, values))
     if kinds <= {str}:
         return values
@@ -208,7 +209,7 @@ def _plain_one(value: Any) -> Any:
 
 
 def known_at(connection: Connection, row: Any, key: Key) -> SavedState:
-    """What a statistic knows, where it belongs to its row."""
+    """Read a statistic's exact state, and check that it belongs to its row."""
     known = StatisticRecord(row.id, key, row.name).read(connection)
     if known.step != row.step or len(known.events) != _DIGEST * row.step:
         raise StateError(
@@ -219,12 +220,12 @@ def known_at(connection: Connection, row: Any, key: Key) -> SavedState:
 
 
 def restore_exact(statistic: Statistic, known: SavedState, name: str) -> Exact:
-    """The machine that knows it."""
+    """Rebuild the machine from a saved state."""
     with reading(f"what statistic {name!r} knows"):
         return restore(statistic, known.exact, known.news)
 
 
 def begin(connection: Connection, row: Any, key: Key, statistic: Statistic) -> None:
-    """Keep what a statistic knows before the first step."""
+    """Write the statistic's state before its first step."""
     saved = StatisticRecord(row.id, key, row.name)
     saved.write(connection, Parts(), 0, bytes, statistic.begin().save, None)

@@ -1,10 +1,10 @@
-"""Releases as plain rows, for whoever reads databases: Grafana, Metabase, psql.
+"""Releases as plain rows, for tools that read databases: Grafana, Metabase, psql.
 
-The journal keeps releases as compressed blobs, which no query reads. Here they stand once more, one
-row a value, in tables that hold nothing secret, and in one view over them, ``counton_releases``. A
-value takes its number and its address; what all groups of a step share (times, deviation, the
-half-width of the interval) stands there once. Beside them stands what is public of each stream, as
-files carry it, so that `read_rows` finds all that a result is made from.
+The journal keeps releases as compressed blobs, which no query reads. Here each value has a row of
+its own, in tables that hold nothing secret, and one view shows them all: ``counton_releases``. A
+value's row holds its number and its address. Facts that all groups of a step share (times,
+deviation, half-width of the interval) stand there once. The public facts of each stream stand
+beside them, in the form that files carry, so that `read_rows` finds all it needs for a result.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from counton.state.database import LOCK_TIMEOUT_SECONDS, Database, parse_address
 from counton.state.sql import Connection, Connections
 from counton.state.sqlite_file import is_state
 
-#: Characters of one text and rows of one stream that are read; instructions that SQLite takes at
-#: once, and how many times.
+#: Longest text in characters and most rows of one stream that are read; SQLite's instructions
+#: between two checks, and most checks.
 _MOST_TEXT, _MOST_ROWS = 2**28, 2**24
 _WORK, _MOST_WORK = 10_000, 400_000
 
-#: Numbers of a file are of its own kind, in which whole ones stay whole.
+#: Columns of numbers have no type in a file, so that whole numbers stay whole.
 _TABLES = (
-    # Step is the last that is published. Shown is JSON of what is shown of readings, null: what
-    # shows by itself.
+    # Step is the last published one. Shown is JSON of the readings' columns; null for streams
+    # whose values need no reading.
     """CREATE TABLE counton_published_streams (
     id {serial} PRIMARY KEY, stream VARCHAR(200) NOT NULL UNIQUE,
     key_fingerprint VARCHAR(64) NOT NULL, protected TEXT NOT NULL, guarantee TEXT NOT NULL,
@@ -50,7 +50,7 @@ _TABLES = (
     stream_id BIGINT REFERENCES counton_published_streams (id), cell BIGINT, "group" TEXT NOT NULL,
     PRIMARY KEY (stream_id, cell), UNIQUE (stream_id, "group")
 ) {key};"""
-    # No times: all rows were released once. The local start is as clocks of its timezone show it.
+    # All rows without times were released at once. The local start is a clock time of its zone.
     """CREATE TABLE counton_published_windows (
     stream_id BIGINT REFERENCES counton_published_streams (id), step BIGINT,
     window_start TIMESTAMP WITH TIME ZONE, window_end TIMESTAMP WITH TIME ZONE,
@@ -62,18 +62,18 @@ _TABLES = (
     estimate {number}, window_estimate {number},
     PRIMARY KEY (stream_id, step, cell)
 ) {key};"""
-    # What readings of statistics say: several numbers a step, each with an interval of its own.
+    # Readings of statistics: several numbers a step, each with an interval of its own.
     """CREATE TABLE counton_published_readings (
     stream_id BIGINT REFERENCES counton_published_streams (id), step BIGINT, row BIGINT,
     "group" TEXT NOT NULL, estimate {number}, std {number}, lower {number}, upper {number},
     PRIMARY KEY (stream_id, step, row)
 ) {key};"""
-    # What is public of a stream, as files carry it, in JSON.
+    # Public facts of a stream in JSON, as files carry them.
     """CREATE TABLE counton_published_descriptions (
     stream_id BIGINT PRIMARY KEY REFERENCES counton_published_streams (id),
     description TEXT NOT NULL
 ) {key};"""
-    # Cells of which the readings of a statistic are made, by consecutive steps, in JSON.
+    # Cells from which the readings of a statistic are made, by consecutive steps, in JSON.
     """CREATE TABLE counton_published_cells (
     stream_id BIGINT REFERENCES counton_published_streams (id), first_step BIGINT,
     last_step BIGINT NOT NULL, cells TEXT NOT NULL,
@@ -81,7 +81,8 @@ _TABLES = (
 ) {key};"""
 )
 
-#: What is read. Columns ``window_...`` are of the window by itself, the others of all so far.
+#: The view to read. Columns ``window_...`` are of the window alone, the others of all windows so
+#: far.
 _VIEW = """CREATE VIEW counton_releases AS
 SELECT s.stream, w.step, w.window_start, w.window_end, g."group",
     v.estimate, w.std, v.estimate - w.half AS lower, v.estimate + w.half AS upper,
@@ -107,7 +108,7 @@ _STREAMS = "counton_published_streams"
 
 
 class PublicFacts(NamedTuple):
-    """What a stream publishes, besides its rows."""
+    """Facts that a stream publishes besides its rows."""
 
     stream: str
     key_fingerprint: str
@@ -120,12 +121,12 @@ class PublicFacts(NamedTuple):
 
 
 class PublishedReach(NamedTuple):
-    """How far a stream is published.
+    """The extent to which a stream is published.
 
     Attributes:
-        stream_id: the number under which it stands there.
-        step: the last that is published.
-        cells: the last step of which cells are published.
+        stream_id: number of the stream in the place of publication.
+        step: last published step.
+        cells: last step whose cells are published.
     """
 
     stream_id: int
@@ -134,14 +135,14 @@ class PublishedReach(NamedTuple):
 
 
 class PublishedRows(NamedTuple):
-    """What a database says of one published stream, all of it public.
+    """All published rows of one stream in a database; everything is public.
 
     Attributes:
-        place: the database, without a password.
-        facts: the description, and who wrote it.
-        last: the last step that is published.
-        columns: ``step``, and of counts and sums ``group, estimate, window_estimate``.
-        cells: of a statistic, by consecutive steps: first, last, and the packed cells.
+        place: address of the database, without a password.
+        facts: the description, and its author.
+        last: last published step.
+        columns: ``step``, and for counts and sums ``group, estimate, window_estimate``.
+        cells: for a statistic, by consecutive steps: first, last, and the packed cells.
     """
 
     place: str
@@ -152,14 +153,14 @@ class PublishedRows(NamedTuple):
 
 
 class Place:
-    """A database to publish in: that of the state, or another one.
+    """A database to publish in: the state's own, or another one.
 
     Args:
-        database: of the state.
+        database: the state's database.
         to: path of a SQLite file, made if missing, or a database URL; None: the state's own.
 
     Raises:
-        InvalidInput: ``to`` is neither a path nor a SQLite or PostgreSQL URL, or another state.
+        InvalidInput: ``to`` is neither a path nor a SQLite or PostgreSQL URL, or is another state.
     """
 
     def __init__(self, database: Database, to: str | os.PathLike[str] | None) -> None:
@@ -185,7 +186,7 @@ class Place:
 
     @contextmanager
     def transaction(self, *, write: bool) -> Iterator[Connection]:
-        """One transaction: committed at the end of the block, undone if the block raises."""
+        """Open a transaction: the end of the block commits it, an exception undoes it."""
         if self._database is not None:
             with self._database.transaction(write=write) as connection:
                 yield connection
@@ -200,13 +201,13 @@ class Place:
             ) from error
 
     def close(self) -> None:
-        """Drop the connections to another database than the state's."""
+        """Close the connections to a database other than the state's."""
         if self._database is None:
             self._connections.close()
 
 
 def find_row(connection: Connection, stream: str) -> Any:
-    """The row of a published stream; None if it is not published."""
+    """Return the row of a published stream; None if it is not published."""
     if not connection.has(_STREAMS):
         return None
     return connection.first(f"SELECT * FROM {_STREAMS} WHERE stream = :stream", stream=stream)
@@ -219,10 +220,10 @@ def begin(
     description: Mapping[str, Any],
     author: str,
 ) -> PublishedReach:
-    """Make what is missing, and say how far a stream is published.
+    """Make missing tables and rows, and return how far a stream is published.
 
     Raises:
-        StateError: another stream of this name is published there, or more of this one.
+        StateError: another stream has this name there, or more steps of this one are there.
     """
     if not connection.has(_STREAMS):
         connection.script(_TABLES)
@@ -244,7 +245,7 @@ def begin(
         known = connection.value(said, stream=row.id)
         same = row.level == shown.level and row.shown == shown.shown
         if not same or known != len(shown.groups):
-            remove(connection, shown.stream)  # all readings, or all steps of a group, are new
+            remove(connection, shown.stream)  # changed readings or groups make all rows new
             row = None
     if row is None:
         connection.insert(_STREAMS, {**facts, "step": 0})
@@ -284,7 +285,7 @@ def write_cells(
 
 
 def remove_cells(connection: Connection, stream_id: int) -> None:
-    """Take the cells of a stream away: too many by now, or to be written again."""
+    """Remove the cells of a stream: they grew too many, or are written again."""
     _remove_from(connection, "cells", stream_id)
 
 
@@ -315,7 +316,7 @@ def write(
 
 
 def take_back(connection: Connection, begun: PublishedReach, last: int) -> PublishedReach:
-    """Take away the rows of steps after a last one, and all cells, to write them again."""
+    """Remove all cells and the rows after a step, to write them again."""
     said = f"UPDATE {_STREAMS} SET step = :last WHERE id = :stream AND step = :before"
     if connection.run(said, stream=begun.stream_id, before=begun.step, last=last) != 1:
         raise _published_by_another(begun.step + 1)
@@ -334,7 +335,7 @@ def _published_by_another(step: int) -> StreamConflict:
 
 
 def remove(connection: Connection, stream: str) -> Any:
-    """Take a stream's rows away; its row, if it was published."""
+    """Remove a stream's rows, and return its row if it was published."""
     row = find_row(connection, stream)
     if row is not None:
         for table in ("values", "readings", "cells", "descriptions", "windows", "groups"):
@@ -344,24 +345,24 @@ def remove(connection: Connection, stream: str) -> Any:
 
 
 def moments(connection: Connection, times: Sequence[Any]) -> Sequence[Any]:
-    """Aware datetimes as the database keeps them: text in UTC in SQLite, which has no times."""
+    """Return aware datetimes as the database keeps them: SQLite has no times, but text in UTC."""
     if not connection.is_sqlite:
         return times
     return [time.strftime("%Y-%m-%dT%H:%M:%SZ") for time in times]
 
 
 def local_moments(connection: Connection, times: Sequence[Any], zone: str) -> Sequence[Any]:
-    """The same times as clocks of a zone show them, without an offset."""
+    """Return times as clocks of a zone show them, without an offset."""
     local = [time.astimezone(load_zone(zone)).replace(tzinfo=None) for time in times]
     return [time.isoformat() for time in local] if connection.is_sqlite else local
 
 
 def read_rows(source: str, name: str | None = None) -> PublishedRows:
-    """What is published of a stream, from a database that is not changed.
+    """Read a stream's published rows, from a database that stays unchanged.
 
     Raises:
-        StateError: a state, a database in which nothing is published or no such stream, one that
-            cannot be read, or one that was published without a description.
+        StateError: the database is a state, or has nothing published, or lacks this stream, or
+            cannot be read; or the stream was published without a description.
     """
     with _reading(source) as (connection, place):
         if not connection.has(_STREAMS):
@@ -424,7 +425,7 @@ def read_rows(source: str, name: str | None = None) -> PublishedRows:
 
 
 def is_published(source: str) -> bool:
-    """Whether a database is one of published releases and no state, or none that is readable."""
+    """Whether a database holds published releases and is no state; False if it is unreadable."""
     file = parse_address(source, "the database").file
     if file is not None and is_state(file):
         return False
@@ -437,7 +438,7 @@ def is_published(source: str) -> bool:
 
 
 def _nothing(connection: Connection, place: str) -> str:
-    """Why a database has nothing to read."""
+    """Say why a database has nothing to read."""
     if connection.has("counton_streams"):
         return (
             f"{place} is a state, and nothing is published in it: publish its streams first "
@@ -454,7 +455,7 @@ def _cause(error: Exception) -> str:
 
 
 def _connection_of(address: str) -> sqlite3.Connection:
-    """A connection whose questions end, whatever views a file has."""
+    """Open a connection whose queries end, even on hostile views in the file."""
     connection = sqlite3.connect(address, uri=True, isolation_level=None)
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_TEXT)
     left = iter(range(_MOST_WORK))
@@ -464,14 +465,15 @@ def _connection_of(address: str) -> sqlite3.Connection:
 
 @contextmanager
 def _reading(source: str) -> Iterator[tuple[Connection, str]]:
-    """One look at a database, which neither makes nor changes it; and its name."""
+    """Read a database in one transaction that changes nothing; yield the connection and its
+    name."""
     address = parse_address(source, "the database")
     file, place = address.file, address.label
     begin = "BEGIN ISOLATION LEVEL REPEATABLE READ"
     if file is None:
         connections = address.connections(LOCK_TIMEOUT_SECONDS)
     else:
-        begin = "BEGIN"  # all that is read is of one moment
+        begin = "BEGIN"  # all reads see one moment
         if not file.is_file():
             raise RequestMismatch(f"{place} is no file: give a database that counton publish wrote")
         if is_state(file):

@@ -1,4 +1,4 @@
-"""A stream as its journal shows it, to whoever reads beside its writer, and to the writer."""
+"""A stream as its journal shows it: for its writer, and for readers beside the writer."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from counton.statistics.readings import Readings
     from counton.statistics.statistic import Statistic
 
-#: Numbers of some windows, and what was seen of each.
+#: Numbers of some windows, and the totals seen in each.
 ObservedBlock = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 class JournalReader:
-    """A stream as its journal shows it: needs no key and disturbs no writer. See `Store.reader`.
+    """A read-only stream: needs no key and disturbs no writer. See `Store.reader`.
 
     >>> from counton import PureDP, Stream
     >>> from counton.state import Store
@@ -60,7 +60,7 @@ class JournalReader:
     def find(
         cls, connection: Connection, database: Database, name: str, key: keyfile.Kept
     ) -> JournalReader | None:
-        """A stream of this name; None if there is none."""
+        """Find a stream by name; None if there is none."""
         records.check_text_name(name)
         row = records.public_row(connection, name)
         if row is None:
@@ -77,7 +77,7 @@ class JournalReader:
 
     @property
     def details(self) -> dict[str, Any]:
-        """Public facts that the stream was created with, or that took their place."""
+        """Current public facts of the stream."""
         return dict(self._details)
 
     @property
@@ -87,17 +87,17 @@ class JournalReader:
 
     @property
     def step(self) -> int:
-        """How many steps have been released; of a reader when it was made."""
+        """Number of released steps; for a reader, at the time it was made."""
         return int(self._row.step)
 
     @property
     def key_fingerprint(self) -> str:
-        """Of the stream's key; public."""
+        """Public fingerprint of the stream's key."""
         return str(self._row.key_fingerprint)
 
     @property
     def statistic(self) -> Statistic | None:
-        """What its cells are of; None of plain counts."""
+        """Statistic of the stream's cells; None for plain counts."""
         if self.design.statistic is None:
             return None
         from counton.statistics.live_statistic import statistic_of
@@ -105,10 +105,10 @@ class JournalReader:
         return statistic_of(self.design)[0]
 
     def releases(self, start: int = 1, stop: int | None = None) -> Releases:
-        """What was released at steps ``start..stop-1``, from the journal, to the bit.
+        """Return the releases of steps ``start..stop-1`` from the journal, to the bit.
 
-        Of a job that discovers its groups that is more than may be published: also groups that are
-        not shown, whose number and labels are secret. Publish the job's own table.
+        For a job that discovers its groups, this is more than may be published: it includes groups
+        that are not shown, whose number and labels are secret. Publish the job's own table.
 
         Raises:
             InvalidInput: the steps are not all released.
@@ -130,14 +130,15 @@ class JournalReader:
     def readings(
         self, start: int = 1, stop: int | None = None, read_as: Statistic | None = None
     ) -> Readings:
-        """What steps ``start..stop-1`` said of the statistic, from the journal, as it was released.
+        """Return the statistic's readings of steps ``start..stop-1``, as they were released.
 
         Args:
-            start, stop: of the steps; all released ones unless given.
-            read_as: the statistic in other words that cost nothing, as another k of `TopK`.
+            start, stop: steps to read; all released ones unless given.
+            read_as: a variant of the statistic that reads the same cells, such as `TopK` of another
+                k.
 
         Raises:
-            InvalidInput: the steps are not all released, or the stream is of plain counts.
+            InvalidInput: the steps are not all released, or the stream holds plain counts.
         """
         from counton.statistics.readings import Readings
 
@@ -152,13 +153,13 @@ class JournalReader:
     def observed_blocks(
         self, also: Private[NDArray[np.int64]] | None = None
     ) -> Private[Iterator[ObservedBlock]]:
-        """What was kept as seen of windows, some at a time.
+        """Yield the kept totals of windows, in portions.
 
-        Windows of many cells need less memory so. Nothing may be released meanwhile.
+        Portions keep memory small if windows have many cells. Release nothing meanwhile.
 
         Args:
-            also: of no other windows than these, ascending, those after the last release, and those
-                of which something was seen since; and of some beside them. None: of all.
+            also: read only these windows (ascending), windows after the last release, windows with
+                rows seen since, and some of their neighbours. None: read all windows.
         """
         return Private(self._blocks(None if also is None else open_private(also)))
 
@@ -168,7 +169,7 @@ class JournalReader:
                 yield seen.steps, seen.totals
 
     def marks(self, kind: str) -> Private[Iterator[MarkSet]]:
-        """Digests of users ("user") or ids ("id") that have counted, part by part."""
+        """Yield digests of users ("user") or ids ("id") that have counted, part by part."""
         return Private(self._marks(kind))
 
     def _marks(self, kind: str) -> Iterator[MarkSet]:
@@ -178,14 +179,16 @@ class JournalReader:
             yield from marks.read(connection, self._row.id, kind)
 
     def labels(self) -> Private[tuple[str, ...]]:
-        """Labels of cells that came as they were needed, in the order of these."""
+        """Return the labels of cells that were created when needed, in the order of the cells."""
         from counton.state import seen as marks
 
         with self._looking() as connection:
             return Private(marks.read_labels(connection, self._row.id))
 
     def secret(self) -> Secret | None:
-        """With what its users and ids are known again; None where none are yet. Needs the key.
+        """Return the secret behind the digests of users and ids; None if there are none yet.
+
+        Needs the key.
 
         Raises:
             WrongKey: the key is not the stream's.
@@ -207,7 +210,7 @@ class JournalReader:
             return journal.has_source(connection, self._row.id, digest, self._source_key)
 
     def beside(self, name: str) -> JournalReader:
-        """Another stream of the same state, to read from.
+        """Read another stream of the same state.
 
         Raises:
             StateError: there is no such stream, or its terms cannot be read.
@@ -215,7 +218,7 @@ class JournalReader:
         return reader_of(self._database, name)
 
     def doubt(self) -> str | None:
-        """Why the state may be an old copy, as its witness or its ledger says; or None."""
+        """Say why the state may be an old copy, by its witness or its ledger; or None."""
         witness = keyfile.witness_beside(self._database, self._kept).snapshot()
         try:
             with self._database.transaction(write=False) as connection:
@@ -226,7 +229,7 @@ class JournalReader:
 
     @cached_property
     def _key(self) -> Key:
-        """Its key; refused where it is another one."""
+        """The stream's key; another key is refused."""
         row = self._row
         held = keyfile.key_for(self._database, row.key_fingerprint, row.key_salt, self._kept)
         records.check_key_of(row, held)
@@ -237,7 +240,7 @@ class JournalReader:
         return journal.source_key(self._key, self._row.name)
 
     def _looking(self) -> Any:
-        """A transaction that writes nothing."""
+        """Open a transaction that writes nothing."""
         return self._database.transaction(write=False)
 
     def _let_show(self) -> None:
@@ -253,7 +256,7 @@ class JournalReader:
 
 
 def released_steps(terms: Design, step: int, start: int, stop: int | None) -> range:
-    """Steps ``start..stop-1`` of a stream at ``step``."""
+    """Return steps ``start..stop-1`` of a stream at ``step``, if all are released."""
     start = check_integer("start", start, 0)
     stop = step + 1 if stop is None else check_integer("stop", stop, 0)
     if not 1 <= start <= stop <= step + 1:
@@ -265,7 +268,7 @@ def released_steps(terms: Design, step: int, start: int, stop: int | None) -> ra
 
 
 def reader_of(database: Database, name: str, key: keyfile.Kept = None) -> JournalReader:
-    """A stream of an open state to read from; see `Store.reader`."""
+    """Read a stream of an open state; see `Store.reader`."""
     with database.transaction(write=False) as connection:
         found = JournalReader.find(connection, database, name, key)
         if found is None:

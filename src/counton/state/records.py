@@ -1,4 +1,4 @@
-"""A stream's row: how it is entered, taken over by a writer, and turned into a counter again."""
+"""The row of a stream: how it is entered, taken over by a writer, and revived as a counter."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from counton.state.shared import SharedLedger
 
 
-#: What is public of a stream's row: who reads releases may have no right to see the sums.
+#: Public columns of a stream's row: a reader of releases may have no right to see the sums.
 PUBLIC = (
     "SELECT id, name, terms, details, key_fingerprint, key_salt, created, step, writer_epoch,"
     " forgotten FROM counton_streams"
@@ -44,22 +44,22 @@ PUBLIC = (
 
 
 def find(connection: Connection, name: str) -> Any:
-    """The row of a stream that exists, with its sums."""
+    """Return the row of an existing stream, with its sums."""
     return connection.one("SELECT * FROM counton_streams WHERE name = :name", name=name)
 
 
 def public_row(connection: Connection, name: str) -> Any:
-    """What is public of the row of a stream; None where there is none."""
+    """Return the public part of a stream's row; None if there is no such stream."""
     return connection.first(f"{PUBLIC} WHERE name = :name", name=name)
 
 
 def names(connection: Connection) -> list[str]:
-    """Names of all streams, sorted."""
+    """Return the names of all streams, sorted."""
     return sorted(row.name for row in connection.rows("SELECT name FROM counton_streams"))
 
 
 def no_such_stream(connection: Connection, database: Database, name: str) -> RequestMismatch:
-    """The error for a name that no stream has."""
+    """Build the error for a name that no stream has."""
     return RequestMismatch(
         f"state {database.label} has no stream {name!r}; it has "
         f"{', '.join(map(repr, names(connection))) or 'none'}: correct the name, or give the state "
@@ -68,7 +68,7 @@ def no_such_stream(connection: Connection, database: Database, name: str) -> Req
 
 
 def check_length(name: str) -> None:
-    """Refuse a name that no column holds, or that is none."""
+    """Refuse an invalid name, or one that is too long for its column."""
     check_name(name)
     if len(name) > schema.LONGEST_NAME:
         raise InvalidInput(
@@ -86,14 +86,14 @@ def enter(
     shared: SharedLedger | None = None,
     follows: str | None = None,
 ) -> Any:
-    """Enter a new stream and its guarantee; also in the ledger that its state shares with others.
+    """Enter a new stream and its guarantee, also in a ledger that its state shares with others.
 
-    In that one it is added to all others, whatever it ``follows``.
+    In the shared ledger its guarantee adds to all others, even if it ``follows`` a stream.
 
     Raises:
         StateError: the stream exists.
         BudgetExceeded: the guarantee goes beyond a limit.
-        InvalidInput: it is not clear by which kind of unit it counts.
+        InvalidInput: the unit that it counts by is unclear.
     """
     name = counter.design.name
     ledger.lock(connection)
@@ -102,7 +102,7 @@ def enter(
             f"state {database.label} has a stream {name!r} already: continue it (run the same "
             f"command again, or Stream.open), or choose another name"
         )
-    # Before the first release, and no noise depends on what a unit is called.
+    # This precedes the first release, and no noise depends on the name of a unit.
     known = [*known_to(connection), *(() if shared is None else shared.known_units())]
     counter.design = with_unit(known, counter.design, details.text)
     spend = spend_of(counter.design, details.text)._replace(follows=follows)
@@ -131,23 +131,23 @@ def enter(
 
 
 def spend_of(terms: Design, details: str) -> Spend:
-    """What a new stream spends, by the word that a ledger has for what it protects."""
+    """Return the spend of a new stream, with the ledger's word for its unit."""
     relation = terms.contribution.relation
     return Spend(terms.name, terms.guarantee, unit_in_ledger(terms, details), relation)
 
 
 def unit_in_ledger(terms: Design, details: str) -> str:
-    """By which word a ledger counts what a stream protects."""
+    """Return the ledger's word for a stream's protected unit."""
     window = None if terms.statistic is None else terms.statistic.get("window")
     try:
         record = record_in(json.loads(details))
-    except ValueError:  # altered, which verify says
+    except ValueError:  # details were altered, which verify reports
         record = {}
     return units.by_its_clock(terms.contribution.unit, record, window)
 
 
 def with_unit(known: Iterable[units.SpentUnit], terms: Design, details: str) -> Design:
-    """A new stream's design, with its unit called as what its state and its ledger know."""
+    """Return a new stream's design, its unit named as its state and its ledger name it."""
     given = default = terms.contribution.unit
     stated = None if given == ANY_UNIT else given
     if terms.statistic is not None:
@@ -163,26 +163,26 @@ def with_unit(known: Iterable[units.SpentUnit], terms: Design, details: str) -> 
 
 
 class Seal:
-    """Keyed digest of what says what a stream releases, and of how much it remembers.
+    """Keyed digest of a stream's public facts, and of the amount of its memory.
 
-    Details decide which group a column is, where windows begin, and how many events of a user
-    count; rows that disappear let users, ids or files count twice. That a stream has ended is
-    said without its key, and is not in the digest.
+    Details decide which column is the group, where windows begin, and how many events of a user
+    count. If rows of the memory disappeared, users, ids or files could count twice. The end of a
+    stream is stated without its key, so it is not in the digest.
     """
 
     def __init__(self, key: Key, name: str) -> None:
         self._subkey = key.derive(b"seal", name.encode())
 
     def of(self, step: int, details: str, remembered: str) -> bytes:
-        """The digest, from the last step, the details (JSON), and what `memory_digest` says."""
+        """Return the digest of the last step, the details (JSON), and the `memory_digest`."""
         text = json.dumps([step, _public_digest(details), remembered])
         return hmac.digest(self._subkey, text.encode(), "sha256")
 
     def write(self, connection: Connection, stream_id: int, step: int, details: str) -> str:
-        """Seal what a transaction has written of a stream, as the last thing it does.
+        """Seal what a transaction has written for a stream, as its last act.
 
         Returns:
-            What `memory_digest` says then.
+            The `memory_digest` at this moment.
         """
         remembered = memory_digest(connection, stream_id)
         said = "UPDATE counton_streams SET seal = :sealed WHERE id = :stream"
@@ -190,7 +190,7 @@ class Seal:
         return remembered
 
 
-@lru_cache(maxsize=1)  # facts take a while, and rarely change
+@lru_cache(maxsize=1)  # facts are slow to digest, and rarely change
 def _public_digest(details: str) -> str:
     public = json.loads(details)
     public.pop("ended", None)
@@ -198,9 +198,9 @@ def _public_digest(details: str) -> str:
 
 
 def memory_digest(connection: Connection, stream_id: int) -> str:
-    """How much is remembered of users, ids and files: sizes of all marks, number of sources.
+    """Return the sizes of all marks and the number of sources, as a digest of the memory.
 
-    What a statistic knows exactly has a head of its own, which says how much it is.
+    A statistic's exact state is left out: its own head states its size.
     """
     sizes = connection.rows(
         "SELECT kind, period, part, length(marks) FROM counton_marks"
@@ -216,7 +216,7 @@ def _digest_of(sizes: Iterable[Sequence[Any]], files: int) -> str:
 
 
 def check_seal(connection: Connection, row: Any, key: Key) -> None:
-    """Refuse a stream whose details or memory are not what was written with its key."""
+    """Refuse a stream whose details or memory differ from what its key sealed."""
     with reading(f"the details of stream {row.name!r}"):
         known = memory_digest(connection, row.id)
         right = Seal(key, row.name).of(row.step, row.details, known)
@@ -230,12 +230,12 @@ def check_seal(connection: Connection, row: Any, key: Key) -> None:
 
 
 def check_text_name(name: object) -> None:
-    """Refuse what no stream is called, before a database is asked for it."""
+    """Refuse a value that is no stream's name, before it reaches a database."""
     if not isinstance(name, str):
         raise InvalidInput(f"name is {quote(name)}; give the name of the stream, a text")
 
 
-#: Becomes the writer of a stream.
+#: Makes this process the writer of a stream.
 TAKE = "UPDATE counton_streams SET writer_epoch = writer_epoch + :further WHERE name = :name"
 
 
@@ -248,18 +248,18 @@ def take_over(
     witness: keyfile.State | None = None,
     forgetting: bool = False,
 ) -> tuple[Any, Key]:
-    """Become the writer of a stream; whatever is raised, the present writer goes on.
+    """Become the writer of a stream; if this raises, the present writer goes on.
 
     Args:
-        witness: where its second witness is kept from now on.
+        witness: place of the second witness from now on.
 
     Raises:
-        StateError: no such stream, its rows contradict each other, releases are forgotten, or
-            another server wrote it unseen.
+        StateError: the stream is missing, its rows contradict each other, releases are forgotten,
+            or another server wrote it unseen.
         WrongKey: the key is not the one it was created with.
     """
     check_text_name(name)
-    # Drawn, so that no two that begin from the same one are taken for each other.
+    # Drawn at random, so that two processes that begin from one number get different ones.
     further = keyfile.AMENDMENTS + secrets.randbelow(2**32)
     if not connection.run(TAKE, name=name, further=further):
         raise no_such_stream(connection, database, name)
@@ -287,11 +287,11 @@ def take_over(
 
 
 def check_digest(connection: Connection, row: Any, key: Key) -> None:
-    """Refuse a stream whose last release is not what its digest says."""
+    """Refuse a stream whose last release does not match its digest."""
     if not row.step:
         return
     digest = None
-    with suppress(StateError):  # raised again when that step is read
+    with suppress(StateError):  # the reading of that step raises it again
         shape = journal.shape_of(json.loads(row.terms))
         released = journal.read(connection, row.id, row.step, row.step + 1, shape)
         subkey = keyfile.witness_key(key, row.name)
@@ -314,7 +314,7 @@ def check_key_of(row: Any, key: Key) -> None:
 
 
 def revive(row: Any, key: Key, strategy: StreamStrategy | None) -> Counter:
-    """The counter at the row's step."""
+    """Rebuild the counter at the row's step."""
     with reading(f"the checkpoint of stream {row.name!r}"):
         saved, terms = bytes(row.checkpoint), json.loads(row.terms)
         on_demand = False

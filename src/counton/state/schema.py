@@ -14,19 +14,19 @@ APPLICATION_ID: Final = int.from_bytes(b"cntn", "big")
 #: Longest name of a stream, in characters.
 LONGEST_NAME: Final = 200
 
-#: All tables that every state has, in an order in which they can be made.
+#: All tables of every state, in an order in which they can be made.
 TABLES: Final = (
     # One row. Locked while a release is created, so that two cannot pass the limit together. The
-    # limit is JSON of Ledger.terms, the identity is drawn once, so that copies have it too, and the
-    # witnesses are JSON: places of its second witness, and how kept.
+    # limit is JSON of Ledger.terms. The identity is drawn once, so that copies share it. The
+    # witnesses are JSON: places of the second witness, and how each is kept.
     """CREATE TABLE counton_database (
     id INTEGER PRIMARY KEY, format INTEGER NOT NULL, budget_limit TEXT,
     identity VARCHAR(32) NOT NULL, witnesses TEXT NOT NULL
 );"""
-    # Terms are JSON of Design.to_dict(), details JSON of public facts of the caller. The salt
-    # stands where the key is one that other states may use: Key.with_salt. The epoch grows with
-    # each opening for writing. Secret: the checkpoint, exact sums. The seal is a keyed digest:
-    # records.Seal. Forgotten is how many times people were.
+    # Terms are JSON of Design.to_dict(), details JSON of public facts of the caller. The salt is
+    # set if other states may use the key: Key.with_salt. The epoch grows with each opening for
+    # writing. Secret: the checkpoint, exact sums. The seal is a keyed digest: records.Seal.
+    # Forgotten counts how many times people were forgotten.
     """CREATE TABLE counton_streams (
     id {serial} PRIMARY KEY, name VARCHAR(200) NOT NULL UNIQUE,
     terms TEXT NOT NULL, details TEXT NOT NULL,
@@ -34,63 +34,64 @@ TABLES: Final = (
     step BIGINT NOT NULL, writer_epoch BIGINT NOT NULL,
     checkpoint {bytes} NOT NULL, seal {bytes} NOT NULL, forgotten BIGINT NOT NULL
 );"""
-    # Names of groups, among the public facts of a stream, in blocks: GroupNames.blocks. Its details
-    # have their digest.
+    # Names of groups, among the public facts of a stream, in blocks: GroupNames.blocks. The details
+    # hold their digest.
     """CREATE TABLE counton_names (
     {of_stream}, fact VARCHAR(40) NOT NULL, part BIGINT NOT NULL, names {bytes} NOT NULL,
     PRIMARY KEY (stream_id, fact, part)
 );"""
-    # What was released: rows of consecutive steps, written before the release is returned. A row
-    # ends with its step and holds as many steps as it says. Digests are keyed: they say nothing
-    # without the key. Estimates are multiples of the unit, null: integers, empty: bits of floats.
-    # Standard deviation and digest are of the last step, no digest: others were committed with it.
+    # Releases: rows of consecutive steps, written before the release is returned. A row ends with
+    # its step and holds as many steps as it says. Digests are keyed: they say nothing without the
+    # key. Estimates are multiples of the unit; a null unit means integers, an empty one the bits of
+    # floats. Standard deviation and digest belong to the last step; no digest: not the last row of
+    # its commit.
     """CREATE TABLE counton_journal (
     {of_stream}, step BIGINT NOT NULL, steps BIGINT NOT NULL, input_digests {bytes} NOT NULL,
     unit TEXT, estimates {bytes} NOT NULL, std DOUBLE PRECISION NOT NULL, digest VARCHAR(64),
     PRIMARY KEY (stream_id, step)
 );"""
-    # Secret: noise of the next steps, drawn ahead, from a first cell and step on, with a keyed
-    # digest: SealedNoise. Whatever is missing here is drawn again.
+    # Secret: noise of the next steps, drawn ahead, by first cell and first step, with a keyed
+    # digest: SealedNoise. A missing row is drawn again.
     """CREATE TABLE counton_noise (
     {of_stream}, cell BIGINT NOT NULL, step BIGINT NOT NULL, cells BIGINT NOT NULL,
     steps BIGINT NOT NULL, noise {bytes} NOT NULL, seal {bytes} NOT NULL,
     PRIMARY KEY (stream_id, cell, step)
 );"""
-    # Secret: what the caller has seen so far of each window, to find late and vanished rows. A row
-    # holds the windows of one shape (JSON) in a block of consecutive ones, from a step to the last,
-    # and until which step of the stream it was written.
+    # Secret: totals that the caller has seen so far in each window, to find late and vanished
+    # rows. A row holds windows of one shape (JSON) in a block of consecutive ones, from a step to
+    # the last, and the stream's step when it was written.
     """CREATE TABLE counton_observed (
     {of_stream}, step BIGINT NOT NULL, shape VARCHAR(200) NOT NULL, last BIGINT NOT NULL,
     written BIGINT NOT NULL, steps {bytes} NOT NULL, totals {bytes} NOT NULL,
     PRIMARY KEY (stream_id, step, shape)
 );"""
-    # Keyed digests of source files that have been ingested: see journal.source_key.
+    # Keyed digests of counted source files: see journal.source_key.
     """CREATE TABLE counton_sources (
     {of_stream}, digest VARCHAR(200) NOT NULL, step BIGINT NOT NULL,
     PRIMARY KEY (stream_id, digest)
 );"""
-    # Secret: digests of users and ids that have been counted, and where. See state/seen.py.
+    # Secret: digests of counted users and ids, and where they counted. See state/seen.py.
     """CREATE TABLE counton_marks (
     {of_stream}, kind VARCHAR(8) NOT NULL, period BIGINT NOT NULL, part BIGINT NOT NULL,
     marks {bytes} NOT NULL,
     PRIMARY KEY (stream_id, kind, period, part)
 );"""
-    # Privacy that releases of this data have spent: the guarantee as JSON, what one protected unit
-    # is called, and the relation of neighbours.
+    # Privacy that releases of this data have spent: the guarantee as JSON, the name of the
+    # protected unit, and the relation of neighbours.
     """CREATE TABLE counton_ledger (
     id {serial} PRIMARY KEY, name VARCHAR(200) NOT NULL UNIQUE, guarantee TEXT NOT NULL,
     unit TEXT NOT NULL, relation VARCHAR(20) NOT NULL, entered VARCHAR(32) NOT NULL
 );"""
-    # Which user of which machine set which limit, and when, and whether it allows more than before.
-    # Limits are JSON, null: there was none. Rows are added, and none is ever taken away.
+    # Changes of the limit: user, machine, time, and whether it allows more than before. Limits
+    # are JSON; null means no limit. Rows are only ever added.
     """CREATE TABLE counton_limits (
     id {serial} PRIMARY KEY, time VARCHAR(32) NOT NULL, who TEXT NOT NULL, host TEXT NOT NULL,
     before TEXT, after TEXT, higher BOOLEAN NOT NULL
 );"""
-    # What other states have entered into this one, each entry for a whole stream: the identity of
-    # the state and where it was; a digest of this entry and all before it; the token of the one
-    # stream that has it, null where it is reserved; how far that stream was, and a keyed digest of
-    # its release there. Rows are added, and none is ever taken away.
+    # Entries of other states, each for a whole stream: the identity of the state and its place; a
+    # digest of this entry and all before it; the token of the one stream that has it, null while it
+    # is reserved; that stream's last reported step, and a keyed digest of its release. Rows are
+    # only ever added.
     """CREATE TABLE counton_shared_entries (
     number BIGINT PRIMARY KEY, state VARCHAR(32) NOT NULL, place TEXT NOT NULL,
     name VARCHAR(200) NOT NULL, guarantee TEXT NOT NULL, unit TEXT NOT NULL,
@@ -99,16 +100,16 @@ TABLES: Final = (
     digest VARCHAR(64) NOT NULL,
     UNIQUE (state, name)
 );"""
-    # What a state remembers of the ledger into which its streams are entered, by stream: the
-    # ledger's identity, its address without a password, the number of the entry, and number and
-    # digest of the last entry that was seen.
+    # A state's notes on the ledger into which its streams are entered, by stream: the ledger's
+    # identity, its address without a password, the number of the entry, and number and digest of
+    # the last entry that was seen.
     """CREATE TABLE counton_shared_ledgers (
     name VARCHAR(200) PRIMARY KEY, ledger VARCHAR(32) NOT NULL, address TEXT NOT NULL,
     token VARCHAR(32) NOT NULL, number BIGINT NOT NULL, newest BIGINT NOT NULL,
     chain VARCHAR(64) NOT NULL
 );"""
-    # What others remember here of a state of theirs, by its identity, the fingerprint of a key, and
-    # a stream: entries of its second witness, as JSON.
+    # Second witnesses of other states, by state identity, key fingerprint and stream: entries as
+    # JSON.
     """CREATE TABLE counton_witness (
     state VARCHAR(32) NOT NULL, key VARCHAR(64) NOT NULL, stream VARCHAR(200) NOT NULL,
     entry TEXT NOT NULL,
@@ -116,36 +117,36 @@ TABLES: Final = (
 )"""
 )
 
-#: Rows that wait to be counted, of a service: see `counton.state.inbox`. Times are microseconds
-#: since 1970, and senders the ids of tokens.
+#: Rows that wait to be counted by a service: see `counton.state.inbox`. Times are microseconds
+#: since 1970, and senders are ids of tokens.
 INBOX: Final = (
-    # Batches that were accepted, by the ids that their senders gave them, and what these were told.
-    # Secret: digests of rows.
+    # Accepted batches by their senders' ids, with the answers to the senders. Secret: digests of
+    # rows.
     """CREATE TABLE counton_inbox_batches (
     stream_id BIGINT NOT NULL, batch VARCHAR(200) NOT NULL, digest {bytes} NOT NULL,
     arrived BIGINT NOT NULL, answer TEXT NOT NULL,
     PRIMARY KEY (stream_id, batch)
 );"""
     """CREATE INDEX counton_inbox_batches_arrived ON counton_inbox_batches (arrived);"""
-    # Secret: rows of batches that are not in the state yet; those that are set aside, as JSON; no
-    # fold: in none yet; no sender: the operator put it back.
+    # Secret: rows of batches that wait; rows that are set aside, as JSON. No fold: in none yet.
+    # No sender: the operator put the batch back.
     """CREATE TABLE counton_inbox_waiting (
     id {serial} PRIMARY KEY, stream_id BIGINT NOT NULL, digest {bytes} NOT NULL, fold BIGINT,
     rows BIGINT NOT NULL, body {bytes} NOT NULL, aside TEXT NOT NULL, arrived BIGINT NOT NULL,
     sender VARCHAR(200)
 );"""
     """CREATE INDEX counton_inbox_waiting_stream ON counton_inbox_waiting (stream_id);"""
-    # Secret: batches that no run could count, and rows that could not be set aside in a file; no
-    # batch: its id is forgotten.
+    # Secret: batches that no run could count, and rows that no file of set-aside rows holds yet.
+    # No batch: its id is forgotten.
     """CREATE TABLE counton_inbox_left_out (
     id {serial} PRIMARY KEY, stream_id BIGINT NOT NULL, batch VARCHAR(200), arrived BIGINT NOT NULL,
     rows BIGINT NOT NULL, body {bytes} NOT NULL, aside TEXT NOT NULL, why TEXT NOT NULL
 );"""
     """CREATE INDEX counton_inbox_left_out_stream ON counton_inbox_left_out (stream_id);"""
-    # Streams that take no batch any more.
+    # Closed streams, which take no more batches.
     """CREATE TABLE counton_inbox_closed (stream_id BIGINT PRIMARY KEY);"""
-    # Secret: which part of what the sums of a stream can hold the acknowledged rows of each sender
-    # come to, at most. By window where a release is of one, else under 0.
+    # Secret: the largest share of a stream's sums that each sender's acknowledged rows fill. By
+    # window if a release is of one window, else under 0.
     """CREATE TABLE counton_inbox_shares (
     stream_id BIGINT NOT NULL, step BIGINT NOT NULL, sender VARCHAR(200) NOT NULL,
     number BIGINT NOT NULL, part DOUBLE PRECISION NOT NULL,
@@ -153,7 +154,7 @@ INBOX: Final = (
 )"""
 )
 
-#: Whose turn it is at a stream of a server: see `counton.state.service_turn`.
+#: Turns of services at streams on a server: see `counton.state.service_turn`.
 TURNS: Final = """
 CREATE TABLE counton_turns (
     id BIGINT PRIMARY KEY, holder VARCHAR(32) NOT NULL, until TIMESTAMP WITH TIME ZONE NOT NULL
@@ -162,6 +163,6 @@ CREATE TABLE counton_turns (
 
 
 def first_row() -> dict[str, Any]:
-    """What stands in the database's one row when it is made."""
+    """Return the database's one row, as it is first made."""
     drawn = secrets.token_hex(16)
     return {"id": 1, "format": FORMAT, "identity": drawn, "witnesses": "{}"}

@@ -1,14 +1,14 @@
-"""Second places of a witness: away from the folder of the state, so that no copy of it has both.
+"""Second places of a witness, outside the folder of the state, so that no copy holds both.
 
-Such a place is a folder of the user's (``$XDG_STATE_HOME/counton``, by default
+A second place is a folder of the user's (``$XDG_STATE_HOME/counton``, by default
 ``~/.local/state/counton``), or a folder or a database that a run names. It has a file, or rows, for
-each state: by the state's identity, which copies share, so that whoever reads it needs no key.
+each state: under the state's identity, which copies share, so that a reader needs no key.
 
-A state remembers every place that it ever had, and every one is asked. Where another one is named,
-those before are left: an entry there points on. So a state that was put back finds from the places
-of its time all later ones. A place that is to be there and is missing tells nothing, and a disk
-that is not mounted would be taken for an empty one: nothing is released until it is back, or
-somebody says that it is lost.
+A state remembers every place that it ever had, and reads all of them. If a new place is named, the
+earlier ones are left: an entry in each points on. So a state that was put back finds all later
+places from those of its time. A place that should exist but is missing tells nothing, and a disk
+that is not mounted would be taken for an empty one. So nothing is released until the place is back,
+or somebody says that it is lost.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from counton.state.sqlite_file import NoState
 #: Where a witness is kept: a folder, or a database URL.
 Place = str | os.PathLike[str]
 
-#: How a state remembers a place: as a folder of the user's, or as one that was named; as one that
-#: points on to another; as one that somebody has said is lost.
+#: Kinds of places that a state remembers: a folder of the user's; a named place; a place that
+#: points on to another; a place that somebody has declared lost.
 HOME, NAMED, LEFT, LOST = "home", "named", "left", "lost"
-#: Named in the place of one: there is to be no second witness.
+#: Named in place of a second witness: there shall be none.
 NONE = "none"
-#: What stands for the key of a stream in an entry that points on.
+#: Stands for the key of a stream in an entry that points on.
 _PLACES = "places"
 
 
 def default_folder() -> Path | None:
-    """The folder of the user's for what programs remember; None where the user has no home."""
+    """Return the user's folder for program state; None if the user has no home."""
     given = os.environ.get("XDG_STATE_HOME", "")
     if Path(given).is_absolute():
         return Path(given) / "counton"
@@ -54,7 +54,7 @@ def default_folder() -> Path | None:
 
 
 def address_of(place: Place) -> str:
-    """How a state remembers a named place: from anywhere, and without a password.
+    """Return a named place as a state remembers it: valid from anywhere, without a password.
 
     Raises:
         InvalidInput: neither a folder nor a database URL.
@@ -73,17 +73,18 @@ def address_of(place: Place) -> str:
 
 
 def onward_entry(identity: str, label: str, onward: list[str]) -> dict[str, Any]:
-    """An entry that says where else a state is remembered since a place was left."""
+    """Build the entry in a left place that points on to the next places."""
     texts = {"key": _PLACES, "state": label, "identity": identity, "stream": "", "digest": ""}
     return {**texts, "step": 0, "onward": onward}
 
 
 class SecondPlace(NamedTuple):
-    """A place, and what stood in it when it was asked.
+    """A second place with its content when it was read.
 
     Attributes:
-        said: how the state remembers it; None where another place or the user's home leads to it.
-        mark: of the place before it was read.
+        said: kind of the place in the state's memory; None if another place or the user's home
+            leads to it.
+        mark: mark of the place before it was read.
     """
 
     address: str
@@ -99,26 +100,26 @@ class SecondPlace(NamedTuple):
 
 
 class SecondPlaces:
-    """All second places of a state: those that it remembers, and where these point on to.
+    """All second places of a state: those that it remembers, and those they point on to.
 
-    The user's folder is asked too, whoever runs.
+    The folder of the current user is read too.
 
     Args:
-        identity: of the state; None of one that is not open, which has none.
-        known: by address, how the state remembers a place.
-        read: entries of a place.
+        identity: identity of the state; None if it is not open, and then has no places.
+        known: kinds of the remembered places, by address.
+        read: reads the entries of a place.
         server: whether the state is on a server. Each machine that uses it has a home of its own,
-            and `Witness.unseen` tells what was done on others.
-        also: a place that is to be asked, too.
+            and `Witness.unseen` finds what others did.
+        also: one more place to read.
 
     Attributes:
-        none_wanted: whether somebody has said that there is to be no second witness.
-        home: the user's folder; None where the user has none.
-        found: what was asked, by address.
-        kept_places: those that are to be there, and are noted.
-        missing_places: those that are to be there, and are not.
-        noted_places: where a release is noted before anybody is shown it.
-        named_addresses: of places that somebody has named, and that are not left.
+        none_wanted: whether somebody has said that there shall be no second witness.
+        home: the user's folder; None if the user has none.
+        found: places that were read, by address.
+        kept_places: places that should exist and do; releases are noted in them.
+        missing_places: places that should exist and do not.
+        noted_places: places in which a release is noted before anybody is shown it.
+        named_addresses: addresses of places that somebody has named, and that are not left.
     """
 
     def __init__(
@@ -139,7 +140,7 @@ class SecondPlaces:
                 continue
             place, said = place_at(address, identity), known.get(address)
             mark = place.mark()
-            # In a folder of the user's that is somebody else's, as under ``sudo``, nothing is read.
+            # Nothing is read from a user's folder that belongs to somebody else, as under ``sudo``.
             others = isinstance(place, WitnessFile) and not os.access(place.path.parent, os.X_OK)
             entries = [] if said is None and others else read(place)
             one = self.found[address] = SecondPlace(address, place, said, mark, entries)
@@ -150,9 +151,9 @@ class SecondPlaces:
             for one in self.found.values()
             if one.said in (HOME, NAMED) or (one.address in led_to and one.said != LOST)
         ]
-        # Each points on to another one where somebody was killed on the way back.
+        # All places point on if a process was killed on the way back to an earlier place.
         self.kept_places = [one for one in to_be if not one.onward] or to_be
-        # Homes of other machines, which this one does not see.
+        # Homes of other machines, which this machine does not see.
         elsewhere = server or self.none_wanted
         there = [
             one
@@ -165,14 +166,14 @@ class SecondPlaces:
 
 
 def place_at(address: str, identity: str) -> SecondWitness:
-    """The place of a state at an address."""
+    """Return the second place of a state at an address."""
     if "://" in address:
         return WitnessTable(address, identity)
     return WitnessFile(Path(address) / f"{identity}.witness", second=True)
 
 
 def refuse_the_state(address: str, database: Database) -> None:
-    """Refuse a second witness in the state itself, with which it would be put back."""
+    """Refuse a second witness in the state itself: a restored state would bring it back too."""
     if address == NONE or "://" not in address:
         return
     same = state_file(address) == database.path
@@ -187,7 +188,7 @@ def refuse_the_state(address: str, database: Database) -> None:
 
 
 class WitnessTable(WitnessPlace):
-    """Rows of a database that remember, as a `WitnessFile` does in a folder."""
+    """A second place in rows of a database, as `WitnessFile` is in a folder."""
 
     def __init__(self, address: str, identity: str) -> None:
         self._address, self._identity = address, identity
@@ -204,7 +205,7 @@ class WitnessTable(WitnessPlace):
             return []
 
     def begin(self, entries: Entries) -> None:
-        """Make it, and remember entries there too, unless they are known further."""
+        """Make the place, and merge entries into it; later entries win."""
         with (
             self.open_database(create=True) as database,
             database.transaction(write=True) as connection,
@@ -225,11 +226,11 @@ class WitnessTable(WitnessPlace):
 
     @override
     def reserve(self, entry: dict[str, Any]) -> None:
-        self.join({**entry, "digest": ""})  # all are written once more
+        self.join({**entry, "digest": ""})  # this rewrites all rows once
 
     @contextmanager
     def open_database(self, *, create: bool = False) -> Iterator[Database]:
-        """The database, made where it is missing and wanted."""
+        """Open the database; make it if it is missing and ``create`` is set."""
         database = Database(given_address(self._address), create=create)
         try:
             yield database

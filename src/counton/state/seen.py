@@ -1,12 +1,12 @@
-"""Marks: keyed digests by which a stream knows whose events, or which events, it has counted.
+"""Marks: keyed digests by which a stream recognises users and events that it has counted.
 
-A digest is 64 bits of a keyed function, so that nobody without the key learns a name from a state,
-or finds names whose digests are equal. A name that is new is taken for a known one with probability
-n / 2^64, n the number of names known: 5e-12 among 10^8.
+A digest is 64 bits of a keyed function. Without the key, nobody learns a name from a state, or
+finds names with equal digests. A new name is taken for a known one with probability n / 2^64, n the
+number of known names: 5e-12 among 10^8.
 
-Marks lie in parts, each written with the release that counted the rows it tells of, and in the same
-transaction. Parts belong to periods, so that old ones can go: what may be forgotten, and why no
-bound can be exceeded then, says ``counton.run.contribution_bounds``.
+Marks lie in parts. The transaction of a release writes the part for the rows that it counts. Parts
+belong to periods, so that old ones can be deleted; ``counton.run.contribution_bounds`` says which,
+and why no bound can be exceeded then.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from counton.state.database import reading
 from counton.state.sql import Connection
 
 Digests = NDArray[np.uint64]
-#: More parts of a period than this are written anew as one.
+#: If a period has more parts than this, they are merged into one.
 MOST_PARTS: Final = 8
-#: Texts of more bytes than this have a digest of another kind.
+#: Longer texts, in bytes, have a digest of another kind.
 _LONG = 64
 _SECRET, _LABELS = "secret", "labels"
-#: Rows of one part: fewer bytes than a database takes as one value (10^9 in SQLite).
+#: Most rows in one part, so that it stays below the longest value of a database (10^9 in SQLite).
 _LARGEST_PART = 2**25
-#: The first 0 to 8 bytes of a word.
+#: Masks of the first 0 to 8 bytes of a word.
 _MASKS = np.array([2 ** (8 * size) - 1 for size in range(9)], np.uint64)
 
 
@@ -47,10 +47,10 @@ class MarkSet(NamedTuple):
     """Marks of one period, made by one release.
 
     Attributes:
-        kind: what is known again, as "user" or "id".
+        kind: "user" or "id".
         period: number of the period.
         digests: ascending.
-        facts: what is known of each, arrays of their length.
+        facts: facts about each digest, arrays of one length.
     """
 
     kind: str
@@ -61,14 +61,14 @@ class MarkSet(NamedTuple):
 
 @name_alone
 class Change(NamedTuple):
-    """What a release does to the marks of its stream, in its own transaction.
+    """The change that a release makes to its stream's marks, in its own transaction.
 
     Attributes:
-        secret: with which the digests were made.
+        secret: secret behind the digests.
         added: new parts.
-        replaced: kinds and periods whose former parts go, since ``added`` holds them too.
-        forgotten: by kind, the first period that is still kept.
-        forgets: whether somebody asked for it, and the witness is to remember that.
+        replaced: kinds and periods whose former parts are deleted; ``added`` holds their marks.
+        forgotten: by kind, the first period that is kept.
+        forgets: whether somebody asked to be forgotten, which the witness remembers.
     """
 
     secret: Secret
@@ -79,10 +79,10 @@ class Change(NamedTuple):
 
 
 class Secret:
-    """What digests are computed with: 32 random bytes of a stream, in its state under its key.
+    """The secret behind a stream's digests: 32 random bytes, kept in its state under its key.
 
-    The state alone, or a copy of it, cannot tell whose digests it holds. They stay the same when
-    the stream goes on under another key: then the secret is put under that one.
+    The state alone, or a copy of it, does not reveal whose digests it holds. Digests stay valid
+    when the stream gets another key: the secret is then wrapped under the new key.
 
     >>> secret, subkey = Secret(bytes(range(32))), b"a subkey of 32 bytes, as derived"
     >>> Secret.unwrap(secret.wrap(subkey), subkey).pair_digests([1, 1], [2, 3]).size
@@ -95,16 +95,16 @@ class Secret:
 
     @classmethod
     def fresh(cls) -> Secret:
-        """A new one from the operating system's generator."""
+        """Draw a new secret from the operating system's generator."""
         return cls(secrets.token_bytes(32))
 
     def wrap(self, subkey: bytes) -> bytes:
-        """The secret under a subkey, and by what it is known to be unwrapped rightly."""
+        """Encrypt the secret under a subkey, with a tag that proves correct decryption."""
         return _xor(self._secret, subkey) + self._tag
 
     @classmethod
     def unwrap(cls, wrapped: bytes, subkey: bytes) -> Secret:
-        """Inverse of `wrap`."""
+        """Invert `wrap`; refuse a wrong subkey."""
         found = cls(_xor(wrapped[:32], subkey))
         if not hmac.compare_digest(found._tag, wrapped[32:]):
             raise StateError(
@@ -125,26 +125,26 @@ class Secret:
         return hmac.digest(self._secret, b"counton/marks", "sha256")[:16]
 
     def pair_digests(self, low: ArrayLike, high: ArrayLike) -> Digests:
-        """A pseudo-random function of pairs of 64-bit words: AES-256, cut to 64 bits."""
+        """Return a pseudo-random function of pairs of 64-bit words: AES-256, cut to 64 bits."""
         blocks = np.stack([np.asarray(low).astype("<u8"), np.asarray(high).astype("<u8")], axis=-1)
         return self._encrypt(blocks)[:, 0].astype(np.uint64)
 
     def digests(self, text: bytes, lengths: NDArray[np.int64], purpose: int) -> Digests:
-        """Digests of texts that stand one after the other: a pseudo-random function of each.
+        """Return digests of texts that stand one after the other: a pseudo-random function of each.
 
-        CBC-MAC under AES-256 of the length, the purpose and the text, which no other text begins
-        with; BLAKE2b with a key for the few that are long.
+        It is CBC-MAC under AES-256 of the length, the purpose and the text, an encoding in which no
+        text is a prefix of another; keyed BLAKE2b for the few long texts.
 
         Args:
-            purpose: texts of different purposes have nothing to do with each other.
+            purpose: digests for different purposes are independent.
         """
         begins = np.cumsum(lengths) - lengths
         padded = np.frombuffer(text + bytes(_LONG + 16), np.uint8)
-        words = np.ndarray(len(padded) - 7, "<u8", padded, 0, (1,))  # eight bytes from each on
+        words = np.ndarray(len(padded) - 7, "<u8", padded, 0, (1,))  # eight bytes from each offset
         short = np.minimum(lengths, _LONG)
         heads = np.full((_LONG + 1, 2), purpose, "<u8")
         heads[:, 0] = np.arange(_LONG + 1)
-        state = self._encrypt(heads)[short]  # all heads there can be, looked up
+        state = self._encrypt(heads)[short]  # encrypts every possible head once
         for at in range(0, max(16, int(short.max(initial=0))), 16):
             longer = np.flatnonzero(short > at) if at else slice(None)
             place, rest = begins[longer] + at, short[longer] - at
@@ -173,7 +173,7 @@ def _xor(one: bytes, other: bytes) -> bytes:
 
 
 def merge(parts: Sequence[MarkSet]) -> MarkSet:
-    """Parts of one kind and period as one."""
+    """Merge parts of one kind and period."""
     digests = np.concatenate([part.digests for part in parts])
     order = np.argsort(digests, kind="stable")
     facts = zip(*(part.facts for part in parts), strict=True)
@@ -182,7 +182,7 @@ def merge(parts: Sequence[MarkSet]) -> MarkSet:
 
 
 def pack(digests: Digests, facts: Sequence[NDArray[np.integer[Any]]] = ()) -> bytes:
-    """Ascending digests and what is known of each, as bytes; `unpack` is the inverse.
+    """Pack ascending digests and their facts into bytes; `unpack` is the inverse.
 
     7.9 bytes for each user of 300,000 with a window and a group, 5.3 for each of 10 million digests
     alone: see `counton.base.arrays.pack`.
@@ -198,7 +198,7 @@ def pack(digests: Digests, facts: Sequence[NDArray[np.integer[Any]]] = ()) -> by
 
 
 def unpack(blob: bytes) -> tuple[Digests, tuple[NDArray[np.int64], ...]]:
-    """Inverse of `pack`."""
+    """Invert `pack`."""
     with reading("what is known of counted rows"):
         held, size, at = memoryview(blob), int.from_bytes(blob[:8], "little"), 9
         found = []
@@ -213,7 +213,7 @@ def unpack(blob: bytes) -> tuple[Digests, tuple[NDArray[np.int64], ...]]:
 
 
 def subkey(key: Key, name: str) -> bytes:
-    """The subkey under which a stream's secret stands in its state."""
+    """Return the subkey under which a stream's secret stands in its state."""
     return key.derive(b"marks", name.encode())
 
 
@@ -222,13 +222,13 @@ _PERIOD = f"{_OF_KIND} AND period = :period"
 
 
 def read_secret(connection: Connection, stream_id: int, subkey: bytes) -> Secret | None:
-    """The secret of a stream; None where it has no marks yet."""
+    """Return the secret of a stream; None if it has no marks yet."""
     found = connection.first(f"SELECT marks {_OF_KIND}", stream=stream_id, of_kind=_SECRET)
     return None if found is None else Secret.unwrap(bytes(found.marks), subkey)
 
 
 def write(connection: Connection, stream_id: int, change: Change, subkey: bytes) -> None:
-    """Add parts, and drop those that are replaced or forgotten.
+    """Add parts, and delete those that are replaced or forgotten.
 
     Raises:
         StreamConflict: the digests were made with another secret than the stream's.
@@ -275,7 +275,7 @@ def write(connection: Connection, stream_id: int, change: Change, subkey: bytes)
 
 
 def read(connection: Connection, stream_id: int, kind: str) -> Iterator[MarkSet]:
-    """Parts of one kind, period by period; one at a time is in memory."""
+    """Yield parts of one kind, period by period; one part at a time is in memory."""
     parts = f"SELECT period, part {_OF_KIND} ORDER BY period, part"
     of = {"stream": stream_id, "of_kind": kind}
     for period, part in [*connection.rows(parts, **of)]:
@@ -285,7 +285,7 @@ def read(connection: Connection, stream_id: int, kind: str) -> Iterator[MarkSet]
 
 
 def read_labels(connection: Connection, stream_id: int) -> tuple[str, ...]:
-    """Labels of groups that nobody declared, in the order of their cells: secret, unless shown."""
+    """Return labels of undeclared groups, in the order of their cells: secret, unless shown."""
     said = f"SELECT marks {_OF_KIND} ORDER BY part"
     with reading("the labels of groups"):
         rows = connection.rows(said, stream=stream_id, of_kind=_LABELS)
@@ -294,7 +294,7 @@ def read_labels(connection: Connection, stream_id: int) -> tuple[str, ...]:
 
 
 def write_labels(connection: Connection, stream_id: int, first: int, labels: Sequence[str]) -> None:
-    """Add labels, of which the first has the cell ``first``.
+    """Add labels; the first has the cell ``first``.
 
     Raises:
         StreamConflict: another process has added some.

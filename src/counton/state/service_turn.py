@@ -1,10 +1,10 @@
-"""Which of several services releases a stream: one at a time, and another when that one is gone.
+"""Turns of services at a stream: one service releases it at a time, another if that one is gone.
 
 Each stream has a turn of its own: servers may serve different streams of one state.
 
-A turn keeps servers from working against each other. It is not what keeps a release from happening
-twice: that is the stream, whose writer is the latest to open it. So a server that was paused, and
-goes on as if it still had the turn, can release nothing that another one has released otherwise.
+A turn keeps servers out of each other's way. It does not prevent double releases: the stream does,
+whose writer is the latest process to open it. So a paused server that goes on as if it still had
+the turn cannot release again what another server has released.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from counton.state import schema
 from counton.state.database import Closing, Database
 from counton.state.sql import Connection
 
-#: Seconds after which a turn is over that nobody asked for again.
+#: Seconds after which an unrenewed turn is over.
 LASTS = 10
 
 _MAKING = schema.APPLICATION_ID + 2
@@ -28,13 +28,12 @@ _MAKING = schema.APPLICATION_ID + 2
 class Turn(Closing):
     """The turns of one process at streams of a state.
 
-    Of a state on a server it lasts for some seconds, by the server's clock, and is asked for again
-    before they are over; of a SQLite file it lasts as long as the process, and nobody else may
-    serve the file meanwhile.
+    On a server a turn lasts for some seconds, by the server's clock, and is renewed before its end.
+    On a SQLite file it lasts as long as the process, and no other service may serve the file.
 
     Args:
-        names: of the streams; of a state on a server they are there already.
-        lasts: seconds.
+        names: names of the streams; on a server they must exist.
+        lasts: length of a turn in seconds.
     """
 
     def __init__(
@@ -58,14 +57,14 @@ class Turn(Closing):
         return self._database.is_sqlite
 
     def add(self, name: str) -> None:
-        """Take turns at one stream more."""
+        """Take turns at one more stream."""
         self._names |= {name}
         if not self.alone:
             with self._database.transaction(write=True) as connection:
                 self._enter(connection)
 
     def _enter(self, connection: Connection) -> None:
-        """A row for each stream, with its number in the state."""
+        """Make a row for each stream, with its number in the state."""
         connection.lock(_MAKING)
         if not connection.has("counton_turns"):
             connection.script(schema.TURNS)
@@ -76,11 +75,11 @@ class Turn(Closing):
             connection.run(new, id=id)
 
     def mine(self, but: Collection[str] = ()) -> frozenset[str]:
-        """Of which streams it is this process's turn; asks for it, or for more of it.
+        """Return the streams at which this process has its turn; renew or request turns.
 
         Args:
-            but: streams of a state on a server that others are to have: those that are this
-                process's are given up.
+            but: streams on a server that others shall have; this process gives up its turns at
+                them.
         """
         if self.alone:
             return self._names if self._handle >= 0 or self._try_lock() else frozenset()
@@ -101,11 +100,11 @@ class Turn(Closing):
                     connection.run(given, left=left, me=self._me)
                 mine = connection.rows(asked, me=self._me, lasts=self._lasts, wanted=wanted)
                 return frozenset(self._streams[row.id] for row in mine)
-        except CountonError:  # a server that cannot be reached gives no turn
+        except CountonError:  # an unreachable server gives no turn
             return frozenset()
 
     def streams_with_leader(self) -> frozenset[str]:
-        """Streams that somebody leads, this process or another one."""
+        """Return the streams at which this or another process has its turn."""
         if self.alone:
             return self._names
         said = "SELECT id FROM counton_turns WHERE holder <> '' AND until >= clock_timestamp()"
@@ -114,7 +113,7 @@ class Turn(Closing):
         return frozenset(name for id, name in self._streams.items() if id in held)
 
     def take(self) -> None:
-        """Take the turn at a file, or refuse."""
+        """Take the turn at a file, or raise."""
         if not self.mine() and self._names:
             raise StreamConflict(
                 f"state {self._database.label} is served by another process; end that one, or keep "
@@ -122,13 +121,13 @@ class Turn(Closing):
             )
 
     def close(self) -> None:
-        """Leave the turn to others."""
+        """End all turns of this process."""
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
         elif not self.alone:
             ended = "UPDATE counton_turns SET until = now() WHERE holder = :me"
-            # It ends by itself where this cannot be said.
+            # A turn ends by itself if this fails.
             with suppress(CountonError), self._database.transaction(write=True) as connection:
                 connection.run(ended, me=self._me)
         self._database.close()

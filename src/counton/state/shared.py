@@ -1,18 +1,17 @@
-"""One limit for several states: a ledger into which each enters what it spends, before it releases.
+"""One limit for several states: a shared ledger that each state enters before it releases.
 
-The ledger is a state database with a limit, of which no stream needs to be there. Two transactions
-make an entry. The first reserves it in the ledger, under the identity of the state and the name of
-the stream; the second makes the stream in the state, with a token that is drawn for it. Then the
-stream claims the entry with its token, once and for all, and only then it releases. A process that
-is killed between them leaves a reservation, which counts, and which the same stream takes up when
-it is begun again. Of two copies of a state in which the same stream was begun, one alone has the
-token that the ledger knows, and the other one releases nothing.
+The ledger is a state database with a limit; it needs no streams of its own. Two transactions make
+an entry. The first reserves it in the ledger, under the state's identity and the stream's name. The
+second makes the stream in the state, with a token that is drawn for it. Then the stream claims the
+entry with its token, once and for all, and only then does it release. A process that is killed
+between the two leaves a reservation, which counts; the same stream takes it up when it is begun
+again. If one stream was begun in two copies of a state, the ledger knows the token of one copy, and
+the other copy releases nothing.
 
-Old copies of either side are noticed. The ledger remembers of each stream how far it was and a
-digest of its last release, as a witness does. A state remembers the number of the ledger's last
-entry and a digest of all entries up to it, so that a ledger that has lost some, or has others, is
-refused. A ledger in a file has a witness of its own beside it, which remembers the same: its last
-entry, and of each stream how far it was.
+Old copies of either side are noticed. Like a witness, the ledger remembers the last step of each
+stream and a digest of its last release. A state remembers the number of the ledger's last entry and
+a digest of all entries up to it, and refuses a ledger that has lost or changed some. A ledger in a
+file has a witness beside it, which remembers its last entry and the last step of each stream.
 """
 
 from __future__ import annotations
@@ -53,28 +52,29 @@ from counton.state.key_and_witness import other_release
 from counton.state.sql import Connection
 from counton.state.sqlite_file import NoState
 
-#: Where a shared ledger is: path of a SQLite file, or a database URL.
+#: Place of a shared ledger: path of a SQLite file, or a database URL.
 Place = str | os.PathLike[str]
 
 _TWO = "two ledgers about the same people are two budgets"
-#: What stands for the key in the witness of a ledger.
+#: Stands for the key in the witness of a ledger.
 _ENTRIES = "entries of a ledger"
 
 
 class _End(NamedTuple):
-    """The last entry of a ledger, and a digest of all up to it; 0 where there is none."""
+    """The last entry of a ledger, with a digest of all entries up to it; number 0 if there is
+    none."""
 
     number: int
     chain: str
 
 
 class SharedBook(NamedTuple):
-    """The entries of a ledger that several states share; a copy.
+    """A copy of the entries of a ledger that several states share.
 
     Attributes:
-        label: where it is, for messages.
+        label: address of the ledger, for messages.
         ledger: its entries and its limit.
-        entered: whether the stream in question has its entry, or one is reserved for it.
+        entered: whether the stream in question has an entry or a reservation.
     """
 
     label: str
@@ -82,7 +82,7 @@ class SharedBook(NamedTuple):
     entered: bool = False
 
     def spend(self, spend: Spend) -> None:
-        """Count what a stream spends, unless that is entered."""
+        """Count a stream's spend, unless it is already entered."""
         if self.entered:
             return
         unit, relation = spend.unit, spend.relation
@@ -99,7 +99,7 @@ class SharedLedger(Closing):
         place: path of a SQLite file, or a database URL.
 
     Attributes:
-        witness: beside its file; None of one on a server.
+        witness: file beside the ledger's file; None for a ledger on a server.
     """
 
     def __init__(self, place: Place) -> None:
@@ -116,12 +116,12 @@ class SharedLedger(Closing):
 
     @property
     def label(self) -> str:
-        """Where it is, for messages."""
+        """Address of the ledger, for messages."""
         return self._database.label
 
     @property
     def identity(self) -> str:
-        """Which ledger it is; copies of it have the same."""
+        """Identity of the ledger; its copies share it."""
         return self._database.identity
 
     def __str__(self) -> str:
@@ -132,39 +132,39 @@ class SharedLedger(Closing):
         self._database.close()
 
     def book(self, database: Database | None, name: str) -> SharedBook:
-        """The entries, as a stream of a state finds them.
+        """Return the entries, as seen by a stream of a state.
 
         Args:
-            database: the state; None where there is none yet.
+            database: the state; None if there is none yet.
         """
         entered = database is not None and self.row(database.identity, name) is not None
         with self._database.transaction(write=False) as connection:
             return SharedBook(self.label, self._ledger(connection), entered)
 
     def known_units(self) -> list[units.SpentUnit]:
-        """By which word each of its entries counts what it protects."""
+        """Return the unit of each entry, in the ledger's words."""
         with self._database.transaction(write=False) as connection:
             return known_to(connection)
 
     def check_fits(self, spend: Spend) -> None:
-        """Refuse what does not fit, before there is a state for it; nothing is entered."""
+        """Refuse a spend that does not fit, before its state exists; nothing is entered."""
         self.refuse_as_ledger()
         end = self.refuse_forgotten([])
         with self._database.transaction(write=True) as connection:
-            books.lock(connection)  # or it cannot be written
+            books.lock(connection)  # fails if the ledger cannot be written
             self._spend(connection, spend)
         self._note(end)
 
     def enter(self, connection: Connection, database: Database) -> None:
-        """Reserve an entry for each stream of a state that has none yet, and remember it there.
+        """Reserve a missing entry for each stream of a state, and note it in the state.
 
         Args:
-            connection: a transaction of the state that writes; what it does is committed after.
+            connection: a transaction that writes the state; its commit comes after the ledger's.
 
         Raises:
             BudgetExceeded: the limit does not allow it; nothing is entered.
             InvalidInput: a guarantee or unit cannot be counted there.
-            StateError: the ledger has forgotten entries; or one of them belongs to another copy of
+            StateError: the ledger has forgotten entries; or an entry belongs to another copy of
                 this state.
         """
         books.lock(connection)
@@ -174,7 +174,7 @@ class SharedLedger(Closing):
         if not spends:
             return
         kinds = {one.name: one.kind for one in units.known_in(connection)}
-        self._note(end)  # there from the first entry on, so that a copy without it is known for one
+        self._note(end)  # from the first entry on, so that a copy without it is noticed
         with self._database.transaction(write=True) as ledger:
             books.lock(ledger)
             numbers = [self._reserve(ledger, database, one, kinds.get(one.name)) for one in spends]
@@ -187,7 +187,7 @@ class SharedLedger(Closing):
             connection.insert("counton_shared_ledgers", own | same)
 
     def join(self, database: Database, name: str) -> SharedEntry | None:
-        """The entry of a stream that there is, made where the state counted by itself alone."""
+        """Return the entry of an existing stream; make it if the state shared no ledger before."""
         with database.transaction(write=True) as connection:
             self.enter(connection, database)
             if all(row.name != name for row in books.ties(connection)):
@@ -195,7 +195,7 @@ class SharedLedger(Closing):
             return self.entry(connection, database, name)
 
     def entry(self, connection: Connection, database: Database, name: str) -> SharedEntry:
-        """The entry of a stream that is entered; what the state remembers is brought up to date."""
+        """Return the entry of an entered stream, and update the state's notes on the ledger."""
         rows = books.ties(connection)
         end = self.refuse_forgotten(rows)
         connection.run(
@@ -209,12 +209,12 @@ class SharedLedger(Closing):
         return SharedEntry(self, database.identity, database.label, name, token)
 
     def refuse_forgotten(self, ties: list[Any]) -> _End:
-        """Refuse a ledger that does not have the entries which a state or its witness knows.
+        """Refuse a ledger that lacks entries which a state or its witness knows.
 
         Raises:
             StateError: it was put back from an old copy, or two copies of it went on.
         """
-        # Read before the ledger, which has all that stood there then.
+        # Read before the ledger, which has every entry that its witness had then.
         marks = self.witness_ends(_ENTRIES, self.identity)
         noted = bool(marks)
         with self._database.transaction(write=False) as connection:
@@ -250,7 +250,7 @@ class SharedLedger(Closing):
         known = known_to(connection, but=None if found is None else found.number)
         spend = spend._replace(unit=units.unit_word(known, kind, stated, spend.unit))
         promised = json.dumps(spend.guarantee.to_dict(), sort_keys=True)
-        if found is not None:  # of a process that was killed before the state had its stream
+        if found is not None:  # reserved by a process that was killed before it made the stream
             self._refuse_taken(found, database, spend, promised)
             return int(found.number)
         books.write_terms(connection, self._spend(connection, spend))
@@ -306,7 +306,7 @@ class SharedLedger(Closing):
         return present
 
     def refuse_as_ledger(self) -> None:
-        """Refuse a state that enters what it spends into another ledger itself."""
+        """Refuse a ledger that enters its own spending into another ledger."""
         with self._database.transaction(write=False) as connection:
             ties = books.ties(connection)
         if ties:
@@ -323,7 +323,8 @@ class SharedLedger(Closing):
         )
 
     def witness_ends(self, of: str, name: str) -> list[_End]:
-        """Steps that the ledger's witness knows of a stream, or entries; none on a server."""
+        """Return steps of a stream, or entries, that the ledger's witness knows; none on a
+        server."""
         if self.witness is None:
             return []
         with self._using_witness():
@@ -348,10 +349,10 @@ class SharedLedger(Closing):
         step: int,
         digest: str,
     ) -> None:
-        """Note or reserve an entry in the ledger's witness, where it has one.
+        """Note or reserve an entry in the ledger's witness, if it has one.
 
         Args:
-            of: identity of the state of a stream, in the place of a key.
+            of: identity of the stream's state, in place of a key.
         """
         if self.witness is None:
             return
@@ -372,18 +373,18 @@ class SharedLedger(Closing):
             ) from None
 
     def row(self, state: str, name: str) -> Any | None:
-        """An entry as it stands."""
+        """Return the current entry of a stream."""
         with self._database.transaction(write=False) as connection:
             return connection.first(_ENTRY, state=state, name=name)
 
     def names_of(self, state: str) -> frozenset[str]:
-        """Streams of a state, by its identity, that have begun."""
+        """Return the names of a state's streams that have begun."""
         with self._database.transaction(write=False) as connection:
             every = books.of_others(connection)
         return frozenset(one.spend.name for one in every if one.state == state and one.begun)
 
     def change(self, number: int, change: Callable[[Any], dict[str, Any]]) -> None:
-        """Change an entry, alone with it; what is raised leaves it as it was."""
+        """Change an entry under a lock; an exception leaves it unchanged."""
         one = "FROM counton_shared_entries WHERE number = :number"
         with self._database.transaction(write=True) as connection:
             locked = "" if connection.is_sqlite else " FOR UPDATE"
@@ -399,7 +400,7 @@ class SharedEntry:
 
     Args:
         state: identity of the stream's state.
-        token: that was drawn when the stream was entered.
+        token: the token that was drawn when the stream was entered.
     """
 
     def __init__(self, ledger: SharedLedger, state: str, label: str, name: str, token: str) -> None:
@@ -411,10 +412,10 @@ class SharedEntry:
         self._ledger.close()
 
     def check(self, step: int, digest: Callable[[int], str | None]) -> None:
-        """Claim the entry, and refuse a state that has forgotten releases. Goes before a release.
+        """Claim the entry, and refuse a state that has forgotten releases. Precedes a release.
 
         Raises:
-            StateError: the entry is missing, or is that of another copy of the state.
+            StateError: the entry is missing, or belongs to another copy of the state.
         """
         if (row := self._row()).token is None:
             claim = {"token": self._token}
@@ -422,9 +423,9 @@ class SharedEntry:
         self.refuse_forgotten(step, digest)
 
     def refuse_forgotten(self, step: int, digest: Callable[[int], str | None]) -> None:
-        """Refuse a state that has forgotten releases, or of which another copy has the entry.
+        """Refuse a state that has forgotten releases, or whose entry belongs to another copy.
 
-        Changes nothing: what goes before showing, and taking rows in.
+        Changes nothing. Precedes showing releases and accepting rows.
         """
         row = self._row()
         if row.token is not None:
@@ -440,21 +441,20 @@ class SharedEntry:
             raise other_release(self._name, self._label, row.step, str(self._ledger))
 
     def reserve(self, step: int) -> None:
-        """Make sure that a release can be noted, before it is committed."""
+        """Make sure that a release can be noted, before its commit."""
 
         def touch(row: Any) -> dict[str, Any]:
             self._refuse_other(row)
-            return {"token": self._token}  # written all the same
+            return {"token": self._token}  # written to test that it can be
 
         self._ledger.change(self._row().number, touch)
         self._ledger.write_witness(WitnessFile.reserve, self._state, self._name, step, "0" * 64)
 
     def note(self, step: int, digest: str, released: Callable[[int], str | None]) -> None:
-        """Remember a release that is committed, before anybody is shown it.
+        """Remember a committed release, before anybody is shown it.
 
         Raises:
-            StateError: the ledger knows another release, so that another copy of the state is in
-                use.
+            StateError: the ledger knows another release, so another copy of the state is in use.
         """
 
         def further(row: Any) -> dict[str, Any]:
@@ -485,13 +485,13 @@ class SharedEntry:
             ) from error
 
     def is_behind(self, step: int) -> bool:
-        """Whether the ledger, or its witness, has not heard of a step yet."""
+        """Whether the ledger or its witness lacks a step."""
         marks = self._ledger.witness_ends(self._state, self._name)
         noted = self._ledger.witness is None or any(mark.number >= step for mark in marks)
         return bool(self._row().step < step) or not noted
 
     def _row(self) -> Any:
-        # Read before the ledger, which knows all that stood there then.
+        # Read before the ledger, which knows every step that its witness knew then.
         marks = self._ledger.witness_ends(self._state, self._name)
         row = self._ledger.row(self._state, self._name)
         if row is None:
@@ -521,7 +521,8 @@ class SharedEntry:
 
 @contextmanager
 def entry_in(connection: Connection, database: Database, name: str) -> Iterator[SharedEntry | None]:
-    """The entry of a stream in the ledger that its state remembers; the state stays as it is."""
+    """Yield the entry of a stream in the ledger that its state remembers; the state stays as it
+    is."""
     rows = books.ties(connection)
     tie = next((row for row in rows if row.name == name), None)
     if tie is None:
@@ -533,7 +534,7 @@ def entry_in(connection: Connection, database: Database, name: str) -> Iterator[
 
 
 def names_in_ledger(connection: Connection, database: Database) -> frozenset[str]:
-    """Streams of a state that its ledger knows to be begun, whether the state has them or not."""
+    """Return a state's streams that have begun by its ledger, even if the state lacks them."""
     ties = books.ties(connection)
     if not ties:
         return frozenset()
@@ -542,10 +543,10 @@ def names_in_ledger(connection: Connection, database: Database) -> frozenset[str
 
 
 def ledger_of(database: Database | None, given: Place | None) -> SharedLedger | None:
-    """The ledger that a state shares with others: the given one, or the one that it remembers.
+    """Return the ledger that a state shares: the given one, or the one that it remembers.
 
     Returns:
-        None where the state counts by itself alone, or is that ledger.
+        None if the state shares no ledger, or is that ledger itself.
 
     Raises:
         StateError: the ledger cannot be used, or the state remembers another one.
@@ -580,7 +581,7 @@ def ledger_of(database: Database | None, given: Place | None) -> SharedLedger | 
 
 
 def ledger_files(place: Place) -> list[Path]:
-    """Files that keep a ledger and its witness; none of one on a server.
+    """List the files of a ledger and its witness; empty for a server.
 
     >>> [path.name for path in ledger_files("team.db")][-1]
     'team.db.witness'
@@ -591,7 +592,7 @@ def ledger_files(place: Place) -> list[Path]:
 
 
 def totals_of(database: Database) -> Mapping[str, tuple[Relation, Limit | None]]:
-    """The total of each kind of unit, by all who share the ledger of a state."""
+    """Return the total of each kind of unit, over all states that share a state's ledger."""
     found = ledger_of(database, None)
     with nullcontext() if found is None else found:
         book = database if found is None else found._database
@@ -600,7 +601,7 @@ def totals_of(database: Database) -> Mapping[str, tuple[Relation, Limit | None]]
 
 
 def known_units(database: Database | None, given: Place | None) -> list[units.SpentUnit]:
-    """By which word the ledger that a state shares counts what it protects; see `ledger_of`."""
+    """Return the units of the ledger that a state shares, in its words; see `ledger_of`."""
     found = ledger_of(database, given)
     if found is None:
         return []
@@ -609,7 +610,7 @@ def known_units(database: Database | None, given: Place | None) -> list[units.Sp
 
 
 def known_to(connection: Connection, *, but: int | None = None) -> list[units.SpentUnit]:
-    """By which word a database counts what its own streams and entries of others protect."""
+    """Return the units of a database's own streams and of other states' entries, in its words."""
     found = units.known_in(connection)
     rows = connection.rows("SELECT * FROM counton_shared_entries ORDER BY number")
     found += [units.SpentUnit(row.name, row.unit, row.kind) for row in rows if row.number != but]

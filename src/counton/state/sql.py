@@ -1,6 +1,6 @@
-"""Statements as text, for both kinds of database: sqlite3 takes a file's, psycopg a server's.
+"""SQL statements for both kinds of database: sqlite3 opens files, psycopg connects to servers.
 
-A statement says ``:name`` where a value stands. All of a state goes through `Connection`.
+A statement marks a value as ``:name``. All access to a state goes through `Connection`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from functools import cache
 from typing import Any
 
 _PLACE = re.compile(r"(?<!:):(\w+)")
-#: Connections that are kept open between transactions.
+#: Most connections kept open between transactions.
 _MOST_IDLE = 5
-#: What keys, bytes and numbers are called in the two kinds of database.
+#: Column types of keys, bytes and numbers in the two kinds of database.
 _OF_STREAM = "stream_id BIGINT NOT NULL REFERENCES counton_streams (id)"
 _SQLITE_WORDS = {
     "serial": "INTEGER", "bytes": "BLOB", "number": "NUMERIC", "key": "WITHOUT ROWID",
@@ -30,7 +30,7 @@ _SERVER_WORDS = {
 
 
 class MissingRow(Exception):
-    """A row that has to be there is not."""
+    """A row that must exist is missing."""
 
 
 class Connection:
@@ -52,7 +52,7 @@ class Connection:
         self.driver, self.is_sqlite = driver, is_sqlite
 
     def execute(self, said: str, *rows: Mapping[str, Any]) -> Any:
-        """The cursor of a statement, which is carried out for each of several rows of values."""
+        """Run a statement, once for each of several rows of values, and return its cursor."""
         text = said if self.is_sqlite else _for_server(said)
         cursor = self.driver.cursor()
         if len(rows) > 1:
@@ -62,7 +62,8 @@ class Connection:
         return cursor
 
     def run(self, said: str, *rows: Mapping[str, Any], **values: Any) -> int:
-        """Carry a statement out with these values, or once for each row; how many it changed."""
+        """Run a statement with these values, or once for each row, and return the changed rows'
+        number."""
         return int(self.execute(said, *(rows or (values,))).rowcount)
 
     def insert(self, table: str, *rows: Mapping[str, Any]) -> None:
@@ -71,7 +72,7 @@ class Connection:
             self.execute(_insert(table, *rows[0]), *rows)
 
     def append(self, table: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Add rows that have a value for each column of a table, in their order."""
+        """Add rows that have a value for each column of a table, in the order of the columns."""
         rows = [*rows]
         if rows:
             places = ", ".join(["?" if self.is_sqlite else "%s"] * len(rows[0]))
@@ -79,22 +80,22 @@ class Connection:
             self.driver.cursor().executemany(said, rows)
 
     def rows(self, said: str, **values: Any) -> Iterator[Any]:
-        """The rows that a SELECT finds, with their columns as attributes."""
+        """Return the rows of a SELECT, with their columns as attributes."""
         cursor = self.execute(said, values)
         return map(_row_of(*(column[0] for column in cursor.description)), cursor)
 
     def first(self, said: str, **values: Any) -> Any:
-        """The first of these rows; None where there is none."""
+        """Return the first row of a SELECT; None if there is none."""
         return next(self.rows(said, **values), None)
 
     def one(self, said: str, **values: Any) -> Any:
-        """The first of these rows, which has to be there."""
+        """Return the first row of a SELECT; raise if there is none."""
         for row in self.rows(said, **values):
             return row
         raise MissingRow("a row is missing")
 
     def value(self, said: str, **values: Any) -> Any:
-        """The first column of `one`."""
+        """Return the first column of `one`."""
         return self.one(said, **values)[0]
 
     def has(self, table: str) -> bool:
@@ -102,28 +103,28 @@ class Connection:
         return self.first(_FILE_HAS if self.is_sqlite else _SERVER_HAS, name=table) is not None
 
     def script(self, tables: str) -> None:
-        """Make tables, of which words in braces say what is called differently."""
+        """Make tables; words in braces differ between the two kinds of database."""
         for said in for_kind(tables, is_sqlite=self.is_sqlite).split(";"):
             if said.strip():
                 self.execute(said)
 
     def lock(self, number: int, *more: int, shared: bool = False) -> None:
-        """Wait for other transactions of a server with this lock; a file that is written is locked.
+        """Wait for a server's other transactions under this lock; a written file is locked anyway.
 
         Args:
-            shared: several may have it at once, and none that has it alone.
+            shared: several may hold the lock at once, but not beside an exclusive holder.
         """
         if not self.is_sqlite:
             kind = "pg_advisory_xact_lock_shared" if shared else "pg_advisory_xact_lock"
             self.execute(f"SELECT {kind}({', '.join(map(str, (number, *more)))})")
 
     def commit(self) -> None:
-        """Keep what was done."""
+        """Commit the transaction."""
         self.execute("COMMIT")
 
 
 _FILE_HAS = "SELECT name FROM sqlite_master WHERE name = :name"
-#: Not ``to_regclass``: what a connection once did not find that misses until its next transaction.
+#: ``to_regclass`` would not do: what it once missed, it misses until the next transaction.
 _SERVER_HAS = (
     "SELECT oid FROM pg_catalog.pg_class"
     " WHERE relname = :name AND relkind IN ('r', 'p', 'v', 'm', 'f')"
@@ -132,7 +133,7 @@ _SERVER_HAS = (
 
 
 def for_kind(tables: str, *, is_sqlite: bool) -> str:
-    """A script in the words of a kind of database.
+    """Fill in a script for a kind of database.
 
     >>> for_kind("CREATE TABLE seen (body {bytes})", is_sqlite=False)
     'CREATE TABLE seen (body BYTEA)'
@@ -153,33 +154,34 @@ def _insert(table: str, *columns: str) -> str:
 
 @cache
 def _row_of(*columns: str) -> Callable[[Sequence[Any]], Any]:
-    kind: Any = namedtuple  # of names that a statement gives
+    kind: Any = namedtuple  # the names come from a statement
     return kind("Row", columns, rename=True)._make  # type: ignore[no-any-return]
 
 
 class Connections:
-    """Connections to one database: one for each transaction at a time, kept for the next.
+    """Connections to one database: each serves one transaction at a time and is kept for the next.
 
     Args:
-        connect: opens one in which nothing is begun.
+        connect: opens a connection without a transaction.
         is_sqlite: whether the database is a file.
     """
 
     def __init__(self, connect: Callable[[], Any], *, is_sqlite: bool) -> None:
         self._connect, self._is_sqlite = connect, is_sqlite
         self._idle: deque[Any] = deque()
-        # What nobody closes is closed when it is dropped, and not whenever Python comes to it.
+        # Connections that nobody closes are closed when this object goes, and not whenever Python
+        # may.
         weakref.finalize(self, _close, self._idle, os.getpid()).atexit = False
 
     @contextmanager
     def transaction(self, begin: str) -> Iterator[Connection]:
-        """One transaction: committed at the end of the block, undone if the block raises."""
+        """Open a transaction: the end of the block commits it, an exception undoes it."""
         connection = None
         with suppress(IndexError):
             kept = self._idle.pop()
             try:
                 connection = self._begin(kept, begin)
-            except Exception:  # a server may have been started anew since
+            except Exception:  # the server may have restarted since
                 if self._is_sqlite:
                     raise
         if connection is None:
@@ -190,7 +192,7 @@ class Connections:
         except BaseException:
             try:
                 connection.execute("ROLLBACK")
-            except Exception:  # it is broken, or the database has ended the transaction itself
+            except Exception:  # it is broken, or the database has ended the transaction
                 connection.driver.close()
             else:
                 self._keep(connection.driver)
@@ -198,7 +200,7 @@ class Connections:
         self._keep(connection.driver)
 
     def close(self) -> None:
-        """Drop all connections; those of a fork are its parent's."""
+        """Close all connections, except those of a parent process."""
         _close(self._idle, os.getpid())
 
     def _begin(self, driver: Any, begin: str) -> Connection:
@@ -218,6 +220,6 @@ class Connections:
 
 
 def _close(idle: deque[Any], owner: int) -> None:
-    """Close connections that a process made."""
+    """Close the connections that this process made."""
     while idle and os.getpid() == owner:
         idle.pop().close()

@@ -1,4 +1,4 @@
-"""A state as a SQLite file: made whole or not at all, synced at each commit, then checked."""
+"""A state as a SQLite file: made whole or not at all, synced at each commit, and checked."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from counton.state.sql import Connection, for_kind
 
 
 class NoState(RequestMismatch):
-    """There is no such state yet."""
+    """The state does not exist yet."""
 
 
-#: How the name of a state goes on while it is made.
+#: Suffix of a state's name while the state is being made.
 _TEMPORARY = re.compile(r"\.[a-z0-9_]{8}")
 
 
 def connect(path: Path, timeout_seconds: float) -> Any:
-    """A connection to a file, in which transactions are begun by words alone."""
+    """Open a connection to a file; transactions begin only by explicit statements."""
     connection = open_file(
         path, timeout=timeout_seconds, isolation_level=None, check_same_thread=False
     )
@@ -42,7 +42,7 @@ def connect(path: Path, timeout_seconds: float) -> Any:
         # cut cannot take back what has been shown. NORMAL would sync only now and then.
         connection.execute("PRAGMA synchronous=FULL").close()
         connection.execute("PRAGMA foreign_keys=ON").close()
-        # Digests of people who are forgotten are overwritten, however SQLite was built.
+        # Digests of forgotten people are overwritten, however SQLite was built.
         connection.execute("PRAGMA secure_delete=ON").close()
     except BaseException:
         connection.close()
@@ -51,10 +51,10 @@ def connect(path: Path, timeout_seconds: float) -> Any:
 
 
 def open_file(path: Path, **more: Any) -> Any:
-    """A connection to a state that is there, also where nothing can be written beside it.
+    """Open a connection to an existing state, even if nothing beside it can be written.
 
     Args:
-        more: of the connection.
+        more: further arguments of the connection.
     """
     if may_be_written(path):
         return sqlite3.connect(path, **more)
@@ -63,14 +63,14 @@ def open_file(path: Path, **more: Any) -> Any:
 
 
 def may_be_written(path: Path) -> bool:
-    """Whether files can be made beside a state, as SQLite needs where somebody may write it."""
+    """Whether files can be made beside a state, as SQLite needs if somebody may write it."""
     return os.access(path.parent, os.W_OK)
 
 
 def _has_log(path: Path) -> bool:
-    """Whether what is committed is partly in the log: who reads the file alone reads an old state.
+    """Whether commits wait in the log: without it, a reader of the file reads an old state.
 
-    Then the log is read as far as it goes, which needs the index that lies beside it.
+    Then the log is read to its end, which needs the index that lies beside it.
     """
     with suppress(OSError):
         return path.with_name(f"{path.name}-wal").stat().st_size > 0
@@ -78,10 +78,10 @@ def _has_log(path: Path) -> bool:
 
 
 def moment_of(path: Path) -> tuple[object, ...] | None:
-    """What tells that a file which is read without locks was not changed; None where it has locks.
+    """Return a mark that shows whether a file changed while it was read without locks.
 
-    Where nothing can be written SQLite has no locks, and reads what lies there as if nobody changed
-    it. Yet it may be another machine's, or this one's under another path.
+    None if SQLite can lock the file. If nothing can be written, SQLite has no locks and reads the
+    file as if nobody changed it. Yet another machine may write it, or this one by another path.
     """
     if may_be_written(path) or _has_log(path):
         return None
@@ -90,7 +90,7 @@ def moment_of(path: Path) -> tuple[object, ...] | None:
 
 
 def identity(path: Path) -> tuple[int, int] | None:
-    """Which file the path leads to; None where there is none."""
+    """Identify the file that a path leads to; None if there is none."""
     try:
         found = path.stat()
     except OSError:
@@ -99,10 +99,11 @@ def identity(path: Path) -> tuple[int, int] | None:
 
 
 def check(path: Path) -> None:
-    """Refuse what SQLite reads too late or trusts too much, before it opens the file to write."""
+    """Refuse defects that SQLite notices too late or not at all, before it opens the file to
+    write."""
     try:
         header = sqlite_header(path)
-        # In this order: another process may merge its log meanwhile, and drop it after that.
+        # The order matters: another process may merge its log meanwhile, and delete it after that.
         log = path.with_name(path.name + "-wal").exists()
         size = path.stat().st_size
     except FileNotFoundError:
@@ -120,9 +121,9 @@ def check(path: Path) -> None:
             f"a copy, or give another path"
         )
     if header.application_id == schema.APPLICATION_ID:
-        check_only_name(path)  # before SQLite opens it, which might merge a log
-    # While a log waits to be merged the file may be short: the pages are in the log. Whole pages
-    # that are missing SQLite notices by itself.
+        check_only_name(path)  # SQLite's opening might merge a log
+    # While a log waits to be merged the file may be short: its pages are in the log. SQLite itself
+    # notices missing whole pages.
     if size % header.page_bytes and not log:
         raise StateError(
             f"state {path} is truncated: its {size} bytes are no whole pages of "
@@ -131,7 +132,7 @@ def check(path: Path) -> None:
 
 
 def check_mode(path: Path) -> None:
-    """Refuse a state that others may read, as keys are."""
+    """Refuse a state that other users may read; keys follow the same rule."""
     mode = stat.S_IMODE(path.stat().st_mode)
     if os.name == "posix" and mode & 0o077:
         raise StateUnavailable(
@@ -141,14 +142,15 @@ def check_mode(path: Path) -> None:
 
 
 def check_only_name(path: Path) -> None:
-    """Refuse a file with several names: SQLite looks for the log of each name beside that name.
+    """Refuse a file with several hard links: SQLite looks for the log beside the name it was given.
 
-    What one name has released would then be unknown to the other until the log is merged.
+    Releases under one name would be unknown to the other until the log is merged.
     """
     found = path.stat()
     if found.st_nlink > 1:
-        # A process that makes the state gives it its name before it drops the temporary one; one
-        # that was killed there has left it.
+        # A process that makes the state links its name before it removes the temporary name; a
+        # process
+        # that was killed between the two left both.
         for other in path.parent.glob(f".{glob.escape(path.name)}.*"):
             if _TEMPORARY.fullmatch(other.name.removeprefix(f".{path.name}")):
                 with suppress(OSError):
@@ -164,7 +166,7 @@ def check_only_name(path: Path) -> None:
 
 
 def create(path: Path) -> None:
-    """Make an empty state file at once: a process killed on the way leaves none, or a whole one."""
+    """Make an empty state file at once: a killed process leaves no file, or a whole one."""
     log = path.with_name(path.name + "-wal")
     if log.exists():  # SQLite would read it into the new file
         raise StateError(
@@ -179,14 +181,14 @@ def create(path: Path) -> None:
             f"may be written"
         ) from None
     try:
-        with os.fdopen(descriptor) as file:  # closed before the file has the name that others lock
+        with os.fdopen(descriptor) as file:  # closed before the file gets the name others lock
             with closing(sqlite3.connect(name, isolation_level=None)) as connection:
                 connection.executescript(_script())
                 made = Connection(connection, is_sqlite=True)
                 made.insert("counton_database", schema.first_row())
-                connection.execute("PRAGMA journal_mode=WAL").close()  # kept in the file
+                connection.execute("PRAGMA journal_mode=WAL").close()  # the file keeps this mode
             os.fsync(file.fileno())
-        give_name(Path(name), path)  # that of a process that was faster serves as well
+        give_name(Path(name), path)  # a file that a faster process made serves as well
     except (sqlite3.Error, OSError) as error:
         raise StateUnavailable(
             f"state {path} cannot be created ({error}): check the space left and its folder's "
@@ -200,7 +202,7 @@ def create(path: Path) -> None:
 
 @cache
 def _script() -> str:
-    """SQL that makes the tables."""
+    """Return the SQL that makes the tables."""
     settings = (
         "synchronous=OFF",  # nobody sees the file before it is synced as a whole
         "journal_mode=OFF",
@@ -212,7 +214,7 @@ def _script() -> str:
 
 
 def is_state(path: Path) -> bool:
-    """Whether a file is a state of ours, by its header."""
+    """Whether a file is a counton state, by its header."""
     try:
         header = sqlite_header(path)
     except OSError:

@@ -1,14 +1,13 @@
-"""What witness and shared ledger know of a stream: asked before it is shown, and told first.
+"""Checks of a stream against its witness and its shared ledger, before and after a release.
 
-Nobody is shown a release which they do not know, and nothing is released by an old copy of a state,
-of which they know more than it does. The ledger is told first: whatever a witness knows, the ledger
-knows too.
+A release is shown only after they know it. An old copy of a state, which knows less than they do,
+releases nothing. The ledger is told first, so it knows all that a witness knows.
 
-Here is the one gate for new streams, too. A state that was restored from an old copy has forgotten
-what it released since: under the same key the forgotten name would get the same noise over other
-data, and what it spent would be spent again. Two things stand against it. A kept key is never used
-as it is: every release has a key of its own, drawn with a fresh public salt. And whatever the
-witness knows to be released from this state must be in it, before anything else is.
+New streams pass through this gate, too. A state that was restored from an old copy has forgotten
+its later releases: under the same key a forgotten name would get the same noise over other data,
+and its spending would be spent again. Two rules prevent this. A kept key is never used as it is:
+every release has a key of its own, drawn with a fresh public salt. And every release of this state
+that the witness knows must be in the state before it releases anything else.
 """
 
 from __future__ import annotations
@@ -31,19 +30,19 @@ from counton.state.sql import Connection
 
 
 class Position(NamedTuple):
-    """Where a stream stands: how many steps are released, and who writes it."""
+    """A stream's number of released steps, and its writer."""
 
     step: int
     epoch: int
 
 
 def position_of(connection: Connection, database: Database, name: str, witness: Witness) -> Any:
-    """The public row of a stream that is not old, by the ledger, and a witness held before.
+    """Return a stream's public row, checked against its ledger and a witness read before.
 
     Raises:
-        StateError: the stream is gone, or they know more of it than the state.
+        StateError: the stream is gone, or ledger or witness know more of it than the state.
     """
-    database.read_witnesses(connection)  # for who asks next: somebody may have given one up
+    database.read_witnesses(connection)  # fresh for the next check: a place may have been given up
     row = records.public_row(connection, name)
     if row is None:
         raise OldCopy(
@@ -59,33 +58,34 @@ def position_of(connection: Connection, database: Database, name: str, witness: 
 
 
 def digests_in(connection: Connection, stream_id: int) -> Callable[[int], str | None]:
-    """Digest of what the state has released at a step, as the witness keeps it, by step."""
+    """Return a function from steps to digests of their releases, as the witness keeps them."""
     return cache(partial(journal.digest_at, connection, stream_id))
 
 
 def let_show(database: Database, name: str, key: keyfile.Kept = None) -> None:
     """Make sure that witness and ledger know the last release of a stream, before it is shown.
 
-    Whoever released it may have been killed before it noted that, or could not; then it is noted
-    here. Everything that shows a stream which it does not write goes through here. Needs no key.
+    The releasing process may have been killed before it noted the release, or may have failed to;
+    then it is noted here. Every view of a stream by a process other than its writer passes here.
+    Needs no key.
 
     Raises:
-        StateError: it cannot be noted; or another release of the step is known, so that this one
-            comes from another copy of the state.
+        StateError: the release cannot be noted; or another release of the step is known, so this
+            one comes from another copy of the state.
     """
-    witness = witness_beside(database, key).snapshot()  # before the state is read
+    witness = witness_beside(database, key).snapshot()  # read before the state
     with database.transaction(write=False) as connection:
         row = records.public_row(connection, name)
         digests, at = digests_in(connection, row.id), Mark.of(row)
         digest = digests(row.step)
-        if not row.step or digest is None:  # the journal is damaged, as its reader will say
+        if not row.step or digest is None:  # a damaged journal is reported by its reader
             return
-        if not witness.check_shown(at, digest):  # the ledger knows the last one alone
+        if not witness.check_shown(at, digest):  # the ledger knows only the last release
             with entry_in(connection, database, name) as entry:
                 if entry is not None:
                     entry.refuse_forgotten(row.step, digests)
     if witness.is_later(at) or not witness.knows(at):
-        return  # an old copy, or whoever writes it has the witness
+        return  # the state is an old copy, or its writer has the witness
     if witness.is_behind(at):
         note_of_another(database, witness, row.id, at, digest)
 
@@ -99,10 +99,10 @@ def note_of_another(
     *,
     seen: bool = False,
 ) -> None:
-    """As `note`, of a release that another process made.
+    """Note a release that another process made: see `note`.
 
     Args:
-        seen: it was seen to do so.
+        seen: this process watched the other one release it.
     """
     with (
         database.transaction(write=False) as connection,
@@ -122,17 +122,17 @@ def note(
     writes: bool = False,
     seen: bool = False,
 ) -> None:
-    """Tell ledger and witness of the last release of a stream.
+    """Note the last release of a stream in ledger and witness.
 
     Args:
-        at: where the stream stands by that.
-        digest: of that release.
-        entry: in the ledger that its state shares with others.
+        at: position of the stream after that release.
+        digest: digest of that release.
+        entry: the stream's entry in a shared ledger.
         writes: this process released it.
-        seen: another one did, and was seen to do so.
+        seen: another process released it, and this one watched it.
 
     Raises:
-        StateError: it cannot be noted, or another release is known.
+        StateError: the release cannot be noted, or another one is known.
     """
 
     def digest_of(step: int) -> str | None:
@@ -148,17 +148,17 @@ def note(
 def for_creation(
     state: State | Database, key: Kept, named: State | None = None
 ) -> Iterator[tuple[Key, Database | None]]:
-    """The key for a new release, and the state where there is one, opened.
+    """Yield the key for a new release, and the state if there is one, opened.
 
-    The key is a fresh one, or one derived afresh from the one that is kept. A fresh key gets its
-    name only after the block, when the state exists: a process killed on the way leaves no key
-    which a later state, on changed data, could take up.
+    The key is fresh, or derived afresh from the kept key. A fresh key gets its name only after the
+    block, when the state exists. So a killed process leaves no key that a later state, on changed
+    data, could take up.
 
     Args:
-        state: where it is, or open: then it belongs to the caller of this, who closes it too where
-            nothing is raised.
-        key: a key, used as it is; or where it is kept.
-        named: where its second witness is to be from now on.
+        state: its address, or the open state. An open state belongs to the caller of this function,
+            who closes it even if nothing is raised.
+        key: a key, used as it is; or the place of a key.
+        named: place of the second witness from now on.
 
     Raises:
         WrongKey: ``STATE.key``, not named, holds a key that no release of the state uses; or the
@@ -215,17 +215,17 @@ def refuse_forgotten(
     raw: Key | None = None,
     beginning: str = "",
 ) -> None:
-    """Refuse a state which does not have what its witness knows that it has released.
+    """Refuse a state that lacks releases which its witness knows.
 
-    Asked before a release is created, and again when a stream releases its first step: of two
-    copies in which different streams were created, one alone goes on.
+    Runs before a release is created, and again when a stream releases its first step: if two
+    copies of a state created different streams, only one copy goes on.
 
     Args:
-        raw: a key that is to be used as it is.
+        raw: a key that will be used as it is.
         beginning: the stream that releases its first step.
     """
     witness.refuse_missing()
-    entries = witness.entries()  # read before the state, which knows all that stood there then
+    entries = witness.entries()  # read before the state, which knows all that was noted then
     if not entries:
         witness.refuse_unknown(connection, beginning)
         return
@@ -236,7 +236,7 @@ def refuse_forgotten(
 
 
 def released_names(connection: Connection) -> dict[str, set[str]]:
-    """By fingerprint of the key, what a witness calls the releases of a state."""
+    """Return the names of a state's releases, as a witness knows them, by key fingerprint."""
     known: dict[str, set[str]] = {}
     for row in connection.rows("SELECT name, key_fingerprint FROM counton_streams"):
         known.setdefault(row.key_fingerprint, set()).add(row.name)
@@ -263,7 +263,7 @@ def _fresh(path: Path) -> Iterator[Key]:
 
 
 def _check_places(state: Path | None, key: Path | None) -> None:
-    """Refuse a state in no folder, and a key in the state's place."""
+    """Refuse a state in a missing folder, and a key in the state's place."""
     if state is None:
         return
     if not state.parent.is_dir():

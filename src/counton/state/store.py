@@ -41,7 +41,7 @@ class Store(Closing):
     ('visits',) pure differential privacy with epsilon = 0.25
 
     Args:
-        state: path of a SQLite file, or a database URL.
+        create: make the database if it is missing.
         create: make the database where there is none.
 
     Raises:
@@ -58,31 +58,31 @@ class Store(Closing):
         return self._database
 
     def find(self, name: str, key: keyfile.Kept = None) -> JournalReader | None:
-        """As `reader`; None if there is no such stream."""
+        """Return a reader of a stream, as `reader` does; None if there is no such stream."""
         with self._database.transaction(write=False) as connection:
             return JournalReader.find(connection, self._database, name, key)
 
     def position(self, name: str, key: keyfile.Kept = None) -> standing.Position:
-        """Where a stream stands, without reading its terms.
+        """Return a stream's position without reading its terms.
 
         Args:
-            key: where it is kept; what it holds is not read.
+            key: place of the key; its content is not read.
 
         Raises:
-            StateError: no such stream; or the state was restored from an old copy, as its witness
-                says; or its last release cannot be noted, as of `standing.let_show`.
+            StateError: no such stream; or its witness says that the state was restored from an old
+                copy; or its last release cannot be noted, as in `standing.let_show`.
         """
-        witness = keyfile.witness_beside(self._database, key).snapshot()  # before the state is read
+        witness = keyfile.witness_beside(self._database, key).snapshot()  # read before the state
         with self._database.transaction(write=False) as connection:
             row = standing.position_of(connection, self._database, name, witness)
         standing.let_show(self._database, name, key)
         return standing.Position(row.step, row.writer_epoch)
 
     def reader(self, name: str, key: keyfile.Kept = None) -> JournalReader:
-        """A stream to read from, without becoming its writer.
+        """Return a reader of a stream, without becoming its writer.
 
         Args:
-            key: where it is kept; what it holds is not read. Its witness says how new the state is.
+            key: place of the key; its content is not read. Its witness says how new the state is.
 
         Raises:
             StateError: there is no such stream, or its terms cannot be read.
@@ -90,16 +90,16 @@ class Store(Closing):
         return reader_of(self._database, name, key)
 
     def amend(self, name: str, details: Callable[[int], Mapping[str, Any]]) -> int:
-        """Replace the public facts of a stream, and stop whoever is writing it. Needs no key.
+        """Replace a stream's public facts, and stop its current writer. Needs no key.
 
         Args:
-            details: the new facts, from the step at which the stream is.
+            details: returns the new facts, given the stream's step.
 
         Returns:
             That step.
 
         Raises:
-            InvalidInput: no dictionary of JSON values.
+            InvalidInput: the facts are no dictionary of JSON values.
             StreamConflict: another process holds the lock.
         """
         with self._database.transaction(write=True) as connection:
@@ -113,12 +113,12 @@ class Store(Closing):
 
     @property
     def streams(self) -> tuple[str, ...]:
-        """Names of its streams, sorted."""
+        """Names of the streams, sorted."""
         return tuple(self._read(records.names))
 
     @property
     def details(self) -> dict[str, dict[str, Any]]:
-        """Public facts of its streams, by name.
+        """Public facts of the streams, by name.
 
         Raises:
             StateError: they cannot be read.
@@ -129,32 +129,32 @@ class Store(Closing):
 
     @property
     def units(self) -> list[SpentUnit]:
-        """What is protected by each release, in the order in which they were entered."""
+        """Protected unit of each release, in the order of entry."""
         return self._read(known_in)
 
     @property
     def spends(self) -> tuple[Spend, ...]:
-        """Every entry of this state, in order."""
+        """Entries of this state, in order."""
         return self._read(books.entries)
 
     @property
     def entry_times(self) -> tuple[str, ...]:
-        """When each of `spends` was entered, ISO 8601 in UTC."""
+        """Time of entry of each of `spends`, ISO 8601 in UTC."""
         return self._read(books.entry_times)
 
     @property
     def limit_changes(self) -> tuple[LimitChange, ...]:
-        """Who set, raised or lowered the limit, when, and from what."""
+        """Changes of the limit: who set, raised or lowered it, when, and from what."""
         return self._read(books.limit_changes)
 
     @property
     def shared_entries(self) -> tuple[ForeignEntry, ...]:
-        """What other states have entered, which share the limit of this one."""
+        """Entries of other states that share the limit of this one."""
         return self._read(books.of_others)
 
     @property
     def shared_ledger(self) -> str | None:
-        """Where the ledger is whose limit this state shares; None where it counts by itself."""
+        """Address of the ledger whose limit this state shares; None if it shares none."""
         ties = self._read(books.ties)
         return hide_secrets(ties[0].address) if ties else None
 
@@ -162,27 +162,27 @@ class Store(Closing):
     def ledger(self) -> Ledger | None:
         """What is spent and what remains under the limit; None without a limit.
 
-        With what other states have entered, after the state's own (`shared_entries`).
+        The entries of other states (`shared_entries`) follow the state's own.
 
-        A copy: entries are made by ``Stream.create``.
+        This is a copy: ``Stream.create`` makes entries.
         """
         return self._read(books.ledger)
 
     @property
     def totals(self) -> dict[str, tuple[Relation, Limit | None]]:
-        """The sum that this state and others under its limit have spent, by unit.
+        """Return what this state and others under its limit have spent together, by unit.
 
         Returns:
-            For each unit its relation, and the total: against the limit, or
-            without one as `counton.privacy.ledger.totals` adds up. None: nothing yet at the age
-            of the limit; or without a limit, guarantees that have no one sum.
+            For each unit its relation, and the total: against the limit, or without one as
+            `counton.privacy.ledger.totals` adds up. The total is None if nothing is spent yet at
+            the limit's age, or, without a limit, if the guarantees have no common sum.
         """
         return self._read(books.totals)
 
     def refuse_beyond(self, entry: Spend) -> None:
         """Refuse a release that goes beyond the limit, before anything is read for it.
 
-        Entered it is with ``Stream.create``, which asks again.
+        ``Stream.create`` checks again when it enters the release.
 
         Raises:
             BudgetExceeded: what remains does not cover the guarantee.
@@ -203,26 +203,27 @@ class Store(Closing):
     ) -> None:
         """Set the most that all releases of the database may spend together; None: no limit.
 
-        Set it before anything is released. A limit that is chosen or changed by what was released
-        is one more choice, about which the filter's theorem says nothing: what was spent still
-        counts in full. The database notes each change (`limit_changes`).
+        Set it before anything is released. The filter's theorem says nothing about a limit that is
+        chosen or changed after looking at releases, though all spending still counts in full. The
+        database notes each change (`limit_changes`).
 
         Args:
             limit: PureDP, ApproxDP or ZCDP.
             age: for guarantees that weaken as data ages: the age, in steps, at which they count.
-            relation: by which all units are counted; None for that of each unit's first entry.
+            relation: relation for all units; None keeps that of each unit's first entry.
             approximate_delta: the part of a limit's delta for ApproxDP guarantees; see
                 `counton.privacy.Ledger`.
-            unit: the subject of the limit, such as "reader" or "reader's month": releases that
-                protect less are refused from then on. None: what the limit is about already, or
-                that of each release, in totals apart; empty: that of each release.
-            allow_raise: a limit that stands may be raised: anything but smaller numbers of the
-                same guarantee raises it, as another subject, age or kind, or none at all.
+            unit: subject of the limit, such as "reader" or "reader's month": releases that protect
+                less are refused from then on. None keeps the subject, or, if there is none, counts
+                the unit of each release in a total of its own. An empty text always does the
+                latter.
+            allow_raise: allow raising the limit. Any change but smaller numbers of the same
+                guarantee raises it, such as another subject, age or kind, or no limit at all.
 
         Raises:
-            BudgetExceeded: the streams there are have spent more; the limit stays as it was.
+            BudgetExceeded: the existing streams have spent more; the limit stays as it was.
             InvalidInput: their guarantees cannot be counted against this kind of limit; or it would
-                be raised without a word.
+                be raised without permission.
         """
         proposed = None
         if limit is not None:
@@ -240,16 +241,16 @@ class Store(Closing):
             books.set_limit(connection, proposed, allow_raise=allow_raise)
 
     def ledger_within(self, limit: Limit, unit: str | None = None) -> Ledger:
-        """The ledger as `set_limit` would make it; nothing is set.
+        """Return the ledger as `set_limit` would make it; nothing is set.
 
         Raises:
-            BudgetExceeded, InvalidInput: as of `set_limit`.
+            BudgetExceeded, InvalidInput: as in `set_limit`.
         """
         with self._database.transaction(write=False) as connection:
             return books.enter_known(connection, Ledger(limit, unit=unit))
 
     def summary(self) -> dict[str, Any]:
-        """What the database holds, as JSON values without secrets: no sums, no inputs, no keys."""
+        """Describe the database as JSON values without secrets: no sums, no inputs, no keys."""
         with self._database.transaction(write=False) as connection, reading("the description"):
             terms = books.terms(connection)
             rows = [*connection.rows(f"{records.PUBLIC} ORDER BY name")]
@@ -274,7 +275,7 @@ class Store(Closing):
         return _public(connection, row)
 
     def _read(self, ask: Callable[[Connection], _T]) -> _T:
-        """What is asked in a transaction that writes nothing."""
+        """Read in a transaction that writes nothing."""
         with self._database.transaction(write=False) as connection:
             return ask(connection)
 
@@ -284,12 +285,12 @@ class Store(Closing):
 
 
 def state_summary(state: str | os.PathLike[str]) -> dict[str, Any]:
-    """What a state holds, as JSON values without secrets. Needs no key and disturbs no writer.
+    """Describe a state as JSON values without secrets. Needs no key and disturbs no writer.
 
     Returns:
         ``state``, ``format``, ``limit``, ``ledger`` (entries) and ``streams``: for each its
         ``name``, ``terms``, ``details``, ``key_fingerprint``, ``created``, ``step`` and ``last``
-        (step, values and std of the last release, or None; where it may not be shown, ``refused``
+        (step, values and std of the last release, or None; if it may not be shown, ``refused``
         says why).
 
     Raises:
@@ -306,14 +307,14 @@ def state_summary(state: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _public(connection: Connection, row: Any, *, shown: bool = True) -> dict[str, Any]:
-    """What is public of a stream; of one that is somebody's own, how wide its noise is, is not."""
+    """Return a stream's public facts; the noise of a user's own strategy is left out."""
     terms, last = json.loads(row.terms), None
     design: Design | None = None
-    with suppress(StateError):  # of a strategy that is somebody's own
+    with suppress(StateError):  # the strategy may be the user's own
         design = Design.from_dict(terms)
     if row.step and shown:
-        hidden = "counters" in terms  # of which cells are shown, it says nothing
-        hidden |= "statistic" in terms  # which says what its cells are
+        hidden = "counters" in terms  # for such streams the values would not say which cells show
+        hidden |= "statistic" in terms  # its cells mean nothing without a reading
         shape = journal.shape_of(terms)
         released = journal.read(connection, row.id, row.step, row.step + 1, shape)
         last = {
@@ -321,12 +322,12 @@ def _public(connection: Connection, row: Any, *, shown: bool = True) -> dict[str
             "values": None if hidden else np.asarray(released.values[0]).tolist(),
             "std": released.std,
         }
-        if "statistic" in terms:  # what is read of its cells may have units of its own
+        if "statistic" in terms:  # readings may have units of their own
             from counton.statistics.live_statistic import noise_at
 
             last["std"] = None
             if design is not None:
-                with suppress(InvalidInput, StateError):  # of a statistic that is somebody's own
+                with suppress(InvalidInput, StateError):  # the statistic may be the user's own
                     last["std"], last["of"] = noise_at(design, row.step)
     own = {**terms, "law": {"law": terms["law"]["law"]}}
     return {

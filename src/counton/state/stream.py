@@ -48,11 +48,11 @@ if TYPE_CHECKING:
 
 @name_alone
 class Amounts(NamedTuple):
-    """How much a stream has counted. Secret.
+    """Size of a stream's sums. Secret.
 
     Attributes:
-        largest: running total of any cell, in grid units.
-        whole: of all places of its statistic together; 0 of plain counts.
+        largest: largest running total of any cell, in grid units.
+        whole: sum over all places of its statistic; 0 for plain counts.
     """
 
     largest: int
@@ -60,23 +60,23 @@ class Amounts(NamedTuple):
 
 
 class Stream(JournalReader, Closing):
-    """A stream is a running total in a database: what was released stays released, after any crash.
+    """A running total in a database: what was released stays released, after any crash.
 
-    A stream holds counts, or a statistic whose cells are counted: `release_events` takes the
-    events, and `readings` gives what was released. Where the order of events does not matter,
-    `release_many` takes the changes of cells, as it takes counts. Where cells are read on demand,
-    the stream commits the events; an answer is a function of key, cell and step.
+    A stream holds counts, or a statistic whose cells are counted. For a statistic,
+    `release_events` takes events, and `readings` returns what was released. If the order of events
+    does not matter, `release_many` takes the changes of cells, as it takes counts. If cells are
+    read on demand, the stream commits the events; an answer is a function of key, cell and step.
 
     Make a stream with `create`, continue it with `open`. One process writes at a time: the latest
-    to open a stream takes it over, and the one before gets ``StreamConflict`` at its next release:
-    each opening raises the writer epoch in the stream's row, and a commit changes the row only
-    where epoch and step are those that this writer knows. No lock outlives a killed process.
+    to open a stream takes it over, and the previous one gets ``StreamConflict`` at its next
+    release. Each opening raises the writer epoch in the stream's row, and a commit changes the row
+    only if epoch and step are those that this writer knows. No lock outlives a killed process.
     Noise is a function of key and step, and the journal is written first, so a process killed at
     any moment cannot show two values for one step.
 
     The state holds exact sums, and for some statistics letters, edges or users: it is as secret as
-    the data. The key is not in it. A copy of the state does not know later steps: the witness
-    beside the key notices, and the copy is refused.
+    the data. The key is not in it. An old copy of the state does not know later steps; the witness
+    beside the key notices this, and the copy is refused.
 
     >>> from counton import PureDP
     >>> from counton.strategies import Binary
@@ -102,10 +102,10 @@ class Stream(JournalReader, Closing):
         self._key, self._strategy = key, strategy
         self._witness, self._entry, self._epoch = witness, entry, int(row.writer_epoch)
         self._step, self._forgotten = int(row.step), int(row.forgotten)
-        self._last_std: dict[int, float] = {}  # of the last step that this writer has released
-        self._noted = 0, 0  # what witness and ledger know: the last step, how often people were
+        self._last_std: dict[int, float] = {}  # for the last step released by this writer
+        self._noted = 0, 0  # known to witness and ledger: last step, times people were forgotten
         self._seal = records.Seal(key, row.name)
-        # What the seal is of; how much is remembered is counted when it is first asked for.
+        # The seal's facts; the amount of memory is counted when it is first needed.
         self._sealed_details, self._remembered = str(row.details), ""
         self._digest = journal.Digester(key.derive(b"journal digest", row.name.encode()))
         self._turn = OneAtATime(f"stream {row.name!r}", elsewhere="open it anew in each process")
@@ -150,24 +150,25 @@ class Stream(JournalReader, Closing):
                 ``command:...``. Without it ``STATE.key`` beside a SQLite file is used. A missing
                 file is made; an existing key gives the state one of its own.
             contribution: what one protected unit can change; default: add or remove one, or what
-                the statistic says. With a statistic, state it where the caller bounds what a unit
-                does, as the events of one user.
-            shape: shape of one step's input and output, () for a single number; a statistic has
-                that of its cells.
-            details: public facts to keep with the stream (JSON values), as the names of groups.
-            counters: what the noise alone gives, where cells come as needed: see `Counter`. A rule
+                the statistic says. With a statistic, state it if the caller bounds what a unit
+                does, such as the events of one user.
+            shape: shape of one step's input and output, () for a single number; a statistic uses
+                the shape of its cells.
+            details: public facts to keep with the stream (JSON values), such as names of groups.
+            counters: the guarantee of the noise alone, if cells are created when needed: see
+                `Counter`. A rule
                 that keeps the guarantee must then choose which cells are shown.
-            statistic: what the cells count: one of ``counton.statistics``.
+            statistic: the statistic that the cells count: one of ``counton.statistics``.
             batched: a step of the statistic may have any number of events; see `Running.start`.
             ledger: a state database with a limit, path or URL, under which several states count
                 together; None: the one that this state counts in already, if it does.
             follows: a stream of this state that has released its last step, if no unit that counts
                 in it counts in this one: the ledger then counts the larger of the two guarantees,
-                and not their sum. Say it for units that are in one step of one stream, such as
-                events which have one time each; a ledger that several states share adds both up.
-            witness: a folder, or a database URL, away from the state, where a second witness is
-                kept; None: where the state had it last, at first in ``$XDG_STATE_HOME/counton``.
-                "none": nowhere, so that an old copy of a state on a server is noticed by nobody.
+                and not their sum. Use it for units that are in one step of one stream, such as
+                events with one time each. A ledger that several states share adds both up.
+            witness: a folder, or a database URL, away from the state, for a second witness; None:
+                its last place, at first ``$XDG_STATE_HOME/counton``. "none": no second witness, so
+                that nobody notices an old copy of a state on a server.
 
         Raises:
             StateError: the stream exists, the state has forgotten releases which its witness knows
@@ -199,7 +200,7 @@ class Stream(JournalReader, Closing):
                 counter = _counter_of(
                     statistic, strategy, guarantee, contribution, held, name, batched
                 )
-            if ledger is not None and database is None:  # refused here, it leaves no empty state
+            if ledger is not None and database is None:  # refused now, it leaves no empty state
                 with shared.SharedLedger(ledger) as early:
                     named = records.with_unit(early.known_units(), counter.design, facts.text)
                     early.check_fits(records.spend_of(named, facts.text))
@@ -215,7 +216,7 @@ class Stream(JournalReader, Closing):
                     row = records.enter(connection, database, counter, held, facts, book, follows)
                     if statistic is not None and not is_tallied(statistic):
                         from counton.state import (
-                            ordered_state as ordered,  # only where events have an order
+                            ordered_state as ordered,  # only for ordered events
                         )
 
                         ordered.begin(connection, row, held, statistic)
@@ -250,11 +251,11 @@ class Stream(JournalReader, Closing):
                 then belongs to the stream, which closes it.
             name: name of the stream within the database.
             key: the secret, or where it is kept, as for `create`.
-            strategy: needed only for strategies which are not part of counton.
-            ledger: as for `create`; a state that counted by itself alone enters all of its streams
+            strategy: needed only for strategies that are not part of counton.
+            ledger: as for `create`; a state that shared no ledger before enters all of its streams
                 there.
             witness: as for `create`.
-            forgetting: forget people, also in an old copy that does not know that it forgot them.
+            forgetting: forget people, even in an old copy that does not know whom it forgot.
 
         Raises:
             StateError: no such stream, or the state is damaged, of another format, missing, or
@@ -285,7 +286,7 @@ class Stream(JournalReader, Closing):
 
     @property
     def database(self) -> Database:
-        """The open database of its state."""
+        """The open database of the stream's state."""
         self._open()
         return self._database
 
@@ -306,14 +307,14 @@ class Stream(JournalReader, Closing):
 
     @property
     def totals(self) -> Mapping[str, tuple[Relation, Limit | None]]:
-        """The total of each kind of unit, as of `counton.privacy.ledger.totals`.
+        """Total of each kind of unit, as `counton.privacy.ledger.totals` adds up.
 
-        In the ledger that its state shares with others, or in its own.
+        It is the total of the shared ledger if the state has one, else of the state's own.
         """
         return shared.totals_of(self.database)
 
     def describe(self) -> str:
-        """What is protected and how, in words."""
+        """Describe the protected unit and the guarantee in words."""
         return self._counter().describe()
 
     def release(self, x: ArrayLike, *, step: int | None = None) -> StepRelease:
@@ -321,9 +322,8 @@ class Stream(JournalReader, Closing):
 
         Args:
             x: this step's total, of the stream's shape, in data units.
-            step: which step this is meant to be. A step that has been released is answered from
-                the journal, so a caller who does not know whether an earlier call came through may
-                repeat it.
+            step: the step that this is meant to be. A released step is answered from the journal,
+                so a caller who does not know whether an earlier call succeeded may repeat it.
 
         Raises:
             InvalidInput: x is outside what is allowed; nothing was released or changed.
@@ -347,8 +347,8 @@ class Stream(JournalReader, Closing):
 
         Args:
             xs: totals, shape ``(n, *shape)``, in data units.
-            first_step: which step the first is meant to be; steps that have been released are
-                answered from the journal (see `release`).
+            first_step: the step that the first is meant to be; released steps are answered from the
+                journal (see `release`).
 
         Raises:
             InvalidInput: an input is outside what is allowed; nothing was released or changed.
@@ -364,14 +364,14 @@ class Stream(JournalReader, Closing):
             return self._release(Addition(xs), first_step)
 
     def take(self, addition: Private[Addition], also: CommitHook | None = None) -> Releases | None:
-        """Release the next steps, and keep what belongs to them, in one transaction; or keep alone.
+        """Release the next steps and keep what belongs to them, in one transaction; or only keep.
 
         Args:
-            also: called when all is written and nothing is committed yet: what it raises undoes
-                all. Not of events.
+            also: runs after everything is written and before the commit; an exception from it
+                undoes all. Not for events.
 
         Returns:
-            What was released; None of events (see `readings`), and where nothing was.
+            The releases; None for events (see `readings`), and if nothing was released.
 
         Raises:
             InvalidInput: an input is outside what is allowed; nothing was released or changed.
@@ -400,18 +400,18 @@ class Stream(JournalReader, Closing):
     ) -> Readings:
         """Release consecutive steps of a statistic, with its events, in one transaction.
 
-        A step that has been released is answered as it was, so a caller who does not know whether
-        an earlier call came through may repeat it.
+        A released step is answered as it was, so a caller who does not know whether an earlier call
+        succeeded may repeat it.
 
         Args:
             events: in the order in which they happened.
-            stops: for each step the number of events up to its end. Unless given, all of them are
-                one step where steps are batches; else each is a step.
-            first_step: which step the first is meant to be; see `release`.
+            stops: for each step the number of events up to its end. By default all events form one
+                step if steps are batches; else each event is a step.
+            first_step: the step that the first is meant to be; see `release`.
 
         Raises:
-            InvalidInput: not events of the statistic, or they break its bounds; stops that do not
-                ascend to ``len(events)``; more events than a step may have. Nothing is released.
+            InvalidInput: the events do not fit the statistic, or break its bounds; stops do not
+                ascend to ``len(events)``; a step has too many events. Nothing is released.
             ReplayMismatch: a released step had other events.
             HorizonExceeded: the strategy serves no more steps.
             StreamConflict: another process took the stream over, or holds the lock.
@@ -447,11 +447,11 @@ class Stream(JournalReader, Closing):
     def check_events(
         self, events: Events, stops: Sequence[int] | NDArray[np.int64] | None = None
     ) -> None:
-        """Whether the first steps were released with these events; releases nothing.
+        """Check that the first steps were released with these events; releases nothing.
 
         Args:
             events: in the order in which they happened, from the first step on.
-            stops: as of `release_events`, of released steps.
+            stops: as for `release_events`, for released steps only.
 
         Raises:
             InvalidInput: stops that do not ascend to ``len(events)``, or steps not released.
@@ -472,7 +472,7 @@ class Stream(JournalReader, Closing):
 
     @property
     def amounts(self) -> Private[Amounts]:
-        """How much has been counted so far."""
+        """Return the size of the stream's sums so far."""
         tallied, taken = self._tally_statistic, open_private(self._counter().totals_taken)
         (smallest, most), whole = extremes(taken), 0.0
         if tallied is not None and taken.size:
@@ -480,7 +480,7 @@ class Stream(JournalReader, Closing):
         return Private(Amounts(max(-smallest, most), whole))
 
     def exact(self) -> Private[Exact]:
-        """A copy of what its statistic knows of the events, to try some on."""
+        """Return a copy of its statistic's exact state, for experiments."""
         machine = self._machine_for("exact")
         return Private(restore(machine.statistic, machine._exact.save()))
 
@@ -488,7 +488,7 @@ class Stream(JournalReader, Closing):
         """Replace the public facts given to `create`; nothing that is released depends on them.
 
         Raises:
-            InvalidInput: no dictionary of JSON values.
+            InvalidInput: the facts are no dictionary of JSON values.
             StreamConflict: another process took the stream over, or holds the lock.
         """
         facts = Facts.of(dict(details))
@@ -513,19 +513,20 @@ class Stream(JournalReader, Closing):
         return Readings(machine.statistic if read_as is None else read_as, steps, None, machine)
 
     def reading(self, step: int | None = None) -> Reading:
-        """What a step said, as it was released; the last one unless stated.
+        """Return the reading of a released step; the last one by default.
 
         Raises:
-            InvalidInput: a step that is not released.
+            InvalidInput: the step is not released.
         """
         step = self._step if step is None else check_integer("step", step, 1, self._step)
         return self.readings(step, step + 1)[0]
 
     def window(self, start: int, stop: int, cells: Any = None, level: float = 0.95) -> Window:
-        """What happened in the steps start + 1 .. stop, from the journal: see `Releases.window`.
+        """Return what happened in the steps start + 1 .. stop, from the journal: see
+        `Releases.window`.
 
         Raises:
-            InvalidInput: steps that are not released, cells that are none or listed twice, or a
+            InvalidInput: steps that are not released, cells that are invalid or listed twice, or a
                 level outside (0, 1 - 1e-9].
         """
 
@@ -535,7 +536,7 @@ class Stream(JournalReader, Closing):
         return window_of(self._counter().design, read, start, stop, cells, level)
 
     def replay(self, step: int, x: ArrayLike) -> StepRelease:
-        """The journal's answer for a released step, if ``x`` is the input it was released with.
+        """Return the journal's answer for a released step, if ``x`` is the input of its release.
 
         Raises:
             InvalidInput: the step is not released, or x is outside what is allowed.
@@ -571,7 +572,7 @@ class Stream(JournalReader, Closing):
 
     @property
     def _tally_statistic(self) -> TallyStatistic | None:
-        """What the cells are of, where rows add up."""
+        """The statistic of the cells, if its rows add up in any order."""
         statistic = self.statistic
         return statistic if statistic is not None and is_tallied(statistic) else None
 
@@ -590,7 +591,7 @@ class Stream(JournalReader, Closing):
         self._open()
 
     def _open(self) -> None:
-        """Refuse a handle that is closed; what it shows has to be noted."""
+        """Refuse a closed handle; its releases must be noted before they are shown."""
         if self._closed:
             raise StateError(
                 f"this handle on stream {self.name!r} is closed: open the stream with Stream.open"
@@ -601,9 +602,9 @@ class Stream(JournalReader, Closing):
         return Mark(self._key.fingerprint, self.name, step, self._epoch, self._forgotten)
 
     def _settle(self) -> None:
-        """Note the last release, if it is not: it is shown after that alone.
+        """Note the last release if it is not noted yet: only then may it be shown.
 
-        Its process may have been killed before its note, or may have had another witness.
+        Its process may have been killed before the note, or may have had another witness.
         """
         step, entry = self._step, self._entry
         if self._noted == (step, self._forgotten):
@@ -624,7 +625,8 @@ class Stream(JournalReader, Closing):
         self._noted = step, self._forgotten
 
     def _counter(self) -> Counter:
-        """The counter at the last committed step, read again if a release failed half-way."""
+        """Return the counter at the last committed step; read it again after a half-failed
+        release."""
         with self._lock:
             self._open()
             if self._ready is None:
@@ -641,9 +643,9 @@ class Stream(JournalReader, Closing):
             return self._ready
 
     def _drawing_ahead(self, counter: Counter) -> Counter:
-        """The same counter, which keeps noise in the state where that saves work."""
+        """Let the counter keep noise in the state, if that saves work."""
         if counter.noise_is_worth_keeping:
-            from counton.state.noise_table import NoiseTable  # of many groups or steps alone
+            from counton.state.noise_table import NoiseTable  # only for many groups or steps
 
             counter.keep_noise(NoiseTable(self._database, self._row.id))
         return counter
@@ -651,7 +653,7 @@ class Stream(JournalReader, Closing):
     def _release(
         self, addition: Addition, first_step: int | None, also: CommitHook | None = None
     ) -> Releases:
-        """Release steps, or answer from the journal those that are released."""
+        """Release steps, or answer released steps from the journal."""
         counter = self._counter()
         array, grid = self._inputs(counter, cast("ArrayLike", addition.inputs))
         first = self._step + 1 if first_step is None else first_step
@@ -671,7 +673,7 @@ class Stream(JournalReader, Closing):
         return Releases(range(first, first + len(grid)), answer, counter.design)
 
     def _inputs(self, counter: Counter, xs: ArrayLike) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Inputs as given, and as the exact integers which the counter will add."""
+        """Return inputs as given, and as the exact integers which the counter will add."""
         xs = without_mask(xs, "the inputs")
         try:
             array = np.asarray(xs)
@@ -689,7 +691,7 @@ class Stream(JournalReader, Closing):
         return array, counter.design.contribution.grid_total(array)
 
     def _answer(self, counter: Counter, first: int, grid: NDArray[np.int64]) -> NDArray[Any]:
-        """What the journal says of released steps, if these are their inputs."""
+        """Return the journal's values of released steps, if these are their inputs."""
         stop = first + len(grid)
         with self._database.transaction(write=False) as connection:
             shape = grid.shape[1:] if counter.design.counters is None else (-1,)
@@ -710,7 +712,7 @@ class Stream(JournalReader, Closing):
         also: CommitHook | None,
     ) -> Releases:
         if counter.design.counters is not None:
-            self._ready = None  # with more cells it is ahead of the journal
+            self._ready = None  # with new cells the counter is ahead of the journal
             counter.widen(xs.shape[1], self._key)
         try:
             if (tallied := self._tally_statistic) is not None:
@@ -727,7 +729,7 @@ class Stream(JournalReader, Closing):
                 rows[-1]["digest"] = digest
             self._commit(counter, rows, addition, also)
         except BaseException:
-            # A counter ahead of the journal is forgotten, and read again when needed.
+            # Drop a counter that is ahead of the journal; it is read again when needed.
             if counter.step != self._step:
                 self._ready = None
             raise
@@ -738,10 +740,10 @@ class Stream(JournalReader, Closing):
         return releases
 
     def _check_copy(self, connection: Connection, now: int) -> None:
-        """Refuse to commit steps which another copy of the state has released, or may have.
+        """Refuse to commit steps that another copy of the state has released or may have released.
 
         Raises:
-            StateError: the witness knows what this state does not, or could not note the commit.
+            StateError: the witness knows more than this state, or could not note the commit.
         """
         at = self._mark(self._step)
         if not self._step:
@@ -764,14 +766,14 @@ class Stream(JournalReader, Closing):
         addition: Addition,
         also: CommitHook | None,
     ) -> None:
-        """Commit what is released, and all that is kept with it, in one transaction."""
+        """Commit releases, and all that is kept with them, in one transaction."""
         number, step = self._row.id, counter.step
         observed = journal.observed_rows(number, addition.observed)
         _, _, sources, remembered, labels, _ = addition
         remembers = bool(sources) or labels is not None or remembered is not None
         with self._database.transaction(write=True) as connection:
             kept = self._remembered
-            if not (kept or remembers):  # else it is sealed below
+            if not (kept or remembers):  # otherwise it is sealed below
                 kept = records.memory_digest(connection, number)
             advanced = connection.run(
                 "UPDATE counton_streams SET step = :now, checkpoint = :saved, seal = :sealed"
@@ -785,7 +787,7 @@ class Stream(JournalReader, Closing):
             )
             if advanced != 1:
                 raise self._taken_over()
-            self._database.read_witnesses(connection)  # all of its places are told
+            self._database.read_witnesses(connection)  # every current place must be told
             if rows:
                 self._check_copy(connection, step)
                 connection.insert("counton_journal", *rows)
@@ -794,7 +796,7 @@ class Stream(JournalReader, Closing):
             if also is not None:
                 also(connection)
             if remembers:
-                from counton.state import seen as marks  # only where rows are told apart
+                from counton.state import seen as marks  # only for rows with users or ids
             if labels is not None:
                 marks.write_labels(connection, number, *labels)
             if remembered is not None:
@@ -831,7 +833,7 @@ def _complete(
     shape: tuple[int, ...],
     counters: Guarantee | None,
 ) -> Statistic:
-    """A statistic with all of its parameters, if a state can keep it."""
+    """Rebuild a statistic with all of its parameters, and refuse one that a state cannot keep."""
     from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 
     if shape != () or counters is not None:
@@ -873,7 +875,7 @@ def _counter_of(
 
 
 def _machine_of(stream: Stream, connection: Connection) -> Machine | None:
-    """What takes the events of a statistic; None of plain counts."""
+    """Return the machine that takes a statistic's events; None for plain counts."""
     terms, key = stream.design, stream._key
     if terms.statistic is None:
         return None
@@ -889,6 +891,6 @@ def _machine_of(stream: Stream, connection: Connection) -> Machine | None:
 
 
 def _changes(machine: Machine, events: Events, stops: NDArray[np.int64]) -> NDArray[Any]:
-    """By how much events change cells, in data units, where their order does not matter."""
+    """Return how much unordered events change cells, in data units."""
     taken = machine.statistic.begin().take(events, stops)
     return np.asarray(machine.design.contribution.exact_from_grid(taken))

@@ -1,8 +1,8 @@
-"""Public facts of a stream: a JSON text, and names of groups in blocks beside it.
+"""Public facts of a stream: a JSON text, and group names in blocks beside it.
 
-Names may be many millions, which no column of texts takes and which are rarely looked at. So they
-stand in a table of their own, in compressed blocks; the JSON text says how many there are, and the
-digest of the blocks. What seals the text seals them.
+There may be many millions of names, too many for a text column, and they are rarely read. So they
+stand in a table of their own, in compressed blocks. The JSON text holds their number and the digest
+of the blocks, so the seal of the text also seals the names.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from counton.base.groups import GroupNames, digest_of
 from counton.state.database import reading
 from counton.state.sql import Connection
 
-#: Where the text says of which facts the values are names.
+#: Key in the text under which it lists the facts whose values are names.
 _NAMES = "names of groups"
-#: Names that somebody holds, by the digest of their blocks: they are decoded once.
+#: Decoded names that are in use, by the digest of their blocks.
 _HELD: WeakValueDictionary[str, GroupNames] = WeakValueDictionary()
 
 
@@ -36,7 +36,7 @@ class Facts(NamedTuple):
 
     @classmethod
     def of(cls, facts: Mapping[str, Any]) -> Facts:
-        """Facts given as values."""
+        """Split facts into a text and names."""
         if _NAMES in facts:
             raise InvalidInput(
                 f"details name a fact {_NAMES!r}, which is where a state says how many names there "
@@ -51,13 +51,13 @@ class Facts(NamedTuple):
         return cls(to_json(kept, "details"), names)
 
     def values(self) -> dict[str, Any]:
-        """What was given."""
+        """Return the facts as they were given."""
         kept: dict[str, Any] = json.loads(self.text)
         kept.pop(_NAMES, None)
         return {**kept, **self.names}
 
     def write(self, connection: Connection, stream_id: int, before: str = "{}") -> None:
-        """Write the names that are others than before, in the transaction that writes the text."""
+        """Write changed names, in the transaction that writes the text."""
         kept = json.loads(before).get(_NAMES, {})
         for fact, names in self.names.items():
             if kept.get(fact, {}).get("digest") == names.digest:
@@ -72,13 +72,14 @@ _OF_FACT = "FROM counton_names WHERE stream_id = :stream AND fact = :fact"
 
 
 def record_in(details: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What was asked of a stream of events, by the names of options; empty of any other stream."""
+    """Return the options that a stream of events was asked with, by name; empty for other
+    streams."""
     record = details.get("record")
     return record if isinstance(record, Mapping) else {}
 
 
 def read(connection: Connection, stream_id: int, text: str) -> dict[str, Any]:
-    """Facts as values, from their text and the names beside it."""
+    """Read facts from their text and the names beside it."""
     facts: dict[str, Any] = json.loads(text)
     for fact, said in facts.pop(_NAMES, {}).items():
         facts[fact] = _HELD.get(said["digest"]) or _names(connection, stream_id, fact, said)
@@ -86,7 +87,7 @@ def read(connection: Connection, stream_id: int, text: str) -> dict[str, Any]:
 
 
 def refuse_altered(connection: Connection, stream_id: int, text: str) -> None:
-    """Refuse names that are not those of which the text has the digest."""
+    """Refuse names whose digest is not the one in the text."""
     for fact, said in json.loads(text).get(_NAMES, {}).items():
         _blocks(connection, stream_id, fact, said)
 
@@ -117,7 +118,7 @@ def _blocks(
 
 
 def to_json(value: Mapping[str, Any], name: str) -> str:
-    """JSON text; equal values give equal texts."""
+    """Return JSON text; equal values give equal texts."""
     try:
         return json.dumps(value, sort_keys=True, allow_nan=False)
     except (TypeError, ValueError) as error:

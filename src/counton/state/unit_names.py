@@ -1,8 +1,8 @@
-"""By which word a state counts what a release protects: one rule for streams, statistics, tables.
+"""Names of protected units: one rule for streams, statistics and tables of a state.
 
-A ledger adds up what is spent for each kind of unit, so the same people under two words could lose
-the limit twice. So the word that the state has is inherited, in its spelling; another one must be
-stated. One word never stands for an event and for a user.
+A ledger adds up spending for each kind of unit, so the same people under two names could lose twice
+the limit. So a new release inherits the name that the state has, in its spelling; another name must
+be stated. One name never stands for both an event and a user.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class SpentUnit(NamedTuple):
     """A unit that a state has spent for.
 
     Attributes:
-        kind: whether the word means an "event" (any row), a "user", an "edge" or a "letter"; None:
+        kind: "event" (any row), "user", "edge" or "letter", whichever the name means; None if
             nobody said, so that it may mean any of them.
     """
 
@@ -36,17 +36,17 @@ class SpentUnit(NamedTuple):
 def unit_word(
     known: Iterable[SpentUnit], kind: str | None, stated: str | None, default: str = ANY_UNIT
 ) -> str:
-    """The word for what a new release protects.
+    """Return the name of a new release's protected unit.
 
     Args:
-        known: what the state has spent for.
-        kind: of the release, as of `SpentUnit`.
-        stated: what the caller calls it; None: nothing.
-        default: what it is called where neither the caller nor the state says.
+        known: units that the state has spent for.
+        kind: kind of the release's unit, as in `SpentUnit`.
+        stated: the caller's name for it; None if there is none.
+        default: name if neither the caller nor the state gives one.
 
     Raises:
-        InvalidInput: the state has several words and none is stated; the word means something else
-            there; or it is stated now, and of an earlier release nobody did.
+        InvalidInput: the state has several names and none is stated; the name means something else
+            there; or it is stated now and was not stated for an earlier release.
 
     >>> unit_word([SpentUnit("visits", "visitor", "user")], "user", None, "user")
     'visitor'
@@ -87,16 +87,16 @@ def unit_word(
 
 
 def by_its_clock(unit: str, record: Mapping[str, Any], window: object = None) -> str:
-    """The word by which a ledger counts what a stream protects: a period with its clock.
+    """Return the name by which a ledger counts a stream's unit: a period's name includes its clock.
 
-    A period of a user begins and ends by a time zone and a column of times. A window of a statistic
-    is made of steps: it begins and ends with some of them, by the calendar of the stream if that
-    has one. How a column is read as times is not told apart: that is taken to be said rightly.
+    A user's period begins and ends by a time zone and a column of times. A window of a statistic
+    begins and ends with steps, by the stream's calendar if it has one. Two readings of one column
+    as times get the same name: the caller's statement of the times is taken to be right.
 
     Args:
-        unit: as the stream calls it.
-        record: what was asked of the stream (`stream_facts.record_in`).
-        window: how many steps a window of its statistic has; None: it has none.
+        unit: the stream's name for its unit.
+        record: options that the stream was asked with (`stream_facts.record_in`).
+        window: number of steps in a window of its statistic; None if it has no windows.
 
     >>> asked = {"time": "seen", "timezone": "Asia/Kolkata", "per": "1d"}
     >>> by_its_clock("reader's day", asked), by_its_clock("reader", asked)
@@ -115,9 +115,9 @@ def by_its_clock(unit: str, record: Mapping[str, Any], window: object = None) ->
 
 
 def kind_of(terms: Mapping[str, Any], details: Mapping[str, Any]) -> str | None:
-    """What a stream's unit is, from its terms and details; None where nobody said."""
+    """Return the kind of a stream's unit, from its terms and details; None if nobody said."""
     record = record_in(details)
-    if record.get("user") is not None:  # whose rows they are, whatever each row says
+    if record.get("user") is not None:  # the rows are a user's, whatever each row describes
         return "user"
     if terms.get("statistic") is not None:
         from counton.statistics.live_statistic import statistic_of
@@ -126,12 +126,12 @@ def kind_of(terms: Mapping[str, Any], details: Mapping[str, Any]) -> str | None:
     return "event" if record else None
 
 
-#: Words of units that are no users.
+#: Units that are no users.
 _NO_USERS = ("event", "edge", "letter")
 
 
 def known_in(connection: Connection) -> list[SpentUnit]:
-    """All units of a state: the subject of its limit, then in the order they were spent for."""
+    """Return all units of a state: the subject of its limit, then in the order of spending."""
     kinds: dict[str, str | None] = {}
     with reading("what the streams protect"):
         for row in connection.rows("SELECT name, terms, details FROM counton_streams"):
@@ -145,7 +145,7 @@ def known_in(connection: Connection) -> list[SpentUnit]:
 
 
 def of_limit(about: str | None) -> list[SpentUnit]:
-    """The subject of a limit, as a unit that is spent for; none where it is about any unit."""
+    """Return the subject of a limit as a spent unit; empty if the limit is about any unit."""
     if about is None:
         return []
     return [SpentUnit("limit of the ledger", about, about if about in _NO_USERS else "user")]

@@ -1,10 +1,10 @@
-"""States of earlier formats: read as they are, and carried over when they are written.
+"""States of earlier formats: read unchanged, and upgraded when they are written.
 
-Each format is made of the one before it by a step, a function that changes the tables within a
-transaction. A state of an earlier format is read through a copy in memory, or on a server in a
-transaction that is undone, to which the steps are applied; nothing of it changes. The first write,
-or ``counton upgrade``, carries the state itself over, in one transaction: a process killed on the
-way leaves the state as it was. What the state was is kept beside it.
+A step, a function that changes the tables within a transaction, makes each format from the one
+before it. A state of an earlier format is read through a copy in memory, or on a server in a
+transaction that is undone; the steps apply to that copy, and the state stays unchanged. The first
+write, or ``counton upgrade``, upgrades the state itself in one transaction: a killed process leaves
+the state as it was. A copy of the old state is kept beside it.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from counton.state.sql import Connection, Connections
 #: The first format that later versions read; earlier ones were never released.
 OLDEST: Final = 15
 
-#: What makes the next format of each earlier one, by the earlier format.
+#: Steps to the next format, by the earlier format.
 STEPS: dict[int, Callable[[Connection], None]] = {}
 
 
 class Upgrade(NamedTuple):
-    """How a state was carried over.
+    """The result of an upgrade.
 
     Attributes:
-        before, after: formats; the same where there was nothing to do.
-        kept: where the state as it was is kept: a file, or a schema of the server; None: nowhere.
+        before, after: formats; equal if there was nothing to do.
+        kept: place of the old state's copy: a file, or a schema of the server; None: no copy.
     """
 
     before: int
@@ -45,7 +45,7 @@ class Upgrade(NamedTuple):
 
 def format_of(connection: Connection) -> int:
     """Return the format of a state."""
-    if connection.is_sqlite:  # a pragma, and no table, which another program's file may have
+    if connection.is_sqlite:  # a pragma: another program's file may lack the table
         return int(connection.value("PRAGMA user_version"))
     return int(connection.value("SELECT format FROM counton_database"))
 
@@ -96,7 +96,7 @@ def in_memory(path: Path, found: int, timeout_seconds: float) -> Connections:
     connection.commit()
 
     def connect() -> Any:
-        _ = first  # while somebody may connect, the copy stays
+        _ = first  # keeps the copy while somebody may connect
         return sqlite3.connect(place, uri=True, isolation_level=None, check_same_thread=False)
 
     return Connections(connect, is_sqlite=True)
@@ -105,17 +105,17 @@ def in_memory(path: Path, found: int, timeout_seconds: float) -> Connections:
 def carry_over(
     connections: Connections, path: Path | None, label: str, *, copy: bool = True
 ) -> Upgrade:
-    """Carry a state over to this version's format, in one transaction.
+    """Upgrade a state to this version's format, in one transaction.
 
     Args:
-        connections: to the state.
-        path: of its file; None: it is on a server.
-        label: the address in messages.
-        copy: keep the state as it was: ``STATE.formatN``, or the schema ``counton_format_N``.
+        connections: connections to the state.
+        path: path of its file; None if it is on a server.
+        label: its address in messages.
+        copy: keep the old state: as ``STATE.formatN``, or in the schema ``counton_format_N``.
 
     Raises:
         StateError: the format is unknown.
-        StateUnavailable: the copy cannot be made; the state is as it was.
+        StateUnavailable: the copy cannot be made; the state is unchanged.
     """
     with connections.transaction("BEGIN" if path is None else "BEGIN IMMEDIATE") as connection:
         connection.lock(schema.APPLICATION_ID)
@@ -131,7 +131,7 @@ def carry_over(
 
 
 def _copy_file(path: Path, found: int) -> str:
-    """Keep a file as it is beside it; the copy appears whole, or not at all."""
+    """Copy a file beside itself; the copy appears whole, or not at all."""
     target = path.with_name(f"{path.name}.format{found}")
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=path.parent)  # mode 0600
     try:
@@ -158,7 +158,7 @@ def _copy_file(path: Path, found: int) -> str:
 
 
 def _copy_tables(connection: Connection, found: int) -> str:
-    """Keep the tables of a server in a schema of their own."""
+    """Copy the tables of a server into a schema of their own."""
     own = str(connection.value("SELECT current_schema()"))
     place = f"{'counton' if own == 'public' else own}_format_{found}"
     connection.execute(f'CREATE SCHEMA "{place}"')

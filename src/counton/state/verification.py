@@ -1,9 +1,9 @@
-"""Is what was released what it should have been? Everything computed again, from key and sums.
+"""Verification of releases: every released value is recomputed from key and sums.
 
-A release is exact sums plus noise, and noise is a function of key and place. So whoever has the key
-can take the noise away, which leaves the exact sums; the journal holds keyed digests of the inputs,
-by which those are known to be the ones that were counted; and from them every released value is
-computed anew. A value, an input or a checkpoint that was altered, noise of another key or another
+A release is exact sums plus noise, and noise is a function of key and place. So the holder of the
+key can subtract the noise, which leaves the exact sums. The journal holds keyed digests of the
+inputs, which prove that these sums are the counted ones. Every released value is then computed
+anew. Altered values, inputs or checkpoints show, and so does noise of another key or law.
 law: each shows.
 """
 
@@ -52,27 +52,27 @@ from counton.state.sql import Connection
 from counton.statistics.tally_statistic import is_tallied
 from counton.strategies.strategy import check_law
 
-#: Values computed again at once.
+#: Values recomputed at once.
 _CHUNK = 2**20
 _ONE = (Key, str, os.PathLike)
 
 
 @dataclass(frozen=True)
 class Verification:
-    """What `verify` found of one release.
+    """Result of `verify` for one release.
 
     Attributes:
-        name: of the stream.
-        kind: "stream"; or "forgotten", of a release that the witness knows and the state, which is
-            an old copy, does not.
-        values: how many released values were computed again.
-        checks: what holds, in words.
-        problems: what does not; empty if all is well.
-        old_copy: whether the state is an old copy, by what stands in ``problems``.
-        skipped: why nothing could be computed again; None if it was.
-        unchecked: what of such a release is computed again by nobody, in words; None if nothing.
-        key: which of several keys that were given fits: where it is kept, or its fingerprint; of
-            one key None.
+        name: name of the stream.
+        kind: "stream"; or "forgotten" for a release that the witness knows and the state, an old
+            copy, lacks.
+        values: number of recomputed values.
+        checks: facts that hold, in words.
+        problems: facts that do not hold; empty if all is well.
+        old_copy: whether ``problems`` say that the state is an old copy.
+        skipped: reason why nothing could be recomputed; None if values were.
+        unchecked: part of the release that nothing recomputes, in words; None if there is none.
+        key: the fitting key, if several keys were given: its place or its fingerprint; None if
+            there was one key.
 
     >>> Verification("visits", "stream", 24, ("all values are right",), ()).right
     True
@@ -90,7 +90,7 @@ class Verification:
 
     @property
     def right(self) -> bool:
-        """Whether all that can be was computed again, and is as it was released."""
+        """Whether everything could be recomputed and matches the release."""
         return not self.problems and self.skipped is None
 
 
@@ -101,23 +101,22 @@ def verify(
     key: keyfile.Kept | Sequence[keyfile.Kept] = None,
     by_reference: Watcher | None = None,
 ) -> tuple[Verification, ...]:
-    """Compute every released value of a state again, and compare. Changes nothing.
+    """Recompute every released value of a state, and compare. Changes nothing.
 
     Args:
         state: path of a SQLite file, or a database URL.
-        name: of one stream; None: all.
-        key: the key, or where it is kept; None: ``STATE.key`` beside a SQLite file. Of a state with
-            several keys a list of them: each release takes the one that fits.
-        by_reference: values are also computed by ``counton.reference``, which shares no code with
-            what released them, and takes its time; it is told what is done, and the share of it
-            that is behind. None: they are not.
+        name: name of one stream; None: all.
+        key: the key, or its place; None: ``STATE.key`` beside a SQLite file. For a state with
+            several keys, a list of them: each release takes the one that fits.
+        by_reference: also compute values with ``counton.reference``, which shares no code with the
+            release and is slow; the function receives the progress. None: leave this out.
 
     Returns:
-        What was found, one for each release, by name.
+        The results, one for each release, by name.
 
     Raises:
         StateError: the state cannot be read, or has no release of this name.
-        WrongKey: the key of the one release asked for cannot be had.
+        WrongKey: the key of the only requested release cannot be read.
 
     >>> from counton import PureDP, Stream
     >>> from counton.strategies import Binary
@@ -137,7 +136,7 @@ def verify(
             spent = {spend.name: spend for spend in books.entries(connection)}
             known = standing.released_names(connection)
             entered = frozenset[str]()
-            with suppress(CountonError):  # said of each release
+            with suppress(CountonError):  # each release reports it
                 entered = names_in_ledger(connection, database)
             keys = {row.name: _fitting(database, row, given) for row in rows}
             refused = {
@@ -162,7 +161,7 @@ def verify(
                     one = _Recomputation(database, row, held, by_reference).verify(
                         spent.get(row.name)
                     )
-                except StateError as error:  # not even its terms can be read
+                except StateError as error:  # its terms cannot be read
                     one = Verification(row.name, "stream", 0, (), (str(error),))
                 if len(given) > 1:
                     which: Any = held if given[place] is None else given[place]
@@ -196,7 +195,7 @@ def _witness_problem(
     witness: keyfile.Witness,
     key: Key | WrongKey,
 ) -> Exception | None:
-    """What the witness or the ledger has to say against a release."""
+    """Return the witness's or the ledger's objection to a release; None without one."""
     try:
         standing.position_of(connection, database, row.name, witness)
         if not isinstance(key, WrongKey):
@@ -211,10 +210,10 @@ def _witness_problem(
 def _forgotten_releases(
     database: Database, known: dict[str, set[str]], witness: keyfile.Witness, of: str | None
 ) -> Iterator[Verification]:
-    """Releases that the witness knows, and the state does not have; of one name, or all."""
+    """Yield releases that the witness knows and the state lacks; of one name, or all."""
     try:
         entries = witness.forgotten_entries(known, database.identity)
-    except StateError:  # said of each release
+    except StateError:  # each release reports it
         return
     first = {(entry["key"], entry["stream"]): entry for entry in reversed(entries)}
     for entry in sorted(first.values(), key=lambda entry: str(entry["stream"])):
@@ -250,12 +249,12 @@ def _fitting(
 
 
 class _Recomputation:
-    """What a stream has released, computed again.
+    """Recomputation of a stream's releases.
 
     Args:
-        row: of the stream.
-        key: of the stream.
-        by_reference: as of `verify`.
+        row: row of the stream.
+        key: key of the stream.
+        by_reference: as for `verify`.
     """
 
     def __init__(
@@ -269,10 +268,10 @@ class _Recomputation:
         self._problems: list[str] = []
 
     def verify(self, spent: Any) -> Verification:
-        """What holds and what does not.
+        """Run all checks, and return what holds and what does not.
 
         Args:
-            spent: its entry in the ledger; None where there is none.
+            spent: the stream's entry in the ledger; None if there is none.
         """
         row, terms, unchecked = self._row, self._terms, None
         self._check_promise(spent)
@@ -311,7 +310,7 @@ class _Recomputation:
         return Verification(row.name, "stream", values, *told, unchecked=unchecked)
 
     def _check_seal(self) -> None:
-        """Refuse what was altered of details or memory, though it may be written meanwhile."""
+        """Refuse altered details or memory; another process may write them meanwhile."""
         name = self._row.name
         while True:
             with self._database.transaction(write=False) as connection:
@@ -319,12 +318,12 @@ class _Recomputation:
                 try:
                     return records.check_seal(connection, before, self._key)
                 except StateError:
-                    # Statements of one transaction may see several commits on a server.
+                    # On a server, statements of one transaction may see different commits.
                     if records.find(connection, name).seal == before.seal:
                         raise
 
     def _check_std(self) -> None:
-        """Refuse a journal that says another noise of a step than its terms give."""
+        """Refuse a journal whose stated noise of a step differs from its terms."""
         row, every = self._row, self._terms.std(range(1, self._row.step + 1))
         said = (
             "SELECT step, std FROM counton_journal WHERE stream_id = :stream AND step <= :last"
@@ -340,7 +339,7 @@ class _Recomputation:
                     )
 
     def _recompute(self) -> None:
-        """Values of a stream; and whether what a statistic knows belongs to it."""
+        """Recompute the values of a stream, and check that its statistic's state belongs to it."""
         statistic = None
         if self._terms.statistic is not None:
             from counton.state.ordered_state import known_at, restore_exact
@@ -387,7 +386,7 @@ class _Recomputation:
                 inputs = sums
             first = max(steps.start - delay, 1)
             self._compare(again, inputs[first + delay - steps.start :])
-        if delay and last:  # inputs that wait are not in any release yet: the checkpoint has them
+        if delay and last:  # waiting inputs are in the checkpoint and in no release yet
             self._compare(again, kept.waiting.totals[-min(delay, last) :])
         cells = max(terms.cells, 1)
         self._checks.append(
@@ -405,7 +404,7 @@ class _Recomputation:
             self._checks.append(check_by_reference(terms, self._key, values, totals, self._watcher))
 
     def _recompute_steps_on_demand(self, events: bytes) -> None:
-        """Where cells are read on demand the journal has no values but digests of events."""
+        """Check steps whose cells are read on demand: their journal holds digests of events."""
         from counton.state.on_demand import OnDemand
 
         row, last = self._row, self._row.step
@@ -457,7 +456,7 @@ class _Recomputation:
             )
 
     def _check_promise(self, spent: Any) -> None:
-        """Whether the ledger has the guarantee, and whether the noise of the law keeps it."""
+        """Check that the ledger has the guarantee, and that the noise law keeps it."""
         terms, name = self._terms, self._row.name
         if spent is None or spent.guarantee != terms.guarantee:
             had = "no entry" if spent is None else str(spent.guarantee)

@@ -1,9 +1,9 @@
-"""What another process releases is noted here too, so that an old copy is noticed here as well.
+"""Watch over streams that other processes release, so that this machine notices old copies too.
 
-A witness vouches for a state on a server as long as nobody else writes it. When somebody else does,
-it vouches again only for what was seen to happen: a journal that goes on where it was looked at
-last, row for row in the same table, while its writer passes a witness of its own. A journal that
-stands still may be an old one, put back while nobody looked here.
+A witness vouches for a state on a server while nobody else writes it. Once somebody else writes, it
+vouches again only for what this process watched: a journal that goes on from the last look, row for
+row in the same table, while its writer satisfies a witness of its own. A journal that stands still
+may be an old one that was put back between looks.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from counton.state import key_and_witness as keyfile
 from counton.state.database import Database
 from counton.state.sql import Connection
 
-#: Seconds between two looks, after which nobody can tell what happened between them.
+#: Longest time in seconds between two looks that still vouch for each other.
 LONGEST = 60
 
 
 class Sighting(NamedTuple):
-    """What was seen of a stream: where it stood, when, and whether its witness vouched for it.
+    """One look at a stream: its step, the time, and whether its witness vouched for it.
 
     Attributes:
-        marks: where the server keeps the rows that a restored journal would keep elsewhere.
-        at: seconds, of a clock that nobody sets.
+        marks: where the server stores the rows; a restored journal would be stored elsewhere.
+        at: time in seconds, by a clock that nobody sets.
         known: whether the journal was known to be the newest.
     """
 
@@ -38,7 +38,7 @@ class Sighting(NamedTuple):
 
 
 class Watch:
-    """What a process has seen of streams that others write.
+    """The looks of one process at streams that others write.
 
     >>> import shutil
     >>> from pathlib import Path
@@ -55,23 +55,23 @@ class Watch:
 
     def __init__(self) -> None:
         self._looks: dict[tuple[str, str], Sighting] = {}
-        self.unknown: frozenset[str] = frozenset()  # of which this process cannot tell how new
+        self.unknown: frozenset[str] = frozenset()  # streams that may be old copies
 
     def look(
         self, state: keyfile.State | Database, key: keyfile.Kept, names: Iterable[str] | None = None
     ) -> None:
-        """Note in the witness of a key how far streams are that another process releases.
+        """Note the positions of streams that another process releases in the witness of a key.
 
-        The process goes on to write them: nothing of the state changes. Of a state on a server a
-        single look cannot tell what was written while nobody looked: look again.
+        The other process keeps writing: nothing in the state changes. A single look at a state on a
+        server cannot tell what was written between looks: look again.
 
         Args:
-            names: of the streams; None: all. Those that the state does not have yet are left out.
+            names: names of the streams; None: all. Streams that do not exist yet are left out.
 
         Raises:
-            StateError: a stream has forgotten what the witness knows; or the witness cannot be read
-                or written.
-            WrongKey: the key is another one, or cannot be had.
+            StateError: a stream has forgotten releases that the witness knows; or the witness
+                cannot be read or written.
+            WrongKey: the key does not fit, or cannot be read.
         """
         database = state if isinstance(state, Database) else Database(state)
         try:
@@ -93,11 +93,11 @@ class Watch:
 
 
 class AcceptedState(NamedTuple):
-    """What was taken on somebody's word.
+    """Facts that were accepted on the user's word.
 
     Attributes:
-        streams: names of those for which no witness vouched.
-        places: second places of the witness that were missing, and are given up.
+        streams: names of streams for which no witness vouched.
+        places: missing second places of the witness, which are given up.
     """
 
     streams: tuple[str, ...]
@@ -107,18 +107,18 @@ class AcceptedState(NamedTuple):
 def accept_old_copy(
     state: keyfile.State, key: keyfile.Kept, name: str | None = None
 ) -> AcceptedState:
-    """Take somebody's word that a state is the newest, though nobody can tell; note its streams.
+    """Accept a state as the newest on the user's word, and note its streams.
 
-    Second places that are missing are given up. What a place knows better stays refused.
+    Missing second places are given up. A state that a place knows to be old stays refused.
 
     Args:
         state: path of a SQLite file, or a database URL.
-        key: where the key is kept.
-        name: of the stream; None: all.
+        key: place of the key.
+        name: name of the stream; None: all.
 
     Raises:
-        StateError: as of `Watch.look`.
-        WrongKey: it is not the key of the stream that is named.
+        StateError: as for `Watch.look`.
+        WrongKey: the key does not fit the named stream.
     """
     database = Database(state)
     try:
@@ -136,7 +136,7 @@ def accept_old_copy(
                 if not _note(database, witness, key, one, None).known:
                     _note(database, witness, key, one, None, adopted=True)
                     taken.append(one)
-            except WrongKey:  # of a stream under another key
+            except WrongKey:  # the stream has another key
                 if name is not None:
                     raise
         return AcceptedState(tuple(taken), lost)
@@ -153,9 +153,9 @@ def _note(
     *,
     adopted: bool = False,
 ) -> Sighting:
-    known = witness.snapshot()  # read before the state, which knows all that stood there then
+    known = witness.snapshot()  # read before the state, which knows all that was noted then
     with database.transaction(write=False) as connection:
-        row = standing.position_of(connection, database, name, known)  # refused, if it is old
+        row = standing.position_of(connection, database, name, known)  # refuses an old state
         at, held_at = keyfile.Mark.of(row), monotonic()
         marks, vouched = _marks(connection, database, row, row.step), known.vouches(at)
         went_on = last is not None and _went_on(connection, database, row, last)
@@ -164,7 +164,7 @@ def _note(
         if not behind and vouched is look.known:
             return look
         if database.is_sqlite and not look.known:
-            return look  # once noted, it would be taken for the newest
+            return look  # a note would make the state count as the newest
         held = keyfile.key_for(database, row.key_fingerprint, row.key_salt, key)
         records.check_key_of(row, held)
         records.check_digest(connection, row, held)
@@ -175,10 +175,10 @@ def _note(
 
 
 def _went_on(connection: Connection, database: Database, row: Any, last: Sighting) -> bool:
-    """Whether a journal is what was looked at last, or what was written there since.
+    """Whether a journal is the one of the last look, or has gone on from there.
 
-    What was known then is known now. What was not is known once its writer has gone on, who was
-    not to do so on an old copy.
+    If it was known to be the newest then, it is now. If not, it is once its writer has gone on,
+    since no writer goes on with an old copy.
     """
     if monotonic() - last.at > LONGEST or row.step < last.step:
         return False
@@ -187,10 +187,11 @@ def _went_on(connection: Connection, database: Database, row: Any, last: Sightin
 
 
 def _marks(connection: Connection, database: Database, row: Any, step: int) -> tuple[str, ...]:
-    """Where the server keeps the rows of a stream's guarantee and of a step; none of a file.
+    """Return where the server stores the rows of a stream's guarantee and of a step; none for a
+    file.
 
-    A journal that is put back is written anew, into a new table or by another transaction; and a
-    server that is put back as a whole, or another one, was started at another time.
+    A journal that is put back is written anew, into a new table or by another transaction. A server
+    that is put back as a whole, or replaced, has another time of start.
     """
     if database.is_sqlite:
         return ()

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Files that appear whole or not at all."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ def replace_file(path: Path, write: Callable[[str], object], mode: int | None = 
     """Write beside a file, then take its name: readers see the old file or the whole new one.
 
     Args:
-        write: called with the name to write to; raises OSError where it cannot.
-        mode: of the file; None: as new files have it.
+        write: called with the name to write to; raises OSError if it fails.
+        mode: mode of the file; None: the default for new files.
 
     Raises:
-        OSError: it could not be written; the old file, if any, is as it was.
+        OSError: writing failed; the old file, if any, is unchanged.
     """
     folder, prefix = path.resolve().parent, f".counton-{path.name[:40]}."
     handle = name = None
     try:
-        if path.exists() and not path.is_file():  # whose name it would take
+        if path.exists() and not path.is_file():  # the rename would replace it
             raise OSError(errno.EINVAL, "it is no plain file", os.fspath(path))
         _remove_left(folder, prefix)
         handle, name = tempfile.mkstemp(prefix=prefix, suffix=path.suffix, dir=folder)
-        _try_lock(handle)  # as long as this process lives: it is no file that was left
+        _try_lock(handle)  # held while this process lives: an unlocked file is a leftover
         write(name)
         os.umask(current := os.umask(0))
         os.chmod(name, 0o666 & ~current if mode is None else mode)
@@ -50,11 +50,11 @@ def replace_file(path: Path, write: Callable[[str], object], mode: int | None = 
 
 
 def _remove_left(folder: Path, prefix: str) -> None:
-    """Remove what processes that were killed have left of the same file."""
+    """Remove files that killed processes left while writing the same file."""
     for left in folder.iterdir():
         if not left.name.startswith(prefix):
             continue
-        with suppress(OSError):  # nobody's loss but of space
+        with suppress(OSError):  # a leftover costs only space
             handle = os.open(left, os.O_RDWR)
             try:
                 if _try_lock(handle):
@@ -64,7 +64,7 @@ def _remove_left(folder: Path, prefix: str) -> None:
 
 
 def _try_lock(handle: int) -> bool:
-    """Lock an open file until it is closed; whether it could be."""
+    """Lock an open file until it is closed, and return whether that succeeded."""
     if os.name != "posix":
         return False
     import fcntl
