@@ -1,4 +1,4 @@
-"""Statistics of streams: a map from events to cells with a stated contribution, and a reading."""
+"""Statistics of streams: a map from events to cells, a contribution bound, and a reading."""
 
 from __future__ import annotations
 

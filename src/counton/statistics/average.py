@@ -1,24 +1,24 @@
-"""The mean of clipped values: so far, or after an earlier reading; their number private or public.
+"""The mean of clipped values, in total or since an earlier reading, of private or public number.
 
-A unit is one value v, clipped to [lower, upper] and put on a grid. Where the number of values is
+A unit is one value v, clipped to [lower, upper] and put on a grid. If the number of values is
 private too, two cells are measured, in grid units: the sum of v - lower and the sum of upper - v.
-Their sum is the number of values times W, the width of the bounds on the grid, and their difference
-twice the sum of the values, centred. Whatever v is, a unit changes both cells by W together, so
+Their sum is the number of values times W, the width of the bounds on the grid; their difference is
+twice the sum of the values, centred. For every v, a unit changes the two cells by W together, so
 
     ||d||_1 = W    and    ||d||_2^2 <= (v - lower)^2 + (upper - v)^2 <= W^2,
 
-equal where v is a bound. Nothing is given away: all changes and their negatives together span the
-whole ball of the 1-norm, of which a centred sum and a count of weight w span a part: they move by
-W + w. Their mean has with w = W, in the worst case over v, twice the variance under Laplace noise;
-under Gaussian noise w = W is the same measurement as here, turned by 45 degrees, and the best
-weight for means which may lie anywhere.
+with equality if v is a bound. No accuracy is lost: all changes and their negatives span the whole
+ball of the 1-norm. A centred sum and a count of weight w span a part of a larger ball: they move by
+W + w. With w = W their mean has, in the worst case over v, twice the variance under Laplace noise.
+Under Gaussian noise w = W is this measurement turned by 45 degrees, and the best weight for means
+that may lie anywhere.
 
-The mean is a ratio. Its interval is Fieller's: (A, B), what is released of the two cells, lies
-within h of the line through the origin and the truth, with the stated probability; so the truth is
-one of the directions whose lines pass within h. With Gaussian noise the distance from a line has
-one law for all lines. With Laplace noise it depends on the direction, and h is the larger of two
-half-widths: of a single cell, which belongs to the lines with the heaviest tails, and of a normal
-law of the same variance. The interval is then conservative.
+The mean is a ratio, and its interval is Fieller's. (A, B), the released two cells, lies within h of
+the line through the origin and the truth with the stated probability. So the truth is one of the
+directions whose lines pass within h. With Gaussian noise the distance from a line has one law for
+all lines. With Laplace noise it depends on the direction. Then h is the larger of two half-widths:
+that of a single cell, which belongs to the lines with the heaviest tails, and that of a normal law
+of equal variance. So the interval is conservative.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _LARGEST_SUM = 2**62
 
 
 class Average(ClippedValues):
-    """Mean, sum and number of values.
+    """The mean, sum and number of values.
 
     An event is a number. The average clips values outside the bounds, which moves the estimated
     mean, and rounds values between two grid points to the nearest. It refuses NaN.
@@ -58,10 +58,10 @@ class Average(ClippedValues):
     Args:
         lower, upper: bounds of the values, multiples of ``resolution``.
         resolution: the finest difference that matters.
-        number: how many values each step has, where that is public: then only their sum is
-            released, and neighbouring datasets differ in a value that is replaced by another. None:
-            their number is private, and they differ in a value that is added or removed.
-        unit: what one protected unit is called; None: "event", or as its state calls it.
+        number: the public number of values of each step. Then only their sum is released, and
+            neighbouring datasets differ in a value replaced by another. None: the number is
+            private, and neighbouring datasets differ in a value added or removed.
+        unit: the word for one protected unit; None: "event", or the word of its state.
 
     Raises:
         InvalidInput: as `Contribution.values`, or a number below 1.
@@ -118,7 +118,7 @@ class Average(ClippedValues):
         self._clip(lower, upper, resolution, "replace")
         self.number = None if number is None else check_integer("number", number, 1, 2**40)
         self.places = 2 if number is None else 1
-        self.ordered = number is not None  # how many values a step has is checked step by step
+        self.ordered = number is not None  # the number of values is checked at each step
         self.card = replace(
             self.card,
             chart=replace(self.card.chart, bounds=(float(self.lower), float(self.upper))),
@@ -127,7 +127,7 @@ class Average(ClippedValues):
 
     @property
     def width(self) -> int:
-        """Grid units from one bound to the other."""
+        """Distance of the bounds in grid units."""
         return int((self.upper - self.lower) / self.resolution)
 
     @property
@@ -153,7 +153,7 @@ class Average(ClippedValues):
     @property
     @override
     def error_of(self) -> ErrorScale:
-        """A mean's error depends on how many values there are.
+        """The error of a cell; that of a mean also depends on the number of values.
 
         >>> Average(0, 60, resolution=1, number=4).error_of.what
         'the sum of values; of the mean after t steps: over 4 t'
@@ -205,7 +205,7 @@ class Average(ClippedValues):
 
     @override
     def encode(self, *parts: Any) -> Integers:
-        """A clipped value above the lower bound, in grid units."""
+        """Return clipped values above the lower bound, in grid units."""
         grid = self.bounds.to_grid(parts[0])
         if grid.ndim != 1:
             raise InvalidInput(f"values have shape {grid.shape}: give one number for each value")
@@ -230,10 +230,12 @@ class Average(ClippedValues):
 
     @override
     def number_of(self, cells: Cells, name: Any = None) -> Estimate:
-        """The mean, unless named; ``"sum"`` and ``"count"``, which is exact where it is public.
+        """Return the mean, or the number named ``"sum"`` or ``"count"``.
 
-        Where the number of values is private, the mean is a ratio of two estimates, within the
-        bounds, and halfway between them where no number of values is seen at all.
+        A public count is exact.
+
+        If the number of values is private, the mean is a ratio of two estimates, cut to the bounds,
+        and halfway between them if no value is counted at all.
         """
         asked = "mean" if name is None else name
         if asked not in _NAMES:
@@ -260,7 +262,7 @@ class Average(ClippedValues):
             std = np.where(seen, one * (upper - lower) * np.hypot(above, below) / both**2, math.inf)
 
             def ends(level: float) -> tuple[Any, Any]:
-                # A distance from a line is a sum of both cells.
+                # The distance from a line is a weighted sum of both cells.
                 wide = float(cells.halfwidths(np.array(one), level))
                 low, high = _directions(above, below, wide)
                 return lower + (upper - lower) * low, lower + (upper - lower) * high
@@ -291,10 +293,10 @@ class Average(ClippedValues):
 
 
 def _directions(above: Floats, below: Floats, distance: float) -> tuple[Floats, Floats]:
-    """Least and largest share x / (x + y) of points (x, y) >= 0 whose lines pass a point.
+    """Return the least and largest share x / (x + y) of points (x, y) >= 0.
 
-    Lines through the origin and (x, y) which pass (above, below) within a distance; and at least
-    the share nearest to its own.
+    Only points count whose line through the origin passes (above, below) within a distance, and the
+    share nearest to the point's own always counts.
 
     >>> low, high = _directions(np.array([3.0, 30.0]), np.array([1.0, -10.0]), 5.0)
     >>> low.tolist(), high.tolist()

@@ -1,4 +1,4 @@
-"""A statistic of each of several declared groups, under one guarantee."""
+"""A statistic for each of several declared groups, under one guarantee."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class GroupedReading(Reading):
     """Readings by group.
 
     Args:
-        statistic: by group.
-        cells: of all groups.
-        read: what cells of one group say; None: as the statistic reads them.
+        statistic: the statistic by group.
+        cells: the cells of all groups.
+        read: makes the reading of one group's cells; None: as the statistic reads them.
     """
 
     statistic: Grouped
@@ -39,10 +39,10 @@ class GroupedReading(Reading):
         self._read = read
 
     def of(self, group: str) -> Reading:
-        """What was released of one group.
+        """Return the reading of one group.
 
         Raises:
-            InvalidInput: it is none of those declared.
+            InvalidInput: the group is not declared.
         """
         place, inner = self.statistic.group(group), self.statistic.inner
         first = place * (np.size(self.release.value) // len(self.statistic.groups))
@@ -74,16 +74,16 @@ class GroupedReading(Reading):
 class Grouped(TallyStatistic):
     """A tallied statistic by group.
 
-    An event is a pair (group, event of the statistic). A row stands in one group, so a unit moves
-    no more than it does without groups.
+    An event is a pair (group, event of the statistic). A row belongs to one group, so a unit moves
+    the nodes no more than it does without groups.
 
     Args:
         of: the statistic.
-        groups: names of all groups there can be.
+        groups: names of all possible groups.
 
     Raises:
-        InvalidInput: a statistic for which the order of events matters, or names that are no texts
-            or there twice.
+        InvalidInput: a statistic for which the order of events matters, or names that are not texts
+            or occur twice.
 
     >>> from counton import Key, PureDP, Running
     >>> from counton.statistics import Average
@@ -124,7 +124,7 @@ class Grouped(TallyStatistic):
 
     @override
     def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
-        """A row that is replaced may change its group."""
+        """Return the contribution; a replaced row may change its group."""
         found = self.inner.contribution(batched=batched)
         if found.relation == "replace":
             raise InvalidInput(
@@ -194,7 +194,7 @@ class Grouped(TallyStatistic):
 
 
 class _ByGroup(Sums):
-    """Nothing but what the counter has."""
+    """The exact counts of a statistic by group: nothing beyond the counter's sums."""
 
     _statistic: Grouped
 
@@ -214,7 +214,7 @@ class _ByGroup(Sums):
                     f"event is {quote(event)}; it must be a pair: its group, and an event"
                 )
             places[at] = this.group(event[0])
-        cells = steps * len(this.groups) + places  # each group of each step is a step by itself
+        cells = steps * len(this.groups) + places  # each group of each step counts as a step
         ends = np.cumsum(np.bincount(cells, minlength=len(stops) * len(this.groups)))
         rows = np.argsort(cells, kind="stable").tolist()
         found = this.inner.begin().take([listed[row][1] for row in rows], ends)
@@ -222,18 +222,18 @@ class _ByGroup(Sums):
 
 
 def inner_of(statistic: Statistic) -> Statistic:
-    """The statistic of one group; itself, where there are none."""
+    """Return the statistic of one group; a statistic without groups is returned itself."""
     return statistic.inner if isinstance(statistic, Grouped) else statistic
 
 
 def members_of(statistic: Statistic) -> Mapping[str, TallyStatistic]:
-    """The statistics of a report, by name; none of any other statistic."""
+    """Return the statistics of a report by name; nothing for any other statistic."""
     found: Mapping[str, TallyStatistic] = getattr(statistic, "statistics", {})
     return found
 
 
 def for_people(statistic: Statistic, most: int) -> Statistic:
-    """A statistic in a stream in which this many rows of a person count."""
+    """Return the statistic for a stream in which this many rows of a person count."""
     if isinstance(statistic, Grouped):
         return type(statistic)(for_people(statistic.inner, most), statistic.groups)
     report: Any = statistic
@@ -242,9 +242,9 @@ def for_people(statistic: Statistic, most: int) -> Statistic:
 
 
 def norms_of_people(statistic: Statistic, most: int) -> tuple[int, int] | None:
-    """What all rows of a person change in all cells: the 1-norm, and the square of the 2-norm.
+    """Return the change of all cells by all rows of a person: 1-norm, squared 2-norm.
 
-    None where each of them changes what one row does.
+    None: each row changes the cells as a single row does.
     """
     report: Any = statistic
     found: tuple[int, int] | None = None

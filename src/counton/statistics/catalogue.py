@@ -1,12 +1,12 @@
-"""The statistics there are, each by its name in commands and files; loaded when first used.
+"""The catalogue of statistics: a class for each command name, loaded when first used.
 
-Those of other packages are found by their entry points, in the group ``counton.statistics``:
+Other packages add statistics by entry points, in the group ``counton.statistics``:
 
     [project.entry-points."counton.statistics"]
     above = "our_statistics:Above"
 
-Such a statistic is a command with help, a key of job files, a live page, a Spark job and a file
-that answers, as one of counton's own is.
+This makes the statistic a command with help, a key of job files, a live page, a Spark job and an
+answer file, like a statistic of counton's own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from counton.base.exact import quote
 if TYPE_CHECKING:
     from counton.statistics.statistic import Statistic
 
-#: Where each of counton's own lives.
+#: Module and class of each of counton's own statistics.
 OWN = {
     "count": "counton.statistics.count:Count",
     "sum": "counton.statistics.count:Sum",
@@ -45,16 +45,16 @@ OWN = {
     "forest": "counton.statistics.graphs.forest:Forest",
     "report": "counton.statistics.report:Report",
 }
-#: Where each class lives. Those of groups, and users in a report, have no names in commands.
+#: Module of each class. Classes for groups and for users in a report have no command names.
 KNOWN: dict[str, str] = {
     **{where.partition(":")[2]: where.partition(":")[0] for where in OWN.values()},
     "Grouped": "counton.statistics.by_group",
     "GroupedRows": "counton.statistics.report_members",
     "FirstRows": "counton.statistics.report_members",
 }
-#: What every statistic is made of, which imports this module.
+#: Base class of all statistics; its module imports this one.
 _BASE = ("counton.statistics.statistic", "Statistic")
-#: The entry points of other packages' statistics.
+#: Group of entry points of other packages' statistics.
 ENTRY_POINTS = "counton.statistics"
 
 
@@ -66,7 +66,7 @@ def _others() -> dict[str, str]:
 
 
 def keywords() -> tuple[str, ...]:
-    """The names of all statistics: counton's own, then those of other packages.
+    """Return the names of all statistics: counton's own, then those of other packages.
 
     >>> keywords()[:3]
     ('count', 'sum', 'average')
@@ -75,7 +75,7 @@ def keywords() -> tuple[str, ...]:
 
 
 def is_keyword(name: object) -> TypeGuard[str]:
-    """Whether a statistic has this name; other packages are asked for those that are not our own.
+    """Return True if a statistic has this name; other packages count too.
 
     >>> is_keyword("average"), is_keyword("Average")
     (True, False)
@@ -85,7 +85,7 @@ def is_keyword(name: object) -> TypeGuard[str]:
 
 @cache
 def statistic_named(keyword: str) -> type[Statistic]:
-    """The class of a statistic.
+    """Return the class of a statistic.
 
     >>> statistic_named("average").__name__
     'Average'
@@ -121,7 +121,7 @@ def _class(where: str) -> type[Statistic]:
 
 
 def statistic_to_dict(statistic: Statistic) -> dict[str, Any]:
-    """Name and parameters of a statistic as JSON values.
+    """Return name and parameters of a statistic as JSON values.
 
     >>> statistic_to_dict(statistic_named("average")(0, 9, resolution=1))
     {'statistic': 'Average', 'lower': '0', 'upper': '9', 'resolution': '1'}
@@ -130,10 +130,10 @@ def statistic_to_dict(statistic: Statistic) -> dict[str, Any]:
 
 
 def statistic_of_kind(kind: type[Statistic], saved: Mapping[str, Any]) -> Statistic:
-    """The statistic of a class that `statistic_to_dict` describes.
+    """Return the statistic of a class from the dict of `statistic_to_dict`.
 
     Raises:
-        InvalidInput: parameters that are missing, unknown or out of range.
+        InvalidInput: parameters are missing, unknown or out of range.
     """
     parameters = {name: value for name, value in saved.items() if name != "statistic"}
     try:
@@ -145,7 +145,7 @@ def statistic_of_kind(kind: type[Statistic], saved: Mapping[str, Any]) -> Statis
 
 
 def statistic_from_dict(saved: Mapping[str, Any]) -> Statistic:
-    """The statistic that `statistic_to_dict` describes."""
+    """Return the statistic from the dict of `statistic_to_dict`."""
     name = saved.get("statistic")
     if isinstance(name, str) and name in KNOWN:
         own: type[Statistic] = getattr(import_module(KNOWN[name]), name)

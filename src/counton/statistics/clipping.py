@@ -1,4 +1,4 @@
-"""What clipping does to a number, in the words of a reader who knows no bounds."""
+"""The effect of clipping on a number, in the words of a reader who knows no bounds."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from fractions import Fraction
 
 from counton.base.exact import text
 
-#: How much is missing; nobody knows it but who has the rows.
+#: Size of the effect; only the holder of the rows can know it.
 UNKNOWN_AMOUNT = "(by an unknown amount)"
 
 
 def clipped_in_words(lower: Fraction, upper: Fraction, bent: str, of: str = "values") -> str:
-    """What becomes of values beyond bounds, and where that moves a number.
+    """Return a sentence on the values beyond the bounds and the side to which they bend a number.
 
     Args:
         lower, upper: the bounds.
         bent: the number, with its article.
-        of: what is clipped.
+        of: the clipped things.
 
     >>> print(clipped_in_words(Fraction(0), Fraction(180), "the average"))
     values above 180 count as 180, which makes the average too low, and values below 0 as 0, which
@@ -30,7 +30,7 @@ def clipped_in_words(lower: Fraction, upper: Fraction, bent: str, of: str = "val
 
 
 def ends_in_words(lower: Fraction, upper: Fraction, bent: str, of: str = "values") -> str:
-    """The same, where more than one number is moved, or not to one side alone.
+    """Return the sentence for several numbers, or for one that may be bent to both sides.
 
     >>> print(ends_in_words(Fraction(0), Fraction(99), "means and variances", "values of age"))
     values of age above 99 count as 99 and those below 0 as 0, which bends means and variances (by

@@ -27,24 +27,24 @@ from counton.statistics.statistic import Card, ChartSpec, ErrorScale, Statistic,
 from counton.strategies.lines.grid import Grid, margins_strategies
 from counton.strategies.strategy import Norm
 
-#: The largest product of the axes' weights over time, where sums grow for ever, and once.
+#: Largest product of the axes' weights: over time, where sums grow for ever, and for one release.
 _LARGEST_WEIGHT, _LARGEST_ONCE = 2**12, 2**28
-#: Rows of all margins together, at most.
+#: Largest number of rows of all margins together.
 _MOST_ROWS = 10**6
-#: Rows on a screen.
+#: Number of rows on a screen.
 _ON_SCREEN = 40
 
 
 class ContingencyReading(GridReading):
-    """Numbers of all margins at one step, or between two.
+    """Numbers of all margins at one step, or between two steps.
 
-    Names are values of all columns, in their order; None adds up all values of a column.
+    A name is a tuple of the values of all columns, in their order; None adds up a column.
     """
 
     statistic: Contingency
 
     def _box(self, name: Any) -> tuple[Integers, Integers]:
-        """The box of values of all columns, also in a text: as "north/*", where * adds them up."""
+        """Return the box of values of all columns; a text such as "north/*" adds up at a *."""
         this = self.statistic
         if isinstance(name, str):
             parts = [name] if len(this.columns) == 1 else name.split("/")
@@ -84,12 +84,12 @@ class ContingencyReading(GridReading):
         return [TextTable((("margin", False), *((name, True) for name in ADDED)), rows)]
 
     def margin(self, *columns: str, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """The margin of some columns: their values in all combinations, with intervals.
+        """Return the margin of some columns: all combinations of their values, with intervals.
 
         Without columns it is the total. Every margin is the exact sum of every finer one.
 
         Raises:
-            InvalidInput: an unknown column, or one named twice.
+            InvalidInput: a column is unknown, or named twice.
         """
         return self._margin(columns).columns(level)
 
@@ -115,7 +115,7 @@ class ContingencyReading(GridReading):
 
     @override
     def numbers(self, asked: TableRequest = EVERY_ROW) -> TableNumbers:
-        """Every margin, the total first and the cells last."""
+        """Return every margin, the total first and the cells last."""
         names = list(self.statistic.columns)
         kept = [one for count in range(len(names) + 1) for one in combinations(names, count)]
         margins = [self._margin(one) for one in kept]
@@ -135,17 +135,17 @@ class ContingencyReading(GridReading):
         sums = [cells.sum(axis=axis).ravel() for axis in gone]
 
         def ends(level: float) -> tuple[NDArray[Any], NDArray[Any]]:
-            """Those of the unadjusted estimates, cut to what is possible."""
+            """Return ends of the unadjusted estimates, cut to possible values."""
             low, high = map(np.asarray, released.interval(level))
             return cut_to_possible(low, high, fit)
 
         return found._replace(numbers=ClosedForm(np.concatenate(sums), ends, released.std))
 
     def fitted_cells(self, fit: Fit) -> NDArray[Any]:
-        """Cells made whole or non-negative, from the total down.
+        """Return whole or non-negative cells, chosen from the total down.
 
-        They are chosen from the first column on, each value's number shared out among those of the
-        next (`whole_numbers`): all margins are sums of these cells.
+        They are chosen from the first column on: each value's number is shared out among the values
+        of the next column (`whole_numbers`). So all margins are sums of these cells.
         """
         cells, shape = self.counts, self.statistic.shape
         unit = 1.0 if fit.integers else 2.0**-self._bits
@@ -159,7 +159,7 @@ class ContingencyReading(GridReading):
 
 
 def _label(names: Mapping[str, Any]) -> str:
-    """A row with its columns, whose values may be called the same."""
+    """Return a row's label with its columns, since their values may have equal names."""
     told = [f"{name} {value}" for name, value in names.items() if value is not None]
     return ", ".join(told) or "total"
 
@@ -181,18 +181,17 @@ def _chart_rows(table_of: Contingency, table: Table) -> Table:
 class Contingency(GridCells):
     """Counts of every combination of values of some columns, and of all margins.
 
-    An event has a value for each column, as ("f", "no"). With ``counts`` it is a pair of these and
-    a whole number, and counts that many times.
+    An event has a value for each column, such as ("f", "no"). With ``counts`` it is a pair of these
+    and a whole number, and counts that many times.
 
     Args:
-        columns: the values that each column can have, public knowledge, by its name; or pairs of
-            a name and values.
-        equal: the same accuracy for every margin, instead of least total error over all.
-        counts, neighbours, unit: as of `Hierarchy`.
-        grid: the strategy, as `Grid.to_dict` says; None: the best.
+        columns: by column name the public values that it can have; or pairs of a name and values.
+        equal: True for equal accuracy of all margins; False for the least total error over all.
+        counts, neighbours, unit: as in `Hierarchy`.
+        grid: the strategy, as in `Grid.to_dict`; None: the best.
 
     Raises:
-        InvalidInput: values that are no texts or there twice, or more than a million margins.
+        InvalidInput: values that are not texts or occur twice, or more than a million margins.
 
     >>> from counton import ZCDP, Key, Running
     >>> people = Contingency({"sex": ["f", "m"], "smokes": ["no", "yes"]})
@@ -293,7 +292,7 @@ class Contingency(GridCells):
 
     @property
     def mechanism(self) -> str:
-        """What is measured, a sentence."""
+        """The measurement in a sentence."""
         return (
             f"Measured were sums over the cells of the table of {', '.join(self.columns)} "
             f"(strategy {self.grid.name!r}); every margin is a linear function of them, and all "

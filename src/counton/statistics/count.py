@@ -1,4 +1,4 @@
-"""How many rows there are, and what a column of theirs adds up to: one cell, or one a group."""
+"""The number of rows, and the sum of one of their columns: one cell, or one for each group."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _itself(statistic: Statistic, groups: Sequence[str]) -> Statistic:
 
 
 class _SumOfRows(TallyStatistic):
-    """One number, or one of each group: what rows add up to, which is released as it is."""
+    """One number, or one for each group: a sum over rows that is released as it is."""
 
     places = 1
 
@@ -38,7 +38,7 @@ class Count(_SumOfRows):
     """Number of rows.
 
     Args:
-        unit: what one row is called; None: "event", or as its state calls it.
+        unit: the word for one row; None: "event", or the word of its state.
 
     >>> from counton import Key, PureDP, Running
     >>> from counton.statistics import Count
@@ -82,13 +82,13 @@ class Count(_SumOfRows):
 
 
 def besides_clipped(clipped: ClippedValues) -> Sequence[str]:
-    """What clipping does to a statistic of values."""
+    """Return the effect of clipping on a statistic of values."""
     number = f"the {clipped.card.keyword or 'number'}"
     return (clipped_in_words(clipped.lower, clipped.upper, number),)
 
 
 def units_of_values(column: str | None, rows: str) -> dict[str, str]:
-    """The units of numbers of values: those of their column, and of their number of rows."""
+    """Return the units of the numbers: those of the column, and those of the number of rows."""
     return {} if column is None else {"": column, "count": rows}
 
 
@@ -96,8 +96,8 @@ class ClippedValues(TallyStatistic):
     """Statistics of the values of one column, each clipped to bounds and put on a grid.
 
     Attributes:
-        bounds: see `Contribution.values`.
-        lower, upper: values below, and above, are clipped to these.
+        bounds: bounds and grid, as `Contribution.values`.
+        lower, upper: values beyond these are clipped.
         resolution: distance of grid points.
     """
 
@@ -106,7 +106,7 @@ class ClippedValues(TallyStatistic):
     def _clip(
         self, lower: Number, upper: Number, resolution: Number, relation: Relation = "add_remove"
     ) -> None:
-        """Take the bounds of the values, and their grid."""
+        """Set the bounds of the values, and their grid."""
         self.bounds = Contribution.values(lower, upper, resolution, relation, unit=self.unit)
         assert self.bounds.value_bounds is not None
         self.lower, self.upper, self.resolution = self.bounds.value_bounds
@@ -125,7 +125,7 @@ class Sum(_SumOfRows, ClippedValues):
 
     Args:
         lower, upper, resolution: see `Contribution.values`.
-        unit: what one row is called; None: "event", or as its state calls it.
+        unit: the word for one row; None: "event", or the word of its state.
 
     Raises:
         InvalidInput: as `Contribution.values`.
@@ -180,12 +180,12 @@ class Sum(_SumOfRows, ClippedValues):
 
     @override
     def encode(self, *parts: Any) -> Integers:
-        """Clipped values in grid units."""
+        """Return the clipped values in grid units."""
         return self.bounds.to_grid(parts[0])
 
 
 def statistic_of_rows(keyword: str, held: Contribution) -> Statistic:
-    """The statistic of a stream whose terms name none: a number of rows, or the sum of values."""
+    """Return the statistic of a stream without a named one: number of rows or sum of values."""
     if keyword != Sum.card.keyword:
         return Count()
     assert held.value_bounds is not None

@@ -1,4 +1,4 @@
-"""How many users there are: seen so far, in each window of steps, or active now."""
+"""The number of distinct users: seen so far, in each window of steps, or active now."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from counton.statistics.statistic import Card, ChartSpec, Events, Exact, Statist
 from counton.statistics.users import DIGEST, comes_or_goes, names_in, once, pair_of, records_of
 
 _MOST = 2**40
-#: A digest, and two numbers of what the user did.
+#: A record of a user: a digest, and two numbers.
 _RECORD = np.dtype([("user", f"V{DIGEST}"), ("first", "<i8"), ("second", "<i8")])
 
 
@@ -43,32 +43,32 @@ class Distinct(Statistic):
     """The number of distinct users.
 
     - ``Distinct()`` counts users seen so far. An event is a user, who counts at first sight.
-    - ``Distinct(window=24)`` counts users again in each window of 24 steps. Releases are running
-      totals over all windows; `Reading.since` the last reading of the window before gives the users
-      of this one.
-    - ``Distinct(changes=4)`` counts users active now. An event is ``(user, True)`` for one who
+    - ``Distinct(window=24)`` counts users anew in each window of 24 steps. Releases are running
+      totals over all windows; `Reading.since` the last reading of the previous window gives the
+      users of this window.
+    - ``Distinct(changes=4)`` counts users active now. An event is ``(user, True)`` for a user who
       comes and ``(user, False)`` for one who goes.
     - ``Distinct(stay=24, changes=4)`` counts users active within the last 24 steps. An event is a
       user, who comes with it, and goes after 24 steps without one.
 
     The protected unit is one user: neighbouring datasets differ in all of one user's events,
-    present or absent. A user's own events alone decide what counts of that user, so no other user's
+    present or absent. Only a user's own events decide how this user counts, so no other user's
     count changes.
 
-    - So far, a user adds 1 in one step: nothing has to be bounded.
+    - So far, a user adds 1 in one step: no bound is needed.
     - In windows, a user adds 1 in one step of each of at most ``windows`` windows; later ones are
       not counted. Without ``windows`` the protected unit is a user's events within one window.
     - Active now, a user changes the number by +1, -1, +1, ... at most ``changes`` times. Further
-      changes are not counted, so the user stays as the last counted change left it. Coming
-      while active, and going while not, is no change. Several changes within a step add up to
+      changes are not counted, so the user stays as the last counted change left it. Coming while
+      active, and going while not active, is no change. Several changes within a step add up to
       -1, 0 or 1, and still alternate. With ``stay``, an even number leaves nobody active for ever.
 
     Args:
         window: steps of a window; None for all steps.
         windows: most windows in which a user counts.
-        changes: how often a user comes or goes, at most; None where users only come.
-        stay: how many steps a user stays active with an event.
-        unit: what one user is called; None: "user", or as the state calls it.
+        changes: most times a user comes or goes; None if users only come.
+        stay: number of steps that a user stays active after an event.
+        unit: the word for one user; None: "user", or the word of the state.
 
     Raises:
         InvalidInput: a number below 1, windows without a window, changes in windows, or stay
@@ -178,7 +178,7 @@ class Distinct(Statistic):
             return Contribution.add_remove(unit=self.unit)
         if self.windows is None:
             return Contribution.add_remove(unit=f"{self.unit} within one window")
-        windows = self.windows  # no more of them than there are
+        windows = self.windows  # no more windows than the horizon has
         if horizon is not None:
             windows = min(windows, -(-horizon // self.window))
         return Contribution.add_remove(steps=windows, unit=self.unit)
@@ -189,19 +189,20 @@ class Distinct(Statistic):
 
 
 class _Users(Exact):
-    """What each user did: users have numbers, in the order of first sight.
+    """The exact record of each user. Users have numbers, in the order of first sight.
 
-    Of each two numbers: how many changes counted (active if it is odd), and with ``stay`` the step
-    of the last event; or the last window in which it was seen, from 1, and in how many it counted.
+    Each user has two numbers. With ``changes`` these are the number of counted changes (odd if the
+    user is active) and, with ``stay``, the step of the last event. Otherwise they are the last
+    window in which the user was seen, from 1, and the number of windows in which the user counted.
     """
 
     def __init__(self, statistic: Distinct) -> None:
         self._statistic, self._step = statistic, 0
         self._names: list[bytes] = []
         self._numbers: dict[bytes, int] = {}
-        #: A row for each user, and room for more.
+        #: One row for each user, with room for more.
         self._did = np.empty((0, 2), np.int64)
-        # With ``stay``: users to be looked at in later steps, when they may go.
+        # With ``stay``: users to check at later steps, when they may go.
         self._due: dict[int, list[int]] = {}
         self._before: tuple[int, int, NDArray[np.int64], NDArray[np.int64]] = self._now()
 
@@ -216,7 +217,10 @@ class _Users(Exact):
                 self._due.setdefault(last + stay, []).append(user)
 
     def _now(self) -> tuple[int, int, NDArray[np.int64], NDArray[np.int64]]:
-        """What `undo` goes back to: step, number of users, who changed, and what these did."""
+        """Return the values that `undo` restores.
+
+        Step, number of users, changed users, their rows.
+        """
         return self._step, len(self._names), np.empty(0, np.int64), np.empty((0, 2), np.int64)
 
     @override
@@ -268,13 +272,13 @@ class _Users(Exact):
         steps: NDArray[np.int64],
         count: int,
     ) -> NDArray[np.int64]:
-        """By how much the total changes in each of the next ``count`` steps."""
+        """Return the change of the total in each of the next ``count`` steps."""
         if self._statistic.stay is not None:
             return self._count_stays(users.tolist(), steps.tolist(), count)
         acted, own = np.unique(users, return_inverse=True)
         did = self._did[acted]
         self._remember(acted, did.copy())
-        order = np.argsort(own, kind="stable")  # each user's events in their order
+        order = np.argsort(own, kind="stable")  # each user's events in order
         own, steps, come = own[order], steps[order], come[order]
         if self._statistic.changes is None:
             counted, by = self._count_visits(own, steps, did)
@@ -291,9 +295,9 @@ class _Users(Exact):
     def _count_visits(
         self, own: NDArray[np.int64], steps: NDArray[np.int64], did: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Which events count, of users who are seen; what these did then is put in its place."""
+        """Return which events of seen users count; update the users' records in place."""
         windows = 1 + (steps - 1) // (self._statistic.window or _MOST)
-        first = np.ones(len(own), bool)  # of its user, in its window
+        first = np.ones(len(own), bool)  # the first event of a user in a window
         first[1:] = (own[1:] != own[:-1]) | (windows[1:] != windows[:-1])
         first &= windows != did[own, 0]
         counted, most = np.flatnonzero(first), self._statistic.windows
@@ -301,13 +305,16 @@ class _Users(Exact):
             rank = _ranks(own[counted])
             counted = counted[did[own[counted], 1] + rank < most]
             did[:, 1] += np.bincount(own[counted], minlength=len(did))
-        did[own[counted], 0] = windows[counted]  # ascending, so that the last one stays
+        did[own[counted], 0] = windows[counted]  # ascending, so the last assignment stays
         return counted, np.ones(len(counted), np.int64)
 
     def _count_moves(
         self, own: NDArray[np.int64], come: NDArray[np.bool_], did: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The same of users who come and go."""
+        """Return which events of users who come and go count.
+
+        Update the users' records in place.
+        """
         there = np.empty(len(own), bool)
         there[1:] = come[:-1]
         begins = np.ones(len(own), bool)
@@ -322,13 +329,13 @@ class _Users(Exact):
         return counted, np.where(come[counted], 1, -1)
 
     def _count_stays(self, users: list[int], steps: list[int], count: int) -> NDArray[np.int64]:
-        """The same where users go by themselves, one after the other."""
+        """Return the change of the total in each step, if users go by themselves after ``stay``."""
         stay = self._statistic.stay
         assert stay is not None
         for step in [step for step in self._due if step <= self._step]:
-            del self._due[step]  # can no longer be undone
+            del self._due[step]  # it can no longer be undone
         changes, at = np.zeros(count, np.int64), 0
-        now: dict[int, tuple[int, int]] = {}  # what users did, of those who acted
+        now: dict[int, tuple[int, int]] = {}  # records of the users who acted
         for place in range(count):
             step, by = self._step + 1 + place, 0
             while at < len(users) and steps[at] == step:
@@ -341,7 +348,7 @@ class _Users(Exact):
                 at += 1
             for user in self._due.get(step, ()):
                 if user >= len(self._names):
-                    continue  # of a take that was undone
+                    continue  # left over from an undone take
                 made, last = now.get(user) or self._record_of(user)
                 if last + stay == step:
                     made, one = self._change(made, False)
@@ -357,7 +364,7 @@ class _Users(Exact):
         return made, last
 
     def _change(self, made: int, comes: bool) -> tuple[int, int]:
-        """How many changes counted then of one user, and by how much the total changes."""
+        """Return a user's number of counted changes and the change of the total."""
         if comes == (made % 2 == 1) or made == self._statistic.changes:
             return made, 0
         return made + 1, 1 if comes else -1
@@ -388,7 +395,7 @@ class _Users(Exact):
 
 
 def _ranks(ascending: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The how-maniest of its value each number is, from 0.
+    """Return for each number its rank among equal numbers, from 0.
 
     >>> _ranks(np.array([2, 2, 2, 5, 7, 7])).tolist()
     [0, 1, 2, 0, 0, 1]

@@ -1,4 +1,4 @@
-"""Events of a statistic as they come: counted exactly, all of a step or none; cells on demand."""
+"""Exact counts of a statistic's events: all events of a step or none; cells on demand."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from counton.strategies.strategy import last_served_step
 if TYPE_CHECKING:
     from counton.statistics.statistic import Events, Exact, Statistic
 
-#: Cells of one step that are computed at a time, and steps times cells.
+#: Most cells of one step that are computed at a time, and most steps times cells.
 _CHUNK, _DRAWS = 2**16, 2**24
-#: Cells that are at most so far apart are computed together.
+#: Cells at most this far apart are computed together.
 _NEAR = 16
 
 
 class _CellNoise:
-    """The noise of some cells of every node, in the order in which they are asked for."""
+    """The noise of some cells of every node, in the order of the request."""
 
     def __init__(self, field: NoiseField, cells: NDArray[np.int64]) -> None:
         self.shape = (len(cells),)
@@ -46,16 +46,16 @@ class _CellNoise:
 
 
 class Machine:
-    """A statistic that takes events, one step after the other. Exact, hence secret.
+    """A statistic that takes events step by step. Exact, hence secret.
 
-    Whoever releases what it counts (`counton.statistics.live_statistic.Running` in memory, the
-    store in a state) takes a step, releases it, and settles or undoes it.
+    The caller (`counton.statistics.live_statistic.Running` in memory, the store in a state) takes a
+    step, releases it, and then settles or undoes it.
 
     Attributes:
-        statistic: which.
-        batched: whether a step may have any number of events.
-        design: all that is stated of the releases; public.
-        listed: of cells on demand those that a table without names has; None: all.
+        statistic: the statistic.
+        batched: True if a step may have any number of events.
+        design: all public terms of the releases.
+        listed: for cells on demand, the cells of a table without names; None: all.
     """
 
     listed: NDArray[np.int64] | None = None
@@ -69,13 +69,13 @@ class Machine:
         key: Key | None,
         step: int,
     ) -> None:
-        """Not for callers; the key is needed where cells are read on demand."""
+        """Set up the machine; cells on demand need the key. Use `Running.start` instead."""
         self.statistic, self.batched, self.design = statistic, batched, terms
         self._exact = exact
         if key is not None and statistic.card.on_demand:
             self._field = terms.noise_field(key)
         self._step = step
-        self._whole = True  # what releases, exact state and step are those of one moment
+        self._whole = True  # releases, exact state and step agree
 
     @property
     def step(self) -> int:
@@ -85,7 +85,10 @@ class Machine:
     def _ends(
         self, events: Events, stops: Sequence[int] | NDArray[np.int64] | None = None
     ) -> NDArray[np.int64]:
-        """Ends of steps within events, checked; all are one step, or each is one, unless given."""
+        """Return checked ends of steps within events.
+
+        By default one step, or one for each event.
+        """
         count = self._count(events)
         if stops is None:
             stops = [count] if self.batched else range(1, count + 1)
@@ -114,7 +117,7 @@ class Machine:
         return ends
 
     def _count(self, events: Events) -> int:
-        """How many events these are, if they are a sequence."""
+        """Return the number of events; refuse a value that is no sequence."""
         text = isinstance(events, str) and self.statistic.card.of_letters
         if not text and (
             isinstance(events, (str, bytes, bytearray, Mapping, Set))
@@ -131,9 +134,9 @@ class Machine:
         return len(events)
 
     def _take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Count events exactly; what is known is not whole before the release is done, or undone.
+        """Count events exactly; the machine is whole again after the release is settled or undone.
 
-        Whatever interrupts in between leaves it so: a unit must not be counted twice.
+        An interruption in between leaves it not whole: a unit must not be counted twice.
         """
         self._check_whole()
         self._whole = False
@@ -154,7 +157,7 @@ class Machine:
                     self._exact.undo()
                     raise
         except CountonError:
-            self._whole = True  # refused, and nothing is changed
+            self._whole = True  # refused, and nothing has changed
             raise
         return changes
 
@@ -170,7 +173,7 @@ class Machine:
                 f"{self._remedy}"
             )
 
-    #: What to do after an interruption.
+    #: The remedy after an interruption.
     _remedy = "go on from the checkpoint of the last step that was published"
 
     def _check_horizon(self, count: int) -> range:
@@ -184,18 +187,18 @@ class Machine:
         return steps
 
     def values(self, cells: NDArray[np.int64], step: int) -> NDArray[Any]:
-        """What is released of some cells at a step, where cells are read on demand.
+        """Return the released values of some cells at a step, for cells on demand.
 
-        Numbers close to each other cost one call of the noise; a value is a function of key, cell
+        Numbers close to each other cost one call of the noise. A value is a function of key, cell
         and step.
         """
         alone: NDArray[Any] = self.history(cells, range(step, step + 1))[0]
         return alone
 
     def history(self, cells: NDArray[np.int64], steps: range) -> NDArray[Any]:
-        """The same of consecutive steps, in one call of the noise: shape (steps, cells)."""
+        """Return `values` at consecutive steps, in one call of the noise: shape (steps, cells)."""
         strategy, values = self.design.strategy, np.zeros((len(steps), len(cells)), np.int64)
-        # Where a release reads all steps before it, this many numbers are in memory for each cell.
+        # If a release reads all earlier steps, this many numbers are in memory for each cell.
         most = max(_NEAR, _DRAWS // max(1, steps.stop))
         chunk = max(1, min(_CHUNK // max(1, len(steps)), most))
         for at in range(0, len(cells), chunk):
@@ -206,7 +209,7 @@ class Machine:
         return self.design.to_data(values)
 
     def describe(self) -> str:
-        """What is protected, and how, in words."""
+        """Return the protected unit and the guarantee in words."""
         terms = self.design
         return (
             f"{terms.name}: {self.statistic!r}\nprotected: {terms.contribution}\n"

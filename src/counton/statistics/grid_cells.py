@@ -1,12 +1,12 @@
-"""Cells that labels name, on lines and in tables of several columns, over time.
+"""Counts of labelled cells, on lines and in tables of several columns, over time.
 
 The cells' counts are measured as C_time x C_1 x ... x C_d (Kronecker): the strategy of every axis,
 an integer matrix, is applied to each step's counts exactly, and these rows are counted over time
-like any other cells. One event stands in one cell of one step, so norms multiply.
+like any other cells. One event is in one cell of one step, so norms multiply.
 
-Running sums over the cells are put on one dyadic grid at every step, and all that is published is
-a difference of them: so boxes add up to larger ones exactly, and what happened between two steps is
-the difference of what was published of them.
+Running sums over the cells are put on one dyadic grid at every step, and every published number is
+a difference of them. So boxes add up to larger ones exactly, and the count between two steps is the
+difference of the two published numbers.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ from counton.statistics.tally_statistic import Part
 from counton.strategies.lines.grid import Grid
 from counton.strategies.lines.line_strategy import rounded_sums
 
-#: Cells at most: with a count of up to 2^32 their numbers fit into one integer.
+#: Most cells: with a count of up to 2^32 their numbers fit into one integer.
 _MOST_CELLS = 2**26
 
 
 def asked_of_tables(stated: Statement) -> dict[str, Any]:
-    """What a job says of all tables of counts: whether rows have counts, and how neighbours differ.
+    """Return the options of a job that all tables share: counts of rows, and neighbours.
 
     Raises:
-        InvalidInput: what does not go with rows that stand in the cells of a table.
+        InvalidInput: an option does not go with rows in the cells of a table.
     """
     reasons = {
         "by": "tells groups apart, which are to be a part of the table",
@@ -78,7 +78,7 @@ def asked_of_tables(stated: Statement) -> dict[str, Any]:
 
 
 class GridReading(Reading):
-    """Sums over boxes of cells at one step, or between two."""
+    """Sums over boxes of cells at one step, or between two steps."""
 
     statistic: GridCells
 
@@ -90,7 +90,7 @@ class GridReading(Reading):
     def sums(self) -> Integers:
         """Running sums of the cells along every axis, zeros in front, in units of 2^-16 or more.
 
-        Between two steps they are the difference of what was published.
+        Between two steps they are the difference of the published sums.
         """
         now, *before = map(self._sums, self.release.between or (self.release,))
         found: Integers = read_only(now - before[0] if before else now)
@@ -102,7 +102,7 @@ class GridReading(Reading):
 
     @property
     def _grain(self) -> float:
-        """By how much a sum over a box may be rounded: each of its corners, of both steps."""
+        """Largest rounding of a sum over a box: that of each corner, at both steps."""
         ends = 1 if self.release.between is None else 2
         return float(2.0**-self._bits * 2 ** len(self.statistic.shape) * ends)
 
@@ -119,7 +119,7 @@ class GridReading(Reading):
         return float(self.sums.ravel()[-1] * 2.0**-self._bits)
 
     def boxes(self, low: Integers, high: Integers) -> tuple[Floats, Floats]:
-        """Sums over boxes [low, high), and the standard deviations of their noise.
+        """Return sums over boxes [low, high), and the standard deviations of their noise.
 
         Args:
             low, high: numbers of cells from 0, shape ``(axes, boxes)``.
@@ -132,12 +132,13 @@ class GridReading(Reading):
         return np.asarray(value * 2.0**-self._bits), np.asarray(std)
 
     def halves(self, low: Integers, high: Integers, level: float) -> Floats:
-        """Half-widths of intervals of boxes.
+        """Return half-widths of intervals of boxes.
 
-        Where each measured cell has one draw of noise, they come from its law, a sum of discrete
-        draws: exact where cells alone are measured; at most a quarter of an atom or 1/128 of the
-        standard deviation too wide where noise is narrow. Else, and where that would take too long
-        or noise is wide, they come from the standard deviation, with what that leaves open added.
+        If each measured cell has one draw of noise, they come from the law of a sum of discrete
+        draws. This is exact if only cells are measured; if noise is narrow they are at most a
+        quarter of an atom or 1/128 of the standard deviation too wide. Otherwise, and if the law
+        takes too long or noise is wide, they come from the standard deviation, with a margin for
+        all that it leaves open.
         """
         if self.cells.one_draw:
             return self._of_draws(low, high, level)
@@ -165,13 +166,13 @@ class GridReading(Reading):
         return np.asarray(np.where((high > low).all(axis=0), half, 0.0), np.float64)
 
     def of_boxes(self, low: Integers, high: Integers) -> ClosedForm:
-        """Sums over boxes, with their intervals."""
+        """Return sums over boxes, with their intervals."""
         estimate, std = self.boxes(low, high)
         return ClosedForm.around(estimate, lambda level: self.halves(low, high, level), std)
 
     @override
     def number_of(self, name: Any = None) -> Estimate:
-        """A sum over a box, by its name; of all cells unless named."""
+        """Return a sum over a box by its name; over all cells without a name."""
         low, high = self._box(name)
         found = self.of_boxes(low, high)
         reads = self.statistic.grid.reads(low[:, 0], high[:, 0])
@@ -187,17 +188,17 @@ class GridReading(Reading):
 
     @abstractmethod
     def _box(self, name: Any) -> tuple[Integers, Integers]:
-        """The box of a name, shapes ``(axes, 1)``."""
+        """Return the box of a name, shapes ``(axes, 1)``."""
 
 
 class GridCells(TableStatistic):
-    """Counts of cells that labels name; made by `Ranges` and `Contingency`.
+    """Counts of labelled cells; base class of `Ranges` and `Contingency`.
 
     Attributes:
-        columns: the labels of each axis, in their order, by its name.
-        counts: an event counts as often as it says.
-        neighbours: whether an event is added or removed, or replaced by another in its step.
-        unit: what one protected unit is called.
+        columns: by axis name its labels, in their order.
+        counts: True if an event counts as often as its number says.
+        neighbours: "add_remove" or "replace", for an event in its step.
+        unit: the word for one protected unit.
     """
 
     def __init__(
@@ -247,7 +248,7 @@ class GridCells(TableStatistic):
 
     @abstractmethod
     def _own(self) -> dict[str, Any]:
-        """The parameters that are not those of all."""
+        """Return the parameters that the class adds to the common ones."""
 
     @property
     @override
@@ -298,7 +299,7 @@ class GridCells(TableStatistic):
 
     @override
     def encode(self, *parts: Any) -> Integers:
-        """The number of the cell, and how often the row counts."""
+        """Return the number of the cell, with the number of times the row counts."""
         place = np.zeros(len(parts[0]), np.int64)
         known = np.ones(len(parts[0]), dtype=bool)
         for codes, size in zip(parts, self.shape, strict=False):
@@ -316,7 +317,7 @@ class GridCells(TableStatistic):
         return np.asarray(np.ascontiguousarray(rows), np.int64)
 
     def _box_stds(self) -> tuple[float, float]:
-        """Of a cell or of all cells, whichever is less, and of all cells, if rows have 1."""
+        """Return the least and the largest std of a cell and of all cells, if rows have std 1."""
         count = len(self.shape)
         first, one = np.zeros((count, 1), np.int64), np.ones((count, 1), np.int64)
         cell = float(self.grid.variance(first, one)[0])
@@ -324,15 +325,15 @@ class GridCells(TableStatistic):
         return math.sqrt(min(cell, whole)), math.sqrt(max(cell, whole))
 
     def bits_read(self, first: float) -> int:
-        """Bits behind the point of what is read, for rows with this std at the first step.
+        """Return the number of fractional bits of a reading, given the rows' std at the first step.
 
-        All steps are on one grid, so that differences of them add up too.
+        All steps use one grid, so that differences of them add up too.
         """
         return fraction_bits(first * self._box_stds()[0])
 
     @override
     def most_counted(self, first: float, last: float) -> float:
-        """Running sums over cells stay below 2^53 units."""
+        """Return the bound that keeps running sums over cells below 2^53 units."""
         return most_read(self.bits_read(first), last * self._box_stds()[1])
 
     @override
@@ -350,12 +351,12 @@ class GridCells(TableStatistic):
         return self._codes[axis][label]
 
 
-#: Sizes of sums of which each gets its own law.
+#: Up to so many different sizes, each sum gets its own law.
 _SIZES = 512
 
 
 def _few(draws: Integers) -> Integers:
-    """Numbers of draws, rounded up where there are many different: more draws lie farther out."""
+    """Round numbers of draws up if many differ; more draws lie farther out."""
     if len(np.unique(draws)) <= _SIZES:
         return draws
     step = 2 ** np.maximum(np.floor(np.log2(np.maximum(draws, 1))).astype(np.int64) - 6, 0)

@@ -1,13 +1,13 @@
-"""Counts of all nodes of a public tree, as they come: they add up over space and over time.
+"""Counts of all nodes of a public tree, over time: they add up over space and over time.
 
-The leaves' counts are measured as C_time x C_tree (Kronecker): what `counton.strategies.trees`
-measures of a tree, an integer matrix, is applied to each step's counts exactly, and these rows are
-counted over time like any other cells. One event stands in one leaf of one step, so it moves the
-nodes of the noise by (column of C_time) x (column of C_tree), and norms multiply.
+The leaves' counts are measured as C_time x C_tree (Kronecker). The measurement of a tree by
+`counton.strategies.trees`, an integer matrix, is applied to each step's counts exactly, and these
+rows are counted over time like any other cells. One event is in one leaf of one step, so it moves
+the nodes of the noise by (column of C_time) x (column of C_tree), and norms multiply.
 
 Every step's estimates are put on one dyadic grid, on which children add up to their parents
-exactly. What happened between two steps is the difference of what was published of them, so it adds
-up over space too, and over time.
+exactly. The count between two steps is the difference of the two published counts, so it adds up
+over space too, and over time.
 """
 
 from __future__ import annotations
@@ -53,20 +53,20 @@ from counton.strategies.trees import HierarchyLaw, Tree, TreeStrategy
 from counton.strategies.trees.tree_measurement import Measuring
 from counton.strategies.trees.tree_strategy import tree_strategy_for
 
-#: The smallest weight of what is measured over time, where sums grow for ever, and once.
+#: Smallest weight of a measurement: over time, where sums grow for ever, and for one release.
 _LEAST_WEIGHT, _LEAST_ONCE = 2**8, 2**20
-#: Standard deviations that can be had whatever they cost; with a guarantee, their smallest ratio.
+#: Least and largest wanted standard deviation; with a guarantee, their smallest ratio.
 _LEAST_STD, _LARGEST_STD = 2.0**-20, 2.0**32
-#: Leaves at most: with a count of up to 2^32 their numbers fit into one integer.
+#: Most leaves: with a count of up to 2^32 their numbers fit into one integer.
 _MOST_LEAVES = 2**26
-#: Nodes on a screen.
+#: Number of nodes on a screen.
 _ON_SCREEN = 12
 
 
 class HierarchyReading(Reading):
-    """All nodes at one step, or between two: children add up to their parents.
+    """All nodes at one step, or between two steps: children add up to their parents.
 
-    Names are paths of nodes: ``("CA", "Napa")``, ``"CA"``, and ``()`` for everything.
+    A name is the path of a node: ``("CA", "Napa")``, ``"CA"``, and ``()`` for the total.
     """
 
     statistic: Hierarchy
@@ -79,7 +79,7 @@ class HierarchyReading(Reading):
     def nodes(self) -> tuple[Integers, ...]:
         """For each level every node, in units of 2^-16 or more."""
         found, *before = map(self._nodes, self.release.between or (self.release,))
-        if before:  # the difference of what was published
+        if before:  # the difference of the published numbers
             found = [now - earlier for now, earlier in zip(found, before[0], strict=True)]
         return tuple(map(read_only, found))
 
@@ -89,7 +89,7 @@ class HierarchyReading(Reading):
 
     @property
     def _grain(self) -> float:
-        """By how much a node may be rounded as it is shared out, within 2 units; of both steps."""
+        """Largest rounding of a node when estimates are shared out: 2 units, at both steps."""
         return 2.0 ** (1 - self._bits) * (1 if self.release.between is None else 2)
 
     @property
@@ -116,7 +116,7 @@ class HierarchyReading(Reading):
 
     @override
     def number_of(self, name: Any = None) -> Estimate:
-        """A node by its path, also in one text, as in "CA/Napa"; the total unless named."""
+        """Return a node by its path, or by one text such as "CA/Napa"; the total without a name."""
         tree, path = self.statistic.tree, () if name is None else name
         try:
             level, place = tree.find(path)
@@ -133,7 +133,7 @@ class HierarchyReading(Reading):
         return found.at(0, parts)
 
     def _of_nodes(self, level: int, places: Integers) -> ClosedForm:
-        """Some nodes of one level, with their intervals."""
+        """Return some nodes of one level, with their intervals."""
         value = self.estimates[level][places]
         std = self.cells.std * np.sqrt(self.statistic.law.variances[level][places])
         return ClosedForm.around(value, lambda confidence: self._halves(std, confidence), std)
@@ -148,15 +148,15 @@ class HierarchyReading(Reading):
         return tuple(self.release.std * np.sqrt(part) for part in self.statistic.law.variances)
 
     def sum_of(self, nodes: Sequence[Any] | Mapping[Any, float]) -> tuple[float, float]:
-        """A set of nodes together, and the standard deviation of that.
+        """Return a weighted sum of nodes, and its standard deviation.
 
         Args:
-            nodes: paths of nodes; or a mapping from them to weights: ``{"CA": 1, "NY": -1}`` is
-                the difference of two.
+            nodes: paths of nodes; or a mapping from paths to weights: ``{"CA": 1, "NY": -1}`` is
+                the difference of two nodes.
 
         Raises:
             InvalidInput: a node that is not in the tree, a bare label instead of a list, or a
-                weight that is no finite number.
+                weight that is not a finite number.
         """
         listed, times = node_weights(nodes)
         weights = [np.zeros(size) for size in self.statistic.tree.sizes]
@@ -169,10 +169,10 @@ class HierarchyReading(Reading):
         return value, self.release.std * math.sqrt(self.statistic.law.functional(weights))
 
     def covariance(self, first: Any, second: Any) -> float:
-        """Covariance of the noise of two nodes.
+        """Return the covariance of the noise of two nodes.
 
         Raises:
-            InvalidInput: a node that is not in the tree.
+            InvalidInput: a node is not in the tree.
         """
         tree, law = self.statistic.tree, self.statistic.law
         return self.release.std**2 * law.covariance(tree.find(first), tree.find(second))
@@ -184,26 +184,26 @@ class HierarchyReading(Reading):
         integers: bool = False,
         nonnegative: bool = False,
     ) -> AdjustedHierarchy:
-        """The table made to fit: known totals kept, whole numbers, none below 0; they add up.
+        """Return the table made to fit: known totals kept, whole numbers, none below 0.
 
-        All of it is a function of the release and of what is public, and costs no privacy. Known
-        totals enter by least squares with the exact covariance, which makes other numbers more
-        accurate. Non-negative numbers are biased where little is counted: see
+        The numbers add up. The table is a function of the release and of public facts, and costs no
+        privacy. Known totals enter by least squares with the exact covariance, which makes other
+        numbers more accurate. Non-negative numbers are biased for small counts: see
         `AdjustedHierarchy.notes`.
 
         Args:
-            known: public totals by the node's path (``()`` is everything): what is known besides
-                the release, never the exact counts that it protects.
+            known: public totals by the node's path (``()`` is the total): facts known besides the
+                release, never the exact counts that it protects.
 
         Raises:
-            InvalidInput: a node that is not in the tree, known totals that contradict each other
-                or are no whole numbers, or too many of them.
+            InvalidInput: a node that is not in the tree; known totals that contradict each other,
+                are not whole numbers, or are too many.
             SumOverflow: estimates beyond 2^53.
         """
         return self.apply_fit(Fit(integers, nonnegative, tuple((known or {}).items())))
 
     def apply_fit(self, fit: Fit) -> AdjustedHierarchy:
-        """As `adjust`, of what was asked."""
+        """Return `adjust` for a request."""
         law = self.statistic.measuring.strategy.joint_law(self.release.std**2)
         return adjusted_hierarchy(law, self.estimates, 2.0**-self._bits, self._halves, fit)
 
@@ -216,10 +216,10 @@ class HierarchyReading(Reading):
         return self.cells.halfwidths(std, check_level(level), read) + self._grain
 
     def level_columns(self, nodes: str, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """The table of one level of the tree: its columns, estimate, std, lower and upper.
+        """Return the table of one level of the tree: its columns, estimate, std, lower and upper.
 
         Raises:
-            InvalidInput: there is no such level, or a probability outside (0, 1).
+            InvalidInput: there is no level of this name, or a probability is outside (0, 1).
         """
         return self._of_level(self.statistic.tree.level(nodes)).columns(level)
 
@@ -250,20 +250,20 @@ class Hierarchy(TableStatistic):
     path and a whole number, and counts that many times.
 
     Args:
-        tree: all leaves there can be, public knowledge, or what `Tree.to_dict` says.
-        targets: wanted standard deviations by level, relative to each other. A level left out
-            takes that of the nearest coarser level, the coarsest that of the nearest finer one. A
+        tree: all possible leaves, which are public, or the dict of `Tree.to_dict`.
+        targets: wanted standard deviations by level, relative to each other. A missing level takes
+            that of the nearest coarser level, the coarsest that of the nearest finer one. A
             node with one child passes its noise on, and so may be more accurate than wanted. None:
             equal at every level.
-        counts: whether an event has a number of times; the protected unit is one of these times.
-        measurement: what is measured, as `TreeStrategy.to_dict` says. None: the weights that reach
+        counts: True if an event has a number of times; the protected unit is one of these times.
+        measurement: the measurement, as in `TreeStrategy.to_dict`. None: the weights that reach
             the targets with least noise under the guarantee.
         neighbours: an event is added or removed, or replaced by another in its step.
-        unit: what one protected unit is called; None: "event", or as its state calls it.
+        unit: the word for one protected unit; None: "event", or the word of its state.
 
     Raises:
-        InvalidInput: names of nodes that are no texts, too many leaves, targets that cannot be, or
-            a measurement of another tree.
+        InvalidInput: names of nodes that are not texts, too many leaves, impossible targets, or a
+            measurement of another tree.
 
     Sensitivity: exactly the product of both strategies' norms, for events added or removed.
 
@@ -350,7 +350,7 @@ class Hierarchy(TableStatistic):
                 f"the tree has {self.places:,} leaves; at most {_MOST_LEAVES:,} can be told "
                 f"apart: release a coarser one"
             )
-        wanted_variances(self.tree, targets, relative=True)  # refuses what are no targets
+        wanted_variances(self.tree, targets, relative=True)  # refuses invalid targets
         self.targets = None if targets is None else {k: float(std) for k, std in targets.items()}
         self._protect(neighbours, unit, counts)
         if isinstance(measurement, Mapping):
@@ -411,12 +411,12 @@ class Hierarchy(TableStatistic):
         )
 
     def as_wanted(self) -> tuple[Self, ZCDP] | None:
-        """With the targets as they stand, and the least rho by which one release has them.
+        """Return the hierarchy with its absolute targets, and the least rho for one release.
 
-        None where there are no targets.
+        None: there are no targets.
 
         Raises:
-            InvalidInput: targets that no noise has.
+            InvalidInput: no noise meets the targets.
         """
         if self.targets is None:
             return None
@@ -449,7 +449,7 @@ class Hierarchy(TableStatistic):
 
     @cached_property
     def law(self) -> HierarchyLaw:
-        """Variance and covariance of all estimates, where each measured cell has variance 1."""
+        """Variance and covariance of all estimates, if each measured cell has variance 1."""
         return self.measuring.strategy.joint_law(1.0)
 
     @property
@@ -487,7 +487,7 @@ class Hierarchy(TableStatistic):
 
     @cached_property
     def _found_by(self) -> list[tuple[Integers, Integers, int]]:
-        """For each level: keys of its nodes in order, the nodes, and how many labels there are."""
+        """For each level: keys of its nodes in order, the nodes, and the number of labels."""
         found = []
         for parents, labels, place in zip(
             self.tree.parents, self.tree.labels, self._codes, strict=True
@@ -500,7 +500,7 @@ class Hierarchy(TableStatistic):
 
     @cached_property
     def _leaf_numbers(self) -> list[Integers]:
-        """For each level the number of the leaf that a node is, -1 for others."""
+        """For each level the number of each node's leaf, -1 for inner nodes."""
         found, begin = [], 0
         for size, leaves in zip(self.tree.sizes, self.tree.leaves, strict=True):
             found.append(np.full(size, -1, np.int64))
@@ -510,7 +510,7 @@ class Hierarchy(TableStatistic):
 
     @override
     def encode(self, *parts: Any) -> Integers:
-        """The number of the leaf, and how often the row counts."""
+        """Return the number of the leaf, with the number of times the row counts."""
         levels = parts[: len(self._labels)]
         rows = len(levels[0])
         node, depth = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
@@ -543,16 +543,16 @@ class Hierarchy(TableStatistic):
         return self.measuring.cells(sums)
 
     def bits_read(self, first: float) -> int:
-        """Bits behind the point of what is read, for cells with this std at the first step.
+        """Return the fractional bits of a reading, given the cells' std at the first step.
 
-        All steps are on one grid, so that differences of them add up too.
+        All steps use one grid, so that differences of them add up too.
         """
         least = min(float(part.min()) for part in self.law.variances)
         return fraction_bits(first * math.sqrt(least))
 
     @override
     def most_counted(self, first: float, last: float) -> float:
-        """Nodes and what they add up stay below 2^53 units."""
+        """Return the bound that keeps nodes and their sums below 2^53 units."""
         most = max(float(part.max()) for part in self.law.variances)
         return most_read(self.bits_read(first) + 1, last * math.sqrt(most))
 
@@ -562,12 +562,12 @@ class Hierarchy(TableStatistic):
         return np.asarray(first / self.measuring.strategy.total, np.float64)
 
     def check_fit(self, fit: Fit) -> None:
-        """Refuse totals that cannot be."""
+        """Refuse impossible known totals."""
         check_known(self.tree, fit)
 
 
 def targets_of(given: str | Mapping[str, float] | None) -> Mapping[str, float] | None:
-    """Standard deviations by level, as they are asked for.
+    """Return the wanted standard deviations by level, from an option.
 
     >>> targets_of("state=50,county=100")
     {'state': 50.0, 'county': 100.0}
@@ -593,7 +593,10 @@ def targets_of(given: str | Mapping[str, float] | None) -> Mapping[str, float] |
 def wanted_variances(
     tree: Tree, targets: Mapping[str, float] | None, *, relative: bool
 ) -> tuple[list[float], float]:
-    """Target variance of each level, relative ones with the largest at 1; and the target of 1."""
+    """Return the target variance of each level, and the target of 1.
+
+    The largest of relative targets is 1.
+    """
     if targets is None:
         return [1.0] * len(tree.levels), 1.0
     if not isinstance(targets, Mapping):
@@ -629,13 +632,13 @@ def _target(tree: Tree, name: str, std: float) -> float:
         value = float(std)
     except (TypeError, ValueError, OverflowError):
         value = math.nan
-    if not 0 < value < math.inf:  # refuses NaN too
+    if not 0 < value < math.inf:  # also refuses NaN
         raise InvalidInput(f"the target of {name!r} is {std!r}; it must be a finite number above 0")
     return value
 
 
 def node_weights(nodes: Sequence[Any] | Mapping[Any, float]) -> tuple[list[Any], list[float]]:
-    """Nodes, and how often each counts: once, unless a mapping says it.
+    """Return the nodes and their weights; the weight is 1 unless a mapping states it.
 
     >>> node_weights({"CA": 1, "NY": -1})
     (['CA', 'NY'], [1.0, -1.0])
@@ -662,7 +665,7 @@ def _level_table(
     tree: Tree, estimates: Sequence[Floats], stds: Sequence[Floats], whole: bool
 ) -> TextTable:
     names = [("level", False), *((one, True) for one in ("nodes", "std", "median estimate", "sum"))]
-    rows, higher = [], 0.0  # leaves that stand above a level belong to its sum
+    rows, higher = [], 0.0  # leaves above a level belong to its sum
     for depth, (level, size) in enumerate(zip(tree.levels, tree.sizes, strict=True)):
         part, std = estimates[depth], float(stds[depth].max())
         middle, together = float(np.median(part)), float(part.sum()) + higher
@@ -683,7 +686,7 @@ def _level_table(
 def _sum_table(
     tree: Tree, estimates: Sequence[Floats], stds: Sequence[Floats], whole: bool
 ) -> TextTable:
-    """The total, the coarsest level and the largest of the next: what adds up to what."""
+    """Return the total, the coarsest level and the largest nodes of the next, which add up."""
 
     def row(level: int, node: int, text: str) -> tuple[str, str, str]:
         std = float(stds[level][node])

@@ -1,4 +1,4 @@
-"""A line of cells over time, so that every interval of cells is accurate at every step."""
+"""A line of cells over time: every interval of cells is accurate at every step."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ if TYPE_CHECKING:
     from counton.planning.planner import Plan
     from counton.planning.ranges_plan import CellsDesign
 
-#: Names of strategies: those whose answers add up, and those whose weights have room over time.
+#: Strategies whose estimates add up, and those whose weights leave room for sums over time.
 _ONCE = tuple(name for name in NAMES if name != "dyadic")
 _LINES = tuple(name for name in _ONCE if name != "square_root")
-#: Strategies for a line that are told.
+#: Number of strategies that are listed for a line.
 _LISTED = 8
 
 
 class RangesReading(GridReading):
-    """Sums over intervals of cells at one step, or between two.
+    """Sums over intervals of cells at one step, or between two steps.
 
-    Names are pairs of labels, (first, the first one that is no more in it), where None stands for
-    the ends of the line; a bare label is its own cell.
+    A name is a pair of labels: the first cell, and the first cell after the interval. None stands
+    for an end of the line; a bare label is its own cell.
     """
 
     statistic: Ranges
 
     def _box(self, name: Any) -> tuple[Integers, Integers]:
-        """Cells from one label to before another; one label; or numbers from 0, as in "0:24"."""
+        """Return the cells of a name: a pair of labels, one label, or numbers such as "0:24"."""
         count = len(self.statistic.labels)
         if name is None:
             name = (None, None)
@@ -73,7 +73,7 @@ class RangesReading(GridReading):
 
     @override
     def numbers(self, asked: TableRequest = EVERY_ROW) -> TableNumbers:
-        """All cells; or sums over intervals, from a cell to before another, numbered from 0."""
+        """Return all cells; or sums over intervals, from a cell to before another, from 0 on."""
         if asked.ask is not None:
             ends = np.array([self.statistic.interval_of(one) for one in asked.ask], np.int64).T
             low, high = ends[:1], ends[1:]
@@ -101,18 +101,18 @@ class Ranges(GridCells):
     label and a whole number, and counts that many times.
 
     Args:
-        labels: labels of all cells in their order, public knowledge; or the number of cells, which
-            are then called by their numbers from 0 on.
-        name: name of the line, as "hour".
-        workload: what is to be accurate: "ranges", "prefixes", "nodes" or "subsets".
-        line: name of the strategy for the cells. None: the one of least total error over the
+        labels: public labels of all cells in their order; or the number of cells, whose labels are
+            then their numbers from 0 on.
+        name: name of the line, such as "hour".
+        workload: the queries to make accurate: "ranges", "prefixes", "nodes" or "subsets".
+        line: name of the strategy for the cells. None: the strategy of least total error over the
             workload, among independent cells, Haar contrasts, hierarchies and, up to 256 cells,
             dense matrices; in a stream of one step among all.
-        counts, neighbours, unit: as of `Hierarchy`.
-        grid: the strategy itself, as `Grid.to_dict` says.
+        counts, neighbours, unit: as in `Hierarchy`.
+        grid: the strategy itself, as in `Grid.to_dict`.
 
     Raises:
-        InvalidInput: labels that are no texts or there twice, an unknown workload or line.
+        InvalidInput: labels that are not texts or occur twice, an unknown workload or line.
 
     Sensitivity: exactly the product of both strategies' norms, for events added or removed.
 
@@ -228,7 +228,7 @@ class Ranges(GridCells):
 
     @property
     def mechanism(self) -> str:
-        """What is measured, a sentence."""
+        """The measurement in a sentence."""
         return (
             f"Measured were the sums over cells that the strategy {self.grid.name!r} asks for; "
             f"every interval is a linear function of them."
@@ -241,7 +241,7 @@ class Ranges(GridCells):
 
     @override
     def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Self:
-        """See `TableStatistic.settle`; of one step by the noise itself, known beforehand."""
+        """Settle as `TableStatistic.settle`; for one step choose by the noise, known beforehand."""
         if self._measurement is not None or horizon != 1:
             return super().settle(guarantee, horizon)
         return self._with_measurement(self.lines(guarantee).best.strategy)
@@ -255,7 +255,7 @@ class Ranges(GridCells):
         return [("lines", f"total squared error by strategy: {', '.join(errors)}")]
 
     def lines(self, guarantee: Guarantee) -> Plan[CellsDesign]:
-        """All strategies for the cells by their error in a stream of one step.
+        """Rank all strategies for the cells by their error in a stream of one step.
 
         >>> from counton import ZCDP
         >>> [choice.name for choice in Ranges(64).lines(ZCDP(0.5)).choices[:3]]
@@ -292,13 +292,13 @@ class Ranges(GridCells):
         )
 
     def interval_of(self, text: str) -> tuple[int, int]:
-        """Numbers of the first cell of an interval and of the one after its last.
+        """Return the number of an interval's first cell, and of the cell after its last.
 
         Args:
-            text: as 0:24 for cells 0 to 23.
+            text: the interval, such as 0:24 for cells 0 to 23.
 
         Raises:
-            InvalidInput: no interval, or one that reaches beyond the line.
+            InvalidInput: the text is no interval, or the interval reaches beyond the line.
         """
         low, colon, high = str(text).partition(":")
         if not (colon and low.strip().isdecimal() and high.strip().isdecimal()):

@@ -1,4 +1,4 @@
-"""Statistics of a stream as it runs: events in, readings out, and a checkpoint in between."""
+"""A running statistic of a stream: events go in, readings come out, with checkpoints."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _FORMAT = "counton-statistic-1"
 
 
 class Running(Machine):
-    """A statistic of a stream: what a `Counter` is to counts. Made by `Running.start`.
+    """A statistic of a stream, as a `Counter` is for counts. `Running.start` makes it.
 
-    Releases are private together under one guarantee. What it holds is exact, hence secret.
+    Releases are private together under one guarantee. It holds exact counts: keep it secret.
 
     Attributes:
-        statistic: which.
-        batched: whether a step may have any number of events.
-        design: all that is stated of the releases; public.
+        statistic: the statistic.
+        batched: True if a step may have any number of events.
+        design: all public terms of the releases.
 
     >>> from counton import Key, PureDP, Running
     >>> from counton.statistics import Distinct
@@ -60,7 +60,7 @@ class Running(Machine):
         source: Counter | tuple[Design, Key],
         step: int,
     ) -> None:
-        """Not for callers: use `start` or `resume`."""
+        """Set up the statistic. Use `start` or `resume` instead."""
         self._counter = source if isinstance(source, Counter) else None
         if isinstance(source, Counter):
             terms, key, self.key_fingerprint = source.design, None, source.key_fingerprint
@@ -88,16 +88,16 @@ class Running(Machine):
         """Begin a running statistic: events go in, readings come out.
 
         Args:
-            statistic: what is read.
+            statistic: the statistic.
             horizon: number of steps.
-            guarantee: for all releases together.
+            guarantee: the guarantee for all releases together.
             key: the secret from which the noise is computed; never start a stream twice.
-            name: of the stream.
-            strategy: how the noise is correlated over time; the planner's unless given.
-            batched: a step may have any number of events (`release_batch`); else at most one, and
-                exactly one where events are letters. Then an event that comes or goes before
-                others moves all later ones to other steps, and nothing is promised of it: let
-                `None` stand where one is left out.
+            name: name of the stream.
+            strategy: the correlation of the noise over time; None: the planner's choice.
+            batched: True if a step may have any number of events (`release_batch`). Otherwise it
+                has at most one, and exactly one if events are letters. Then an event that comes or
+                goes before others moves all later ones to other steps, and nothing is promised
+                about it: put `None` in the place of a missing one.
 
         Raises:
             InvalidInput: an argument is missing or out of range.
@@ -120,12 +120,12 @@ class Running(Machine):
     def release(self, event: Any) -> Reading:
         """Release a step with one event.
 
-        What interrupts it, as Ctrl-C or a lack of memory, leaves all as it was before; where that
-        cannot be, since events are half counted, everything more is refused.
+        An interruption, such as Ctrl-C or a lack of memory, leaves everything as it was before. If
+        that is impossible, since events are half counted, all further releases are refused.
 
         Raises:
-            InvalidInput: not an event of this statistic, or one that breaks its bounds; nothing is
-                released.
+            InvalidInput: not an event of this statistic, or an event that breaks its bounds;
+                nothing is released.
             HorizonExceeded: the strategy serves no more steps.
             SumOverflow: a count would leave the exact range.
             StreamConflict: in a fork, or in a handler within a release.
@@ -140,7 +140,7 @@ class Running(Machine):
 
         Raises:
             InvalidInput: as `release`, or more events than a step of this stream may have, or none
-                where each has one letter.
+                if each step has one letter.
             HorizonExceeded, StreamConflict, StateError: as `release`.
         """
         return self.release_batches(events, [self._count(events)])[0]
@@ -159,7 +159,7 @@ class Running(Machine):
         Args:
             events: in the order in which they happened.
             stops: for each step the number of events up to its end; without ``batched`` a step has
-                one event or none (of letters exactly one).
+                one event or none (exactly one letter).
 
         Raises:
             InvalidInput: as `release_batch`, or stops that do not ascend to ``len(events)``.
@@ -182,7 +182,7 @@ class Running(Machine):
                     releases = counter.release_many(in_data)
                 readings = Readings(self.statistic, steps, releases, self)
             except BaseException:
-                # Nobody has seen what the counter may have released already: it is put back too.
+                # Nobody has seen the counter's releases of this call: restore the counter too.
                 if counter is not None and before is not None:
                     counter._done = before
                 self._undone()
@@ -192,10 +192,12 @@ class Running(Machine):
         return readings
 
     def reading(self, step: int | None = None) -> Reading:
-        """What an earlier step said, where cells are read on demand: the same values as then.
+        """Return the reading of an earlier step, if cells are read on demand.
+
+        Its values are those of that step.
 
         Raises:
-            InvalidInput: a step that is not released, or a statistic whose cells were all released:
+            InvalidInput: the step is not released, or all cells of the statistic were released:
                 keep its readings.
         """
         if not self._step:
@@ -212,7 +214,7 @@ class Running(Machine):
         return found
 
     def checkpoint(self) -> bytes:
-        """State from which `resume` continues. Holds exact counts: keep it as secret as data.
+        """Return the state from which `resume` continues. It holds exact counts: keep it secret.
 
         Raises:
             StateError: within a release, or after an interruption that left events half counted.
@@ -234,11 +236,11 @@ class Running(Machine):
 
     @classmethod
     def resume(cls, saved: bytes, *, key: Key) -> Running:
-        """Continue where `checkpoint` stood: the same values as if never stopped.
+        """Continue from a `checkpoint`, with the values of an uninterrupted stream.
 
         Raises:
-            StateError: truncated, altered, or written by another format version.
-            WrongKey: the key is not the one the stream was started with.
+            StateError: the state is truncated, altered, or of another format version.
+            WrongKey: the stream was started with another key.
         """
         state = read_state(saved, _FORMAT, "Running.checkpoint()")
         check_key(key)
@@ -278,12 +280,12 @@ def counter_of(
     batched: bool = False,
     contribution: Contribution | None = None,
 ) -> Counter | Design:
-    """What counts the cells of a statistic; where they are read on demand, their terms alone.
+    """Return the counter of a statistic's cells; for cells on demand, only their terms.
 
     Args:
-        strategy, guarantee, key, name, batched: as of `Running.start`.
-        contribution: what one protected unit changes in the cells, where somebody bounds it in
-            another way than the statistic says.
+        strategy, guarantee, key, name, batched: as in `Running.start`.
+        contribution: the change of the cells by one protected unit, if the caller bounds it in
+            another way than the statistic.
     """
     if contribution is None:
         contribution = statistic.contribution(batched=batched, horizon=strategy.horizon)
@@ -309,12 +311,12 @@ def counter_of(
 
 
 def statistic_terms(statistic: Statistic, batched: bool) -> dict[str, Any]:
-    """What stands in the terms of a stream: part of the address of its noise."""
+    """Return the statistic's entry in the terms of a stream, which are the noise's address."""
     return {**statistic_to_dict(statistic), "batched": batched}
 
 
 def statistic_of(terms: Design) -> tuple[Statistic, bool]:
-    """The statistic that the cells of a stream are of, and whether steps are batches."""
+    """Return the statistic of a stream's cells, and True if steps are batches."""
     if terms.statistic is None:
         raise RequestMismatch(
             f"stream {terms.name!r} releases counts and no statistic: open it as a Stream"
@@ -325,14 +327,14 @@ def statistic_of(terms: Design) -> tuple[Statistic, bool]:
 
 
 def noise_at(terms: Design, step: int, since: int | None = None) -> tuple[float, str | None]:
-    """How large the noise of a step is, in data units, and of what, where that is not a cell.
+    """Return the size of the noise of a step, in data units, and the number it describes.
 
     Args:
-        since: of what came after this step; None: of what is released.
+        since: the step after which events count; None: all released.
 
     Returns:
-        A standard deviation, and the words of `ErrorScale` of its statistic; None of plain counts
-        and sums.
+        A standard deviation, and the words of the statistic's `ErrorScale`; None for plain counts
+            and sums.
     """
     std = float(terms.std(step) if since is None else terms.window_std(since, step))
     if terms.statistic is None:

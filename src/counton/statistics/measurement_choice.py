@@ -1,4 +1,4 @@
-"""Tables: statistics whose measurement is the best for the kind of noise, unless it is stated."""
+"""Tables: statistics that choose the best measurement for the kind of noise."""
 
 from __future__ import annotations
 
@@ -22,46 +22,46 @@ from counton.statistics.statistic import Statistic
 from counton.statistics.tally_statistic import TallyStatistic, X
 from counton.strategies.participation import Norm
 
-#: An event counts at most so many times.
+#: Most times that an event counts.
 _MOST_COUNTED = 2**32
 
 
 class TableStatistic(TallyStatistic):
-    """A statistic whose readings are a table: rows without times are released once.
+    """A statistic whose readings are a table; rows without times are released once.
 
-    Unless a measurement is stated, it is the best for Laplace or for Gaussian noise. How finely
-    weights are chosen follows from how many steps there are: sums that grow for ever need the room
-    that finer ones would take.
+    Unless a measurement is stated, the best one for Laplace or for Gaussian noise is chosen. The
+    number of steps decides how fine the weights are: sums that grow for ever need the room that
+    finer weights would take.
     """
 
     counts_rows = True
 
-    #: How neighbours differ, and what one protected unit is called: see `_protect`.
+    #: Neighbouring relation, and the word for one protected unit: see `_protect`.
     neighbours: Relation
     unit: str
-    #: How many numbers there are, in words.
+    #: Number of estimates, in words.
     size: str
-    #: Whether an event counts as often as it says.
+    #: True if an event counts as often as its number says.
     counts = False
 
-    #: The parameter that says how cells are measured, and that; None: it is left open.
+    #: Name of the parameter with the measurement, and the measurement; None: open.
     _measured_by: ClassVar[str]
     _measurement: Any = None
 
     @abstractmethod
     def _choose(self, norm: Norm, horizon: int | None = None) -> Any:
-        """The best measurement under one kind of noise, over this many steps."""
+        """Return the best measurement under one kind of noise, over this many steps."""
 
     @cached_property
     def measurement(self) -> Any:
-        """How cells are measured; before the guarantee is known, as under Laplace noise."""
+        """The measurement; before the guarantee is known, the best under Laplace noise."""
         return self._measurement or self._choose(1)
 
     def _with_measurement(self, measurement: Any) -> Self:
         return type(self)(**{**self.parameters, self._measured_by: measurement})
 
     def _best(self, norm: Norm, horizon: int | None = None) -> Self:
-        """The same with the best measurement under one kind of noise, over this many steps."""
+        """Return this statistic with the best measurement under one kind of noise."""
         return self._with_measurement(self._choose(norm, horizon))
 
     @override
@@ -82,14 +82,14 @@ class TableStatistic(TallyStatistic):
 
     @property
     def criterion(self) -> float:
-        """What is to be small: a deviation, where each measured cell has deviation 1."""
+        """Error to minimise: a deviation, if each measured cell has deviation 1."""
         return self.error_of.mean
 
     def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Self:
-        """With the measurement that has the least error under a guarantee.
+        """Return this statistic with the measurement of least error under a guarantee.
 
-        That is found for either kind of noise, and if both can give the guarantee, by the error
-        with the planner's strategy over time.
+        The measurement is found for each kind of noise. If both kinds can give the guarantee, the
+        error with the planner's strategy over time decides.
         """
         if self._measurement is not None:
             return self
@@ -108,23 +108,23 @@ class TableStatistic(TallyStatistic):
         return min((self._best(2, horizon), self._best(1, horizon)), key=error)
 
     def _protect(self, neighbours: Relation, unit: str | None, counts: bool = False) -> None:
-        """Take what is protected: one event, unless it is called otherwise, or one of its times."""
+        """Set the protected unit: one event by default, or one of its times."""
         self.counts = self.counts_units = bool(counts)
         self.counts_rows = not counts
         one = Contribution(neighbours, 1, 1, unit="event" if unit is None else unit)
         self.neighbours, self.unit, self._stated = one.relation, one.unit, unit is not None
 
     def _common(self) -> dict[str, Any]:
-        """Parameters that tables share, as far as they are stated."""
+        """Return the parameters that tables share, as far as they are stated."""
         return self._parameters_of("counts", "neighbours", "unit")
 
     def _contribution_of(self, moved: Sensitivity, words: str) -> Contribution:
-        """The contribution of a unit that counts in one cell of one step."""
+        """Return the contribution of a unit that counts in one cell of one step."""
         pattern = BoundedChange(moved.l1, moved.l2_squared, once=True)
         return Contribution.of_pattern(pattern, words, relation=self.neighbours, unit=self.unit)
 
     def _count_of(self, event: Any, named: str) -> tuple[Any, int]:
-        """What an event names, and how often it counts."""
+        """Return the value that an event names, and how often it counts."""
         if not self.counts:
             return event, 1
         if not isinstance(event, (tuple, list)) or len(event) != 2:
@@ -152,25 +152,25 @@ class TableStatistic(TallyStatistic):
     @property
     @abstractmethod
     def mechanism(self) -> str:
-        """What is measured, a sentence."""
+        """The measurement in a sentence."""
 
     @abstractmethod
     def spread(self, std: float) -> list[dict[str, Any]]:
-        """Largest standard deviations by what is read, where each measured cell has this one."""
+        """Return the largest std by number, if each measured cell has this one."""
 
     def choices_in_words(self, guarantee: Guarantee) -> Sequence[tuple[str, str]]:
-        """What it could be measured by at one go: names, and what stands beside them."""
+        """Return the alternative measurements for one release: names, with their errors."""
         return ()
 
     def accuracy(self, guarantee: Guarantee, horizon: int = 1) -> list[dict[str, Any]]:
-        """How accurate the table would be: known before any data.
+        """Return the accuracy of the table; it is known before any data.
 
         Args:
-            horizon: number of steps; of 1 the table is released once.
+            horizon: number of steps; 1 releases the table once.
 
         Returns:
-            Rows as of `spread`: ``std`` is typical of all steps, and over time ``largest_std`` that
-            of the worst.
+            Rows as in `spread`: ``std`` is typical of all steps; over time ``largest_std`` is that
+                of the worst step.
         """
         from counton.statistics.statistic_plan import plan_statistic
 
@@ -189,7 +189,7 @@ def refuse_inexact(sums: Integers, largest_entry: int) -> None:
 
     Args:
         sums: shape ``(steps, places)``.
-        largest_entry: no measurement is larger than this times the sum of all places.
+        largest_entry: bound on a measurement, divided by the sum of all places.
     """
     most = float(np.abs(sums.astype(np.float64)).sum(axis=1).max(initial=0.0))
     refuse_overflow(
@@ -203,15 +203,15 @@ def refuse_inexact(sums: Integers, largest_entry: int) -> None:
     )
 
 
-#: So many standard deviations noise stays within, and as much is left for what is rounded.
+#: Noise stays within so many standard deviations, with as much room again for rounding.
 _ROOM = 64
 
 
 def most_read(bits: int, std: float) -> float:
-    """How large counts may be whose sums are read on multiples of 2^-bits, in float64.
+    """Return the largest counts whose sums can be read on multiples of 2^-bits in float64.
 
     Args:
-        bits: behind the point.
+        bits: number of fractional bits.
 
     >>> most_read(16, 1.0) / 2**37
     0.99...

@@ -1,26 +1,26 @@
-"""Ends of intervals of means, variances, covariances and slopes, from noisy sums, with a proof.
+"""Ends of intervals of means, variances, covariances and slopes from noisy sums, with a proof.
 
-Values lie between -1 and 1. Of n rows the sums of x, y, 1 - x^2, 1 - y^2 and x y are released, each
-with noise of one law: a sum with weights w of these is off by h |w| at most, |w| the 2-norm, with a
-stated probability, whatever w is. Below, c is the ratio h / n with the released n, and a share is a
-released sum over the released n.
+Values lie between -1 and 1. For n rows the sums of x, y, 1 - x^2, 1 - y^2 and x y are released,
+each with noise of one law. With a stated probability, a sum of these with weights w errs by at most
+h |w|, |w| the 2-norm, for every w. Below, c is the ratio h / n with the released n, and a share is
+a released sum divided by the released n.
 
 A mean m is a ratio: x - m n is 0, a sum with weights 1 and -m, so |share - m| <= c sqrt(1 + m^2):
-Fieller's set (1954). Around the true means (m, m') these are sums of cells too,
+Fieller's set (1954). Around the true means (m, m') these are sums of cells too:
 
     sum of (x - m)^2 - v n          which is 0 at the variance v,
     sum of (x - m) (y - m') - k n   which is 0 at the covariance k,
     sum of (x - m) (y - m' - b (x - m))    which is 0 at the slope b,
 
-so each value says, where the means are known, how far its released sum may be from 0. That the
-means are not known is paid for: of what may fail a part goes to the means, which then lie in
+so if the means are known, each value determines how far its released sum may be from 0. The means
+are not known. So a part of the allowed probability of error goes to them: they then lie in
 intervals of half-widths r and r' around their shares, and the interval is the union over these
-(Berger and Boos 1994). A sum around m is one around the share of m, and n times a product of their
-differences: n (m - share)^2 for the variance, at most n r^2. So what is paid is of second order.
-How large a part the means get hangs on the true number of rows, where most is gained. That is not
-known either, so it lies in an interval of its own, and what is possible by one part or another is.
-The product of two differences d and d' is ((d + d')^2 - (d - d')^2) / 4, so for a covariance the
-sum and the difference of the means are taken, which halves what is paid.
+(Berger and Boos 1994). A sum around m is a sum around the share of m, plus n times a product of
+differences: for the variance n (m - share)^2, at most n r^2. So the cost is of second order. The
+best part for the means depends on the true number of rows. That number is not known either, so it
+lies in an interval of its own, and the union over all possible parts is taken. The product of two
+differences d and d' is ((d + d')^2 - (d - d')^2) / 4. So for a covariance the sum and the
+difference of the means are used, which halves the cost.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-#: Of what may fail, the part of the number of rows, and of the rest that of the means: the more
-#: the fewer rows there are, in standard deviations of their number.
+#: Part of the allowed probability of error for the number of rows; then the part of the rest for
+#: the means, which is larger for fewer rows, in standard deviations of their number.
 NUMBER_FAILS = 1 / 100
 _MEANS_FAIL = ((30.0, 1 / 4), (120.0, 1 / 20), (math.inf, 1 / 50))
-#: Halvings in the search for the end of a slope, and how near it stops.
+#: Halvings in the search for the end of a slope, and its relative precision.
 _HALVINGS, _NEAR = 80, 2.0**-30
 
 
 def means_fail(least: float, most: float) -> list[float]:
-    """Parts that the means may get, for numbers of rows from ``least`` to ``most``.
+    """Return the possible parts for the means, for row numbers from ``least`` to ``most``.
 
     >>> means_fail(25.0, 40.0), means_fail(1e3, 2e3)
     ([0.25, 0.05], [0.02])
@@ -51,7 +51,9 @@ def means_fail(least: float, most: float) -> list[float]:
 
 
 def fieller_ends(share: float, square: float, ratio: float) -> tuple[float, float]:
-    """All u with |u - share| <= ratio sqrt(u^2 + square); infinite where ratio is 1 or more.
+    """Return the ends of all u with |u - share| <= ratio sqrt(u^2 + square).
+
+    The ends are infinite if ratio is 1 or more.
 
     >>> fieller_ends(0.5, 1.0, 0.0), fieller_ends(0.0, 3.0, 0.5)
     ((0.5, 0.5), (-1.0, 1.0))
@@ -64,11 +66,11 @@ def fieller_ends(share: float, square: float, ratio: float) -> tuple[float, floa
 
 
 class MeanEnds(NamedTuple):
-    """Between which values the mean of a column lies, where its values are from -1 to 1.
+    """The interval of the mean of a column whose values are from -1 to 1.
 
     Attributes:
-        share: its released sum over the released number of rows.
-        low, high: ends of its interval.
+        share: the released sum divided by the released number of rows.
+        low, high: ends of the interval.
     """
 
     share: float
@@ -77,12 +79,12 @@ class MeanEnds(NamedTuple):
 
     @classmethod
     def of(cls, share: float, ratio: float, lines: int = 1) -> MeanEnds:
-        """From its share, and the half-width of one sum over the released number of rows.
+        """Return the interval from a share and a ratio.
 
         Args:
-            share: as above.
-            ratio: as above.
-            lines: 2 of the sum or the difference of two means, from -2 to 2.
+            share: the released sum divided by the released number of rows.
+            ratio: the half-width of one sum divided by the released number of rows.
+            lines: 1 for a mean; 2 for the sum or the difference of two means, from -2 to 2.
 
         >>> MeanEnds.of(0.25, 0.0).high, MeanEnds.of(0.25, 2.0).low
         (0.25, -1.0)
@@ -92,7 +94,7 @@ class MeanEnds(NamedTuple):
 
     @property
     def off(self) -> float:
-        """By how much the share may be off."""
+        """Largest error of the share."""
         return max(self.share - self.low, self.high - self.share)
 
     @property
@@ -111,7 +113,7 @@ class MeanEnds(NamedTuple):
 
 
 def variance_ends(value: float, mean: MeanEnds, ratio: float) -> tuple[float, float]:
-    """Of the variance v, from the released one; weights are 1 + m^2 - v, 1 and 2 m.
+    """Return ends of the variance v from the released one; weights are 1 + m^2 - v, 1, 2 m.
 
     >>> variance_ends(0.25, MeanEnds.of(0.0, 0.0), 0.0)
     (0.25, 0.25)
@@ -126,11 +128,11 @@ def variance_ends(value: float, mean: MeanEnds, ratio: float) -> tuple[float, fl
 def covariance_ends(
     value: float, both: MeanEnds, apart: MeanEnds, ratio: float
 ) -> tuple[float, float]:
-    """Of the covariance k, from the released one; weights are 1, m, m' and m m' - k.
+    """Return ends of the covariance k from the released one; weights 1, m, m', m m' - k.
 
     Args:
         both, apart: the sum m + m' of the means, and the difference m - m'.
-        ratio: half-width of one sum over the released number of rows.
+        ratio: half-width of one sum divided by the released number of rows.
 
     >>> covariance_ends(0.25, MeanEnds.of(0.5, 0.0, 2), MeanEnds.of(0.5, 0.0, 2), 0.0)
     (0.25, 0.25)
@@ -151,13 +153,13 @@ def covariance_ends(
 def slope_ends(
     covariance: float, variance: float, *, on: MeanEnds, of: MeanEnds, ratio: float, most: float
 ) -> tuple[float, float]:
-    """Of the slope b, from the released covariance and variance.
+    """Return ends of the slope b from the released covariance and variance.
 
     Args:
-        covariance, variance: as released.
-        on, of: means of the column on which the line runs, and of the other.
-        ratio: half-width of one sum over the released number of rows.
-        most: the largest slope that there can be.
+        covariance, variance: the released ones.
+        on, of: means of the column on which the line runs, and of the other column.
+        ratio: half-width of one sum divided by the released number of rows.
+        most: the largest possible slope.
 
     >>> means = MeanEnds.of(0.0, 0.0)
     >>> ends = slope_ends(0.1, 0.2, on=means, of=means, ratio=0.0, most=64)
@@ -174,10 +176,10 @@ def slope_ends(
 def _slope_end(
     covariance: float, variance: float, on: MeanEnds, of: MeanEnds, ratio: float, most: float
 ) -> float:
-    """The largest slope that is possible.
+    """Return the largest possible slope.
 
-    What is left where a slope is tried is convex in it, so slopes with something left are those
-    below an end, and perhaps some beyond another one, which then count.
+    The slack of a slope is convex in it. So the slopes with slack are those below an end, and
+    perhaps some beyond a second end, which then count too.
     """
 
     def slack(slope: float) -> float:
@@ -193,7 +195,7 @@ def _slope_end(
     low, high = -most, most
     if variance > 0:
         low = min(max(covariance / variance, -most), most)
-    if slack(low) < 0:  # not even there: only where what is released is impossible
+    if slack(low) < 0:  # no slack at all: only if the released sums are impossible
         return low
     for _ in range(_HALVINGS):
         if high - low <= _NEAR * max(abs(high), abs(low)):
@@ -204,15 +206,15 @@ def _slope_end(
 
 
 def _second_order(slope: float, on: float, of: float) -> float:
-    """The most of d (e - slope d) for d from -on to on and e from -of to of."""
+    """Return the largest d (e - slope d) for d from -on to on and e from -of to of."""
     d = on if slope <= 0 or of > 2 * slope * on else of / (2 * slope)
     return d * (of - slope * d)
 
 
 def _norm(slope: float, on: MeanEnds, of: MeanEnds) -> float:
-    """The most of the norm of the weights 1, m, 2 b m - m', m m' - b (1 + m^2) and b.
+    """Return the largest norm of the weights 1, m, 2 b m - m', m m' - b (1 + m^2) and b.
 
-    That of their middles, and of what they can be off from these.
+    It is the norm at the middles, plus the norm of the largest deviations from them.
     """
     x, y, dx, dy, size = on.middle, of.middle, on.half, of.half, abs(slope)
     middles = math.hypot(1.0, x, 2 * slope * x - y, x * y - slope * (1 + x * x), slope)

@@ -1,27 +1,27 @@
 """Means, variances and covariances of bounded columns, and the least-squares line, over time.
 
-A unit is a row (v_1, .., v_d), each value clipped to its bounds and put on a grid of as many
-points; a_j, from -1 to 1, says where it lies between them. Measured are, in units of one over the
-squared number of grid cells, hence in whole numbers,
+A unit is a row (v_1, .., v_d). Each value is clipped to its bounds and put on a grid; all columns
+have the same number of points. a_j, from -1 to 1, is its place between the bounds. Measured are, in
+units of one over the squared number of grid cells, hence in whole numbers,
 
     1,    a_j,    1 - a_j^2    and    a_j a_k  (j < k),
 
-from which all first and second moments follow. Squares are counted from above for a reason: with
-s_j = a_j^2 a row's squared norm is 1 + sum s_j + sum s_j s_k + sum (1 - s_j)^2, convex in each s_j
-and so largest where every s_j is 0 or 1, at r ones 1 + d + r (r - 1) / 2: all together
+from which all first and second moments follow. The squares are counted from above for a reason.
+With s_j = a_j^2 a row's squared norm is 1 + sum s_j + sum s_j s_k + sum (1 - s_j)^2. It is convex
+in each s_j, so largest if every s_j is 0 or 1: with r ones it is 1 + d + r (r - 1) / 2. Hence
 
     ||x||_2^2 <= 1 + d + d (d - 1) / 2,
 
-attained where all values are bounds, while squares themselves would cost d more. In the 1-norm the
-same number bounds it from d = 2 on, since |a_j a_k| <= (s_j + s_k) / 2; for one column it is 9/4.
+with equality if all values are bounds. Squares themselves would cost d more. From d = 2 on the
+1-norm has this bound too, since |a_j a_k| <= (s_j + s_k) / 2; for one column its bound is 9/4.
 
-Intervals of means, variances, covariances and slopes are proved
-(`counton.statistics.moment_intervals`). That of the height of a line is found by the delta method:
-its noise is to first order that of a linear function of the sums, whose tails are known.
+The intervals of means, variances, covariances and slopes are proved
+(`counton.statistics.moment_intervals`). The interval of the height of a line uses the delta method:
+to first order its noise is that of a linear function of the sums, whose tails are known.
 Half-widths are divided by 1 - (half-width of the denominator) / (denominator), since denominators
-are released sums, and widened by what products of errors can come to. Where a denominator may be 0,
-all that is possible is in an interval: values lie on a grid between bounds, so slopes and heights
-have bounds too.
+are released sums, and a bound on products of errors is added. If a denominator may be 0, the
+interval holds all possible values: values lie on a grid between bounds, so slopes and heights have
+bounds too.
 """
 
 from __future__ import annotations
@@ -67,38 +67,38 @@ from counton.statistics.statistic import Card, ChartSpec, ErrorScale, Events, St
 from counton.statistics.tally_statistic import Part, TallyStatistic, X
 
 _MOST_COLUMNS, _MOST_GRID = 8, 2**16
-#: Of columns: products of two, and their quotients, are floating-point numbers.
+#: Largest bound of a column: products of two, and their quotients, must be floats.
 _LARGEST_BOUND = 10**100
 _LARGEST_SUM, _LARGEST_ROW = 2**62, 2**62
-#: Divisors are larger than what they may be off by so much more than rounding.
+#: Divisors must exceed their largest error by more than this factor, which covers rounding.
 _SURELY = 1 + 1e-9
-#: How many columns each kind of number is of.
+#: Number of columns that each kind of number needs.
 _COLUMNS = {"count": 0, "sum": 1, "mean": 1, "variance": 1, "covariance": 2, "slope": 2}
 
 
 class _Dual(NamedTuple):
-    """A function of the sums where they were released.
+    """A function of the sums, at the released sums.
 
     Attributes:
-        value: of the function.
-        slopes: its derivatives by the sums, in units of a row: of what its error is to first order;
-            NaN where it has none.
+        value: the value of the function.
+        slopes: its derivatives by the sums, in units of a row; they give its error to first order.
+            NaN if it has none.
     """
 
     value: float
     slopes: Floats
 
     def plus(self, other: _Dual, times: float = 1.0) -> _Dual:
-        """The sum with another one, times a number."""
+        """Return the sum with ``times`` another function."""
         return _Dual(self.value + times * other.value, self.slopes + times * other.slopes)
 
     def times(self, other: _Dual) -> _Dual:
-        """The product with another one."""
+        """Return the product with another function."""
         slopes = self.value * other.slopes + other.value * self.slopes
         return _Dual(self.value * other.value, slopes)
 
     def over(self, other: _Dual) -> _Dual:
-        """The quotient by another one; 0, and no derivatives, where that is not above 0."""
+        """Return the quotient by another function; 0 without derivatives unless that is above 0."""
         if not other.value > 0 or not np.isfinite(other.slopes).all():
             return _Dual(0.0, np.full(len(self.slopes), math.nan))
         value = self.value / other.value
@@ -106,13 +106,13 @@ class _Dual(NamedTuple):
 
 
 class _MomentNumber(NamedTuple):
-    """What a number is made of, in units in which bounds are -1 and 1.
+    """A number as a function of the sums, in units with bounds of -1 and 1.
 
     Attributes:
         of: the function of the sums.
-        least, most: between which values the truth lies in any case.
-        scale, moved: in data units it is so many times as much, and so much more.
-        formula: how it follows from released cells, in units of bounds; None: it is no sum of
+        least, most: bounds of the true value that always hold.
+        scale, moved: in data units it is ``scale`` times as much, plus ``moved``.
+        formula: returns its formula in released cells, in units of bounds; None: it is not a sum of
             quotients.
     """
 
@@ -124,23 +124,23 @@ class _MomentNumber(NamedTuple):
     formula: Callable[[], Formula] | None = None
 
     def in_data(self, value: float) -> float:
-        """A number in data units, within what is possible."""
+        """Return a number in data units, cut to possible values."""
         return min(max(value, self.least), self.most) * self.scale + self.moved
 
 
 class MomentsReading(Reading):
-    """Moments at one step, or of the rows between two.
+    """Moments at one step, or of the rows between two steps.
 
     Names: ``"count"``, ``("mean", column)``, ``("sum", column)``, ``("variance", column)``,
     ``("covariance", one, other)``, and ``("slope", of, on)`` of the least-squares line. Variances
-    and covariances are those of the rows there are: sums of squares are divided by their number.
+    and covariances are those of the counted rows: sums of squares are divided by their number.
     """
 
     statistic: Moments
 
     def __init__(self, statistic: Moments, cells: Cells) -> None:
         super().__init__(statistic, cells)
-        self._ones: dict[float, float] = {}  # by what may fail
+        self._ones: dict[float, float] = {}  # by the probability of error
         self._quotients: dict[int, Formula] = {}
 
     @override
@@ -166,16 +166,16 @@ class MomentsReading(Reading):
         return ClosedForm(found.in_data(found.of.value), ends, std, parts)
 
     def line(self, of: str, *, on: str) -> Line:
-        """The least-squares line of one column on another.
+        """Return the least-squares line of one column on another.
 
         Raises:
-            InvalidInput: no columns of these names, or twice the same.
+            InvalidInput: a column is unknown, or both are the same.
         """
         self._places_asked(("slope", of, on))
         return Line(self, of, on)
 
     def _places_asked(self, name: Any) -> tuple[str, tuple[int, ...]]:
-        """What is asked for: a kind, and the places of its columns."""
+        """Return the kind of a requested number, and the places of its columns."""
         kind, *columns = name if isinstance(name, (tuple, list)) and name else (name,)
         if isinstance(kind, str) and _COLUMNS.get(kind) == len(columns):
             places = tuple(map(self.statistic.place, columns))
@@ -232,14 +232,14 @@ class MomentsReading(Reading):
         return _Dual(float(self._sums[place]), slopes)
 
     def _share(self, place: int) -> _Dual:
-        """A sum over the number of rows; 0 where no row is seen."""
+        """Return a sum divided by the number of rows; 0 if no row is counted."""
         return self._sum(place).over(self._sum(0))
 
     def _mean(self, column: int) -> _Dual:
         return self._share(1 + column)
 
     def _moment(self, one: int, other: int) -> _Dual:
-        """A covariance, or a variance."""
+        """Return a covariance, or a variance."""
         share = self._share(self.statistic.second(one, other))
         if one == other:
             share = _Dual(1 - share.value, -share.slopes)
@@ -249,7 +249,7 @@ class MomentsReading(Reading):
         return self.cells.sum({place: 1.0 / self.statistic.grid**2})
 
     def _quotient(self, place: int) -> Formula:
-        """A sum over the number of rows; the same one wherever it enters."""
+        """Return a sum divided by the number of rows, as one object for all its uses."""
         if place not in self._quotients:
             self._quotients[place] = quotient(self._sum_at(place), self._sum_at(0))
         return self._quotients[place]
@@ -268,10 +268,10 @@ class MomentsReading(Reading):
         return float(self.cells.halfwidths(np.array(std), level))
 
     def _one(self, fails: float) -> float:
-        """By how much a sum with weights of norm 1 is off, but for this probability.
+        """Return the largest error of a sum with weights of norm 1, up to a probability of error.
 
-        Where that is below what laws are told apart at, twice as much as but for its root: their
-        tails fall at least exponentially.
+        If this probability is below the smallest known tail, the result is twice the error at its
+        root: the tails fall at least exponentially.
         """
         if fails not in self._ones:
             alone = self._sum(0).slopes
@@ -284,7 +284,7 @@ class MomentsReading(Reading):
     def _ends(
         self, kind: str, places: tuple[int, ...], found: _MomentNumber, level: float
     ) -> tuple[float, float]:
-        """Ends of an interval, in units in which bounds are -1 and 1."""
+        """Return the ends of an interval, in units with bounds of -1 and 1."""
         value, number, fails = found.of.value, float(self._sums[0]), 1 - level
         if kind in ("count", "sum"):
             half = self._half(found.of.slopes, level)
@@ -296,9 +296,10 @@ class MomentsReading(Reading):
             mean = MeanEnds.of(self._mean(places[0]).value, known / number)
             return mean.low, mean.high
         low = high = min(max(value, found.least), found.most)
-        # How what may fail is shared hangs on the true number of rows: on all that are possible.
+        # The best split of the error depends on the true number of rows: allow all possible
+        # numbers.
         off = self._one(fails * NUMBER_FAILS)
-        std = self._std(self._sum(0).slopes) or 1.0  # of no noise: then off is 0 too
+        std = self._std(self._sum(0).slopes) or 1.0  # without noise off is 0 too
         for part in means_fail((number - off) / std, (number + off) / std):
             rest = fails * (1 - NUMBER_FAILS)
             known = self._one(rest * part / len(places))
@@ -312,7 +313,7 @@ class MomentsReading(Reading):
     def _second(
         self, kind: str, places: tuple[int, ...], known: float, ratio: float
     ) -> tuple[float, float]:
-        """Ends of a variance, a covariance or a slope."""
+        """Return the ends of a variance, a covariance or a slope."""
         shares = [self._mean(place).value for place in places]
         moment = self._moment(places[0], places[-1]).value
         if kind == "variance":
@@ -329,14 +330,14 @@ class MomentsReading(Reading):
     def height(
         self, of: str, on: str, point: float, level: float = 0.95
     ) -> tuple[float, float, float]:
-        """The height at a point of ``on`` of the line of ``of``, and the ends of its interval."""
+        """Return the height of the line at a point of ``on``, and the ends of its interval."""
         this, places = self.statistic, (self.statistic.place(of), self.statistic.place(on))
         half, middle = this.half[list(places)].tolist(), this.middle[list(places)].tolist()
         at, mean = (float(point) - middle[1]) / half[1], self._mean(places[1])
         away = _Dual(at - mean.value, -mean.slopes)
         slope = self._moment_number("slope", places).of
         found = self._mean(places[0]).plus(slope.times(away))
-        # No further from the mean than by the largest slope times the largest distance.
+        # The height differs from the mean by at most the largest slope times the largest distance.
         most = 1 + this.grid * (abs(at) + 1)
         reach = self._reach_of_height(places, found, away.value, level)
         ends = [-most, most]
@@ -348,7 +349,7 @@ class MomentsReading(Reading):
     def _reach_of_height(
         self, places: tuple[int, int], height: _Dual, away: float, level: float
     ) -> float:
-        """By how much the height of a line may be off: first order, and products of errors."""
+        """Return the largest error of a line's height: first order, plus products of errors."""
         both, spread = self._moment(*places), self._moment(places[1], places[1])
         number = float(self._sums[0])
         rest = 1 - self._half(self._sum(0).slopes, level) / number if number > 0 else 0.0
@@ -391,15 +392,16 @@ class Moments(TallyStatistic):
     Args:
         columns: bounds of each column by its name, in order, or rows of name, lower and upper; at
             most 8.
-        grid: cells between the bounds of every column: finer ones cost nothing but room in sums.
-        unit: what one protected unit is called.
+        grid: number of cells between the bounds of every column: finer grids only need room in
+            sums.
+        unit: the word for one protected unit.
 
     Raises:
         InvalidInput: no columns or too many, bounds that do not ascend, or a grid so fine that a
             row does not fit into 62 bits.
 
-    Sensitivity: see the module. For d columns D_2^2 times 1 + d + d (d - 1) / 2, and as much times
-    D_1 (9/4 for one column), in the units of a row.
+    Sensitivity: see the module. In the units of a row, the squared 2-norm is 1 + d + d (d - 1) / 2
+    for d columns, and the 1-norm has the same number (9/4 for one column).
 
     >>> from counton import ZCDP, Key, Running
     >>> from counton.statistics import Moments
@@ -455,7 +457,7 @@ class Moments(TallyStatistic):
         unit: str = "event",
     ) -> None:
         given: Any = columns
-        if isinstance(given, list):  # as in `parameters`, where a mapping would lose its order
+        if isinstance(given, list):  # `parameters` uses a list, which keeps the order
             given = {name: tuple(ends) for name, *ends in given}
         if not isinstance(given, Mapping) or not 1 <= len(columns) <= _MOST_COLUMNS:
             raise InvalidInput(
@@ -527,11 +529,11 @@ class Moments(TallyStatistic):
 
     @override
     def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
-        """The same for batches."""
+        """Return the contribution bound; it is the same for batches."""
         one, count = self.grid**2, len(self.names)
         largest = 1 + count + len(self.pairs)
         total = largest * one
-        if count == 1:  # 1 + |a| + 1 - a^2, of which 9/4 is the largest if the grid has that a
+        if count == 1:  # 1 + |a| + 1 - a^2 is at most 9/4
             places = np.arange(-self.grid, self.grid + 1, 2, dtype=np.int64)
             total = int((one + self.grid * np.abs(places) + one - places**2).max())
         return Contribution.of_pattern(
@@ -603,7 +605,7 @@ class Moments(TallyStatistic):
 
     @override
     def encode(self, *parts: Any) -> Integers:
-        """Grid points of all values, as the digits of one number."""
+        """Return the grid points of all values, as the digits of one number."""
         found: Integers = np.zeros(len(parts[0]), np.int64)
         for place, values in enumerate(parts):
             where = (value_grid.finite(values) - self.middle[place]) / self.half[place]
@@ -645,7 +647,7 @@ class Moments(TallyStatistic):
 
     @override
     def measure(self, sums: Integers) -> Integers:
-        """Moments about the middle, and what squares lack of 1."""
+        """Return moments about the middle, with 1 minus each square."""
         grid, count = self.grid, len(self.names)
         number, lines = sums[:, :1], sums[:, 1 : 1 + count]
         squares, products = sums[:, 1 + count : 1 + 2 * count], sums[:, 1 + 2 * count :]
@@ -662,7 +664,7 @@ class Moments(TallyStatistic):
 
     @cached_property
     def kinds(self) -> dict[str, tuple[str, ...]]:
-        """All that a table says, by what it is called there: the kind, and its columns."""
+        """All rows of the table by their labels: kind and columns."""
         pairs = [(self.names[j], self.names[k]) for j, k in self.pairs]
         asked: list[tuple[str, ...]] = [("count",)]
         asked += [(kind, name) for kind in ("mean", "variance") for name in self.names]
@@ -676,7 +678,7 @@ class Moments(TallyStatistic):
         return [*self.kinds]
 
     def second(self, one: int, other: int) -> int:
-        """The place of the squares of a column, or of the products of two."""
+        """Return the place of the squares of a column, or of the products of two."""
         count = len(self.names)
         if one == other:
             return 1 + count + one
@@ -694,7 +696,7 @@ class Line:
     """The least-squares line of one column on another; made by `MomentsReading.line`.
 
     Attributes:
-        of, on: the columns: ``of`` is told from ``on``.
+        of, on: the columns: ``of`` is predicted from ``on``.
 
     >>> from counton import Key, PureDP, Running
     >>> rows = Moments({"hours": (0, 16), "points": (0, 64)})
@@ -710,28 +712,28 @@ class Line:
 
     @property
     def slope(self) -> float:
-        """By how much ``of`` rises where ``on`` rises by one; 0 where no spread is seen."""
+        """Rise of ``of`` for a rise of ``on`` by one; 0 if no spread is seen."""
         return float(self._reading["slope", self.of, self.on])
 
     def slope_interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Ends that hold the slope with probability ``level``, where there is one.
+        """Return ends that hold the slope with probability ``level``, if there is a slope.
 
-        Where too little is known, these are all slopes that points of the grid can have.
+        If too little is known, the interval holds all slopes that points of the grid can have.
 
         Raises:
-            InvalidInput: a level outside (0, 1 - 1e-9].
+            InvalidInput: the level is outside (0, 1 - 1e-9].
         """
         return self._reading.interval(("slope", self.of, self.on), level)
 
     def at(self, point: float) -> float:
-        """Height of the line at a point of ``on``; its intercept is that at 0."""
+        """Return the height of the line at a point of ``on``; at 0 it is the intercept."""
         return self._reading.height(self.of, self.on, point)[0]
 
     def interval(self, point: float, level: float = 0.95) -> tuple[float, float]:
-        """Ends that hold the height at a point with probability ``level``.
+        """Return ends that hold the height at a point with probability ``level``.
 
         Raises:
-            InvalidInput: a level outside (0, 1 - 1e-9].
+            InvalidInput: the level is outside (0, 1 - 1e-9].
         """
         _, low, high = self._reading.height(self.of, self.on, point, check_level(level))
         return low, high

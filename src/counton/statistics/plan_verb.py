@@ -46,49 +46,50 @@ def plan(
 ) -> StreamPlan:
     """Plan a stream with the least error, or with the least guarantee for an error.
 
-    A plan looks at no data and costs no privacy. ``plan(365, epsilon=1)`` ranks strategies for a
-    stream by the exact variance of their releases, with ``of=`` for a stream of a statistic. Every
-    kind takes part with the parameters that suit this horizon, guarantee and contribution best,
-    once for each noise family in which its best parameters differ.
+    A plan reads no data and costs no privacy. ``plan(365, epsilon=1)`` ranks strategies for a
+    stream by the exact variance of their releases; ``of=`` plans a stream of a statistic. Every
+    kind of strategy takes part with its best parameters for this horizon, guarantee and
+    contribution, once for each noise family for which its best parameters differ.
 
-    **How little is enough.** ``plan(365, within=20)`` finds the least epsilon with which the 95%
+    **The least guarantee.** ``plan(365, within=20)`` finds the least epsilon with which the 95%
     interval of the last release is at most 20 to either side, and ranks strategies for it.
 
-    `counton.plan_expiring` plans a stream whose protection fades, and `counton.plan_cells` a line
-    or a grid of cells that is released once.
+    `counton.plan_expiring` plans a stream whose protection fades, and `counton.plan_cells` plans a
+    line or a grid of cells for one release.
 
     Args:
         horizon: number of steps; None for a stream without a last step, whose protection never
             fades.
-        guarantee: ``PureDP``, ``ApproxDP`` or ``ZCDP``; or say ``epsilon``, ``epsilon`` and
+        guarantee: ``PureDP``, ``ApproxDP`` or ``ZCDP``; or state ``epsilon``, ``epsilon`` and
             ``delta``, or ``rho``.
         metric: rank by the mean of the variance over all steps, or by its maximum.
-        contribution: what one protected unit can change; default: one count, present or absent.
+        contribution: the bound on one protected unit's change; default: one count, added or
+            removed.
         shape: shape of one step's input.
-        strategies: rank these instead. A name stands for a kind, as for a job: "kary", or exactly
-            as its paper has it, "kary-paper".
-        epsilon, delta, rho: the guarantee in numbers. With ``within`` a delta alone: of approximate
-            privacy.
-        of: a statistic, such as ``Distinct()``, which gives contribution and shape; the errors are
-            those of its numbers. If it adds up rows, ``contribution`` may say what all rows of a
-            user change.
-        batched: with ``of``, whether steps have any number of events; else one each.
-        release: what is to be accurate: "totals" so far; "windows", each step's own count, with a
-            strategy that releases nothing else; or "both", as many counts, the differences of
-            totals, as totals.
-        simple: only strategies that release integers; they hold nothing, and nothing is searched.
-        compare: rank also the kinds that have never been found best, or not from 64 steps on.
-        around: without a last step, how many steps you have in mind: strategies are ranked by their
-            errors up to there, and serve as many as come. Default: 65,536.
-        also: rank these besides, such as one of your own.
-        within: instead of a guarantee: how large the half-width of an interval may be at the last
-            step. A number; "2%" of a public ``size``; for a statistic with several numbers also by
+        strategies: rank these instead. A name stands for a kind, as in a job: "kary", or exactly
+            as its paper states it, "kary-paper".
+        epsilon, delta, rho: the guarantee in numbers. With ``within``, ``delta`` alone asks for
+            approximate privacy.
+        of: a statistic, such as ``Distinct()``, which sets contribution and shape; the errors are
+            those of its numbers. If it adds up rows, ``contribution`` may state the change by all
+            rows of a user.
+        batched: with ``of``, True if steps have any number of events; else one each.
+        release: the numbers to make accurate: "totals" so far; "windows", each step's own count,
+            by a strategy that releases nothing else; or "both", totals and, equally, the counts of
+            steps as differences of totals.
+        simple: only strategies that release integers; they keep no numbers and need no search.
+        compare: also rank the kinds that have never been found best, or not from 64 steps on.
+        around: without a last step, the number of steps to rank by: errors count up to there, and
+            the strategies serve any number. Default: 65,536.
+        also: rank these as well, such as a strategy of your own.
+        within: instead of a guarantee, the largest half-width of an interval at the last step.
+            A number; "2%" of a public ``size``; for a statistic with several numbers also by
             name, as in ``{"count": 20, "mean": 0.5}``. The plan finds the least epsilon or rho of
-            four digits that does it.
-        level: with ``within``: probability with which each interval holds.
-        least: with ``within``: what is found, "epsilon" or "rho".
-        size: with ``within``: how many rows there will be by the last step, where that is public.
-            Percentages refer to it, and the errors of means and quantiles depend on it.
+            four digits that reaches it.
+        level: with ``within``, the probability with which each interval holds.
+        least: with ``within``, the parameter to minimise, "epsilon" or "rho".
+        size: with ``within``, the public number of rows by the last step. Percentages refer to it,
+            and the errors of means and quantiles depend on it.
 
     Raises:
         InvalidInput: an argument is out of range, or no strategy can give the guarantee.
@@ -100,7 +101,7 @@ def plan(
     >>> plan(8760, epsilon=1, simple=True).best.strategy
     KAry(horizon=8760, arity=26, subtraction=True)
 
-    A strategy of your own beside them, and what papers have, by name:
+    Rank a strategy of your own and a paper's version of another, by name:
 
     >>> from counton.strategies import KAry
     >>> mine = KAry(64, 5)
@@ -109,25 +110,25 @@ def plan(
     >>> [one.kind for one in plan(64, epsilon=1, strategies=["kary-paper", "smooth-paper"])]
     ['kary-paper', 'smooth-paper']
 
-    A visitor who comes in up to 30 different hours is protected as a whole:
+    Protect a visitor with rows in up to 30 different hours as a whole:
 
     >>> visits = Contribution.add_remove(steps=30, unit="visitor")
     >>> plan(8760, epsilon=1, delta=1e-6, contribution=visits).best.kind
     'normalised square root'
 
-    Not to know the last step costs 6% of the standard deviation with Gaussian noise:
+    An unknown last step costs 6% of the standard deviation with Gaussian noise:
 
     >>> known, unknown = plan(8760, rho=0.5), plan(None, rho=0.5, around=8760)
     >>> round(known.best.mean_std, 2), round(unknown.best.mean_std, 2)
     (3.67, 3.89)
 
-    The least rho with which a total is known to 20 after a year of days, and what it will be:
+    Find the least rho that gives a total to within 20 after a year of days:
 
     >>> enough = plan(365, within=20, least="rho")
     >>> enough.guarantee, enough.best.halfwidth(365) <= 20
     (ZCDP(rho=0.0...), True)
 
-    A statistic:
+    Plan a statistic:
 
     >>> from counton.statistics import Distinct
     >>> plan(365, epsilon=1, of=Distinct(changes=4), batched=True).best.kind
@@ -169,13 +170,13 @@ def plan(
 def _of_own(
     of: Statistic, contribution: dict[str, Contribution], shape: Sequence[int]
 ) -> dict[str, Any]:
-    """What is said of the change that a unit makes, where the statistic does not say it itself."""
+    """Return the stated contribution; refuse one that the statistic sets itself."""
     from counton.base.exact import quote
     from counton.statistics.statistic import Statistic
 
     if not isinstance(of, Statistic):
         raise InvalidInput(f"of is {quote(of)}; give a statistic, such as Distinct()")
-    # Of rows that add up as many as count of each may be said.
+    # For a statistic that adds up rows, the number of rows of a user may be stated.
     for name in [*(() if is_tallied(of) else contribution), *(["shape"] if shape != () else ())]:
         raise InvalidInput(f"a statistic says {name} by itself: leave {name} out")
     return contribution
@@ -200,7 +201,7 @@ def _within(
     delta: Number | None,
     size: int | None,
 ) -> StreamPlan:
-    """The plan for the least guarantee."""
+    """Return the plan for the least guarantee."""
     from counton.base.exact import check_integer
     from counton.numbers.intervals import check_level
     from counton.planning.least_privacy import bounds_of, compare_halfwidths, least_guarantee
@@ -219,7 +220,7 @@ def _within(
         return replace(found, words=(*found.words, str(reached)), reached=reached)
 
     def factor(guarantee: Guarantee) -> float:
-        found = plan_with(guarantee, compare=False).reached  # kinds that are never best cost time
+        found = plan_with(guarantee, compare=False).reached  # skip kinds that are never best
         assert found is not None
         return found.factor
 

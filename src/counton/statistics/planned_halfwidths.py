@@ -1,9 +1,9 @@
-"""How far off what is read of a statistic will be: from public parameters, before there are rows.
+"""Half-widths of a statistic's intervals, computed from public parameters before any rows.
 
-Released noise is the same whatever the rows are, so most half-widths are known beforehand: they are
-those of a release in which nothing was counted. A mean, a slope or a quantile is off by less where
-there are more rows: its half-width is known for a number of rows, which somebody states, and values
-that are spread evenly between their bounds.
+The noise is the same for all rows, so most half-widths are known beforehand: they are those of a
+release in which nothing was counted. The half-width of a mean, a slope or a quantile falls with the
+number of rows. It is computed for a stated number of rows with values spread evenly between
+their bounds.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from counton.statistics.tally_statistic import TallyStatistic
 if TYPE_CHECKING:
     from counton.statistics.statistic import Statistic
 
-#: So many rows that nothing is cut off at 0.
+#: Enough rows that no number is cut off at 0.
 _MANY = 10**7
 
 
@@ -39,13 +39,13 @@ def planned_halfwidths(
     over: int | None = None,
     ask: Sequence[Any] | None = None,
 ) -> dict[str, float]:
-    """Half-widths of intervals at a step by what they are of; "" where all are of one kind.
+    """Return half-widths of intervals at a step, by name; "" if all numbers are of one kind.
 
     Args:
-        rows: how many rows there will be by then; None: what depends on that is left out, and if
-            that is everything, "" is of what `Statistic.error_of` says.
-        over: of what came in this many steps up to it; None: of all so far.
-        ask: what is asked for, as in shares of quantiles; None: all.
+        rows: number of rows by then; None: leave out the half-widths that depend on it. If all do,
+            "" is the half-width of the number in `Statistic.error_of`.
+        over: number of last steps to count; None: all steps so far.
+        ask: names, such as shares of quantiles; None: all.
 
     >>> from counton.privacy import PureDP
     >>> from counton.statistics import Average
@@ -60,7 +60,7 @@ def planned_halfwidths(
     if members_of(statistic):
         return _of_parts(statistic, terms, step, level, rows, over)
     if inner is not statistic:
-        # A row is of one group, and all groups are alike.
+        # A row belongs to one group, and all groups are alike.
         groups = getattr(statistic, "groups", ("",))
         rows = None if rows is None else max(rows // len(groups), 1)
         terms = replace(terms, shape=inner.cells)
@@ -87,7 +87,7 @@ def _of_parts(
     rows: int | None,
     over: int | None,
 ) -> dict[str, float]:
-    """As `planned_halfwidths`, of all statistics: their names stand before those of numbers."""
+    """Return `planned_halfwidths` of a report: names of statistics precede those of numbers."""
     found: dict[str, float] = {}
     for name, one in report.statistics.items():
         if name not in report.derived_from:
@@ -111,11 +111,11 @@ def _of_parts(
 def planned_reading(
     statistic: Statistic, terms: Design, step: int, rows: int | None, over: int | None = None
 ) -> Reading:
-    """What would be read at a step if there were this many rows, and no noise.
+    """Return the reading at a step if there were this many rows and no noise.
 
     Args:
-        statistic, terms, step, over: as of `planned_halfwidths`.
-        rows: how many; None: so many that nothing is cut off at 0.
+        statistic, terms, step, over: as in `planned_halfwidths`.
+        rows: number of rows; None: so many that no number is cut off at 0.
     """
     start = 0 if over is None else max(step - over, 0)
     cells = None
@@ -134,7 +134,7 @@ def planned_reading(
 def halfwidths_of(
     reading: Reading, level: float, ask: Sequence[Any] | None = None
 ) -> dict[str, float]:
-    """Half-widths of a reading's intervals by what they are of; "" where all are of one kind."""
+    """Return half-widths of a reading's intervals, by name; "" if all are of one kind."""
     read = reading.numbers(TableRequest(ask))
     low, high = (np.ravel(np.asarray(end, float)) for end in read.numbers.interval(level))
     found: dict[str, float] = {}
@@ -142,16 +142,16 @@ def halfwidths_of(
         half = (high - low) / 2
     for label, one in zip(_labels(read.about, len(half)), half.tolist(), strict=True):
         found[label] = max(found.get(label, 0.0), one)
-    if reading.statistic.card.known_beforehand is not None:  # rows decide it, at each step anew
+    if reading.statistic.card.known_beforehand is not None:  # the rows of each step decide it
         return found
     alike = len({float(f"{one:.9g}") for one in found.values()}) == 1
     return {"": max(found.values())} if alike else found
 
 
 def _labels(columns: Mapping[str, NDArray[Any]], count: int) -> list[str]:
-    """What each row is called; rows that are called the same are of one kind."""
+    """Return the label of each row; rows with equal labels are of one kind."""
     if "name" in columns:
-        parts = columns.get("statistic", np.full(count, ""))  # of a report
+        parts = columns.get("statistic", np.full(count, ""))  # a report
         return [f"{part} {one}".strip() for part, one in zip(parts, columns["name"], strict=True)]
     if "level" in columns:
         return [str(one) for one in columns["level"]]

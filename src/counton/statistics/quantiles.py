@@ -1,12 +1,13 @@
-"""How values are distributed, as they come: ranges, medians and other quantiles with bands.
+"""The distribution of values over time: ranges, medians and other quantiles, with intervals.
 
 A histogram over ordered cells is measured as C_time x C_cells (Kronecker): the strategy for the
 cells, an integer matrix, is applied to each step's counts exactly, and its rows are counted over
-time like any other cells. One value stands in one cell of one step, so it moves the nodes by
+time like any other cells. One value is in one cell of one step, so it moves the nodes by
 (column of C_time) x (column of C_cells), and norms multiply.
 
-The estimated number of values below an edge is a linear function of the released rows, at one time
-or between two; its variance is that of a row times that of the query under the cells' strategy.
+The estimated number of values below an edge is a linear function of the released rows, at one step
+or between two steps; its variance is that of a row times that of the query under the cells'
+strategy.
 """
 
 from __future__ import annotations
@@ -56,13 +57,13 @@ from counton.strategies.lines.line_catalogue import (
 from counton.strategies.strategy import Norm
 
 _MOST_CELLS = 2**16
-#: Columns of this many entries are compared with each other.
+#: Up to so many entries, all pairs of columns are compared.
 _MOST_DISTANCES, _LARGEST_SUM = 2**25, 2**62
 _SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 
 def checked_shares(given: str | float | Sequence[Any]) -> tuple[float, ...]:
-    """Shares of quantiles, each once.
+    """Return shares of quantiles, each once.
 
     >>> checked_shares("0.25, 0.5"), checked_shares(0.5)
     ((0.25, 0.5), (0.5,))
@@ -96,33 +97,33 @@ class Quantile(NamedTuple):
 
 
 class QuantilesReading(Reading):
-    """How values are distributed at one step, or between two."""
+    """The distribution of values at one step, or between two steps."""
 
     statistic: Quantiles
 
     @cached_property
     def _below(self) -> Floats:
-        """How many values lie below each edge, as released: linear, and not monotone."""
+        """Released number of values below each edge: linear, and not monotone."""
         counts = self.statistic.line.estimate(np.asarray(self.release.value, np.float64))
         found: Floats = read_only(np.concatenate([[0.0], np.cumsum(counts)]))
         return found
 
     def _halves(self, variances: Floats, level: float) -> Floats:
-        """Half-widths of queries, from their variances for rows of variance 1."""
+        """Return half-widths of queries, from their variances for rows of variance 1."""
         std = self.cells.std * np.sqrt(variances)
         return self.cells.halfwidths(std, level, self.statistic.line.measurements)
 
     def between(
         self, low: float | None = None, high: float | None = None, level: float = 0.95
     ) -> Answer:
-        """How many values lie in [low, high).
+        """Return the number of values in [low, high).
 
         Args:
-            low, high: edges of cells; None for no bound, as the first and last edge.
-            level: probability with which the interval holds the truth, at least.
+            low, high: edges of cells; None: no bound, as the first and last edge.
+            level: least probability with which the interval holds the true value.
 
         Raises:
-            InvalidInput: no edges, or not ascending; or a level outside (0, 1 - 1e-9].
+            InvalidInput: no edges, edges that do not ascend, or a level outside (0, 1 - 1e-9].
         """
         ends = f"from {low} to below {high}" if low is not None or high is not None else "in all"
         return answer(self._between(low, high), level, what=f"values {ends}")
@@ -137,16 +138,16 @@ class QuantilesReading(Reading):
         return self._linear(float(self._below[last] - self._below[first]), variance)
 
     def _linear(self, value: float, variance: Floats) -> ClosedForm:
-        """A linear function of the rows, with its variance for rows of variance 1."""
+        """Return a linear function of the rows, given its variance for rows of variance 1."""
         std = self.cells.std * math.sqrt(float(variance[0]))
         return ClosedForm.around(value, lambda level: float(self._halves(variance, level)[0]), std)
 
     def weighted_sum(self, weights: Sequence[float] | Floats, level: float = 0.95) -> Answer:
-        """A sum over all values, each of which counts as the weight of its cell.
+        """Return the sum over all values of the weights of their cells.
 
         Args:
-            weights: one for each cell, known before anything was released.
-            level: probability with which the interval holds the truth, at least.
+            weights: one for each cell, chosen before any release.
+            level: least probability with which the interval holds the true value.
 
         Raises:
             InvalidInput: weights that are not one finite number for each cell; or a level outside
@@ -163,30 +164,33 @@ class QuantilesReading(Reading):
         return answer(asked, level, what="weighted sum")
 
     def quantile(self, share: float, level: float = 0.95) -> Quantile:
-        """The value below which ``share`` of all values lie, with an interval.
+        """Return the value below which ``share`` of all values lie, with an interval.
 
-        The truth is the least value such that so large a share of the values, clipped to the edges,
-        are at most as large; it lies in one cell, [e, f). The estimated numbers of values below
-        each edge are made monotone, and inverted, with values spread evenly over a cell.
+        The true quantile is the least value that at least this share of the values, clipped to the
+        edges, do not exceed. It lies in one cell, [e, f). For the estimate, the estimated numbers
+        of values below each edge are made monotone and inverted, with values spread evenly over a
+        cell.
 
-        The interval reaches from the lower end of the first cell to the upper end of the last one
-        that could hold it. Cells are left out whose upper edge has too few values below it (fewer
-        than ``share`` of all by more than the half-width of this difference, a linear function of
-        the released rows), or whose lower edge has too many. The true cell is left out by
-        either test with probability (1 - level) / 2 at most; other cells do not matter, so the
-        interval holds with probability ``level`` at least, for one share at one time.
+        The interval reaches from the lower end of the first cell to the upper end of the last cell
+        that could hold the true quantile. A cell is left out in two cases. Its upper edge has too
+        few values
+        below it: fewer than ``share`` of all by more than the half-width of this difference, which
+            is a linear function of the released rows. Or its lower edge has too many. Each test
+            leaves the true cell out with probability at most (1 - level) / 2; other cells do not
+            matter. So the interval holds with probability at least ``level``, for one share at one
+            time.
 
         Args:
             share: above 0 and below 1.
-            level: probability with which the interval holds the truth, at least.
+            level: least probability with which the interval holds the true value.
 
         Raises:
-            InvalidInput: a share or a level out of range.
+            InvalidInput: the share or the level is out of range.
         """
         this, level, part = self.statistic, check_level(level), _checked_share(share)
         excess = self._below - part * self._below[-1]
         half = self._halves(this.excess_variance(part), level)
-        # The first that is; the very first if none is, so that nothing is left out.
+        # The first possible cell; the very first if there is none, so that none is left out.
         first = int(np.argmax(excess[1:] >= -half[1:]))
         last = this.places - int(np.argmax((excess[:-1] < half[:-1])[::-1]))
         ends = float(this.edges[first]), float(this.edges[last]), (value := self._estimate(part))
@@ -204,15 +208,15 @@ class QuantilesReading(Reading):
 
     @cached_property
     def monotone(self) -> Floats:
-        """Estimates of how many values lie below each edge, never fewer below a later one."""
+        """Estimated numbers of values below each edge, made non-decreasing."""
         up, down = np.maximum.accumulate(self._below), np.minimum.accumulate(self._below[::-1])
         found: Floats = read_only(np.maximum((up + down[::-1]) / 2, 0.0))
         return found
 
     def cell_at(self, share: float) -> int | None:
-        """The number of the cell, from 0, in which the quantile is estimated to lie.
+        """Return the number of the cell, from 0, that holds the estimated quantile.
 
-        None: by what was released nobody seems to be there.
+        None: the released counts show no values.
         """
         if (whole := self.monotone[-1]) <= 0:
             return None
@@ -220,7 +224,7 @@ class QuantilesReading(Reading):
         return min(max(place, 0), self.statistic.places - 1)
 
     def _estimate(self, share: float) -> float:
-        """`monotone` inverted, with values spread evenly over a cell."""
+        """Return the inverse of `monotone`, with values spread evenly over a cell."""
         edges, below, cell = self.statistic.edges, self.monotone, self.cell_at(share)
         if cell is None:
             return float(edges[0] + edges[-1]) / 2
@@ -228,7 +232,7 @@ class QuantilesReading(Reading):
         return float(edges[cell] + (edges[cell + 1] - edges[cell]) * min(max(inside, 0.0), 1.0))
 
     def median(self, level: float = 0.95) -> Quantile:
-        """``quantile(0.5)``."""
+        """Return ``quantile(0.5)``."""
         return self.quantile(0.5, level)
 
     @override
@@ -255,21 +259,20 @@ def _besides_noise(quantiles: Quantiles) -> Sequence[str]:
 class Quantiles(TableStatistic):
     """Quantiles, and the number of values between two edges, over time.
 
-    An event is a number. It counts in the cell [edge, next edge) in which it lies. Numbers below
+    An event is a number. It counts in the cell [edge, next edge) that holds it. Numbers below
     the first edge count in the first cell, numbers from the last edge on in the last cell. NaN and
     infinity are refused.
 
     Args:
         edges: edges of the cells, ascending, at least two.
         lower, upper, cells: instead of edges, bounds and the number of cells of equal width.
-        shares: shares of the quantiles that a table shows; None: 0.1, 0.25, 0.5, 0.75 and 0.9.
-            Others can be read too, at no cost.
-        line: how the cells are measured: the name of a strategy for lines, or what its `to_dict`
-            says. None: the one with the least error of "how many below an edge" under the
-            guarantee, among independent cells, Haar contrasts, hierarchies and, up to 256 cells,
-            dense matrices.
+        shares: shares of the quantiles in a table; None: 0.1, 0.25, 0.5, 0.75 and 0.9. Others can
+            be read too, at no cost.
+        line: the strategy for the cells: its name, or its `to_dict`. None: the strategy with the
+            least error of numbers of values below an edge under the guarantee, among independent
+            cells, Haar contrasts, hierarchies and, up to 256 cells, dense matrices.
         neighbours: a value is added or removed, or replaced by another in its step.
-        unit: what one protected unit is called; None: "event", or as its state calls it.
+        unit: the word for one protected unit; None: "event", or the word of its state.
 
     Raises:
         InvalidInput: edges that do not ascend, no cells or more than 2^16, shares that do not lie
@@ -292,7 +295,7 @@ class Quantiles(TableStatistic):
 
     card = Card(
         besides_noise=_besides_noise,
-        check_asked=lambda quantiles, share: None,  # where it is read
+        check_asked=lambda quantiles, share: None,  # checked when it is read
         is_table=True,
         reading=QuantilesReading,
         keyword="quantiles",
@@ -431,7 +434,7 @@ class Quantiles(TableStatistic):
     @property
     @override
     def error_of(self) -> ErrorScale:
-        """The mean and the largest over all edges but the first.
+        """The mean and the largest error over all edges but the first.
 
         >>> from counton import PureDP, plan
         >>> alone = Quantiles(lower=0, upper=4, cells=4, line="identity")
@@ -454,7 +457,7 @@ class Quantiles(TableStatistic):
 
     @override
     def encode(self, *parts: Any) -> Integers:
-        """The number of the cell in which a value lies."""
+        """Return the number of the cell that holds a value."""
         places = np.searchsorted(self.edges, parts[0], "right") - 1
         return np.asarray(np.clip(places, 0, self.places - 1), np.int64)
 
@@ -473,7 +476,7 @@ class Quantiles(TableStatistic):
         return np.ascontiguousarray(rows.T).astype(np.int64)
 
     def edge(self, value: Any) -> int:
-        """Number of an edge, from 0; None where values are not bounded."""
+        """Return the number of an edge, from 0; refuse a value that is no edge."""
         place = int(np.searchsorted(self.edges, value))
         if place < len(self.edges) and self.edges[place] == value:
             return place
@@ -483,20 +486,20 @@ class Quantiles(TableStatistic):
         )
 
     def excess_variance(self, share: float) -> Floats:
-        """Of how many lie below each edge, less ``share`` of all; for rows of variance 1.
+        """Return variances of the numbers below each edge minus ``share`` of all; rows have 1.
 
         >>> Quantiles([0, 1, 2], line="identity").excess_variance(0.25).tolist()
         [0.125, 0.625, 1.125]
         """
         below, above = self._variances
-        # That is (1 - share) of those below, less share of those from the edge on.
+        # The number is (1 - share) of the values below the edge minus share of those from it on.
         both = (below[-1] - below - above) / 2
         found = (1 - share) ** 2 * below + share**2 * above - 2 * share * (1 - share) * both
         return np.asarray(np.maximum(found, 0.0))
 
     @cached_property
     def _variances(self) -> tuple[Floats, Floats]:
-        """Of how many lie below each edge, and from it on; for rows of variance 1."""
+        """Variances of the numbers below each edge, and from it on; rows have variance 1."""
         ends, nothing = np.arange(self.places + 1), [0.0]
         below = self.line.variance(np.zeros(self.places, np.int64), ends[1:])
         above = self.line.variance(ends[:-1], np.full(self.places, self.places))
@@ -525,7 +528,7 @@ def _edges_of(edges: Any, lower: Any, upper: Any, cells: Any) -> Floats:
         count = check_integer("cells", cells, 1, _MOST_CELLS)
         edges = [float(low + (high - low) * Fraction(place, count)) for place in range(count + 1)]
     try:
-        ends = np.asarray(edges, dtype=np.float64) + 0.0  # 0 has one sign
+        ends = np.asarray(edges, dtype=np.float64) + 0.0  # -0.0 becomes 0.0
     except (TypeError, ValueError, OverflowError):
         raise InvalidInput(f"edges are {quote(edges)}; they must be a list of numbers") from None
     ascend = ends.ndim == 1 and np.isfinite(ends).all() and (np.diff(ends) > 0).all()
@@ -540,9 +543,9 @@ def _edges_of(edges: Any, lower: Any, upper: Any, cells: Any) -> Floats:
 
 @lru_cache(maxsize=64)
 def _line_sensitivity(line: LineStrategy, relation: Relation) -> Sensitivity:
-    """How far a value that is added, or that goes into another cell, moves the rows.
+    """Return the change of the rows by a value that is added, or that changes its cell.
 
-    The largest distance of two columns is found by trying all where these are not too many.
+    The largest distance of two columns is found by comparing all pairs, unless there are too many.
 
     >>> line = Quantiles([0, 1, 2, 3], line="haar").line
     >>> line.sensitivities("move").l1, _line_sensitivity(line, "replace").l1

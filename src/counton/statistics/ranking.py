@@ -1,13 +1,13 @@
-"""The largest of some estimates, and who may be among them too: a function of what is released.
+"""The largest of some estimates, and the groups that may be among them: a function of releases.
 
-Estimates of n groups are off by independent noise N. The k groups whose estimates are the largest
-are shown, and noise has helped them, so lower ends have to allow for the largest noise of all n.
-Upper ends need not: it is enough that the truly k largest groups are no more than ``upward`` above
-their estimates. For let i be shown and not among these. Then one of them, j, is not shown, so
+The estimates of n groups have independent errors N. The k groups with the largest estimates are
+shown. Noise has helped to choose them, so lower ends allow for the largest noise of all n groups.
+Upper ends need less: it is enough that the truly k largest groups are at most ``upward`` above
+their estimates. Proof: let i be shown and not among these. Then one of them, j, is not shown, so
 
     truth of i <= truth of j <= estimate of j + upward <= estimate of i + upward.
 
-So with probability ``level`` all is true that a `Ranking` says, if
+So with probability ``level`` all statements of a `Ranking` hold, if
 
     P(N > halfwidth) = p,  P(N < -upward) = q,  (1 - p - q)^k (1 - p)^(n - k) >= level.
 """
@@ -28,25 +28,24 @@ from counton.base.exact import check_integer
 from counton.numbers.formulas import ClosedForm, TableNumbers
 from counton.numbers.intervals import check_level
 
-#: Values are compared in blocks of this many to find a bound on the largest ones.
+#: Values are compared in blocks of this size to find a bound on the largest ones.
 _BLOCK = 128
 
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """The largest of some estimates, and how sure that is. Made by `rank_largest`.
+    """The largest of some estimates, with certainty. Made by `rank_largest`.
 
-    With probability ``level`` all of this is true at once: the true value of each that is shown
-    lies between its ``lower`` and ``upper``; of those that are ``sure`` fewer than k groups are
-    larger; and the k largest, of equal ones those that come first in the given order, are shown or
-    among ``others``.
+    With probability ``level`` three statements hold at once. The true value of each shown group
+    lies between its ``lower`` and ``upper``. Of the ``sure`` groups, each has fewer than k larger
+    ones. And the k largest groups, with ties in the given order, are shown or among ``others``.
 
     Attributes:
-        names: of those shown, largest estimate first; in the given order where estimates agree.
+        names: shown groups, largest estimate first; equal estimates in the given order.
         values: their estimates.
         lower, upper: ends of their intervals.
-        sure: whether each surely belongs to the k largest.
-        level: see above.
+        sure: for each, True if it surely belongs to the k largest.
+        level: the probability.
 
     >>> found = rank_largest(["a", "b", "c"], np.array([9, 30, 1]), halfwidth=3, k=2)
     >>> found.lower.tolist(), found.upper.tolist(), found.settled, found.others
@@ -64,12 +63,12 @@ class Ranking:
 
     @property
     def others(self) -> tuple[Any, ...]:
-        """Names of those not shown who may belong to the k largest too, in the given order."""
+        """Groups not shown that may belong to the k largest too, in the given order."""
         return tuple(self._all[place] for place in self._others.tolist())
 
     @property
     def settled(self) -> bool:
-        """Whether the shown ones surely are the k largest."""
+        """True if the shown groups surely are the k largest."""
         return bool(self.sure.all())
 
 
@@ -83,26 +82,25 @@ def rank_largest(
     hidden: int | None = None,
     level: float = 0.95,
 ) -> Ranking:
-    """The k largest of some estimates: a function of what is released, so it costs nothing.
+    """Return the k largest of some estimates; a function of releases, so it costs no privacy.
 
-    A group surely belongs to the k largest if no more than k - 1 others have an estimate above its
-    own less both half-widths; it cannot if k have one above its own plus both.
+    A group surely belongs to the k largest if at most k - 1 others have an estimate above its own
+    minus both half-widths; it cannot belong if k others have one above its own plus both.
 
     Args:
-        names: of all groups that may be shown.
-        values: an estimate for each.
-        halfwidth: by how much an estimate is above the truth, at most, for all groups at once.
-            `ranking_levels` gives its level. Where groups nobody declared are
-            shown once they are large, these are all that there can be, not those that are shown:
-            showing them has chosen among all.
-        k: how many are shown; fewer if there are fewer.
-        upward: by how much the truth is above the estimate, at most, for the truly k largest at
-            once; as ``halfwidth`` unless given.
-        hidden: groups without a value here have estimates below this; None: there are none.
-        level: with which both hold.
+        names: names of all groups that may be shown.
+        values: an estimate for each group.
+        halfwidth: largest excess of an estimate over the truth, for all groups at once;
+            `ranking_levels` gives its level. If undeclared groups are shown once they are large,
+            "all" means all possible groups, since showing a group has chosen among all.
+        k: number of groups to show; fewer if there are fewer.
+        upward: largest excess of the truth over the estimate, for the truly k largest at once;
+            None: ``halfwidth``.
+        hidden: bound below which the estimates of groups without a value lie; None: there are none.
+        level: probability with which both bounds hold.
 
     Raises:
-        InvalidInput: k below 1, or other lengths.
+        InvalidInput: k is below 1, or lengths differ.
 
     >>> found = rank_largest(["a", "b", "c"], np.array([9, 30, 8]), halfwidth=4, k=2)
     >>> found.names, found.sure.tolist(), found.others
@@ -128,7 +126,7 @@ def rank_largest(
         may = np.flatnonzero(values >= least[-1])
         others = may[~np.isin(may, shown)]
     highest = top
-    if hidden is not None:  # one of the k largest may be hidden
+    if hidden is not None:  # a hidden group may be one of the k largest
         sure = sure & (least >= hidden)
         highest = top if upward is None else np.maximum(top, hidden)
     return Ranking(
@@ -154,15 +152,15 @@ def ranking_of(
     chosen: bool = False,
     hidden: int | None = None,
 ) -> Ranking:
-    """The k largest of some estimates, by the half-width that an interval of each has at a level.
+    """Return the k largest of some estimates, given the half-width of an interval at a level.
 
     Args:
-        names, values, k, hidden: as of `rank_largest`.
-        halfwidth: of an interval that holds with a probability.
-        level: with which all is true at once.
-        room: how many there can be, from which those are chosen; None: these.
-        chosen: a reader chose these, perhaps for what is released of them, so that upper ends too
-            allow for the noise of all.
+        names, values, k, hidden: as in `rank_largest`.
+        halfwidth: returns the half-width of an interval at a probability.
+        level: probability with which all statements hold at once.
+        room: number of possible groups, from which these are chosen; None: these are all.
+        chosen: True if a reader chose these groups, perhaps by their releases, so that upper ends
+            allow for the noise of all groups too.
     """
     there = len(names) if room is None else room
     down, up = map(halfwidth, ranking_levels(there, there if chosen else k, check_level(level)))
@@ -171,14 +169,14 @@ def ranking_of(
 
 
 def ranked_numbers(ranking: Callable[[float], Ranking], std: float) -> TableNumbers:
-    """The rows of a ranking, best first: rank, group, and beside each whether it is sure.
+    """Return the rows of a ranking, best first: rank, group, and the column "sure".
 
     Args:
-        ranking: by the level of its intervals.
+        ranking: returns the ranking at a level.
         std: standard deviation of the noise of each estimate.
     """
     at = cache(ranking)
-    shown = at(0.95)  # whichever: names and estimates are the same at all
+    shown = at(0.95)  # names and estimates are equal at all levels
 
     def ends(level: float) -> tuple[NDArray[Any], NDArray[Any]]:
         return at(level).lower, at(level).upper
@@ -189,18 +187,18 @@ def ranked_numbers(ranking: Callable[[float], Ranking], std: float) -> TableNumb
 
 
 def ranking_levels(groups: int, k: int, level: float) -> tuple[float, float]:
-    """Levels of the intervals of one group whose half-widths `rank_largest` needs: down, and up.
+    """Return the levels of one group's intervals that `rank_largest` needs: down, and up.
 
-    Both share of what may fail alike, which is best where tails fall exponentially; where all
-    groups are shown, both are ``level ** (1 / groups)``.
+    Both get an equal part of the probability of error, which is best if tails fall exponentially.
+    If all groups are shown, both are ``level ** (1 / groups)``.
 
     Args:
-        groups: how many may be shown, whose noise is independent, of one symmetric law.
-        k: how many are shown.
-        level: with which all is true at once.
+        groups: number of groups that may be shown, with independent noise of one symmetric law.
+        k: number of groups that are shown.
+        level: probability with which all statements hold at once.
 
     Raises:
-        InvalidInput: fewer than one group, or a level outside (0, 1 - 1e-9].
+        InvalidInput: there is no group, or the level is outside (0, 1 - 1e-9].
 
     >>> [round(one, 6) for one in ranking_levels(1000, 10, 0.95)]
     [0.999949, 0.994877]
@@ -226,11 +224,11 @@ def ranking_levels(groups: int, k: int, level: float) -> tuple[float, float]:
 
 
 def _largest(values: NDArray[Any], count: int) -> NDArray[np.int64]:
-    """Places of the largest values, largest first, then in order."""
+    """Return the places of the largest values, largest first, ties in order."""
     blocks = len(values) // _BLOCK
     places = np.arange(0)
     if blocks >= 2 * count:
-        # So many blocks have a value from their least largest on, hence so many values have.
+        # A bound that as many blocks reach as values are wanted: hence enough values reach it.
         tops = values[: blocks * _BLOCK].reshape(blocks, _BLOCK).max(axis=1)
         bound = np.partition(tops, blocks - count)[blocks - count]
         places = np.flatnonzero(values >= bound)

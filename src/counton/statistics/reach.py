@@ -1,13 +1,13 @@
-"""How many users have at least some number of rows in a period: 1, 5, 100 rows.
+"""The number of users with at least some number of rows in a period: 1, 5, 100 rows.
 
-There is a cell for each threshold k, and a user enters it with its k-th row of the period: once, in
-the step in which that row counts. So a user with all rows of a period changes as many cells as
-there are thresholds, by 1 each: with r thresholds the 1-norm of the change is r, and the square of
-its 2-norm too, since no two of the cells meet in a node. By group the same holds in each of at most
-``most`` groups in which a user counts. No bound on rows is needed: those beyond the largest
-threshold change nothing.
+There is a cell for each threshold k. A user enters it with the k-th row of the period: once, in the
+step in which this row counts. So a user with all rows of a period changes as many cells as there
+are thresholds, each by 1. With r thresholds the 1-norm of the change is r; so is the square of its
+2-norm, since no two of the cells meet in a node. By group this holds in each of at most ``most``
+groups in which a user counts. No bound on rows is needed: rows beyond the largest threshold change
+nothing.
 
-How many users have 1 to 4 rows is the difference of two cells, with the noise of both.
+The number of users with 1 to 4 rows is the difference of two cells, with the noise of both.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from counton.statistics.users import DIGEST, digests_of, names_in, records_of
 if TYPE_CHECKING:
     from counton.numbers.formulas import Estimate
 
-#: Each threshold is a bit of what a row says.
+#: Most thresholds; each is a bit of a row's code.
 _MOST_THRESHOLDS = 16
-#: So many rows of a user are known again, each by its digest.
+#: Most rows of a user that are remembered, each by its digest.
 _MOST_ROWS = 10**6
-#: A user, and how many rows it has had.
+#: A record of a user, with the number of rows so far.
 _RECORD = np.dtype([("user", f"V{DIGEST}"), ("rows", "<i8")])
 
 
@@ -46,21 +46,21 @@ def _chart_rows(reach: Reach, table: Table) -> Table:
 
 
 class Reach(UsersByRank):
-    """Number of users who have at least some number of rows in a period.
+    """The number of users with at least some number of rows in a period.
 
-    Protected is a user with all rows of a period: neighbouring datasets differ in all of them. How
-    many rows a user has is remembered until the period is over (`counton.run.contribution_bounds`),
-    so a job counts them: with ``user``, the column that says whose a row is, and ``per``, the
-    length of the period; without it the whole stream is one. Releases are running totals over all
-    periods.
+    The protected unit is a user with all rows of a period: neighbouring datasets differ in all of
+    them. The number of a user's rows is remembered until the period is over
+    (`counton.run.contribution_bounds`). So a job counts them, with ``user``, the column that
+    identifies the user, and ``per``, the length of the period; without it the whole stream is one
+    period. Releases are running totals over all periods.
 
     Args:
-        at_least: the thresholds: how many rows a user has at least.
-        unit: what one user is called; None: "user", or as the state calls it.
+        at_least: the thresholds.
+        unit: the word for one user; None: "user", or the word of the state.
 
     Raises:
-        InvalidInput: no thresholds, one that is no whole number from 1 to 1,000,000 or there
-            twice, or more than 16.
+        InvalidInput: no thresholds or more than 16, or a threshold that is not a whole number from
+            1 to 1,000,000 or occurs twice.
 
     >>> from counton.statistics import Reach
     >>> print(Reach([1, 5, 100]).contribution())
@@ -134,13 +134,13 @@ class Reach(UsersByRank):
 
     @property
     def _bands(self) -> dict[str, int]:
-        """The first cell of each band; the next is subtracted from it."""
+        """The first cell of each band; the next one is subtracted from it."""
         ends = enumerate(pairwise(self.at_least))
         return {_band(least, above): cell for cell, (least, above) in ends}
 
     @override
     def number_of(self, cells: Cells, name: Any = None) -> Estimate:
-        """Users with that many rows or more, or fewer than the next threshold besides."""
+        """Return the users with at least this many rows, or in a band such as "1 to 4"."""
         if name not in self._bands:
             return super().number_of(cells, f"{name} or more" if isinstance(name, int) else name)
         first = self._bands[name]
@@ -148,7 +148,7 @@ class Reach(UsersByRank):
 
 
 class _UserRows(Exact):
-    """How many rows each user has had, up to the largest threshold."""
+    """The number of rows of each user so far, up to the largest threshold."""
 
     def __init__(self, statistic: Reach) -> None:
         self._statistic = statistic
@@ -188,7 +188,7 @@ class _UserRows(Exact):
 
 
 def _band(least: int, above: int) -> str:
-    """The name of users with at least this many rows, and fewer than the next threshold.
+    """Return the name of users with at least ``least`` rows and fewer than ``above``.
 
     >>> _band(1, 5), _band(1, 2)
     ('1 to 4', '1')
@@ -197,7 +197,7 @@ def _band(least: int, above: int) -> str:
 
 
 def _thresholds(given: str | int | Sequence[Any]) -> tuple[int, ...]:
-    """Thresholds, ascending.
+    """Return the thresholds, ascending.
 
     >>> _thresholds("5, 1"), _thresholds(3)
     ((1, 5), (3,))

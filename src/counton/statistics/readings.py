@@ -1,4 +1,4 @@
-"""What was released of a statistic: of one step, of several, or of the cells that are asked for."""
+"""Readings of a statistic: of one step, of several steps, or of cells on demand."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ if TYPE_CHECKING:
     from counton.statistics.event_machine import Machine
     from counton.statistics.statistic import NamedCells, Statistic
 
-#: Names that an error tells.
+#: Most names in an error message.
 _NAMED = 20
-#: Cells of a table of all of them.
+#: Most cells that are listed in one table.
 _MOST_LISTED = 2**22
 
 
 class Cells:
-    """Released cells of a statistic, of which its numbers are made: nothing exact is in them.
+    """Released cells of a statistic, from which its numbers are read; they hold nothing exact.
 
-    Those at one step, or what came after an earlier one; of one group, or of several at once.
+    They are the cells at one step or since an earlier one, of one group or of several at once.
 
     Attributes:
-        release: the cells as they were released.
-        first: the cell of the stream, or of a part of a report, which is the first of them.
-        groups: how many groups these are of at once; None: of one.
+        release: the release of the cells.
+        first: number of the first of these cells in the stream, or in a part of a report.
+        groups: number of groups; None: the cells of one group.
     """
 
     def __init__(self, release: StepRelease, first: int = 0, groups: int | None = None) -> None:
@@ -50,51 +50,54 @@ class Cells:
 
     @property
     def design(self) -> Design:
-        """Of the stream."""
+        """Design of the stream."""
         return self.release._design
 
     @property
     def std(self) -> float:
-        """Standard deviation of the noise of each, in data units."""
+        """Standard deviation of each cell's noise, in data units."""
         return self.release.std
 
     @cached_property
     def values(self) -> NDArray[Any]:
-        """What was released of each, in data units: shape ``(cells,)``, or ``(groups, cells)``."""
+        """Released value of each cell, in data units.
+
+        Shape ``(cells,)``, or ``(groups, cells)``.
+        """
         return self.in_shape(self.release.value)
 
     def in_shape(self, each: Any) -> NDArray[Any]:
-        """Numbers of all cells, in the shape of ``values``."""
+        """Return the numbers of all cells in the shape of ``values``."""
         return np.reshape(each, -1 if self.groups is None else (self.groups, -1))
 
     @property
     def ends(self) -> tuple[int, int]:
-        """After which step, and up to which, they count, but for the strategy's delay."""
+        """The step after which they count, and the last step, apart from the strategy's delay."""
         return self.release.ends
 
     def since(self, earlier: Cells) -> Cells:
-        """What was counted after earlier ones.
+        """Return the count since earlier cells.
 
         Raises:
-            InvalidInput: cells of another stream, later ones, or those of a difference; or of a
-                stream whose releases are no running totals.
+            InvalidInput: cells of another stream, later ones, or those of a difference; or cells
+                of a stream whose releases are not running totals.
         """
         if earlier.first != self.first:
             raise InvalidInput("cells of one group are to be taken from those of another")
         return Cells(self.release.since(earlier.release), self.first, self.groups)
 
     def part(self, of: Callable[[NDArray[Any]], Any], terms: Design, first: int) -> Cells:
-        """Some of them, as those of another statistic.
+        """Return some of the cells, as those of another statistic.
 
         Args:
-            of: what these are of all values.
-            terms: of the part.
-            first: the cell of ``terms`` which is the first of them.
+            of: picks their values from all values.
+            terms: the design of the part.
+            first: the cell of ``terms`` that is the first of them.
         """
         return Cells(self.release.part(of, terms), first)
 
     def one(self, cell: int, scale: Fraction = Fraction(1)) -> ClosedForm:
-        """The number that a single cell says, times ``scale``; with the interval of its own law."""
+        """Return the number of a single cell, times ``scale``, with the interval of its own law."""
 
         def times(each: NDArray[Any]) -> Any:
             number = each[..., cell] if self.groups else each[cell].item()
@@ -112,18 +115,18 @@ class Cells:
         )
 
     def all(self) -> Formula:
-        """All of them together."""
+        """Return the sum of all cells."""
         return self.sum(dict.fromkeys(range(len(self.values)), 1.0))
 
     def sum(
         self, weights: Mapping[int, float], value: float | None = None, grain: float = 0.0
     ) -> Formula:
-        """A sum of some of them, of one group.
+        """Return a weighted sum of some cells of one group.
 
         Args:
-            weights: by cell.
-            value: as it is published; None: what the cells add up to.
-            grain: by how much that may be rounded.
+            weights: weights by cell.
+            value: the published value; None: the weighted sum of the cells.
+            grain: largest rounding of the published value.
         """
         if value is None:
             each = (weight * float(self.values[cell]) for cell, weight in weights.items())
@@ -139,7 +142,7 @@ class Cells:
 
     @property
     def one_draw(self) -> bool:
-        """Whether each is an exact count and one draw of noise, and nothing else."""
+        """True if each cell is an exact count plus one draw of noise."""
         strategy = self.design.strategy
         only = (
             strategy.horizon == 1
@@ -149,36 +152,36 @@ class Cells:
         return only and self.release.between is None
 
     def halfwidth(self, level: float = 0.95) -> float:
-        """Half-width of the interval of each single one, in data units.
+        """Return the half-width of the interval of a single cell, in data units.
 
         Raises:
-            InvalidInput: a level outside (0, 1 - 1e-9].
+            InvalidInput: the level is outside (0, 1 - 1e-9].
         """
         return self.design.cell_halfwidth(*self.ends, level)
 
     def halfwidths(
         self, std: NDArray[np.float64], level: float = 0.95, read: int | None = None
     ) -> NDArray[np.float64]:
-        """Half-widths of intervals of sums of cells with weights, in data units.
+        """Return half-widths of intervals of weighted sums of cells, in data units.
 
-        Cells have independent noise of one law. In standard deviations that is the largest of the
-        half-width of a single cell, of sums of a few of them, and of a normal law: see
-        `smooth_halfwidth`, which says too what comes to it.
+        Cells have independent noise of one law. In standard deviations the half-width is the
+        largest of that of a single cell, that of sums of a few cells, and that of a normal law. The
+        margin added to it is that of `smooth_halfwidth`.
 
         Args:
             std: standard deviations of the sums.
             level: probability with which each interval holds.
-            read: of how many cells a sum is at most, where cells may be rounded besides.
+            read: most cells of a sum, if cells are rounded as well.
 
         Raises:
-            InvalidInput: a level outside (0, 1 - 1e-9].
+            InvalidInput: the level is outside (0, 1 - 1e-9].
         """
         one, law, strategy = self.halfwidth(level), self.design.law, self.design.strategy
         if not self.std:
             return np.zeros_like(std)
         draws = 1
         if not checks_laws(strategy):
-            # A cell adds up as many draws at full weight as have its variance, or more.
+            # A cell adds up at least as many draws at full weight as have its variance.
             variance = float(strategy.variance(self.ends[1], since=self.ends[0]))
             (full,) = largest_reads(strategy, np.array([self.ends[1]])).tolist()
             draws = max(int(variance / full**2 * (1 + 1e-9)), 1)
@@ -186,7 +189,7 @@ class Cells:
         alone = std * (one / self.std + coarse)
         half = np.maximum(alone, smooth_halfwidth(std, law, level, draws=draws))
         if read is not None:
-            # By Cauchy and Schwarz rounding moves a sum by no more than this.
+            # By Cauchy and Schwarz, rounding moves a sum by at most this.
             rounded = float(window_rounding(strategy, *self.ends))
             rounded *= float(self.design.released_unit)
             half = half + rounded * std / self.std * math.sqrt(read)
@@ -194,10 +197,10 @@ class Cells:
 
 
 def place_of_name(statistic: Statistic, name: Any) -> int:
-    """The place of a number among the names of a statistic; it may be named in a text.
+    """Return the place of a number among the names of a statistic; the name may be a text.
 
     Raises:
-        InvalidInput: none of this name.
+        InvalidInput: no number has this name.
 
     >>> from counton.statistics import TopK
     >>> place_of_name(TopK(["JFK", "LGA"]), "LGA")
@@ -212,17 +215,17 @@ def place_of_name(statistic: Statistic, name: Any) -> int:
 
 
 def number_of_cell(statistic: Statistic, cells: Cells, name: Any = None) -> Estimate:
-    """The number that is a cell as it was released.
+    """Return the number that is a cell as it was released.
 
     Table, interval, difference, ratio, share and chart follow from it.
 
     Args:
-        statistic: which.
-        cells: as they were released, at a step or between two, of a group where there are some.
-        name: as the table calls it, also in one text; None: the number it is there for.
+        statistic: the statistic.
+        cells: the released cells, at a step or between two steps, of one group if there are groups.
+        name: the name in the table, or its text; None: the statistic's only number.
 
     Raises:
-        InvalidInput: no such number, or none named where there are several.
+        InvalidInput: there is no such number, or no name is given although there are several.
     """
     if name is None:
         if math.prod(statistic.cells) != 1:
@@ -232,27 +235,27 @@ def number_of_cell(statistic: Statistic, cells: Cells, name: Any = None) -> Esti
 
 
 def says_cells(statistic: Statistic) -> bool:
-    """Whether the numbers of a statistic are its cells as they are released."""
+    """Return True if the numbers of a statistic are its cells as they are released."""
     return type(statistic).number_of is number_of_cell
 
 
 def read_release(statistic: Statistic, release: StepRelease) -> Reading:
-    """What one release of all cells says; not of cells that are read on demand."""
+    """Return the reading of one release of all cells; not for cells on demand."""
     reading: Reading = statistic.card.reading(statistic, Cells(release))
     return reading
 
 
 class Reading(PublicNumbers):
-    """What was released of a statistic at one step, or between two: nothing exact is in it.
+    """A reading of a statistic at one step, or between two steps; it holds nothing exact.
 
     Every number follows from `Statistic.number_of`: value, standard deviation, interval, and the
     noise that it shares with others.
 
     Attributes:
         step: number of the step, from 1.
-        start: after which step, where it is between two; None: of all so far.
-        statistic: which one.
-        cells: from which it is read.
+        start: the step after which it counts, if it is between two steps; None: all so far.
+        statistic: the statistic.
+        cells: the cells that it is read from.
 
     >>> from counton import Key, PureDP, Running
     >>> from counton.statistics import Count
@@ -273,35 +276,35 @@ class Reading(PublicNumbers):
 
     @property
     def release(self) -> StepRelease:
-        """The cells as they were released."""
+        """The release of the cells."""
         return self.cells.release
 
     @property
     def number_names(self) -> Sequence[Any]:
-        """The names of the numbers of which its table has a row each."""
+        """The names of the numbers that have a row in its table."""
         return self.statistic.number_names
 
     def number_of(self, name: Any = None) -> Estimate:
-        """A number that is read here, with its error and what it shares with others.
+        """Return a number of this reading, with its error and the noise that it shares.
 
         Args:
-            name: as its table calls it, also in one text; None: the number that it is there for.
+            name: the name in its table, or its text; None: the statistic's main number.
 
         Raises:
-            InvalidInput: no such number, or none named where there are several.
+            InvalidInput: there is no such number, or no name is given although there are several.
         """
         return self.statistic.number_of(self.cells, name)
 
     @property
     def says_cells(self) -> bool:
-        """Whether its numbers are its cells as they are released."""
+        """True if its numbers are its cells as they are released."""
         return says_cells(self.statistic) and type(self).number_of is Reading.number_of
 
     def whole(self) -> Estimate:
-        """All that is counted, of which numbers are shares.
+        """Return the total count, of which the numbers are shares.
 
         Raises:
-            InvalidInput: a statistic whose numbers are no parts of a whole.
+            InvalidInput: the numbers of this statistic are not parts of a whole.
         """
         statistic = self.statistic
         if statistic.card.whole is None:
@@ -311,48 +314,48 @@ class Reading(PublicNumbers):
         return statistic.card.whole(self.cells)
 
     def __getitem__(self, name: Any) -> Any:
-        """The estimate of one number, by its name.
+        """Return the estimate of one number, by its name.
 
         Raises:
-            InvalidInput: none of this name.
+            InvalidInput: no number has this name.
         """
         return self.number_of(name).value
 
     def std(self, name: Any = None) -> float:
-        """Standard deviation of the noise of what ``[name]`` gives, in its unit.
+        """Return the standard deviation of the noise of ``[name]``, in its unit.
 
         Args:
-            name: of the number; may be left out where all have the same.
+            name: name of the number; may be left out if all have the same std.
 
         Raises:
-            InvalidInput: none of this name.
+            InvalidInput: no number has this name.
         """
         if name is None and self.says_cells:
             return self.cells.std
         return self.number_of(name).std
 
     def interval(self, name: Any = None, level: float = 0.95) -> tuple[Any, Any]:
-        """Ends of the interval that holds the truth with probability ``level`` at least.
+        """Return the ends of an interval that holds the true value with probability ``level``.
 
         Raises:
-            InvalidInput: none of this name, or a level outside (0, 1 - 1e-9].
+            InvalidInput: no number has this name, or the level is outside (0, 1 - 1e-9].
         """
         return self.number_of(name).interval(level)
 
     def since(self, earlier: Reading) -> Self:
-        """What was counted after an earlier reading of the same stream, up to this one.
+        """Return the count since an earlier reading of the stream, up to this one.
 
         Raises:
             InvalidInput: a reading of another stream, a later one, or of a difference; or of a
-                stream whose releases are no running totals.
+                stream whose releases are not running totals.
         """
         return type(self)(self.statistic, self.cells.since(earlier.cells))
 
     def screen(self, asked: TableRequest, level: float) -> list[TextTable]:
-        """How a screen shows a table that was released once.
+        """Return the text tables that show a table released once.
 
         Args:
-            asked: which rows, and how their numbers are made to fit.
+            asked: the rows to show, and the way to make their numbers fit.
             level: probability with which each interval holds.
         """
         found = self.numbers(asked).columns(level)
@@ -372,10 +375,10 @@ class Reading(PublicNumbers):
         return self.statistic.card.sources
 
     def numbers(self, asked: TableRequest = EVERY_ROW) -> TableNumbers:
-        """The numbers of the rows of a table, from which all of its columns follow.
+        """Return the numbers of the rows of a table, from which all its columns follow.
 
         Raises:
-            InvalidInput: a name that is none.
+            InvalidInput: a name is unknown.
         """
         names, groups = self.number_names, self.cells.groups or 1
         about = {}
@@ -401,14 +404,14 @@ class Reading(PublicNumbers):
     def table_columns(
         self, level: float = 0.95, ask: Sequence[Any] | None = None
     ) -> dict[str, NDArray[Any]]:
-        """The rows of `table` as arrays; needs no optional package.
+        """Return the rows of `table` as arrays; needs no optional package.
 
         Args:
             level: probability with which each interval holds.
-            ask: names of what is asked for, where a statistic takes such; None: all there is.
+            ask: names, if the statistic takes names; None: all rows.
 
         Raises:
-            InvalidInput: a level outside (0, 1 - 1e-9].
+            InvalidInput: the level is outside (0, 1 - 1e-9].
         """
         found = self.numbers(TableRequest(ask)).columns(level)
         when = {"start": self.start, "step": self.step}
@@ -418,10 +421,10 @@ class Reading(PublicNumbers):
 
 
 class Readings(Sequence[Reading]):
-    """Readings of consecutive steps, each made when it is asked for.
+    """Readings of consecutive steps, each made on request.
 
     Attributes:
-        steps: their numbers.
+        steps: numbers of the steps.
     """
 
     def __init__(
@@ -432,14 +435,14 @@ class Readings(Sequence[Reading]):
         machine: Machine | None = None,
         read: Callable[[StepRelease], Reading] | None = None,
     ) -> None:
-        """Not for callers.
+        """Set up the readings; not for callers.
 
         Args:
-            statistic: which.
-            steps: their numbers.
-            releases: of all cells; None: cells are read on demand.
-            machine: what computes cells that are read on demand.
-            read: what a release says; None: as the statistic reads it.
+            statistic: the statistic.
+            steps: numbers of the steps.
+            releases: releases of all cells; None: cells are computed on demand.
+            machine: computes cells on demand.
+            read: makes the reading of a release; None: as the statistic reads it.
         """
         self.steps, self.releases = steps, releases
         self._statistic, self._machine = statistic, machine
@@ -447,13 +450,13 @@ class Readings(Sequence[Reading]):
 
     @classmethod
     def of(cls, statistic: Statistic, terms: Design, values: NDArray[Any]) -> Readings:
-        """Readings of released cells, from step 1 on."""
+        """Return readings of released cells, from step 1 on."""
         steps = range(1, len(values) + 1)
         return cls(statistic, steps, Releases(steps, values, terms))
 
     @property
     def machine(self) -> Machine:
-        """What computes cells that are read on demand.
+        """Machine that computes cells on demand.
 
         Raises:
             InvalidInput: all cells are released.
@@ -473,19 +476,19 @@ class Readings(Sequence[Reading]):
         return self.describe()
 
     def describe(self) -> str:
-        """Name, protected unit and guarantee, in words; as of the last of them."""
+        """Return name, protected unit and guarantee in words, as the last reading does."""
         return self[-1].describe() if len(self) else repr(self)
 
     def std(self, name: Any = None) -> NDArray[np.float64]:
-        """`Reading.std` of each of them, in an array."""
+        """Return `Reading.std` of each reading, in an array."""
         found = [reading.std() if name is None else reading.std(name) for reading in self]
         return np.array(found, np.float64)
 
     def table(self, level: float = 0.95) -> Any:
-        """The tables of all of them below each other, as a polars data frame with their steps.
+        """Return the tables of all readings below each other, as a polars data frame.
 
         Raises:
-            InvalidInput: a level outside (0, 1 - 1e-9].
+            InvalidInput: the level is outside (0, 1 - 1e-9].
             MissingExtra: polars is not installed.
         """
         from counton.base.columns import data_frame
@@ -504,7 +507,7 @@ class Readings(Sequence[Reading]):
     @overload
     def __getitem__(self, place: slice) -> Readings: ...
     def __getitem__(self, place: int | slice) -> Reading | Readings:
-        """One of them, or some: consecutive ones, in order."""
+        """Return one reading, or consecutive ones in order."""
         if isinstance(place, slice):
             steps, releases = self.steps[place], self.releases
             if steps.step != 1:
@@ -522,10 +525,10 @@ class Readings(Sequence[Reading]):
 
 
 class OnDemandReading(Reading):
-    """One step of a statistic whose cells are computed when they are asked for.
+    """One step of a statistic whose cells are computed on demand.
 
-    It leads to exact counts: keep it as secret as the data, and publish what it answers. An answer
-    is a function of key, cell and step: asked twice it is the same.
+    It gives access to exact counts: keep it as secret as the data, and publish its answers only. An
+    answer is a function of key, cell and step: asking twice gives it again.
     """
 
     statistic: NamedCells
@@ -541,13 +544,13 @@ class OnDemandReading(Reading):
 
     @override
     def std(self, name: Any = None) -> float:
-        """All cells have the same."""
+        """Return the standard deviation, which is equal for all cells."""
         if name is not None:
             self.statistic.cell(name)
         return float(self._machine.design.std(range(self.step, self.step + 1))[0])
 
     def since(self, earlier: Reading) -> Self:
-        """Not here.
+        """Refuse: cells on demand have no difference.
 
         Raises:
             InvalidInput: always.
@@ -560,17 +563,17 @@ class OnDemandReading(Reading):
     def ranking(
         self, k: int = 10, among: Sequence[Any] | None = None, level: float = 0.95
     ) -> Ranking:
-        """The largest cells; see `rank_largest`. All intervals together hold with this probability.
+        """Return the largest cells; see `rank_largest`. All intervals hold together.
 
         Args:
-            k: how many.
-            among: names of the cells that may be shown; all of them unless given. Chosen without
-                looking at what was released: intervals hold for all of these at once.
-            level: with which all is true at once.
+            k: number of cells to show.
+            among: names of the cells that may be shown; None: all. Choose them without looking at
+                releases: the intervals hold for all of these at once.
+            level: probability with which all statements hold at once.
 
         Raises:
-            InvalidInput: a level out of range, no cell of a name, or more cells than are ever
-                listed at once.
+            InvalidInput: the level is out of range, a cell is unknown, or there are more cells
+                than are ever listed at once.
         """
         cells = self._cells(among)
         if not len(cells):
@@ -598,15 +601,15 @@ class OnDemandReading(Reading):
         return int(half) if half == int(half) and not terms.strategy.facts.fraction_bits else half
 
     def describe(self) -> str:
-        """Name, protected unit and guarantee, in words."""
+        """Return name, protected unit and guarantee in words."""
         return self._machine.describe()
 
     @override
     def numbers(self, asked: TableRequest = EVERY_ROW) -> TableNumbers:
-        """Cells: all of them, or those of these names.
+        """Return all cells, or the cells of the given names.
 
         Raises:
-            InvalidInput: no cell of a name, or more cells than are ever listed at once.
+            InvalidInput: a cell is unknown, or there are more cells than are ever listed at once.
         """
         cells = self._machine.listed
         if asked.ask is not None or cells is None:
@@ -615,5 +618,5 @@ class OnDemandReading(Reading):
         return TableNumbers({"cell": names}, self._estimate(cells))
 
     def _estimate(self, cells: NDArray[np.int64]) -> ClosedForm:
-        """Of each of some cells."""
+        """Return the estimates of some cells."""
         return ClosedForm.around(self._machine.values(cells, self.step), self._half, self.std())

@@ -1,4 +1,4 @@
-"""Numbers of rows that several statistics of a report measure, each with noise of its own."""
+"""Numbers of rows that several statistics of a report measure, each with its own noise."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from counton.statistics.tally_statistic import TallyStatistic
 
 
 def repeated_counts(report: Report) -> dict[str, dict[str, str]]:
-    """Numbers of rows that are measured twice or more, by the column whose label they are of.
+    """Return the numbers of rows measured at least twice, by the column of their label.
 
-    Of each statistic that has them the name of one in the table, of the same label for all; "" is
-    the column of all rows.
+    For each statistic with these numbers the value is the name of one in its table; all names are
+    of one label. The column of all rows is "".
 
     >>> from counton.statistics import Grouped
     >>> import polars as pl
@@ -47,7 +47,7 @@ def repeated_counts(report: Report) -> dict[str, dict[str, str]]:
 
 
 def _counts(one: TallyStatistic, columns: Any) -> dict[str, Mapping[str, str]]:
-    """By column the labels whose rows a statistic counts, and how the report's table calls each."""
+    """Return by column the labels whose rows a statistic counts, with their names in the report."""
     if one.counts_units or one.counted_ranks:
         return {}
     if isinstance(one, GroupedRows):
@@ -73,7 +73,7 @@ def _counts(one: TallyStatistic, columns: Any) -> dict[str, Mapping[str, str]]:
 
 
 def _of_levels(one: Hierarchy) -> dict[str, Mapping[str, str]]:
-    """Of a tree the labels of each level that stand at one place of it alone."""
+    """Return for each level of a tree the labels that occur at one place only."""
     tree, found = one.tree, dict[str, Mapping[str, str]]()
     for depth, level in enumerate(tree.levels[1:], 1):
         paths = [tree.path(depth, node) for node in range(tree.sizes[depth])]

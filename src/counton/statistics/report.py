@@ -1,18 +1,18 @@
-"""Several statistics of the same rows under one guarantee: a report.
+"""A report: several statistics of the same rows under one guarantee.
 
-A row is one event for all of them together: its user's bound, its id and its window count once. So
-the cells of all statistics stand beside each other as those of one, each multiplied by a whole
-number w_k, and are measured with noise of one law. With D1_k and D2_k for what one unit changes in
-the cells of statistic k at most, it changes those of the report by
+A row is one event for all statistics together: its user's bound, its id and its window count once.
+So the cells of all statistics stand beside each other as those of one statistic. The cells of
+statistic k are multiplied by a whole number w_k, and all are measured with noise of one law. Let
+D1_k and D2_k bound the change by one unit in the cells of statistic k. Then it changes the report's
+by
 
     sum_k w_k D1_k  in the 1-norm,  and  (sum_k (w_k D2_k)^2)^(1/2)  in the 2-norm,
 
-since no cell belongs to two statistics. The weights say how the budget is shared
-(`counton.planning.splits`): by what is wanted of some statistics at the last step, and of what is
-left by shares.
+since no cell belongs to two statistics. The weights share the budget (`counton.planning.splits`):
+first by the accuracy that some statistics want at the last step, then the rest by shares.
 
-What follows from the cells of another statistic is not measured again: how many rows there are from
-any statistic that counts them, a sum or an average from an average or moments of the same column.
+Numbers that follow from the cells of another statistic are not measured again: the number of rows
+from any statistic that counts them, a sum or an average from an average or moments of its column.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ from counton.statistics.tally_statistic import Part, RankDigit, TallyStatistic, 
 
 
 class ReportReading(Reading):
-    """What was released of all statistics of a report at one step.
+    """The readings of all statistics of a report at one step.
 
     >>> from counton import Key, PureDP, Running
     >>> from counton.statistics import Average, Count, Report
@@ -76,13 +76,13 @@ class ReportReading(Reading):
     ['rows', 'paid']
     """
 
-    statistic: Any  # the report, which makes these readings
+    statistic: Any  # always a Report
 
     def of(self, name: str) -> Reading:
-        """What was released of one of the statistics.
+        """Return the reading of one statistic.
 
         Raises:
-            InvalidInput: none of this name.
+            InvalidInput: no statistic has this name.
         """
         self.statistic.statistic(name)
         found: Reading = self.statistic.read_part(name, self.cells)
@@ -90,7 +90,7 @@ class ReportReading(Reading):
 
     @property
     def parts(self) -> dict[str, Reading]:
-        """What was released of each statistic."""
+        """The reading of each statistic."""
         return {name: self.of(name) for name in self.statistic.statistics}
 
     @override
@@ -127,7 +127,7 @@ class ReportReading(Reading):
 
 
 class FollowedReading(Reading):
-    """Some numbers of another statistic's reading, which are all that a statistic has to say."""
+    """The numbers of a statistic that follow from another statistic's reading."""
 
     def __init__(self, statistic: Statistic, reading: Reading, rows: Mapping[Any, Any]) -> None:
         super().__init__(statistic, reading.cells)
@@ -164,12 +164,12 @@ def _about(columns: Mapping[str, NDArray[Any]], row: int) -> str:
     return " ".join(found) or "all"
 
 
-#: Rows say one integer, which has to hold what they say to every statistic.
+#: Most different codes of a row; one integer holds its codes for all statistics.
 _MOST_SAID = 2**62
 _MOST_STATISTICS = 64
-#: Of several numbers of a statistic the first of these is drawn, else the first that it has.
+#: If a statistic has several numbers, the first of these is drawn, else its first number.
 _SHOWN_FIRST = ("mean", "0.5")
-#: Of a statistic by group this many groups are drawn.
+#: Most groups that are drawn of a statistic by group.
 _MOST_SHOWN = 6
 
 
@@ -214,29 +214,28 @@ class Report(TallyStatistic):
     """Several statistics of the same rows, under one guarantee and one contribution bound.
 
     An event is a mapping from columns to values, or a sequence in the order of ``column_names``.
-    The report refuses a row that one of the statistics cannot place; a job that drops such rows
-    counts it in none.
+    The report refuses a row that one of its statistics cannot place; a job that drops these rows
+    counts them in no statistic.
 
     Args:
-        statistics: by name, or pairs of a name and what `statistic_to_dict` says.
-        columns: the columns that each statistic reads, in its order; a statistic without them reads
-            columns that are called as it calls its parts.
-        groups: the names of the groups, of each statistic that is by group; the first of its
-            columns then names the group of a row.
-        within: how far off the end of a 95% interval may be at the last step, of some statistics: a
-            number (of an average its mean), or by the names of its numbers ``"mean=2,count=50"`` or
-            a mapping.
-        shares: how the other statistics share what is left: 1 each unless stated.
-        size: how many rows there will be at the last step, about, where that is public: ``within``
-            of an average needs it.
-        most: how many rows of a person count; a job states it by itself.
-        weights: the factors of the cells of each statistic; `settle` finds them unless stated.
+        statistics: statistics by name, or pairs of a name and a dict of `statistic_to_dict`.
+        columns: the columns that each statistic reads, in its order; by default the names of its
+            parts.
+        groups: the names of the groups, for each statistic by group; the first of its columns then
+            names the group of a row.
+        within: largest half-width of a 95% interval at the last step, for some statistics: a number
+            (for an average of its mean), or by names of numbers ``"mean=2,count=50"`` or a mapping.
+        shares: shares of the remaining budget for the other statistics; 1 each by default.
+        size: public number of rows at the last step, approximately: ``within`` of an average needs
+            it.
+        most: number of rows of a person that count; a job states it by itself.
+        weights: the factors of the cells of each statistic; `settle` finds them by default.
         apart: statistics that are measured although they follow from another one.
-        unit: what one protected unit is called.
+        unit: the word for one protected unit.
 
     Raises:
-        InvalidInput: no statistics, one whose rows count in order or whose unit is no row that is
-            added or removed, columns that do not fit, or rows that say more than 62 bits.
+        InvalidInput: no statistics; a statistic whose rows count in order or whose unit is not a
+            row added or removed; columns that do not fit; or rows with codes over 62 bits.
 
     >>> from counton import Key, PureDP, Running
     >>> from counton.statistics import Average, Count
@@ -324,7 +323,7 @@ class Report(TallyStatistic):
         self.apart = tuple(apart)
         self.columns = self._columns(columns or {})
         self.column_names, self.parts = self._parts()
-        self._base = 0 if self.parts else 1  # a row without columns says 1
+        self._base = 0 if self.parts else 1  # a row without columns has code 1
         if not self.parts and not any(one.counted_ranks for one in self.statistics.values()):
             raise InvalidInput(
                 "no statistic of the report reads a column: how many rows there are is a "
@@ -352,7 +351,7 @@ class Report(TallyStatistic):
                 "fewer cells, or two reports"
             )
 
-    # What it is made of.
+    # The statistics and columns that it is made of.
 
     @classmethod
     @override
@@ -384,9 +383,9 @@ class Report(TallyStatistic):
         return OwnColumns(self.column_names, tuple(numbers))
 
     def _names_to_draw(self, table: Mapping[str, NDArray[Any]]) -> dict[str, list[str]]:
-        """The names that a chart shows of each statistic, of many groups the largest first.
+        """Return the names that a chart shows of each statistic; of many groups the largest first.
 
-        They are as large as their last row, or where rows are of some steps as all rows together.
+        The size of a group is its last row, or the sum of all rows if rows are of some steps.
         """
         names, found = table["name"].astype(str), {}
         for one, statistic in self.statistics.items():
@@ -395,7 +394,7 @@ class Report(TallyStatistic):
             groups = statistic.groups if isinstance(statistic, GroupedRows) else ("",)
             wanted = [f"{group} {name}".strip() for group in groups for name in _SHOWN_FIRST]
             shown = [name for name in wanted if name in there]
-            if not shown:  # of one kind: each group has it, or it is the first
+            if not shown:  # one kind of number: every group's, or the first
                 shown = there if len(groups) == len(there) else there[:1]
             if len(shown) > _MOST_SHOWN:
                 numbers = {name: table["estimate"][own & (names == name)] for name in shown}
@@ -443,7 +442,7 @@ class Report(TallyStatistic):
         return found
 
     def _parts(self) -> tuple[tuple[str, ...], tuple[Part, ...]]:
-        """Columns of all statistics, each once, and what they hold."""
+        """Return the columns of all statistics, each once, with their parts."""
         found: dict[str, Part] = {}
         for name, one in self.statistics.items():
             for column, part in zip(self.columns[name], one.parts, strict=True):
@@ -464,11 +463,11 @@ class Report(TallyStatistic):
             )
         return self.statistics[name]
 
-    # What is measured, and what follows from it.
+    # Measured statistics, and those that follow from them.
 
     @cached_property
     def derived_from(self) -> dict[str, str]:
-        """By the name of a statistic that is not measured the one from which it follows."""
+        """Maps each statistic that is not measured to the statistic it follows from."""
         names = [*self.statistics]
 
         def says(other: str, name: str) -> bool:
@@ -491,10 +490,10 @@ class Report(TallyStatistic):
         return {name: source for name, source in sources.items() if source is not None}
 
     def _rows(self, name: str, other: str) -> dict[Any, Any] | None:
-        """What one statistic reads, and what another calls that; None: the other does not say it.
+        """Return the other statistic's names of this one's numbers; None if it lacks some.
 
-        Rows of both are the same ones, so a number of rows is one of all. Values that the other
-        rounds to finer multiples are told well enough.
+        Both statistics count the same rows, so they share one number of rows. Values that the other
+        rounds to finer multiples are exact enough.
         """
         one, source = self.statistics[name], self.statistics[other]
         columns, there = self.columns[name], self.columns[other]
@@ -538,11 +537,11 @@ class Report(TallyStatistic):
         )
 
     def weight(self, name: str) -> int:
-        """By what the cells of a statistic are multiplied; 1 until it is settled."""
+        """Return the factor of a statistic's cells; 1 until the report is settled."""
         return 1 if self.weights is None else self.weights[name]
 
     def _weigh(self, norms: Callable[[TallyStatistic], tuple[int, int]]) -> tuple[int, int]:
-        """What a unit changes in all cells: l1, and the square of l2, of what it does in each."""
+        """Return the change of all cells by a unit, l1 and squared l2, from that of each."""
         pairs = (
             scaled_norms(*norms(one), by=self.weight(name))
             for name, one in self.measured_ones.items()
@@ -552,7 +551,7 @@ class Report(TallyStatistic):
 
     @override
     def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
-        """See the module; the same for batches."""
+        """Return the contribution bound of the module docstring; it is the same for batches."""
         l1, l2_squared = self._weigh(norms_of)
         names = ", ".join(self.statistics)
         users = [name for name, one in self.statistics.items() if one.counted_ranks]
@@ -564,9 +563,9 @@ class Report(TallyStatistic):
         )
 
     def norms_of_people(self, most: int) -> tuple[int, int]:
-        """What all rows of a person change in all cells: l1, and the square of l2.
+        """Return the change of all cells by all rows of a person: l1, and squared l2.
 
-        Users count once, and every other row as often.
+        Users count once, and every other row as often as it comes.
         """
         return self._weigh(partial(norms_of_people, most=most))
 
@@ -576,10 +575,10 @@ class Report(TallyStatistic):
         return ErrorScale("one cell, before it is divided by the weight of its statistic")
 
     def for_people(self, most: int) -> Report:
-        """This report in a stream in which this many rows of a person count.
+        """Return this report for a stream in which this many rows of a person count.
 
         Raises:
-            InvalidInput: some statistic needs more of them.
+            InvalidInput: a statistic needs more of them.
         """
         for name, one in self.statistics.items():
             if one.counted_ranks and one.counted_ranks[-1] > most:
@@ -593,10 +592,10 @@ class Report(TallyStatistic):
         return Report(**{**self.parameters, **changes})
 
     def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Report:
-        """With all statistics settled, and weights that share the guarantee.
+        """Return the report with all statistics settled, and weights that share the guarantee.
 
         Raises:
-            InvalidInput: what is wanted cannot be reached; the message says what would reach it.
+            InvalidInput: the wanted accuracy cannot be reached; the message states the remedy.
         """
         if self.weights is not None:
             return self
@@ -614,7 +613,7 @@ class Report(TallyStatistic):
         left_open = self.size in (None, other.size) and self.weights in (None, other.weights)
         return same and mine == its and left_open
 
-    # What rows say.
+    # The codes of rows.
 
     @override
     def columns_of(self, events: Events) -> tuple[Any, ...]:
@@ -646,13 +645,13 @@ class Report(TallyStatistic):
 
     @override
     def encode(self, *parts: Any) -> Integers:
-        """See `TallyStatistic.encode`: what rows say to each statistic, as digits of one number."""
+        """Return the codes of rows: the codes for all statistics, as digits of one number."""
         by_column = dict(zip(self.column_names, parts, strict=True))
         labels = {part.name: part.labels for part in self.parts}
         found, known = np.zeros(len(parts[0]), np.int64), np.ones(len(parts[0]), np.bool_)
         for name, (one, low, size, unit) in self._digits.items():
             if not one.parts:
-                continue  # whose first row it is, is not known yet
+                continue  # the rank of a user's row is not known yet
             own = []
             for column, part in zip(self.columns[name], one.parts, strict=True):
                 given = by_column[column]
@@ -766,27 +765,27 @@ class Report(TallyStatistic):
         for one in self.statistics.values():
             one.check_events(each)
 
-    # What is read.
+    # Readings.
 
     def terms_of(self, name: str, terms: Design, groups: tuple[int, ...] = ()) -> PartDesign:
-        """The terms of a measured statistic, of which those of the report are given."""
+        """Return the terms of a measured statistic, from those of the report."""
         one = self.measured_ones[name]
         place, apart = self.cell_ranges[name], math.prod(self.cells)
         cells = range(place.start, place.stop)
         return PartDesign.of(terms, one, self.weight(name), (*groups, *one.cells), cells, apart)
 
     def read_part(self, name: str, cells: Cells, by_group: Grouped | None = None) -> Reading:
-        """What one of the statistics says.
+        """Return the reading of one of the statistics.
 
         Args:
-            name: of the statistic.
-            cells: of the report; of one group, or where there are none.
-            by_group: the statistic by group, where the cells are of all groups.
+            name: name of the statistic.
+            cells: cells of the report; of one group, if there are groups.
+            by_group: the statistic by group, if the cells are of all groups.
         """
         of = self.derived_from.get(name, name)
         source, groups = self.statistics[of], () if by_group is None else (len(by_group.groups),)
         terms = self.terms_of(of, cells.design, groups)
-        # Cells of other groups, and of statistics that are described alike, have other noise.
+        # Cells of other groups, and of statistics with equal descriptions, have other noise.
         first = cells.first // math.prod(self.cells) * math.prod(source.cells)
         part = cells.part(lambda values: self.values_of(of, values, terms), terms, first)
 
@@ -799,13 +798,13 @@ class Report(TallyStatistic):
         return source.card.reading(source, part) if follows is None else follows(part)
 
     def reading_of(self, name: str, reading: Reading) -> FollowedReading:
-        """What a statistic reads that follows from the reading of another."""
+        """Return the reading of a statistic that follows from another one's reading."""
         rows = self._rows(name, self.derived_from[name])
         assert rows is not None
         return FollowedReading(self.statistics[name], reading, rows)
 
     def values_of(self, name: str, values: NDArray[Any], terms: PartDesign) -> NDArray[np.float64]:
-        """Released cells of a measured statistic, from all of them: the last axis is of cells."""
+        """Return the released cells of a measured statistic, from all cells on the last axis."""
         own = np.asarray(values)[..., self.cell_ranges[name]].astype(np.float64)
         shape = (*own.shape[:-1], *self.statistics[name].cells)
         return np.asarray(terms.in_data_units(own.reshape(shape)))
@@ -817,7 +816,7 @@ def _slices(names: Mapping[str, Any], sizes: Sequence[int]) -> dict[str, slice]:
 
 
 def _recode(codes: NDArray[Any], given: Sequence[str], own: Sequence[str]) -> Integers:
-    """Places among all labels of a column as those among the labels of one statistic."""
+    """Convert places among all labels of a column to places among one statistic's labels."""
     place = {label: at for at, label in enumerate(own)}
     table = np.array([place.get(label, OUTSIDE) for label in given] + [MISSING], np.int64)
     known = np.where(codes >= 0, codes, len(given))
@@ -825,13 +824,13 @@ def _recode(codes: NDArray[Any], given: Sequence[str], own: Sequence[str]) -> In
 
 
 class _Digit(NamedTuple):
-    """Where a row says what it says to a statistic.
+    """The digit of a row's code that belongs to one statistic.
 
     Attributes:
         of: the statistic.
-        low: the least that rows say to it.
-        size: how many values there are.
-        unit: of the digit in what a row says to all.
+        low: its least code.
+        size: number of its codes.
+        unit: value of the digit in the code of a row.
     """
 
     of: TallyStatistic
@@ -841,7 +840,7 @@ class _Digit(NamedTuple):
 
 
 def _digits_of(statistics: Mapping[str, TallyStatistic]) -> dict[str, _Digit]:
-    """Digits of the statistics to which rows differ in what they say."""
+    """Return the digits of the statistics whose codes differ from row to row."""
     found, unit = dict[str, _Digit](), 1
     for name, one in reversed([*statistics.items()]):
         if one.parts or one.counted_ranks:

@@ -1,4 +1,4 @@
-"""How the budget of a report is shared by its statistics, and how accurate each becomes."""
+"""The division of a report's budget among its statistics, and the accuracy of each."""
 
 from __future__ import annotations
 
@@ -27,19 +27,20 @@ from counton.strategies.strategy import last_served_step
 if TYPE_CHECKING:
     from counton.planning.splits import Noise, Split
 
-#: Of this many statistics it is tried whether they are better measured apart.
+#: Most statistics for which a separate measurement is tried.
 _MOST_TRIED = 4
 
 
 @dataclass(frozen=True, kw_only=True)
 class PartDesign(Design):
-    """The terms of a report as those of one of its statistics, whose cells are not multiplied.
+    """The terms of a report as those of one of its statistics, before multiplication by its weight.
 
     Attributes:
-        one: what one unit of its exact sums is, in data units, over the weight of its cells.
-        weight: by which its cells are multiplied.
-        place: of its cells among those of the report; of groups, of the first.
-        apart: how far those of two groups are apart.
+        one: one unit of its exact sums in data units, divided by the weight of its cells.
+        weight: the factor of its cells.
+        place: place of its cells among those of the report; of the first group, if there are
+            groups.
+        apart: distance of the cells of two groups.
     """
 
     one: Fraction
@@ -57,7 +58,7 @@ class PartDesign(Design):
         place: range = range(0),
         apart: int = 0,
     ) -> PartDesign:
-        """Those of a statistic."""
+        """Return the terms of a statistic."""
         kept = {item.name: getattr(terms.of_a_cell, item.name) for item in fields(Design)}
         own = statistic.contribution(batched=True).resolution
         unit = (Fraction(1) if own is None else own) / weight
@@ -90,9 +91,9 @@ class PartDesign(Design):
 
 
 def with_weights(report: Any, guarantee: Guarantee, horizon: int | None) -> Any:
-    """With weights; apart is what costs less so than with what it would follow from.
+    """Return the report with weights; a statistic is measured apart if that costs less.
 
-    Which that is, is tried: of statistics that are wanted ``within`` something, some apart.
+    All choices for the statistics with ``within`` are tried.
     """
     from counton.planning.splits import last_halfwidth
 
@@ -151,10 +152,10 @@ def _split(report: Any, guarantee: Guarantee, horizon: int | None, noise: Noise 
 def _bounds(
     report: Any, name: str, guarantee: Guarantee, horizon: int | None
 ) -> list[tuple[float, float, str]]:
-    """How far off what is read of a statistic may be, and is, in what one of its cells is off.
+    """Return the bounds on a statistic's errors, with the error of a number per cell error.
 
     Returns:
-        For each number that is bounded: the bound, its error, and what it is called.
+        For each bounded number: the bound, its error, and its name.
     """
     from counton.planning.least_privacy import compare_halfwidths, least_guarantee, loss_of
     from counton.statistics.planned_halfwidths import halfwidths_of, planned_reading
@@ -187,7 +188,7 @@ def _bounds(
         if not isinstance(within, Mapping):
             told = read(promised).numbers()
             low, high = (np.ravel(np.asarray(end, float)) for end in told.numbers.interval(0.95))
-            half = (high - low) / 2  # the widest; of means, where it has such
+            half = (high - low) / 2  # the widest; only means, if there are means
             means = np.array([str(one).startswith("mean") for one in told.about.get("name", ())])
             return float(half[means].max() if means.any() else half.max())
         reading = read(promised)
@@ -200,8 +201,8 @@ def _bounds(
     for each, bound in named.items():
         called, at, off = f"{name} {each}".strip(), guarantee, error(each, guarantee)
         if each in on_rows:
-            # It is not as far off as a cell times a constant: a quantile ends at edges. So the
-            # noise is found with which it is as far off as it may be.
+            # A quantile's error is no constant times a cell's: quantiles end at edges. So the noise
+            # is found at which the error reaches the bound.
             try:
                 at = least_guarantee(partial(error, each), bound, least, delta, loss)
             except InvalidInput as refused:
@@ -213,10 +214,10 @@ def _bounds(
 
 
 def budget_shares(report: Any, norm: Literal[1, 2]) -> dict[str, Fraction]:
-    """The share of the budget of each statistic that is measured, once it is settled.
+    """Return each measured statistic's share of the budget, once the report is settled.
 
     Args:
-        norm: that the noise follows: 1 of Laplace, 2 of normal noise.
+        norm: the norm that the noise follows: 1 for Laplace, 2 for normal noise.
     """
     moved = {
         name: report.weight(name) ** norm * norms_of_people(one, report.most)[norm - 1]

@@ -1,4 +1,4 @@
-"""What can stand in a report, and how a job states it."""
+"""The statistics that a report may have, and the way a job states them."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from counton.statistics.distinct import Distinct
 from counton.statistics.statistic import Card, Statistic
 from counton.statistics.tally_statistic import Part, TallyStatistic, UsersByRank, X
 
-#: What a report says of each of its statistics besides the statistic's own options.
+#: Options of a report's statistics besides each statistic's own options.
 WITHIN, SHARE = "within", "share"
-#: What is shown of some statistics' readings, which a report says of each of them.
+#: Options of readings that a report takes for each statistic.
 _SHOWN = ("shares",)
-#: What a job says of all rows, and a report of the rows of one of its statistics too.
+#: Options of a job's rows that a report also takes for the rows of one statistic.
 _OF_ROWS = ("by", "domain")
 
 
 class FirstRows(UsersByRank):
-    """Number of users in a report: each counts once, with the first of its rows that counts.
+    """The number of users in a report: each counts once, with the first row that counts.
 
     >>> FirstRows().entries(1), FirstRows().entries(2)
     ([(0, 0)], [(0, 1)])
@@ -49,7 +49,7 @@ class FirstRows(UsersByRank):
 
 
 class GroupedRows(Grouped):
-    """A tallied statistic by group, whose rows say themselves of which group they are.
+    """A tallied statistic by group, with the group in the code of each row.
 
     >>> from counton.statistics import Average
     >>> ages = GroupedRows(Average(0, 9, resolution=1), ["young", "old"])
@@ -70,7 +70,7 @@ class GroupedRows(Grouped):
 
     @override
     def encode(self, *parts: Any) -> Integers:
-        """The group and what the row says in it, as two digits."""
+        """Return the group and the row's code within it, as two digits."""
         group, own = np.asarray(parts[0], np.int64), np.zeros(len(parts[0]), np.int64)
         known = group >= 0
         if self.inner.parts:
@@ -109,7 +109,7 @@ class GroupedRows(Grouped):
 
 
 def norms_of(statistic: TallyStatistic) -> tuple[int, int]:
-    """What one row changes in the cells of a statistic at most: l1, and the square of l2.
+    """Return the largest change of a statistic's cells by one row: l1, and squared l2.
 
     >>> from counton.statistics import Average, Sum
     >>> norms_of(Sum(-5, 20, resolution=1)), norms_of(Average(0, 50, resolution=1))
@@ -123,7 +123,7 @@ def norms_of(statistic: TallyStatistic) -> tuple[int, int]:
 
 
 def norms_of_people(statistic: TallyStatistic, most: int) -> tuple[int, int]:
-    """What all rows of a person change in the cells of a statistic: l1, and the square of l2.
+    """Return the change of a statistic's cells by all rows of a person: l1, and squared l2.
 
     >>> from counton.statistics import Count
     >>> norms_of_people(Count(), 3), norms_of_people(FirstRows(), 3)
@@ -132,18 +132,18 @@ def norms_of_people(statistic: TallyStatistic, most: int) -> tuple[int, int]:
     l1, l2_squared = norms_of(statistic)
     if not statistic.counted_ranks:
         return scaled_norms(l1, l2_squared, by=most)
-    cells = min(most, statistic.places)  # each of them by 1, and at most once
+    cells = min(most, statistic.places)  # each cell changes by 1, at most once
     return cells, cells
 
 
 def is_pair(given: Any) -> bool:
-    """Whether it is a name and a statistic, or what describes one."""
+    """Return True for a pair of a name and a statistic, or its dict."""
     pair = isinstance(given, list | tuple) and len(given) == 2 and isinstance(given[0], str)
     return pair and isinstance(given[1], Statistic | Mapping)
 
 
 def fitting(name: str, given: Any, groups: Sequence[str] | None = None) -> TallyStatistic:
-    """A statistic as a report adds it up."""
+    """Return a statistic in the form that a report adds up."""
     if groups is not None:
         return GroupedRows(fitting(name, given), groups)
     one = statistic_from_dict(given) if isinstance(given, Mapping) else given
@@ -159,14 +159,14 @@ def fitting(name: str, given: Any, groups: Sequence[str] | None = None) -> Tally
         raise unfit(name, called, "protects what a row says, and not whether it is there")
     if one.counts_units:
         raise unfit(name, called, "counts a row as often as it says")
-    one_by_one = own.in_one_step or bool(one.counted_ranks)  # a row is of one rank
+    one_by_one = own.in_one_step or bool(one.counted_ranks)  # a row has one rank
     if not one_by_one or members_of(one):
         raise unfit(name, called, "holds more than what one row adds to a step")
     return one
 
 
 def unfit(name: str, called: str, why: str = "takes rows in their order") -> InvalidInput:
-    """What is said of a statistic that cannot be in a report."""
+    """Return the error about a statistic that a report cannot have."""
     return InvalidInput(
         f"{name!r} of the report is a statistic ({called}) which {why}; a report adds up rows one "
         f"by one, each added or removed: release it as a job of its own beside the report"
@@ -180,7 +180,7 @@ def checked_name(name: object) -> str:
 
 
 def numbers_by_name(what: str, given: Any, known: Mapping[str, Any]) -> dict[str, float]:
-    """Numbers above 0 of some statistics."""
+    """Return numbers above 0 for some statistics."""
     found = {}
     for name, value in dict(given or {}).items():
         if name not in known:
@@ -195,12 +195,12 @@ def numbers_by_name(what: str, given: Any, known: Mapping[str, Any]) -> dict[str
 def bounds_by_name(
     given: Any, known: Mapping[str, TallyStatistic], size: int | None
 ) -> dict[str, float | dict[str, float]]:
-    """How far off some statistics may be: a number, or numbers by what they are of.
+    """Return bounds on the errors of some statistics: a number, or numbers by name.
 
     Args:
-        given: of each of them a number, a text such as "20", "2%" or "mean=2,count=50", or numbers
-            by name.
-        size: how many rows there will be, where that is public.
+        given: for each statistic a number, a text such as "20", "2%" or "mean=2,count=50", or
+            numbers by name.
+        size: the public number of rows, if there is one.
 
     >>> from counton.statistics import Average
     >>> bounds_by_name({"paid": "mean=2,count=50"}, {"paid": Average(0, 9, resolution=1)}, None)
@@ -223,7 +223,7 @@ def bounds_by_name(
 
 
 def whole_weights(given: Mapping[str, int], known: Mapping[str, Any]) -> dict[str, int]:
-    """A weight for each statistic that is measured."""
+    """Return a weight for each measured statistic."""
     if set(given) != set(known):
         raise InvalidInput(
             f"weights are of {', '.join(given)}; they must be of what is measured: "
@@ -233,7 +233,7 @@ def whole_weights(given: Mapping[str, int], known: Mapping[str, Any]) -> dict[st
 
 
 def tables_of(given: Any) -> dict[str, dict[str, Any]]:
-    """The statistics of a job by name: a table, or a file or text that has one."""
+    """Return the statistics of a job by name: from a table, a file, or a text."""
     found = given
     if isinstance(given, str):
         try:
@@ -253,14 +253,14 @@ def tables_of(given: Any) -> dict[str, dict[str, Any]]:
 
 
 def kind_of_member(own: Mapping[str, Any]) -> type[Statistic]:
-    """The class of one statistic of a report, by what is stated of it."""
+    """Return the class of one statistic of a report, by its options."""
     return statistic_named(own.get("statistic", "count"))
 
 
 def member_of(
     stated: Statement, name: str, own: Mapping[str, Any]
 ) -> tuple[TallyStatistic, tuple[str, ...]]:
-    """One statistic of a report, and its columns."""
+    """Return one statistic of a report, with its columns."""
     kind = kind_of_member(own)
     keyword = str(kind.card.keyword)
     known = {option.key: option for option in kind.card.options}
@@ -304,7 +304,7 @@ def member_of(
 
 
 def _column_of_groups(name: str, own: Mapping[str, Any]) -> str | None:
-    """The column by which one statistic is told apart; None: it is of all rows."""
+    """Return the column of a statistic's groups; None if it has no groups."""
     by, domain = own.get("by"), own.get("domain")
     if by is None and domain is None:
         return None

@@ -1,8 +1,8 @@
-"""What a statistic is: events become counts in cells, one unit changes few of them, all is read.
+"""The base class of statistics: a map from events to cells, a contribution bound, a reading.
 
-A statistic is one idea: a map from events (letters, edges, values) to cells, what one protected
-unit changes in these cells at most, and a way to read what is released of them. The cells are
-counted by a `Counter` like any others, so every strategy, guarantee and plan serves.
+A statistic is one idea: a map from events (letters, edges, values) to cells, the bound on one
+protected unit's change of these cells, and a way to read their releases. A `Counter` counts the
+cells like any others, so every strategy, guarantee and plan serves.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
     from counton.numbers.formulas import Estimate
     from counton.planning.lower_bounds import LowerBound
 
-#: Events of one or more steps: a sequence of what one event is, or an array with a row for each.
+#: Events of one or more steps: a sequence, or an array with a row for each event.
 Events = Sequence[Any] | NDArray[Any]
 
 
 class ErrorScale(NamedTuple):
-    """What the standard deviations of a plan are of, in those of one cell that is measured.
+    """The number that a plan's standard deviations describe, relative to one measured cell.
 
     Attributes:
-        what: in words, after "errors are of".
-        mean, largest: of what is asked: root of the mean of variances, and of the largest one.
+        what: the number in words, after "errors are of".
+        mean, largest: its error by that of a cell: root of the mean variance, root of the largest.
     """
 
     what: str
@@ -48,7 +48,7 @@ class ErrorScale(NamedTuple):
     largest: float = 1.0
 
 
-#: What units are called that are no events, whatever sort of thing an event is.
+#: Kinds of units that are not called events, whatever an event is.
 NO_EVENTS = ("user", "edge", "letter")
 #: The columns of a table by name.
 Table = Mapping[str, NDArray[Any]]
@@ -56,29 +56,28 @@ Table = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class ChartSpec:
-    """How a chart shows a statistic.
+    """The way a chart shows a statistic.
 
     Attributes:
-        title: what it is called; "Running" and "so far" go where it shows what came in some steps
-            alone, and "{counted}" is what cells count, "{statistics}" what a report is of. "": the
-            statistic's own name.
-        axis: what the axis shows, likewise; "": rows differ in that.
-        rows: by name, the rows of a table that are drawn; None: all.
-        of_values: it is of the values of a column, whose name the chart says.
-        bars: cells stand beside each other as they are after the last step, and are no curves.
-        panels: each curve has a panel of its own.
-        from_zero: the axis begins at 0.
-        jointly: intervals hold for all groups at once.
-        cells: the column that names what is asked for.
-        once: the chart of its table where that is released once: ``"tree"``, ``"line"``,
-            ``"margins"`` or ``"quantiles"``; "": it is none.
-        by: by what its cells are told apart, at the end of a title: ", by region".
-        bounds: between what its readings lie; an interval of all that says nothing.
-        choose: of a statistic and its table the rows that are drawn, called by a column ``group``
-            where need be; None: all of them.
-        left_out: of the same, words on groups that ``choose`` leaves out; None: it leaves out none.
-        profile: of the same, the column in whose order cells stand beside each other; None: they
-            have no order.
+        title: the title. "Running" and "so far" are left out if the chart shows some steps only.
+            "{counted}" is replaced by the word for the cells, "{statistics}" by a report's
+            statistics. "": the statistic's own name.
+        axis: the label of the axis, with the same placeholders; "": rows differ in it.
+        rows: names of the rows of a table to draw; None: all.
+        of_values: True if it shows values of a column, whose name the chart then has.
+        bars: True if cells stand beside each other after the last step, instead of curves.
+        panels: True if each curve has its own panel.
+        from_zero: True if the axis begins at 0.
+        jointly: True if intervals hold for all groups at once.
+        cells: name of the column with the names of cells.
+        once: the chart of a table released once: ``"tree"``, ``"line"``, ``"margins"`` or
+            ``"quantiles"``; "": none.
+        by: the dimension of its cells, at the end of a title: ", by region".
+        bounds: bounds of its readings; an interval of all of them says nothing.
+        choose: returns the rows to draw of a statistic and its table, with a column ``group`` of
+            names if needed; None: all rows.
+        left_out: returns words on groups that ``choose`` leaves out; None: it leaves out none.
+        profile: returns the column by which cells are ordered beside each other; None: no order.
 
     >>> ChartSpec("Running number of large values", "values").from_zero
     True
@@ -102,7 +101,7 @@ class ChartSpec:
 
 
 def label_of_row(names: Mapping[str, Any]) -> str:
-    """In one text what a row is about.
+    """Return the names of a row in one text.
 
     >>> label_of_row({"group": "north", "name": "mean"}), label_of_row({"group": None})
     ('north mean', 'all')
@@ -112,62 +111,59 @@ def label_of_row(names: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """What users see of a statistic, its options, and of what kind it is.
+    """The facts about a statistic: its words for users, its options, and its kind.
 
     Attributes:
-        keyword: its name in commands, job files and tables; "": it has none, and is given as such.
-        says: what it is, in one line.
-        help: what the help of its command says besides; a `counton.base.errors.field` is an option.
-        example: what a command states of it over the front page's visits.csv, by option; without
-            any, its help shows no example.
-        example_file: name and text of a file that the example reads besides.
-        phrase: what it is in a sentence that begins "The running"; its parameters in braces.
-        also_called: other words that people look for it by.
-        sources: where it is described, by names of `counton.base.literature`.
-        unprotected: what its unit does not cover, in words.
-        neighbours: of the statistic how neighbouring streams differ, in words; None: see
+        keyword: its name in commands, job files and tables; "": it has none.
+        says: one line on the statistic.
+        help: further help of its command; a `counton.base.errors.field` is an option.
+        example: its options in a command over the front page's visits.csv; None: no example.
+        example_file: name and text of a file that the example reads as well.
+        phrase: words in a sentence that begins "The running"; parameters are in braces.
+        also_called: other words by which people look for it.
+        sources: sources of its description, by names of `counton.base.literature`.
+        unprotected: words on what its unit does not cover.
+        neighbours: returns words on the difference of neighbouring streams; None: see
             `neighbours_differ`.
-        event: what one event is, in words.
-        unit: what is protected, where that is no event: a "user", an "edge" or a "letter"; "": as
-            ``event`` says.
-        counted: name of its cell, where it has one alone, which has a name.
-        column: of its table, that names the numbers.
-        stream: what its streams are called, unless a job says else.
-        options: what defines it in a command or a job file, besides what every job states.
-        reads: fields of every job which define it too, as "domain".
-        shows: fields of what is shown of its readings.
-        chart: how a chart shows it.
-        label: in one text what a row is about, from what its columns name.
-        besides_noise: of the statistic what its numbers leave out besides noise, a line each; None:
-            nothing.
-        units: of the column whose values it reads and what a row is called, in the plural, the
-            units of its numbers, by their names; None: see `units_of`.
-        reading: what is made of its releases, where that has words of its own: of all cells, or
-            of cells that are read on demand.
-        whole: how all that is counted follows from released cells, where numbers are its parts.
-        least_errors: of the statistic, a number of steps, a guarantee, and whether a step may have
-            any number of events, what no mechanism is below, as far as there are theorems.
-        on_demand: cells are so many that only those are computed which somebody asks for.
-        of_letters: events are the letters of a text, of which each step has exactly one where it
-            has no batch of them: one that is left out would move others.
-        windowed: it is of windows of time; else without a column of times each row is a step.
-        is_table: rows without times are released once, as a table.
-        finds: its groups may be such as nobody declared, each shown once it is large enough.
-        ranks: its groups are shown by their size.
-        additive: its cells are its groups as they were released, so what happened in some windows,
-            or in some groups together, is a sum of them; terms of a stream do not name it.
-        many_groups: `number_of` takes the cells of many groups at once, and gives arrays of them.
-        in_rank: before any data its error is known as part of the rows, and not in its values.
-        known_beforehand: names of what is read whose half-widths depend on no rows; None: all.
-        of_now: a release says how many there are then, and not how many came so far.
-        anew_every: users are counted anew in each run of so many steps; None: each counts once.
-        declares: the groups of rows by which its cells are called; None: its cells are others.
-        domain: what was declared of it, where that are no groups: nodes, labels, a tree.
-        by_groups: of the statistic and groups, the statistic whose cells these groups are; None,
-            or where it gives None: `counton.statistics.by_group.Grouped` tells them apart.
-        check_asked: of the statistic and a name, refuse what cannot be asked of its readings; None:
-            see `check_asked`.
-        fills: what it makes of the fields of every job, where a new stream leaves them open.
+        event: the word for one event.
+        unit: the kind of protected unit, if it is not an event: a "user", an "edge" or a "letter";
+            "": as ``event`` states.
+        counted: name of its cell, if it has only one cell with a name.
+        column: name of the table column with the names of its numbers.
+        stream: default name of its streams.
+        options: its options in a command or a job file, besides those of every job.
+        reads: options of every job that also define it, such as "domain".
+        shows: options for showing its readings.
+        chart: the way a chart shows it.
+        label: returns the label of a row, from the names in its columns.
+        besides_noise: returns lines on errors besides noise; None: there are none.
+        units: returns the units of its numbers by name, from the column whose values it reads and
+            the plural word for its rows; None: see `units_of`.
+        reading: class of its readings, if it has its own: of all cells, or of cells on demand.
+        whole: returns the total count from released cells, if its numbers are parts of it.
+        least_errors: returns lower bounds on the error of any mechanism, from the statistic, the
+            number of steps, the guarantee, and True if a step may have any number of events.
+        on_demand: True if there are so many cells that they are computed only on request.
+        of_letters: True if events are the letters of a text. Without batches each step then has
+            exactly one: leaving one out would move all later letters.
+        windowed: True if its steps are windows of time. Otherwise, without a column of times, each
+            row is a step.
+        is_table: True if rows without times are released once, as a table.
+        finds: True if its groups may be undeclared, each shown once it is large enough.
+        ranks: True if its groups are shown by their size.
+        additive: True if its cells are the released groups. Then the count of some windows, or of
+            several groups, is a sum of them, and the terms of a stream do not name the statistic.
+        many_groups: True if `number_of` takes the cells of many groups at once, and returns arrays.
+        in_rank: True if before any data its error is known as a part of the rows, not in values.
+        known_beforehand: names of numbers whose half-widths are known before any rows; None: all.
+        of_now: True if a release counts what is present now, not what came so far.
+        anew_every: number of steps after which users count anew; None: each user counts once.
+        declares: groups of rows that are the names of its cells; None: its cells have other names.
+        domain: its public declaration, if that is not groups: nodes, labels, a tree.
+        by_groups: returns the statistic whose cells are the given groups. None, or if it returns
+            None: `counton.statistics.by_group.Grouped` divides it into groups.
+        check_asked: refuses a name that its readings do not have; None: see `check_asked`.
+        fills: returns defaults for options of every job that a new stream leaves open.
 
     >>> Card(keyword="above", says="How many values lie above a threshold.").event
     'event'
@@ -218,7 +214,7 @@ class Card:
 
 
 class Exact(ABC):
-    """What a statistic must know of the events so far. Exact, hence secret."""
+    """The exact record of a statistic's events so far. Exact, hence secret."""
 
     @abstractmethod
     def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -230,53 +226,52 @@ class Exact(ABC):
                 ``len(events)``.
 
         Returns:
-            By how much each cell changes in each step, in the grid units of the statistic's
-            contribution: int64, shape ``(len(stops), *cells)``. An empty array of shape
-            ``(len(stops), 0)`` where cells are read on demand.
+            The change of each cell in each step, in the grid units of the statistic's contribution:
+                int64, shape ``(len(stops), *cells)``. For cells on demand an empty array of shape
+                ``(len(stops), 0)``.
 
         Raises:
-            InvalidInput: an event that is none, or breaks a bound; nothing is changed.
+            InvalidInput: a value that is no event, or breaks a bound; nothing is changed.
         """
 
     @abstractmethod
     def undo(self) -> None:
-        """Forget the last `take`, where its release failed; at most once for each."""
+        """Forget the last `take` after its release failed; at most once for each `take`."""
 
     @abstractmethod
     def save(self) -> bytes:
-        """All of it, for `load`."""
+        """Return the whole record, for `load`."""
 
     def load(self, saved: bytes) -> None:
-        """Know what `save` gave, where nothing is known yet; then the `news` of each later take.
+        """Load the bytes of `save` into an empty record; then the `news` of each later take.
 
         Raises:
-            StateError: what is never saved.
+            StateError: the bytes cannot be from `save`.
         """
         raise NotImplementedError
 
     def news(self) -> bytes | None:
-        """What the last `take` added to what is known, for `load`.
+        """Return the additions by the last `take`, for `load`.
 
-        None where nobody says: then all is saved again.
+        None: unknown; then the whole record is saved again.
         """
         return None
 
     def counts(self, cells: NDArray[np.int64], step: int) -> NDArray[np.int64]:
-        """Exact counts of some cells after a step, where cells are read on demand."""
+        """Return exact counts of some cells after a step, for cells on demand."""
         raise NotImplementedError
 
     @property
     def largest(self) -> int:
-        """No exact count of any cell, after any step, is further from 0 than this; where cells are
-        read on demand."""
+        """Bound on the distance from 0 of any exact count at any step, for cells on demand."""
         raise NotImplementedError
 
 
 class Statistic(ABC):
-    """A map from events to cells, with what one unit changes at most, and a way to read releases.
+    """A map from events to cells, with a contribution bound and a way to read releases.
 
     Attributes:
-        card: what users see of it, its options, and of what kind it is.
+        card: the facts about it: its words for users, its options, and its kind.
     """
 
     card: Card = Card()
@@ -284,7 +279,7 @@ class Statistic(ABC):
 
     @classmethod
     def from_spec(cls, stated: Statement) -> Statistic:
-        """The statistic that a job asks for: made of its options, but those that name columns.
+        """Return the statistic that a job states by its options; options for columns are left out.
 
         Raises:
             InvalidInput: an option is missing, out of range, or contradicts another one.
@@ -294,9 +289,9 @@ class Statistic(ABC):
 
     @classmethod
     def columns_of_spec(cls, stated: Statement) -> OwnColumns:
-        """The columns that it reads besides time, group and user: those its options name.
+        """Return the columns that it reads besides time, group and user, as its options name them.
 
-        Raises:
+        InvalidInput: an option is missing.
             InvalidInput: one is missing.
         """
         named: list[str] = []
@@ -317,10 +312,10 @@ class Statistic(ABC):
         return self._parameters_of(*_defaults_of(type(self)))
 
     def _parameters_of(self, *names: str) -> dict[str, Any]:
-        """Some parameters as JSON values, but for those that are as they are without a word.
+        """Return some parameters as JSON values; leave out those with their defaults.
 
-        An attribute of the same name has the value of each. Of the unit it matters whether it was
-        stated, whatever it is called.
+        The attribute of that name has the value. The unit is left out unless it was stated,
+        whatever its word.
         """
         defaults = _defaults_of(type(self))
         return {
@@ -331,53 +326,53 @@ class Statistic(ABC):
         }
 
     def _call_units(self, unit: str | None, otherwise: str = "event") -> None:
-        """What one protected unit is called, and whether somebody said so."""
+        """Set the word for one protected unit, and record whether it was stated."""
         self.unit = checked_unit(otherwise if unit is None else unit)
         self._stated = unit is not None
 
     @property
     def cells(self) -> tuple[int, ...]:
-        """Shape of what is counted: () for a single number."""
+        """Shape of the counted cells: () for a single number."""
         return ()
 
     @abstractmethod
     def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
-        """What one protected unit changes at most.
+        """Return the bound on one protected unit's change.
 
         Args:
-            batched: a step may have any number of events; else each has at most one, or exactly
-                one letter (``Card.of_letters``).
-            horizon: number of steps of the stream, which may hold less than a unit does; None: it
-                is not known, or there is no end.
+            batched: True if a step may have any number of events; otherwise each has at most one,
+                or exactly one letter (``Card.of_letters``).
+            horizon: number of steps of the stream, which may limit a unit's change; None: unknown,
+                or no end.
 
-        Neighbouring streams differ in events of one unit; all other events stay in their steps, and
-        a step that has none left is an empty step.
+        Neighbouring streams differ in events of one unit. All other events stay in their steps, and
+        a step without any left is an empty step.
         """
 
     @property
     def error_of(self) -> ErrorScale:
-        """What a plan's errors are of; of one cell, unless readings say something else."""
+        """The number that a plan's errors describe; by default one cell."""
         return ErrorScale("one cell")
 
     @abstractmethod
     def begin(self) -> Exact:
-        """Nothing counted yet."""
+        """Return an empty record."""
 
     @property
     def number_names(self) -> Sequence[Any]:
-        """The names of its numbers, in the order of the rows of its table; (None,): it has one."""
+        """The names of its numbers, in the order of the rows of its table; (None,): one number."""
         if not self.cells:
             return (None,)
         return [str(cell) for cell in range(math.prod(self.cells))]
 
-    #: How a number follows from released cells, by its name: a cell, unless a statistic says else.
+    #: Computes a number from released cells, by its name; by default the number is a cell.
     number_of = number_of_cell
 
     def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Statistic:
-        """This statistic with all of its parameters, as far as they depend on what is promised.
+        """Return this statistic with the parameters that depend on the guarantee.
 
-        Itself unless it says else. `plan` and `counter` ask for it first; so must whoever begins
-        a stream in another way.
+        By default it returns itself. `plan` and `counter` call it first; any other code that begins
+        a stream must call it too.
 
         Args:
             horizon: number of steps; None if there is no end.
@@ -385,7 +380,7 @@ class Statistic(ABC):
         return self
 
     def allows(self, other: Statistic) -> bool:
-        """Whether ``other`` is this one, with what this one leaves open stated (`settle`)."""
+        """Return True if ``other`` is this statistic, with its open parameters settled."""
         return self == other
 
     def __repr__(self) -> str:
@@ -400,35 +395,35 @@ class Statistic(ABC):
 
 
 class NamedCells(Statistic):
-    """A statistic whose cells are so many that they are read on demand, each by its name."""
+    """A statistic with so many cells that they are computed on demand, each by its name."""
 
     @abstractmethod
     def cell(self, name: Any) -> int:
-        """Number of the cell of this name, in the order of a flattened array.
+        """Return the number of a cell by its name, in the order of a flattened array.
 
         Raises:
-            InvalidInput: no cell of this name.
+            InvalidInput: no cell has this name.
         """
 
     @abstractmethod
     def name_of(self, cell: int) -> str:
-        """Name of a cell: inverse of `cell`."""
+        """Return the name of a cell: inverse of `cell`."""
 
     def asked_cells(self, name: Any) -> tuple[str, Integers]:
-        """What is asked for, as a table calls it, and the cells that are added up for it."""
+        """Return the name of a request in a table, and the cells that are added up for it."""
         cell = self.cell(name)
         return self.name_of(cell), np.array([cell])
 
 
 def names_once(given: Any, what: str) -> tuple[str, ...]:
-    """Names of a list, in its order.
+    """Return the names of a list, in its order.
 
     Args:
         given: the list.
-        what: what it is, for messages, as in "groups are".
+        what: its beginning in messages, such as "groups are".
 
     Raises:
-        InvalidInput: no list, no names in it, one that is no text, or one twice.
+        InvalidInput: no list, no names in it, a name that is not a text, or a name twice.
 
     >>> names_once(["north", "south"], "groups are")
     ('north', 'south')
@@ -443,10 +438,10 @@ def names_once(given: Any, what: str) -> tuple[str, ...]:
 
 
 def check_asked(statistic: Statistic, name: Any) -> None:
-    """Refuse what cannot be asked of readings.
+    """Refuse a name that readings do not have.
 
     Raises:
-        InvalidInput: no name of a cell, or a statistic whose readings say all there is.
+        InvalidInput: no cell has this name, or the statistic's readings take no names.
     """
     if statistic.card.check_asked is not None:
         statistic.card.check_asked(statistic, name)
@@ -462,24 +457,24 @@ def check_asked(statistic: Statistic, name: Any) -> None:
 
 
 def protects(statistic: Statistic) -> str:
-    """What is protected: a "user", an "edge", a "letter", or an "event" of any other sort."""
+    """Return the kind of protected unit: "user", "edge", "letter", or "event" for any other."""
     card = statistic.card
     return card.unit or (card.event if card.event in NO_EVENTS else "event")
 
 
 def besides_of(statistic: Statistic) -> Sequence[str]:
-    """What numbers leave out besides noise, a line each; none: nothing."""
+    """Return lines on the errors of numbers besides noise; none if there are none."""
     found = statistic.card.besides_noise
     return () if found is None else found(statistic)
 
 
 def units_of(statistic: Statistic, column: str | None, rows: str) -> dict[str, str]:
-    """The units of numbers, by their names; "": of all others. None: nobody says.
+    """Return the units of numbers, by their names; "" is for all others. None: unknown.
 
     Args:
-        statistic: which.
-        column: whose values it reads; None: it reads none.
-        rows: what a row is called, in the plural.
+        statistic: the statistic.
+        column: the column of its values; None: it reads none.
+        rows: the plural word for its rows.
     """
     card = statistic.card
     if card.units is not None:
@@ -491,7 +486,7 @@ def units_of(statistic: Statistic, column: str | None, rows: str) -> dict[str, s
 
 
 def neighbours_differ(statistic: Statistic) -> str:
-    """How neighbouring streams stand to each other, in words.
+    """Return words on the difference of neighbouring streams.
 
     >>> from counton.statistics import Distinct
     >>> print(neighbours_differ(Distinct()))
@@ -510,10 +505,10 @@ def neighbours_differ(statistic: Statistic) -> str:
 
 
 def restore(statistic: Statistic, saved: bytes, news: Sequence[bytes] = ()) -> Exact:
-    """What `Exact.save` gave, and the `Exact.news` since then.
+    """Rebuild a record from `Exact.save`, and the `Exact.news` since then.
 
     Raises:
-        StateError: what this statistic never saves.
+        StateError: the bytes cannot be from this statistic.
     """
     exact = statistic.begin()
     for part in (saved, *news):
@@ -522,9 +517,9 @@ def restore(statistic: Statistic, saved: bytes, news: Sequence[bytes] = ()) -> E
 
 
 def shape_of(statistic: Statistic, groups: int | None) -> tuple[int, ...]:
-    """Shape of what one step releases, of this many groups; None: of none.
+    """Return the shape of one step's release with this many groups; None: no groups.
 
-    Cells that are computed when they are asked for have none.
+    Cells on demand have no shape.
     """
     if statistic.card.additive:
         return () if groups is None else (groups,)
@@ -533,7 +528,7 @@ def shape_of(statistic: Statistic, groups: int | None) -> tuple[int, ...]:
 
 @cache
 def _defaults_of(kind: type[Statistic]) -> Mapping[str, Any]:
-    """What the parameters of a statistic are where nobody states them, by name."""
+    """Return the default values of a statistic's parameters, by name."""
     return {name: one.default for name, one in signature(kind).parameters.items()}
 
 

@@ -1,4 +1,4 @@
-"""What is known of a statistic before any data: its sensitivity, its plan, and its half-widths."""
+"""Facts about a statistic before any data: its sensitivity, its plan, and its half-widths."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from counton.planning.lower_bounds import LowerBound
     from counton.planning.planner import StreamOptions, StreamPlan
 
-#: What reading cells on demand costs, in words.
+#: The cost of reading cells on demand, in words.
 _WHEN_ASKED = (
     "a cell is computed when it is asked for: with trees from few draws of noise, with square "
     "roots from as many as there were steps"
@@ -30,7 +30,7 @@ _WHEN_ASKED = (
 def unit_sensitivities(
     statistic: Statistic, strategy: StreamStrategy, *, batched: bool = False
 ) -> Sensitivity:
-    """How far one unit moves all node values together, in lattice integers.
+    """Return the change of all node values together by one unit, in lattice integers.
 
     >>> from counton.statistics import Distinct
     >>> from counton.strategies import Binary
@@ -44,13 +44,13 @@ def unit_sensitivities(
 def unit_sensitivity(
     statistic: Statistic, strategy: StreamStrategy, p: Norm, *, batched: bool = False
 ) -> float:
-    """Largest p-norm of C d over all neighbours: exact, or a proven bound from above.
+    """Return the largest p-norm of C d over all neighbours: exact, or a proven upper bound.
 
-    What is left open is settled for the noise of this norm.
+    Open parameters of the statistic are settled for the noise of this norm.
 
     Args:
-        statistic: which.
-        strategy: how its cells are measured over time.
+        statistic: the statistic.
+        strategy: the strategy of its cells over time.
         p: 1 for Laplace, 2 for Gaussian noise.
         batched: see `Statistic.contribution`.
 
@@ -81,16 +81,16 @@ def plan_statistic(
     contribution: Contribution | None = None,
     **options: Unpack[StreamOptions],
 ) -> StreamPlan:
-    """Strategies by the error of what is asked: ``counton.plan(..., of=statistic)``.
+    """Rank strategies by the error of a statistic: ``counton.plan(..., of=statistic)``.
 
     Args:
-        statistic: what is planned.
+        statistic: the statistic to plan.
         horizon: number of steps; None if there is no end.
-        guarantee: for all releases together.
-        batched: whether steps have any number of events; else one each.
-        contribution: what one protected unit changes, such as a user with several events; None:
-            what one event does.
-        options: as of `counton.plan`; kinds that are never best are left out unless asked for.
+        guarantee: the guarantee for all releases together.
+        batched: True if steps have any number of events; else one each.
+        contribution: the bound on one protected unit, such as a user with several events; None:
+            that on one event.
+        options: as in `counton.plan`; kinds that are never best are left out by default.
 
     Raises:
         InvalidInput: see `counton.plan`.
@@ -99,7 +99,7 @@ def plan_statistic(
 
     this = statistic.settle(guarantee, horizon)
     options = {"compare": False, **options}
-    if horizon == 1:  # there is one total, and one draw of integers has the least error
+    if horizon == 1:  # one total: one draw of integers is best
         options["simple"] = True
     found = plan_stream(
         horizon,
@@ -126,13 +126,13 @@ def plan_statistic(
 def least_errors(
     statistic: Statistic, steps: int, guarantee: Guarantee, *, batched: bool = False
 ) -> tuple[LowerBound, ...]:
-    """What no mechanism for a statistic is below, as far as there are theorems.
+    """Return known lower bounds on the error of any mechanism for a statistic.
 
     Args:
-        statistic: which.
-        steps: how many.
-        guarantee: for all releases together.
-        batched: a step may have any number of events; else one at most.
+        statistic: the statistic.
+        steps: number of steps.
+        guarantee: the guarantee for all releases together.
+        batched: True if a step may have any number of events; else one at most.
     """
     found = statistic.card.least_errors
     return () if found is None else found(statistic, steps, guarantee, batched)
@@ -147,17 +147,17 @@ def halfwidths_of_plan(
     rows: int | None = None,
     over: int | None = None,
 ) -> dict[str, float]:
-    """Half-widths that the best choice of a plan has at a step, by name.
+    """Return the half-widths of a plan's best choice at a step, by name.
 
-    Those of what a table has rows of: ``""`` where these are all of one kind.
+    The names are those of the table's rows; ``""`` if all are of one kind.
 
     Args:
-        statistic: which was planned.
-        found: what `plan_statistic` gives.
-        step: which; None: the last one that is planned for.
+        statistic: the statistic that was planned.
+        found: the plan from `plan_statistic`.
+        step: the step; None: the last planned one.
         level: probability with which each interval holds.
-        rows: how many rows there will be by then; None: what depends on that is left out.
-        over: of what came in this many steps up to it; None: of all so far.
+        rows: number of rows by then; None: half-widths that depend on it are left out.
+        over: number of last steps to count; None: all so far.
 
     >>> from counton import PureDP
     >>> from counton.statistics import Distinct

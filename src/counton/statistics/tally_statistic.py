@@ -1,7 +1,7 @@
 """Statistics for which the order of events does not matter: each row changes cells by itself.
 
-What a row says is one integer; what it changes follows from that integer by arithmetic. So rows can
-be added up by window in any order, on any number of machines, late rows and rows of new files are
+A row is encoded as one integer; its changes follow from this integer by arithmetic. So rows can be
+added up by window in any order, on any number of machines. Late rows and rows of new files are
 added like all others, and of two equal rows it does not matter which one counts.
 """
 
@@ -26,20 +26,20 @@ from counton.statistics.statistic import Events, Exact, Statistic
 from counton.strategies import StreamStrategy, noise_variance
 from counton.strategies.strategy import last_served_step
 
-#: An array of integers, or an expression of a data frame: both know arithmetic.
+#: An array of integers, or an expression of a data frame: both support arithmetic.
 X = TypeVar("X", bound=Any)
 
 
 class Part(NamedTuple):
-    """One part of an event: what a column of a file holds.
+    """One part of an event, in one column of a file.
 
     >>> Part("value").kind
     'number'
 
     Attributes:
-        name: by which a job names the column, as "value".
+        name: the job's name for the column, such as "value".
         kind: numbers, whole numbers from 0 on, or labels (texts).
-        labels: those that are known, each once.
+        labels: the known labels, each once.
     """
 
     name: str
@@ -48,18 +48,18 @@ class Part(NamedTuple):
 
 
 class RankDigit(NamedTuple):
-    """A digit for the rank of a row among the rows of its user that count in its group.
+    """The digit of a row's code for its rank among the counting rows of its user and group.
 
-    A row that says s is of group ``s // unit % size``. The row of rank ``ranks[i]``, from 1, says
-    ``s + unit * 2**i``, and every other row s.
+    A row with code s is in group ``s // unit % size``. The row of rank ``ranks[i]``, from 1, has
+    the code ``s + unit * 2**i``; every other row has s.
 
     >>> RankDigit(4, 6, (1,))
     RankDigit(unit=4, size=6, ranks=(1,))
 
     Attributes:
-        unit: of the digit in what a row says.
-        size: how many values that digit has.
-        ranks: those that are told apart, ascending.
+        unit: value of the group's digit in the code.
+        size: number of values of that digit.
+        ranks: the ranks that are distinguished, ascending.
     """
 
     unit: int
@@ -71,15 +71,15 @@ class TallyStatistic(Statistic):
     """A statistic whose cells are sums over rows.
 
     Attributes:
-        places: how many places rows are added up in, before they are measured.
-        ordered: rows do not add up in any order, although they are added up.
-        parts: of what an event consists besides its time, group and user.
-        counts_rows: every row changes one place by 1, so that totals are numbers of rows.
-        asks: all that it reads, where that is "count", "sum" or "mean" of one column's values; then
-            another statistic that `gives` these says it too.
-        counts_units: a row counts as often as it says, and what is protected is one of these times.
-        counted_ranks: it counts users, each once in each of its groups for each of these: with the
-            row of that rank among those of the user that count there; (1,) of the first one.
+        places: number of places in which rows are added up, before they are measured.
+        ordered: True if rows count in order, although they are added up.
+        parts: the parts of an event besides its time, group and user.
+        counts_rows: True if every row changes one place by 1, so that totals are numbers of rows.
+        asks: its numbers, if they are only the "count", "sum" and "mean" of one column's values;
+            then another statistic that `gives` these can replace it.
+        counts_units: True if a row counts several times, and the protected unit is one of them.
+        counted_ranks: the ranks by which it counts users: each user counts once in each group for
+            each rank, with the row of that rank; (1,) counts users by their first row.
     """
 
     ordered: bool = False
@@ -91,20 +91,20 @@ class TallyStatistic(Statistic):
     counted_ranks: tuple[int, ...] = ()
 
     def gives(self, place: int | None) -> Mapping[str, Any]:
-        """What its reading calls "count", "sum" and "mean", of those that it tells.
+        """Return its names of "count", "sum" and "mean", as far as its reading has them.
 
         Args:
-            place: of the column among its own; None: of rows alone.
+            place: place of the column among its own; None: the numbers of rows alone.
         """
         return {}
 
     def bounds_of(self, place: int) -> tuple[Fraction, Fraction, Fraction] | None:
-        """Lower and upper bound, and resolution, of the values of a column; None: it has none."""
+        """Return bounds and resolution of a column's values; None if it has none."""
         return None
 
     @property
     def rank_digits(self) -> Sequence[RankDigit]:
-        """Digits for the ranks of rows; none: users are not counted."""
+        """Digits for the ranks of rows; none if users are not counted."""
         if not self.counted_ranks:
             return ()
         low, high = self.said_bounds()
@@ -112,24 +112,24 @@ class TallyStatistic(Statistic):
 
     @property
     def counts_users(self) -> bool:
-        """Whether it, or a statistic that it holds, counts users."""
+        """True if it, or a statistic within it, counts users."""
         return bool(self.rank_digits)
 
     def said_bounds(self) -> tuple[int, int]:
-        """The least and the most that rows say which are of some place."""
+        """Return the least and the largest code of rows that have a place."""
         return (0, self.places - 1) if self.spans else self.row_bounds()
 
     @property
     def largest_entry(self) -> int:
-        """No row changes a measured cell by more than this times the larger of `row_bounds`."""
+        """Bound on a row's change of a measured cell, divided by the larger of `row_bounds`."""
         return 1
 
     def whole_of(self, sums: Floats) -> float:
-        """How much all places have together, to be set against `most_counted`."""
+        """Return the sum of all places, to be compared with `most_counted`."""
         return float(sums.sum())
 
     def largest_measured(self, sums: Floats) -> float:
-        """A bound on every measured cell, from bounds on the sums of its places.
+        """Return a bound on every measured cell, from bounds on the sums of its places.
 
         Args:
             sums: shape ``(places,)``, none below 0.
@@ -138,45 +138,45 @@ class TallyStatistic(Statistic):
 
     @abstractmethod
     def encode(self, *parts: Any) -> Integers:
-        """What rows say, one integer each.
+        """Return the codes of rows, one integer each.
 
         Args:
-            parts: an array for each of ``parts``: floats; of labels their places among those known
-                (int64), -1 where there is none, -2 where it is another one.
+            parts: an array for each of ``parts``: floats; for labels their places among the known
+                ones (int64), -1 if it is missing, -2 if it is unknown.
 
         Returns:
-            int64; below 0 where a row is of no place that is known, if it says of which it is.
+            int64; below 0 if a row has no known place, for statistics whose code has the place.
 
         Raises:
-            InvalidInput: a part that cannot be.
+            InvalidInput: a part has an impossible value.
         """
 
     @abstractmethod
     def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
-        """Places that rows change and by how much, in grid units: arithmetic of what they say.
+        """Return the places that rows change and the amounts, in grid units, by arithmetic.
 
         Args:
-            said: an array, or an expression of a data frame.
+            said: the codes: an array, or an expression of a data frame.
 
         Returns:
-            Pairs of a place and an amount: several pairs only of places that are numbers.
+            Pairs of a place and an amount; several pairs only if all places are numbers.
         """
 
     @property
     def spans(self) -> tuple[range, ...]:
-        """Places among which a row chooses: one range for each of `entries` whose place it says.
+        """Places that a row may choose: one range for each of `entries` whose place is in the code.
 
-        If there are any, a row may be of none that is known.
+        If there are any, a row may have no known place.
         """
         chosen = [place for place, _ in self.entries(np.zeros(1, np.int64))]
         return tuple(range(self.places) for place in chosen if not isinstance(place, int))
 
     def row_bounds(self) -> tuple[int, int]:
-        """The least and the most that one row adds to any place, in grid units."""
+        """Return the least and the largest amount that one row adds to any place, in grid units."""
         return 1, 1
 
     def measure(self, sums: Integers) -> Integers:
-        """Cells from sums by place: exact and linear.
+        """Return cells from sums by place; exact and linear.
 
         Args:
             sums: shape ``(steps, places)``.
@@ -187,18 +187,18 @@ class TallyStatistic(Statistic):
         return sums.reshape(len(sums), *self.cells)
 
     def typical_cells(self, rows: int | None, steps: int) -> Integers | None:
-        """Cells of rows that are spread evenly: how far off readings are that depend on the rows.
+        """Return cells of evenly spread rows, for half-widths that depend on the rows.
 
-        None where they do not (`Card.known_beforehand`). Only public numbers are in them.
+        None if no half-width depends on them (`Card.known_beforehand`). All inputs are public.
 
         Args:
-            rows: how many rows there are; None: nobody says.
-            steps: in how many steps they came.
+            rows: number of rows; None: unknown.
+            steps: number of steps in which they came.
         """
         return None
 
     def most_counted(self, first: float, last: float) -> float:
-        """How much all places may have together so that every release of them can be read.
+        """Return the largest sum of all places with which every release can be read.
 
         Args:
             first, last: standard deviations of a released cell at the first and last step.
@@ -206,13 +206,13 @@ class TallyStatistic(Statistic):
         return math.inf
 
     def total(self, cells: Integers) -> Floats:
-        """How much all places have together, from exact cells: the inverse of `measure`.
+        """Return the sum of all places, from exact cells: the inverse of `measure`.
 
         Args:
             cells: shape ``(steps, *cells)``.
 
         Returns:
-            Shape ``(steps,)``; of several groups that of the largest.
+            Shape ``(steps,)``; for several groups the largest sum.
         """
         return np.zeros(len(cells))
 
@@ -221,22 +221,22 @@ class TallyStatistic(Statistic):
         return Sums(self)
 
     def columns_of(self, events: Events) -> tuple[Any, ...]:
-        """Events as one array for each part; a statistic whose events are no numbers says more.
+        """Return events as one array for each part; by default an event is one number.
 
         Raises:
-            InvalidInput: what is no event.
+            InvalidInput: a value is no event.
         """
         return (events,)
 
     def check_events(self, each: NDArray[np.int64]) -> None:
-        """Refuse numbers of events by step that cannot be."""
+        """Refuse impossible numbers of events by step."""
 
 
 class UsersByRank(TallyStatistic):
-    """Users who have a number of rows: a cell for each of ``counted_ranks``.
+    """A count of users by number of rows: a cell for each of ``counted_ranks``.
 
-    A user enters a cell once, with the row of that rank. A row says 1, and ``2**i`` more if it is
-    that of cell i; its rank is known where a person's rows are bounded.
+    A user enters a cell once, with the row of that rank. A row has code 1, plus ``2**i`` if it is
+    the row of cell i; its rank is known if a person's rows are bounded.
     """
 
     @override
@@ -260,7 +260,7 @@ class UsersByRank(TallyStatistic):
 
 
 class Sums(Exact):
-    """Nothing but what the counter has."""
+    """The exact counts of a tally: nothing beyond the counter's sums."""
 
     def __init__(self, statistic: TallyStatistic) -> None:
         self._statistic = statistic
@@ -308,7 +308,7 @@ class Sums(Exact):
 def most_readable(
     statistic: TallyStatistic, strategy: StreamStrategy, law: NoiseDistribution
 ) -> float:
-    """How much all places may have together so that every release of a stream can be read."""
+    """Return the largest sum of all places with which every release of a stream can be read."""
     last = last_served_step(strategy) or 1
     return statistic.most_counted(*np.sqrt(noise_variance(strategy, law, [1, last])).tolist())
 
@@ -316,10 +316,10 @@ def most_readable(
 def refuse_unreadable(
     statistic: TallyStatistic, strategy: StreamStrategy, law: NoiseDistribution, whole: float
 ) -> None:
-    """Refuse sums of which releases could not be read.
+    """Refuse sums whose releases could not be read.
 
     Raises:
-        SumOverflow: naming the sum, the bound and the remedy.
+        SumOverflow: the message has the sum, the bound and the remedy.
     """
     if whole <= statistic.most_counted(0.0, 0.0):
         return
@@ -337,11 +337,11 @@ def refuse_unreadable(
 def refuse_unreadable_cells(
     statistic: TallyStatistic, terms: Design, taken: Integers, changes: Integers
 ) -> None:
-    """The same of exact cells: what was counted so far, and what the next steps add.
+    """Refuse exact cells whose releases could not be read: those so far plus the next steps.
 
     Args:
-        statistic, terms: of the stream.
-        taken: shape ``cells``; nothing where a release is a step's own count.
+        statistic, terms: statistic and design of the stream.
+        taken: shape ``cells``; empty if a release is a step's own count.
         changes: shape ``(steps, *cells)``.
     """
     if math.isinf(statistic.most_counted(0.0, 0.0)):
@@ -354,5 +354,5 @@ def refuse_unreadable_cells(
 
 
 def is_tallied(statistic: Statistic) -> TypeGuard[TallyStatistic]:
-    """Whether rows of a statistic add up in any order."""
+    """Return True if rows of a statistic add up in any order."""
     return isinstance(statistic, TallyStatistic) and not statistic.ordered

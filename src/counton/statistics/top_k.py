@@ -26,7 +26,7 @@ from counton.statistics.statistic import Card, ChartSpec, Events, Exact, Statist
 from counton.statistics.tally_statistic import Part, TallyStatistic, X
 from counton.statistics.users import DIGEST, digests_of, pair_of, records_of
 
-#: A user, and a cell in which it counted: -1 where only their number matters.
+#: A record of a user, and a cell in which it counted: -1 if only the number matters.
 _RECORD = np.dtype([("user", f"V{DIGEST}"), ("cell", "<i8"), ("times", "<i8")])
 
 
@@ -36,17 +36,17 @@ class TopKReading(Reading):
     statistic: TopK
 
     def ranking(self, k: int | None = None, level: float = 0.95) -> Ranking:
-        """The largest groups; see `rank_largest`.
+        """Return the largest groups; see `rank_largest`.
 
         All intervals together hold with probability ``level``. Lower ends allow for the largest
-        noise of all groups, whose noise is independent; upper ends only for that of k of them.
+        noise of all groups, which is independent; upper ends only for that of k of them.
 
         Args:
-            k: how many; those of the statistic unless given.
-            level: with which all is true at once.
+            k: number of groups; None: that of the statistic.
+            level: probability with which all statements hold at once.
 
         Raises:
-            InvalidInput: a level out of range, or so many groups that it cannot be computed.
+            InvalidInput: the level is out of range, or there are too many groups to compute it.
         """
         k = self.statistic.k if k is None else k
         values = np.asarray(self.release.value)
@@ -54,7 +54,7 @@ class TopKReading(Reading):
 
     @override
     def numbers(self, asked: TableRequest = EVERY_ROW) -> TableNumbers:
-        """A row for each shown rank, best first; or for each group that is asked for.
+        """Return a row for each shown rank, best first; or for each requested group.
 
         Columns: rank, group, estimate, std, lower, upper, sure. Intervals hold for all at once.
         """
@@ -80,27 +80,26 @@ class TopK(TallyStatistic):
 
     An event is the name of a group; with ``cells`` a list of up to this many different groups; with
     ``most`` a pair ``(user, group)``. Only the first ``most`` of each user count (with
-    ``once="group"`` those in different groups). That user's own events alone decide which.
+    ``once="group"`` those in different groups). Only that user's own events decide which.
 
-    ``neighbours="replace"`` protects which group an event is in, where it is public that there was
-    one.
+    ``neighbours="replace"`` protects the group of an event, but not that there was an event.
 
     Args:
-        groups: their names, all there can be.
-        k: how many are shown.
+        groups: names of all possible groups.
+        k: number of groups to show.
         cells: most groups in which an event counts.
         most: protect users, each with at most this many events, instead of single events.
-        once: see `Contribution.events`.
-        neighbours: see `Contribution`.
-        unit: what one protected unit is called; None: "event", or "user" with ``most``, or as its
-            state calls it.
+        once: as in `Contribution.events`.
+        neighbours: as in `Contribution`.
+        unit: the word for one protected unit; None: "event", or "user" with ``most``, or the word
+            of its state.
 
     Raises:
-        InvalidInput: names that are no texts, or twice there; a number out of range; or most with
+        InvalidInput: names that are not texts, or occur twice; a number out of range; or most with
             cells or neighbours.
 
     Sensitivity: exactly that of a histogram with its contribution (Constants, section 5). With most
-    events of a user in any steps and cells it is m times that of one: all may be in one.
+    events of a user in any steps and cells it is m times that of one: all may be in one cell.
 
     >>> from counton import ZCDP, Key, Running
     >>> from counton.statistics import TopK
@@ -170,10 +169,10 @@ class TopK(TallyStatistic):
             self._contribution = make(cells=cells, unit=self.unit)
             self.ordered = cells > 1
             if once is not None or neighbours not in ("add_remove", "replace"):
-                Contribution(neighbours, 1, 1, once=once)  # says what is wrong
+                Contribution(neighbours, 1, 1, once=once)  # raises the error
         else:
             self._contribution = Contribution.events(most, once=once, unit=self.unit)
-            self.ordered = True  # of a user the first events count
+            self.ordered = True  # the first events of a user count
             self.card = replace(self.card, unit="user")
             if cells != 1 or neighbours != "add_remove":
                 raise InvalidInput(
@@ -250,14 +249,14 @@ class TopK(TallyStatistic):
 
     @override
     def allows(self, other: Statistic) -> bool:
-        """The order of groups, and how many are shown, cost nothing."""
+        """Ignore the order of groups and the number shown, which cost nothing."""
         if not isinstance(other, TopK) or set(self.groups) != set(other.groups):
             return False
         return TopK(**{**self.parameters, "groups": other.groups, "k": other.k}) == other
 
     @override
     def encode(self, *parts: Any) -> Integers:
-        """The number of the group, below 0 where not declared."""
+        """Return the number of the group, below 0 if it is not declared."""
         return np.asarray(parts[0], np.int64)
 
     @override
@@ -284,11 +283,11 @@ class TopK(TallyStatistic):
 
 
 class _Tally(Exact):
-    """Events as counts of groups; of users, what counted of them."""
+    """The exact counts of groups; with users, the counted events of each."""
 
     def __init__(self, statistic: TopK) -> None:
         self._statistic = statistic
-        #: Of each user how often it counted in a cell; in -1 where cells do not matter.
+        #: For each user its counted events by cell; by -1 if cells do not matter.
         self._used: dict[bytes, dict[int, int]] = {}
         self._before: list[tuple[bytes, int]] = []
 
@@ -345,7 +344,7 @@ class _Tally(Exact):
     def _select(
         self, users: list[bytes], cells: NDArray[np.int64], bounds: Contribution
     ) -> NDArray[np.bool_]:
-        """Which events count: the first of each user, in different groups where so stated."""
+        """Return which events count: the first of each user, in different groups if so stated."""
         self._before = []
         kept = np.zeros(len(users), bool)
         for place, (user, cell) in enumerate(zip(users, cells.tolist(), strict=True)):
@@ -389,7 +388,7 @@ class _Tally(Exact):
 
 
 def with_top(statistic: Statistic, top: int) -> Statistic:
-    """A statistic of whose groups this many are shown; itself where all are."""
+    """Return the statistic with this many groups shown; itself if it shows all."""
     if not isinstance(statistic, TopK):
         return statistic
     return type(statistic)(**{**statistic.parameters, "k": top})

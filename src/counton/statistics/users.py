@@ -1,4 +1,4 @@
-"""Whom events belong to: users by digests of their names, which exact state keeps."""
+"""Users of events: the digests of their names, which exact state keeps."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from counton.base.errors import InvalidInput, StateError
 from counton.base.exact import quote
 
-#: Bytes of a digest: two users are taken for one with a chance below 1e-20, of 10^9 users.
+#: Bytes of a digest: among 10^9 users, two have one digest with a chance below 1e-20.
 DIGEST = 16
 #: Integers have at most 1,000 digits; Python writes none of over 4,300.
 _MOST_BITS = 3321
 
 
 def digests_of(users: Iterable[Any]) -> list[bytes]:
-    """A digest for each user: equal for equal names of one type, which hides none of them.
+    """Return a digest for each user: equal for equal names of one type. It hides no name.
 
     >>> one, other, same = digests_of(["7", 7, np.int64(7)])
     >>> one == other, other == same, len(one)
@@ -29,9 +29,9 @@ def digests_of(users: Iterable[Any]) -> list[bytes]:
 
 
 def once(users: list[Any], places: bool = True) -> tuple[list[bytes], NDArray[np.intp]]:
-    """Digests of different users, in the order of first sight; and which of these each user is.
+    """Return the digests of different users in order of first sight, and each user's place.
 
-    Without ``places`` each is named once, where it does not matter how often it was seen.
+    Without ``places`` each user is named once, since the number of sightings does not matter.
 
     >>> digests, places = once(["ann", 7, "ann", np.int64(7)])
     >>> digests == digests_of(["ann", 7]), places.tolist()
@@ -39,7 +39,7 @@ def once(users: list[Any], places: bool = True) -> tuple[list[bytes], NDArray[np
     """
     kinds = set(map(type, users))
     names: Sequence[Any] = users
-    if not kinds <= {str, int}:  # equal ones, as 1 and True, may differ
+    if not kinds <= {str, int}:  # equal names, such as 1 and True, may be different users
         names = [_name_bytes(user) for user in users]
     different = dict.fromkeys(names)
     if kinds <= {str}:
@@ -66,10 +66,10 @@ def _name_bytes(user: Any) -> bytes:
 
 
 def records_of(saved: bytes, kind: np.dtype[Any]) -> NDArray[np.void]:
-    """What exact state saved of its users, a record for each.
+    """Return the records of users from exact state.
 
     Raises:
-        StateError: it is no such records.
+        StateError: the bytes are no such records.
     """
     try:
         return np.frombuffer(saved, kind)
@@ -78,13 +78,13 @@ def records_of(saved: bytes, kind: np.dtype[Any]) -> NDArray[np.void]:
 
 
 def names_in(records: NDArray[np.void]) -> list[bytes]:
-    """The digests of the users of records."""
+    """Return the digests of the users of records."""
     digests = records["user"].tobytes()
     return [digests[at : at + DIGEST] for at in range(0, len(digests), DIGEST)]
 
 
 def pair_of(event: Any, what: str) -> tuple[Any, Any]:
-    """An event of a user: the user, and the rest.
+    """Return the user of an event, and the rest.
 
     >>> pair_of(("ann", "JFK"), "its group")
     ('ann', 'JFK')
@@ -95,7 +95,7 @@ def pair_of(event: Any, what: str) -> tuple[Any, Any]:
 
 
 def comes_or_goes(comes: Any, who: str) -> bool:
-    """Whether somebody, or something, comes with an event; else it goes."""
+    """Return True if somebody, or something, comes with an event; False if it goes."""
     if isinstance(comes, (bool, np.bool_)):
         return bool(comes)
     raise InvalidInput(

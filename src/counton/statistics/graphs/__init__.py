@@ -1,1 +1,1 @@
-"""Statistics of graphs whose edges come one by one."""
+"""Statistics of graphs whose edges arrive one by one."""

@@ -1,4 +1,4 @@
-"""A synthetic graph, of which every cut can be asked."""
+"""A synthetic graph from which every cut can be read."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _UNIT = "sighting of an edge"
 _MOST_NODES = 2**16
-#: Pairs of nodes that a cut may have.
+#: Most pairs of nodes of a cut.
 _MOST_PAIRS = 2**24
 
 
@@ -51,21 +51,21 @@ class CutsReading(OnDemandReading):
     def cut(
         self, one: Collection[Any], other: Collection[Any] | None = None, level: float = 0.95
     ) -> Answer:
-        """The weight of all edges between two sets of nodes.
+        """Return the weight of all edges between two sets of nodes.
 
         Args:
             one, other: the sets; all other nodes if only one is given.
-            level: with which probability, at least, the interval holds the truth. Each cut's by
-                itself: of many, some intervals miss it.
+            level: least probability with which the interval holds the true value. It holds for each
+                cut by itself: of many cuts, some intervals miss.
 
         Raises:
-            InvalidInput: sets which have a node in common, are empty or have others' nodes; or a
-                level outside (0, 1 - 1e-9].
+            InvalidInput: sets with a common node, empty sets, or unknown nodes; or a level outside
+                (0, 1 - 1e-9].
         """
         cells = self.statistic.pairs(one, other)
         terms = self._machine.design
         values = self._machine.values(cells, self.step)
-        # Python's integers do not wrap where many pairs have weights near the end of their range.
+        # Python's integers do not wrap if many pairs have weights near the end of their range.
         value = sum(values.tolist()) if values.dtype.kind == "i" else values.sum().item()
 
         def half(level: float) -> float:
@@ -79,10 +79,10 @@ class CutsReading(OnDemandReading):
 def _least_errors(
     cuts: Cuts, steps: int, guarantee: Guarantee, batched: bool
 ) -> tuple[LowerBound, ...]:
-    """Bounds on the cuts of two single nodes, by a packing.
+    """Return bounds on the cuts of two single nodes, by a packing.
 
-    (The bound on a minimum cut, "Constant matters", Theorem 5, is stated for steps whose edges
-    are protected together, which is not so here.)
+    ("Constant matters", Theorem 5, bounds a minimum cut, but for steps whose edges are protected
+    together, unlike here.)
     """
     from counton.planning.lower_bounds import largest_of_cells
 
@@ -99,27 +99,26 @@ def _besides_noise(cuts: Cuts) -> Sequence[str]:
 
 
 class Cuts(NamedCells):
-    """A noisy weight for every pair of nodes, so that any cut can be asked; edge-level privacy.
+    """A noisy weight for every pair of nodes, so that any cut can be read; edge-level privacy.
 
-    The cut of two sets of nodes S and P without a common node is the weight of all edges between
-    them. Its estimate is the sum of |S| |P| released weights, so that its standard deviation is
-    exactly sqrt(|S| |P|) times that of one edge, whatever the graph: large for the cuts of many
-    nodes, where the graph should be dense. The statistic computes noise for the pairs that are
-    asked.
+    The cut of two disjoint sets of nodes S and P is the weight of all edges between them. Its
+    estimate is the sum of |S| |P| released weights, so its standard deviation is exactly
+    sqrt(|S| |P|) times that of one edge, for any graph. It is large for cuts of many nodes, so
+    the graph should be dense. Noise is computed only for the requested pairs.
 
-    An event is an edge ``(u, v)``, which adds 1 to its weight, or with ``resolution`` an edge
-    ``(u, v, weight)``, whose weight is clipped to [lower, upper] and rounded to the grid; ``None``
-    is a step without one. Nodes are declared, and public. Edges have no direction. The protected
+    An event is an edge ``(u, v)``, which adds 1 to its weight, or with ``resolution`` an edge ``(u,
+    v, weight)``, whose weight is clipped to [lower, upper] and rounded to the grid; ``None`` is a
+    step without an edge. Nodes are declared, and public. Edges have no direction. The protected
     unit is one sighting of an edge. Sightings add up: an edge that is seen k times has the
     protection of k sightings. A sighting moves one cell in one step: squared 2-norm D_2^2 (and
     1-norm D_1) for weights in [0, 1]; if it is replaced by another, 2 D_2^2 (2 D_1), and with
     weights in [-1, 1] 4 D_2^2.
 
     Source: Fichtenberger, Henzinger and Upadhyay, "Constant matters", Corollary 1 and Remark 2.
-    Erratum: its bound for all cuts at once fails for small ones, and is not given here.
+    Erratum: its bound for all cuts at once fails for small cuts, and is not used here.
 
     Args:
-        nodes: the nodes, texts or integers; or how many there are, named 0, 1, 2, ...
+        nodes: the nodes, texts or integers; or their number, with names 0, 1, 2, ...
         lower, upper: bounds of weights; only with ``resolution``.
         resolution: finest difference of weights; None: every edge weighs 1.
         neighbours: a sighting is added or removed ("add_remove"), or replaced ("replace").
@@ -276,7 +275,7 @@ class Cuts(NamedCells):
         return int(self.cells_of(np.array([one]), np.array([other]))[0])
 
     def cells_of(self, one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Cells of pairs of places: first all pairs of the first node, and so on."""
+        """Return the cells of pairs of places: all pairs of the first node first, and so on."""
         low, high = np.minimum(one, other), np.maximum(one, other)
         count = len(self._labels)
         return np.asarray(low * (2 * count - low - 1) // 2 + high - low - 1)
@@ -293,10 +292,10 @@ class Cuts(NamedCells):
         return f"{self._labels[low]} {self._labels[high]}"
 
     def pairs(self, one: Collection[Any], other: Collection[Any] | None) -> NDArray[np.int64]:
-        """Cells of all pairs of a node of the one set and a node of the other, in order.
+        """Return the cells of all pairs of a node in each set, in order.
 
         Raises:
-            InvalidInput: no set of nodes, no nodes, a node in both sets or twice, or too many
+            InvalidInput: no set of nodes, an empty set, a node in both sets or twice, or too many
                 pairs.
         """
         first = [self.number(node) for node in _labels(one, "one is", _A_SET)]
@@ -320,7 +319,7 @@ class Cuts(NamedCells):
 
 
 class _Weights(Exact):
-    """For each pair that was seen, the steps in which it was and its weight by then."""
+    """The steps in which each pair was seen, and its weight after each of them."""
 
     largest = 0
 
@@ -387,7 +386,7 @@ class _Weights(Exact):
         return self._pack(rows)
 
     def _pack(self, sightings: list[tuple[int, int, int]]) -> bytes:
-        """Sightings of pairs: the cell, the step and the weight of each."""
+        """Pack sightings of pairs: the cell, the step and the weight of each."""
         return pack_edges(self._step, [], np.array(sightings, np.int64).reshape(-1, 3).T)
 
     @override
@@ -395,7 +394,7 @@ class _Weights(Exact):
         assert self._before is not None
         rows: list[tuple[int, int, int]] = []
         later: dict[int, int] = {}
-        for cell in reversed(self._before[2]):  # of a pair that came twice the last is the last
+        for cell in reversed(self._before[2]):  # the last sighting of a pair is at its end
             at, sums = self._seen[cell]
             later[cell] = place = later.get(cell, 0) - 1
             rows.append((cell, at[place], sums[place] - sums[place - 1]))
@@ -408,7 +407,7 @@ class _Weights(Exact):
             self._enter(*row)
 
 
-#: What the side of a cut must be.
+#: Words for a valid side of a cut.
 _A_SET = "a list or set of nodes, also of a single one"
 
 

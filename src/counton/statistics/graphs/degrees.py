@@ -1,4 +1,4 @@
-"""How many nodes have how many edges."""
+"""The degree histogram of a growing graph: the number of nodes with each number of edges."""
 
 from __future__ import annotations
 
@@ -30,8 +30,6 @@ from counton.statistics.statistic import ChartSpec
 if TYPE_CHECKING:
     from counton.planning.lower_bounds import LowerBound
 
-#: A number of edges as a text, as `Degrees.name_of` writes it.
-
 
 def _least_errors(
     degrees: Degrees, steps: int, guarantee: Guarantee, batched: bool
@@ -45,27 +43,26 @@ def _least_errors(
 class Degrees(GraphStatistic):
     """Degree histogram of a growing graph: nodes with 1, 2, ..., ``degree`` edges; edge-level.
 
-    Nodes need not be declared. Where their number is public, state it as ``nodes``: then nodes
-    without an edge are counted too, as cell 0. See `Triangles` for events, what is protected and
-    how the bound is enforced.
+    Nodes need not be declared. If their number is public, state it as ``nodes``: then nodes
+    without an edge are counted too, as cell 0. `Triangles` describes events, the protected unit and
+    the enforced bound.
 
     *Sensitivity.* Let e = uv be the edge in which two streams differ, and let u have j other edges.
-    While e is there, u is in cell j + 1 instead of j. With each further edge of u that moves up by
+    While e is there, u is in cell j + 1 instead of j. Each further edge of u moves both cells up by
     one: the steps change cell j by -1, +1 and cell j + 1 by +1, -2, +1, and so on. Up to j = D - 1
     these are 2 + 4 (D - 1) changes of 1; v has as many: ||C d||_1 <= (8 D - 4) D_1. Of the three
-    columns of a cell those of opposite signs only help, and the outer two have no larger product
-    than one of them with the middle one, so that squares add up: 1 + 4 + 1 for each cell between,
-    2 for the first, 5 and 1 for the last two. Both nodes together at most double the vector:
-    4 (6 D - 4) = 24 D - 16 times D_2^2. Without cell 0: 8 D - 8 (D = 1: 2), and 24 D - 24 (4).
-    Replaced by another: four times (`GraphStatistic`). Dropping: three edges differ (`Triangles`),
-    three times. The squared norm is attained by the smooth mechanism where a step has several
-    edges; with one edge in each, whose columns are not all one, it is a bound.
-
+    columns of a cell, those of opposite signs only lower the norm, and the product of the outer two
+    is no larger than the product of one of them with the middle one. So squares add up: 1 + 4 + 1
+    for each cell between, 2 for the first, 5 and 1 for the last two. Both nodes together at most
+    double the vector: 4 (6 D - 4) = 24 D - 16 times D_2^2. Without cell 0: 8 D - 8 (D = 1: 2), and
+    24 D - 24 (4). Replacing: four times (`GraphStatistic`). Dropping: three edges differ
+    (`Triangles`), so three times. The smooth mechanism attains the squared norm if a step has
+    several edges; with one edge in each step, whose columns are not all one, it is a bound.
     Edges that come and go, up to w times: while e is there let a_j be 1 in the steps in which u has
-    j other edges, so that cell j differs by a_(j-1) - a_j. All a_j together change at most
-    w + 2 (D - 1) w times, each up and down in turn, hence, with the squared norm of a sum at most
-    twice that of its terms and twice again for two nodes, w (32 D - 16) times what one of this many
-    alternating changes costs, squared, and w (8 D - 4) D_1.
+    j other edges, so that cell j differs by a_(j-1) - a_j. All a_j together change at most w + 2 (D
+    - 1) w times, each up and down in turn. The squared norm of a sum is at most twice that of its
+    terms, and twice again for two nodes. So the squared norm is at most w (32 D - 16) times that of
+    one series of so many alternating changes, and the 1-norm at most w (8 D - 4) D_1.
 
     Source: Fichtenberger, Henzinger and Upadhyay, "Constant matters", section 5; edges that come
     and go: Andersson, Jain and Sivakumar (arXiv 2601.02257) for the idea. Erratum: with Corollary 3
@@ -75,10 +72,10 @@ class Degrees(GraphStatistic):
     Args:
         degree: most edges of a node, D.
         nodes: number of nodes, if it is public.
-        changes, beyond, neighbours: see `Triangles`.
+        changes, beyond, neighbours: as in `Triangles`.
 
     Raises:
-        InvalidInput: an argument out of range.
+        InvalidInput: an argument is out of range.
 
     >>> from counton import ZCDP, Key, Running
     >>> from counton.statistics import Degrees, unit_sensitivity

@@ -1,4 +1,4 @@
-"""Number of edges."""
+"""The number of edges of a growing graph."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from counton.statistics.statistic import ChartSpec
 
 
 class Edges(Subgraphs):
-    """Number of edges of a growing graph, each counted at first sight; edge-level privacy.
+    """The number of edges of a growing graph, each counted at first sight; edge-level privacy.
 
-    See `Triangles` for events, what is protected, and edges that come and go. No degree has to be
-    bounded: an edge changes the number of edges by 1. Of edges that only come, the first sightings
-    alone count. If one sighting is of another edge in the same step, that step counts with both
-    signs or not at all, so that two steps differ by 1 at most; as do the first sightings of an edge
-    and of one that takes its place: 2 D_1 and, with opposite signs, 2 D_2^2.
+    `Triangles` describes events, the protected unit, and edges that come and go. No bound on
+    degrees is needed: an edge changes the number of edges by 1. If edges only come, only first
+    sightings count. If one sighting is replaced by another edge in its step, that step counts with
+    both signs or not at all, so that two steps differ by at most 1. The first sightings of an edge
+    and of its replacement differ in the same way: 2 D_1 and, with opposite signs, 2 D_2^2.
 
     Args:
         changes: most times that an edge comes or goes; 1: edges only come.
-        beyond: "refuse" or "drop" further changes of an edge; dropping costs nothing, since what
-            is kept of an edge depends on it alone.
+        beyond: "refuse" or "drop" further changes of an edge; dropping needs no more noise, since
+            an edge's own changes alone decide what is kept.
         neighbours: "add_remove", or "replace": one sighting is of another edge in its step, or all
-            are of another that is seen nowhere else; with ``changes`` as of `Triangles`.
+            are of another edge that is seen nowhere else; with ``changes`` as in `Triangles`.
 
     Raises:
-        InvalidInput: an argument out of range.
+        InvalidInput: an argument is out of range.
 
     >>> from counton import Key, PureDP, Running
     >>> from counton.statistics import Edges
@@ -66,7 +66,7 @@ class Edges(Subgraphs):
         neighbours: Relation = "add_remove",
     ) -> None:
         super().__init__(None, changes, beyond, neighbours)
-        self.any_sightings = changes > 1  # else two steps differ where one does, or a whole edge
+        self.any_sightings = changes > 1  # else one sighting, or all of an edge
 
     @property
     @override

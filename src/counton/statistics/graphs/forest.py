@@ -1,4 +1,4 @@
-"""Weight of a minimum spanning forest."""
+"""The weight of a minimum spanning forest of a growing graph."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ _MOST_WEIGHT = 2**32
 class Forest(Statistic):
     """Weight of a minimum spanning forest of a growing graph; edge-level privacy.
 
-    An event is an edge ``(u, v, weight)``; ``None`` is a step without one. Weights are rounded to
-    multiples of ``resolution``, and refused if they are then not above 0, or above ``largest``. See
-    `Triangles` for nodes. The protected unit is one edge: a pair of nodes, with all the times it is
-    seen. Only the first sighting of a pair counts, and its weight. See `GraphStatistic` for how
-    neighbouring datasets differ.
+    An event is an edge ``(u, v, weight)``; ``None`` is a step without an edge. Weights are rounded
+    to multiples of ``resolution``, and refused if they are then not above 0, or above ``largest``.
+    `Triangles` describes nodes. The protected unit is one edge: a pair of nodes, with all its
+    sightings. Only the first sighting of a pair counts, and its weight. `GraphStatistic` describes
+    neighbouring datasets.
 
-    *Sensitivity.* Let e have weight w, and W be the largest. Without e, its nodes are connected by
-    a path whose heaviest edge weighs b, which falls as edges come; or not at all. While they are
-    not, the forest with e weighs w more than that without; afterwards b - w less, if b > w. So the
-    difference rises from 0 to w, falls by at most W, to w - b, and rises again to 0 at most. Cut
-    into layers of equal height, W in all, it is a sum of series that rise once and fall once, or
-    the other way round: W times one edge that comes and goes
-    (`counton.base.distributions.Alternating` with two changes), which w = W attains. That is at
-    most 2 W D_1, and 2 W^2 D_2^2 for most strategies. Replaced by another: four times as much.
+    *Sensitivity.* Let e have weight w, and W be the largest. Without e, its nodes are either not
+    connected, or connected by a path whose heaviest edge weighs b; b falls as edges come. While
+    they are not connected, the forest with e weighs w more than the forest without e; afterwards b
+    - w less, if b > w. So the difference rises from 0 to w, falls by at most W, to w - b, and rises
+    again to at most 0. Cut into layers of equal height, W in all, it is a sum of series that rise
+    once and fall once, in either order: W times one edge that comes and goes
+    (`counton.base.distributions.Alternating` with two changes). The bound is attained with w = W.
+    It is at most 2 W D_1, and 2 W^2 D_2^2 for most strategies. Replacing costs four times as much.
 
     Source: Fichtenberger, Henzinger and Upadhyay, "Constant matters", section 5.
 
@@ -62,7 +62,7 @@ class Forest(Statistic):
             one or all of its sightings, or in others.
 
     Raises:
-        InvalidInput: bounds that are no multiples of the resolution, or over 2^32 of them.
+        InvalidInput: bounds that are not multiples of the resolution, or over 2^32 of them.
 
     >>> from counton import Key, PureDP, Running
     >>> from counton.statistics import Forest, unit_sensitivity
@@ -132,7 +132,7 @@ class Forest(Statistic):
 
     @override
     def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
-        """In units of the resolution; the same for batches."""
+        """Return the contribution in units of the resolution; it is the same for batches."""
         size = self.units * (REPLACED if self.neighbours == "replace" else 1)
         words = (
             f"which changes the weight of the forest by up to {text(self.largest)} up, and as much "
@@ -158,13 +158,13 @@ class Forest(Statistic):
 
 
 class _Forest(Exact):
-    """A tree of which every path says the heaviest edge that two nodes need to be connected.
+    """A tree whose paths give, for any two nodes, the heaviest edge needed to connect them.
 
-    For any weight, nodes are connected by edges that are no heavier if and only if climbing links
-    that are no heavier ends at the same node. A new edge links the ends of both climbs, and the
-    link which it takes the place of is entered anew from there; what is left in the end is the edge
-    which the forest loses. Nodes link to nodes of higher priority, mixed from their number, so
-    that climbs are short.
+    For any weight, two nodes are connected by edges that are no heavier if and only if climbing
+    links that are no heavier ends at one node. A new edge links the ends of both climbs. The link
+    that it replaces is entered anew from there; the edge that remains in the end is the edge that
+    the forest loses. Nodes link to nodes of higher priority, mixed from their number, so that
+    climbs are short.
     """
 
     def __init__(self, statistic: Forest) -> None:
@@ -217,7 +217,7 @@ class _Forest(Exact):
         return units
 
     def _enter(self, key: int, weight: int) -> int:
-        """By how much the forest becomes heavier."""
+        """Enter an edge; return the growth of the forest's weight."""
         self._seen[key] = weight
         links, weights = self._link, self._weight
         one, other, lost = key >> 32, key & (2**32 - 1), float(weight)
@@ -245,7 +245,7 @@ class _Forest(Exact):
             return
         for key in entered:
             del self._seen[key]
-        self._link, self._weight = [], []  # of the pairs that are left they are found anew
+        self._link, self._weight = [], []  # rebuilt from the pairs that remain
         self._grow()
         for key, weight in self._seen.items():
             self._enter(key, weight)

@@ -1,4 +1,4 @@
-"""A graph as a stream of its edges: what is known of it, and the bounds that are enforced."""
+"""Base class of statistics of a growing graph: exact edges, and the bounds that are enforced."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from counton.statistics.clipping import UNKNOWN_AMOUNT
 from counton.statistics.statistic import Card, Events, Exact, Statistic
 from counton.statistics.users import comes_or_goes
 
-#: What is protected, in words.
+#: The word for the protected unit.
 UNIT = "edge"
-#: What is not, since privacy is of edges.
+#: Words on what edge-level privacy does not protect.
 UNPROTECTED = ("a node with all of its edges, since privacy is edge-level",)
-#: The options that all statistics of a growing graph have.
+#: The options of all statistics of a growing graph.
 OF_GRAPHS = (EDGE, CHANGES, COMES, BEYOND)
-#: What happens to an edge beyond the bounds.
+#: Treatment of an edge beyond the bounds.
 Beyond = Literal["refuse", "drop"]
 
 MOST = 2**20
-#: Changes of one edge by which streams with any other sightings of two edges become each other.
+#: Number of changes of one edge between streams with any other sightings of two edges.
 REPLACED = 4
-#: So many events, and a good part of all edges, are counted as arrays.
+#: From so many events on, and if they are a good part of all edges, they are counted as arrays.
 _MANY, _PART = 1024, 8
 _LOW = 2**32 - 1
 _LABELS = {str, int}
 
 
 def ends_of_edges(stated: Statement) -> tuple[str, ...]:
-    """The columns of the two nodes of an edge."""
+    """Return the columns of the two nodes of an edge."""
     names = stated.require_names("edge")
     if len(names) != 2 or "" in names:
         raise InvalidInput(
@@ -60,28 +60,28 @@ def _besides_noise(graph: GraphStatistic) -> Sequence[str]:
 
 
 class GraphStatistic(Statistic):
-    """What is counted in a simple graph that nobody declared, whose edges come one after another.
+    """A statistic of a simple, undeclared graph whose edges arrive one after another.
 
     An event is an edge ``(u, v)`` between two nodes, which are texts or integers and need not be
     declared; ``None`` is a step without an edge. An edge has no direction. The protected unit is
-    one edge: a pair of nodes, with all the times it is seen. An edge that is seen again changes
+    one edge: a pair of nodes, with all its sightings. A further sighting of an edge changes
     nothing. Neighbouring datasets differ in all sightings of one pair, present or absent; all other
-    edges stay in their steps, and a step that has none left is a step without an edge. A producer
-    that makes a step only when an edge comes tells that one came, and is *not* covered: let steps
+    edges stay in their steps, and a step without any left is a step without an edge. A producer
+    that makes a step only when an edge comes reveals that one came, and is *not* covered: let steps
     be of time, and use ``batched=True``. All edges of one node together are not protected either,
     nor is the number of steps.
 
     With ``neighbours="replace"`` streams differ in any sightings of up to two pairs: one sighting
-    may be of another pair, also of one that is seen earlier or later anyway, or all of them. Each
-    is made of the other by four changes of one edge, since without the two pairs they are equal:
-    one goes and the other, and both come as they are there.
+    may be of another pair, which may also be seen earlier or later, or all of them may. Four
+    changes of one edge lead from one stream to the other: both pairs are removed, which leaves
+    equal streams, and both are added with their other sightings.
 
     Attributes:
-        degree: most edges of a node over the whole stream; None where nothing depends on it.
+        degree: most edges of a node over the whole stream; None if nothing depends on it.
         changes: most times that an edge comes or goes.
-        beyond: what happens to an edge beyond these bounds.
+        beyond: treatment of an edge beyond these bounds.
         neighbours: an edge is added or removed, or replaced by another.
-        any_sightings: whether streams of "replace" may differ in any sightings of two edges.
+        any_sightings: True if streams under "replace" may differ in any sightings of two edges.
     """
 
     card = Card(
@@ -140,27 +140,27 @@ class GraphStatistic(Statistic):
 
     @abstractmethod
     def of_one(self, near: list[set[int]], one: int, other: int) -> Iterable[tuple[int, int]]:
-        """By how much which cells change where an edge is added that is not in the graph."""
+        """Return the cells that change, with their changes, if a new edge is added."""
 
     @abstractmethod
     def of_many(
         self, edges: NDArray[np.int64], old: int, steps: NDArray[np.int64], count: int
     ) -> NDArray[np.int64]:
-        """The changes of this many steps: shape ``(count, *cells)``.
+        """Return the changes of this many steps: shape ``(count, *cells)``.
 
         Args:
             edges: nodes of all edges in order, shape (edges, 2).
-            old: how many of them were there before.
-            steps: of each of the others, from 0.
+            old: number of edges that were there before.
+            steps: step of each other edge, from 0.
         """
 
     def at_first(self, nodes: int) -> Iterable[tuple[int, int]]:
-        """What the first step counts of a graph without an edge."""
+        """Return the cells that a graph without edges counts in the first step."""
         return ()
 
 
 def differ(neighbours: Relation, any_sightings: bool = True) -> str:
-    """How neighbouring streams of edges stand to each other, in words.
+    """Return words on the difference of neighbouring streams of edges.
 
     >>> print(differ("add_remove"))
     in all sightings of one edge; all others stay in their steps, and a step left without one is
@@ -179,12 +179,12 @@ def differ(neighbours: Relation, any_sightings: bool = True) -> str:
 
 
 class EdgeRows(NamedTuple):
-    """Events of edges, checked: the numbers of their nodes, and what came with them.
+    """Checked events of edges: the numbers of their nodes, and the rest of each event.
 
     Attributes:
         ends: shape (edges, 2).
         places: the number of each event.
-        rest: what stands after the nodes.
+        rest: the part of each event after the nodes.
     """
 
     ends: NDArray[np.int64]
@@ -193,7 +193,7 @@ class EdgeRows(NamedTuple):
 
 
 class NodeNumbers:
-    """Nodes by their labels, numbered as they are seen."""
+    """Numbers of nodes by label, in order of first sight."""
 
     def __init__(self, labels: Iterable[Any] = ()) -> None:
         self.numbers = {label: number for number, label in enumerate(labels)}
@@ -202,23 +202,23 @@ class NodeNumbers:
         return len(self.numbers)
 
     def forget(self, count: int) -> None:
-        """All but the first so many."""
+        """Forget all nodes but the first ``count``."""
         while len(self.numbers) > count:
             self.numbers.popitem()
 
     def after(self, count: int) -> list[Any]:
-        """Labels of all but the first so many, in order."""
+        """Return the labels of all nodes but the first ``count``, in order."""
         return list(islice(reversed(self.numbers), len(self.numbers) - count))[::-1]
 
     def label(self, number: int) -> Any:
-        """Of a node; slow."""
+        """Return the label of a node; slow."""
         return list(self.numbers)[number]
 
     def read(self, events: Events, more: str | None = None) -> EdgeRows:
-        """Events as numbers of nodes; those who are new are numbered.
+        """Return events as numbers of nodes; new nodes are numbered.
 
         Raises:
-            InvalidInput: what is no edge, naming it; nodes may then be numbered in vain.
+            InvalidInput: an event is no edge; nodes may then be numbered in vain.
         """
         width = 2 if more is None else 3
         if isinstance(events, np.ndarray) and events.dtype.kind in "iuU" and more is None:
@@ -273,7 +273,7 @@ class NodeNumbers:
 
 
 def checked_label(label: Any) -> Any:
-    """What a node is called, as a str or an int; numpy's too.
+    """Return the label of a node as a str or an int; accept numpy's types.
 
     >>> checked_label(np.int64(7))
     7
@@ -287,17 +287,17 @@ def checked_label(label: Any) -> Any:
 
 
 def keys_of(ends: NDArray[np.int64]) -> NDArray[np.int64]:
-    """A number for each pair of nodes, whatever their order."""
+    """Return a number for each pair of nodes, regardless of their order."""
     return np.asarray((ends.min(axis=1) << 32) | ends.max(axis=1))
 
 
 def ends_of(keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Inverse of `keys_of`: shape (edges, 2)."""
+    """Return the nodes of pairs: inverse of `keys_of`, shape (edges, 2)."""
     return np.stack([keys >> 32, keys & _LOW], axis=1)
 
 
 def ranks_of(ends: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many earlier edges each end of an edge has: shape (edges, 2).
+    """Return the number of earlier edges of each end of an edge: shape (edges, 2).
 
     >>> ranks_of(np.array([[0, 1], [1, 2], [0, 1]])).tolist()
     [[0, 0], [1, 0], [1, 2]]
@@ -313,12 +313,12 @@ def ranks_of(ends: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 class _Index:
-    """What edges are there, for those that come one by one."""
+    """The present edges, for edges that arrive one by one."""
 
     def __init__(self, did: dict[int, int], nodes: int, most: int | None) -> None:
-        #: How often each pair came or went, in the order of first sight.
+        #: Number of changes of each pair, in the order of first sight.
         self.did = did
-        #: Edges of each node that were ever seen, and neighbours that it has now.
+        #: Number of all edges of each node so far, and its present neighbours.
         self.seen = [0] * nodes
         self.near: list[set[int]] = [set() for _ in range(nodes)]
         self.kept: set[int] | None = None if most is None else set()
@@ -333,7 +333,7 @@ class _Index:
             self.seen[other] += 1
 
     def put(self, one: int, other: int, *, there: bool) -> None:
-        """An edge comes, or goes."""
+        """Add or remove an edge."""
         for node, neighbour in ((one, other), (other, one)):
             (self.near[node].add if there else self.near[node].remove)(neighbour)
 
@@ -344,7 +344,7 @@ class _Index:
 
 
 class Graph(Exact):
-    """Edges as they were seen, and how often each came or went.
+    """The edges seen so far, and the number of times that each came or went.
 
     An edge is kept if it is among the first ``degree`` edges that both of its nodes ever had, kept
     or not.
@@ -352,7 +352,7 @@ class Graph(Exact):
 
     def __init__(self, statistic: GraphStatistic) -> None:
         self._statistic, self._nodes, self._step = statistic, NodeNumbers(), 0
-        #: All pairs in order of first sight, each of which came once; unless these have numbers.
+        #: All pairs in order of first sight, if each came once; otherwise ``_did`` has them.
         self._keys = np.empty(0, np.int64)
         self._did: dict[int, int] | None = {} if statistic.changes > 1 else None
         self._index: _Index | None = None
@@ -403,7 +403,7 @@ class Graph(Exact):
     def _take_many(
         self, told: EdgeRows, steps: NDArray[np.int64], count: int
     ) -> tuple[NDArray[np.int64], Any]:
-        """As arrays: every edge once, at first sight."""
+        """Count edges as arrays: every edge once, at first sight."""
         statistic = self._statistic
         old = self._all_keys()
         keys = keys_of(told.ends)
@@ -427,7 +427,7 @@ class Graph(Exact):
     def _take_few(
         self, told: EdgeRows, steps: list[int], count: int
     ) -> tuple[NDArray[np.int64], list[int]]:
-        """One by one, in the sets of neighbours."""
+        """Count edges one by one, in the sets of neighbours."""
         statistic = self._statistic
         if self._did is None:
             self._did = dict.fromkeys(self._keys.tolist(), 1)
@@ -458,7 +458,7 @@ class Graph(Exact):
         statistic = self._statistic
         made = index.did.get(key, 0)
         if comes == bool(made % 2):
-            return  # seen again, or gone already
+            return  # seen before, or gone already
         one, other = key >> 32, key & _LOW
         if made == statistic.changes:
             if statistic.changes == 1 or statistic.beyond == "drop":
@@ -492,7 +492,7 @@ class Graph(Exact):
             index.put(one, other, there=True)
 
     def _take_back(self, done: list[int]) -> None:
-        """Forget that pairs came or went; who is near whom is found anew when it is asked."""
+        """Undo changes of pairs; the neighbours are rebuilt on the next use."""
         assert self._did is not None
         for key in reversed(done):
             self._did[key] -= 1
@@ -543,16 +543,16 @@ class Graph(Exact):
 
 
 def pack_edges(step: int, nodes: list[Any], rows: Any) -> bytes:
-    """What exact state saves of a graph: its step, its nodes, and rows of integers of its edges."""
+    """Pack the exact state of a graph: its step, its nodes, and rows of integers of its edges."""
     head = json.dumps({"step": step, "nodes": nodes}).encode()
     return head + b"\n" + np.array(rows, "<i8").tobytes()
 
 
 def unpack_edges(saved: bytes, rows: int) -> tuple[int, list[Any], NDArray[np.int64]]:
-    """Inverse of `pack_edges`, of so many rows.
+    """Unpack `pack_edges` with this many rows.
 
     Raises:
-        StateError: it is no graph.
+        StateError: the bytes are no graph.
     """
     try:
         head, body = saved.split(b"\n", 1)

@@ -1,4 +1,4 @@
-"""Number of stars with k leaves."""
+"""The number of stars with k leaves of a growing graph."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from counton.statistics.graphs.graph_statistic import OF_GRAPHS, Beyond, ranks_o
 from counton.statistics.graphs.subgraphs import Subgraphs, sums_by_step
 from counton.statistics.statistic import ChartSpec
 
-#: Larger numbers of stars of one edge could not be summed in int64.
+#: Most stars with one edge; larger numbers could not be summed in int64.
 _MOST_STARS = 2**40
 
 
 class Stars(Subgraphs):
-    """Number of stars of a growing graph: a node with ``leaves`` of its neighbours; edge-level.
+    """The number of stars of a growing graph: a node with ``leaves`` of its neighbours; edge-level.
 
-    Sum over the nodes of C(number of edges, leaves). An edge is in at most
-    2 C(degree - 1, leaves - 1) of them: with either of its nodes in the middle. See `Triangles` for
-    events, what is protected, how the bound is enforced, and edges that come and go.
+    The number is the sum over the nodes of C(number of edges, leaves). An edge is in at most
+    2 C(degree - 1, leaves - 1) stars: with either of its nodes in the middle. `Triangles` describes
+    events, the protected unit, the enforced bound, and edges that come and go.
 
     Args:
         degree: most edges of a node, at least ``leaves``.
-        leaves: how many leaves a star has, k.
-        changes, beyond, neighbours: see `Triangles`.
+        leaves: number of leaves of a star, k.
+        changes, beyond, neighbours: as in `Triangles`.
 
     Raises:
-        InvalidInput: an argument out of range, or over 2^40 stars with one edge.
+        InvalidInput: an argument is out of range, or an edge is in over 2^40 stars.
 
     >>> from counton.statistics import Stars, unit_sensitivity
     >>> from counton.strategies import Binary

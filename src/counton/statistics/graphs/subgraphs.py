@@ -1,4 +1,4 @@
-"""How many small subgraphs of one kind a growing graph has: edges, triangles, stars."""
+"""The number of small subgraphs of one kind of a growing graph: edges, triangles, stars."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ from counton.statistics.graphs.graph_statistic import REPLACED, UNIT, GraphStati
 
 
 class Subgraphs(GraphStatistic):
-    """A number of subgraphs with ``size`` edges each, of which one edge is in ``most`` at most.
+    """The number of subgraphs with ``size`` edges each; an edge is in at most ``most`` of them.
 
     *Sensitivity.* Let e be the edge in which two streams differ.
 
-    - Edges that only come: d, the difference of what the steps add, counts the subgraphs with e as
+    - Edges that only come: d, the difference of the steps' changes, counts the subgraphs with e as
       they are completed. d >= 0 and its sum is at most s = ``most``, so that ||C d||_1 <= s D_1 and
       ||C d||_2 <= s D_2; all in one step attains it.
-    - Replaced, so that the streams differ in any sightings of two edges: four changes of one edge
-      (`GraphStatistic`), of which two count with each sign: d = d' - d'' with ||C d'||_1 and
-      ||C d''||_1 of at most 2 s D_1 each, and where columns of C have no negative product
-      ||C d||_2^2 <= ||C d'||_2^2 + ||C d''||_2^2 <= (4 + 4) s^2 D_2^2; 4 s D_1.
+    - Replacing: the streams differ in any sightings of two edges, so by four changes of one edge
+      (`GraphStatistic`), two with each sign: d = d' - d'' with ||C d'||_1 and ||C d''||_1 of at
+      most 2 s D_1 each, so 4 s D_1 in all. If columns of C have no negative product, ||C d||_2^2 <=
+      ||C d'||_2^2 + ||C d''||_2^2 <= (4 + 4) s^2 D_2^2.
     - Dropping keeps an edge if it is among the first ``degree`` that both of its nodes ever had,
       kept or not. Without e, at each of its nodes at most one later edge moves up into the first
       ``degree``. So two graphs of kept edges differ in e on the one side and in at most two edges
-      on the other, from one to the next with a degree that is never larger: d = d' - d'' - d''',
+      on the other. Step by step the degree never exceeds the bound: d = d' - d'' - d''',
       hence 3 s D_1, and (1 + 4) s^2 D_2^2 (if replaced 12 s D_1 and (36 + 36) s^2 D_2^2).
-    - Edges that come and go, each at most w times: one subgraph is there while all of its r edges
-      are. It appears at most r ceil(w / 2) - (r - 1) times, since of the first comings of its edges
-      only the last completes it; so it comes or goes at most c = r w - 2 r + 2 times (w even) or
-      r w - r + 1 times (w odd). e is in at most s that ever exist, as ``degree`` counts all edges
-      that a node ever has: d is a sum of s series that change by +1 and -1 in turn, at most c times
-      (`counton.base.distributions.Alternating`). Four or three times as much where it is replaced
-      or dropped.
+    - Edges that come and go, each at most w times: a subgraph is there while all of its r edges
+      are. It appears at most r ceil(w / 2) - (r - 1) times, since among the first comings of its
+      edges only the last completes it. So it comes or goes at most c = r w - 2 r + 2 times (w even)
+      or r w - r + 1 times (w odd). e is in at most s subgraphs that ever exist, as ``degree``
+      counts all edges that a node ever has. So d is a sum of s series that change by +1 and -1 in
+      turn, at most c times (`counton.base.distributions.Alternating`). It is four times as much
+      with replacing and three times as much with dropping.
     """
 
-    #: Edges of each, and how many of them an edge is in, at most.
+    #: Number of edges of a subgraph, and the most subgraphs with one edge.
     size: int
     most: int
 
     @property
     def signed_changes(self) -> tuple[int, int]:
-        """How many changes of an edge neighbouring streams differ in at most, with each sign."""
+        """The most changes of an edge between neighbouring streams, with each sign."""
         replaced = self.neighbours == "replace"
         if self.beyond == "drop" and self.degree is not None:
             return (6, 6) if replaced else (1, 2)
@@ -73,7 +73,7 @@ class Subgraphs(GraphStatistic):
 
 
 def sums_by_step(values: NDArray[Any], steps: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """Sums of values by step."""
+    """Return sums of values by step."""
     total = np.zeros(count, np.int64)
     np.add.at(total, steps, values)
     return total

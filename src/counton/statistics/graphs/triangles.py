@@ -1,4 +1,4 @@
-"""Number of triangles."""
+"""The number of triangles of a growing graph."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from counton.statistics.graphs.graph_statistic import OF_GRAPHS, Beyond, keys_of
 from counton.statistics.graphs.subgraphs import Subgraphs, sums_by_step
 from counton.statistics.statistic import ChartSpec
 
-#: Pairs of edges that are looked at together.
+#: Pairs of edges that are checked together.
 _WEDGES = 2**20
 
 
 class Triangles(Subgraphs):
-    """Number of triangles of a growing graph; edge-level privacy.
+    """The number of triangles of a growing graph; edge-level privacy.
 
-    An event is an edge ``(u, v)``; ``None`` is a step without one. Nodes are texts or integers and
-    need not be declared. Edges have no direction. An edge that is seen again changes nothing; an
-    edge that joins a node with itself is refused. The protected unit is one edge, a pair of nodes,
-    with all the times that it is seen; it is not all that one node does. An edge is in at most
-    ``degree - 1`` triangles, so it moves C x by (degree - 1) D_p at most.
+    An event is an edge ``(u, v)``; ``None`` is a step without an edge. Nodes are texts or integers
+    and need not be declared. Edges have no direction. A further sighting of an edge changes
+    nothing; an edge that joins a node with itself is refused. The protected unit is one edge, a
+    pair of nodes, with all its sightings; it does not cover all edges of one node. An edge is in at
+    most ``degree - 1`` triangles, so it moves C x by at most (degree - 1) D_p.
 
     The bound is enforced. An edge that would be one more than ``degree`` of a node is refused, and
-    nothing is released. The refusal itself tells a degree, so choose a bound that the graph cannot
-    break, or ``beyond="drop"``. This leaves out edges beyond the first ``degree`` that a node ever
-    had, kept or not, at three times the noise (sqrt 5 times the 2-norm), because one edge decides
-    which later edges of its two nodes are kept.
+    nothing is released. The refusal itself reveals a degree, so choose a bound that the graph
+    cannot break, or ``beyond="drop"``. It leaves out edges beyond the first ``degree`` that a node
+    ever had, kept or not. It needs three times the noise (sqrt 5 times the 2-norm), because one
+    edge decides which later edges of its two nodes are kept.
 
     With ``changes`` above 1 edges come and go: events are ``(u, v, True)`` and ``(u, v, False)``.
-    Each edge changes at most so often, and ``degree`` counts all edges that a node ever has.
+    Each edge changes at most that many times, and ``degree`` counts all edges that a node ever has.
 
     Source: Fichtenberger, Henzinger and Upadhyay, "Constant matters", section 5, and Fichtenberger,
     Henzinger and Ost, "Differentially private algorithms for graphs under continual observation".
@@ -46,12 +46,12 @@ class Triangles(Subgraphs):
     Args:
         degree: most edges of a node, at least 2.
         changes: most times that an edge comes or goes; 1: edges only come.
-        beyond: "refuse" or "drop" what exceeds these bounds.
+        beyond: "refuse" or "drop" edges and changes that exceed these bounds.
         neighbours: "add_remove", or "replace": an edge is replaced by another, in one or all of its
             sightings, or in others: four times the 1-norm.
 
     Raises:
-        InvalidInput: an argument out of range.
+        InvalidInput: an argument is out of range.
 
     >>> from counton import Key, PureDP, Running
     >>> from counton.statistics import Triangles, unit_sensitivity
@@ -90,7 +90,7 @@ class Triangles(Subgraphs):
         neighbours: Relation = "add_remove",
     ) -> None:
         super().__init__(degree, changes, beyond, neighbours)
-        self.most = (self.degree or 0) - 1  # the neighbours that both nodes of an edge have
+        self.most = (self.degree or 0) - 1  # most common neighbours of the nodes of an edge
         if self.most < 1:
             raise InvalidInput(
                 f"{field('degree')} is {degree!r}, so that there is no triangle; it must be at "
@@ -111,9 +111,9 @@ class Triangles(Subgraphs):
 
 
 def count_completed(edges: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many triangles each edge completes, where edges come in their order.
+    """Return the number of triangles that each edge completes, in order.
 
-    Each edge is directed towards its node with more edges, so that few leave a node; every triangle
+    Each edge is directed towards its node with more edges, so that few leave a node. Every triangle
     then has one node from which two of its edges leave, and is found there once.
 
     >>> count_completed(np.array([[0, 1], [1, 2], [2, 0], [2, 3], [3, 0]])).tolist()
@@ -126,11 +126,11 @@ def count_completed(edges: NDArray[np.int64]) -> NDArray[np.int64]:
     numbers = np.empty(len(degrees), np.int64)
     numbers[np.argsort(degrees, kind="stable")] = np.arange(len(degrees))
     keys = keys_of(numbers[edges])
-    order = np.argsort(keys)  # by the node with fewer edges, then by the other
+    order = np.argsort(keys)  # by the node with fewer edges, then the other
     keys = keys[order]
     begin = np.searchsorted(keys >> 32, np.arange(len(degrees) + 1))
-    # All pairs of edges that leave one node, a part at a time.
-    more = begin[(keys >> 32) + 1] - np.arange(1, len(keys) + 1)  # later edges of the same node
+    # All pairs of edges that leave one node, in parts.
+    more = begin[(keys >> 32) + 1] - np.arange(1, len(keys) + 1)  # later edges of the node
     pairs = np.cumsum(more)
     high = keys & (2**32 - 1)
     present = _Presence(keys)
@@ -156,7 +156,7 @@ def count_completed(edges: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 class _Presence:
-    """Which numbers are among many, quickly: never wrong about those that are."""
+    """A fast test whether numbers are in a set; it may err for those that are not."""
 
     def __init__(self, keys: NDArray[np.int64]) -> None:
         self._bits = max(16, (16 * len(keys)).bit_length())
@@ -169,5 +169,5 @@ class _Presence:
         return mixed >> np.uint64(64 - self._bits)
 
     def possible(self, keys: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """False only for numbers that are not there."""
+        """Return False only for numbers that are not in the set."""
         return self._held[self._places(keys)]

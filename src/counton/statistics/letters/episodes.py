@@ -1,4 +1,4 @@
-"""How often words came as episodes of a stream of letters: other letters may stand in between."""
+"""The number of occurrences of words as episodes: other letters may stand in between."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from counton.statistics.statistic import ChartSpec
 
 #: Letters that are read at a time, each a bit of an integer.
 _BLOCK = 2**16
-#: For words of up to 1, 2, ... letters what one changed letter changes at most, added up over sets
-#: of 0, 1, 2, ... letters other than the old and the new one: numbers and sums of squares.
+#: For words of up to 1, 2, ... letters: the largest change by one changed letter, added up over
+#: sets of 0, 1, 2, ... letters other than the old and the new one: numbers and sums of squares.
 CHANGES = (
     (2,),
     (6, 4),
@@ -42,32 +42,34 @@ SQUARES = (
 class Episodes(Words):
     """Counts of each word of up to ``longest`` letters as an episode, after every letter.
 
-    A minimal occurrence of a word is a piece of the stream, from its first to its last letter, in
-    which the word can be read with other letters left out, and in no shorter piece of this piece.
-    It may be of any length. It counts at the step in which its last letter comes, and no two of one
-    word end with the same letter. All episodes are released; so nothing tells which are frequent.
+    A minimal occurrence of a word is a piece of the stream, from the word's first to its last
+    letter, that contains the word with other letters left out, while no shorter piece of it does.
+    It may be of any length. It counts at the step of its last letter, and no two minimal
+    occurrences of one word end with the same letter. All episodes are released, so nothing reveals
+    which are frequent.
 
     The protected unit is one letter: neighbouring datasets have equally many letters in each step
     and differ in one letter.
 
     *Sensitivity.* Let letter p be a in one stream and b in the other. For a word e_1 .. e_m let h_i
-    be the latest place before p from which e_1 .. e_i can be read before p, h_0 = p, and y_i the
-    earliest place by which e_(i+1) .. e_m has been read after p, y_m = p. With a at p, the latest
-    place from which e_1 .. e_i can be read up to p is x_i = h_(i-1) if e_i = a, else h_i. An
-    occurrence that began by p ends at t > p if and only if x_i > x_j for the least i with y_i <= t
-    and the least j with y_j < t; at p, if e_m = a and h_(m-1) > h_m. So which ends change depends
-    only on which of all h_(i-1) >= h_i and y_(i-1) >= y_i are strict. Where a letter c is put after
-    the letters before p, h_(i-1) > h_i becomes false if e_i = c, not e_(i-1); what it was for i - 1
-    if both are c; true if it was for i or i - 1 if e_(i-1) = c, not e_i; and else it stays: so
-    there are finitely many states, and as many, reversed, of the letters after p. They were tried
-    for the words over each set of letters, on which no others bear, and the largest values added up
+    be the latest place before p from which e_1 .. e_i can be read before p, with h_0 = p. Let y_i
+    be the earliest place by which e_(i+1) .. e_m has been read after p, with y_m = p. With a at p,
+    the latest place from which e_1 .. e_i can be read up to p is x_i = h_(i-1) if e_i = a, else
+    h_i. An occurrence that began by p ends at t > p if and only if x_i > x_j for the least i with
+    y_i <= t and the least j with y_j < t; at p, if e_m = a and h_(m-1) > h_m. So the changed ends
+    depend only on which of the inequalities h_(i-1) >= h_i and y_(i-1) >= y_i are strict. Now
+    append a letter c to the letters before p. Then h_(i-1) > h_i becomes false if e_i = c and
+    e_(i-1) is not; keeps the value for i - 1 if both are c; becomes true if it held for i or i - 1,
+    and e_(i-1) = c and e_i is not; and otherwise stays. So there are finitely many states, and as
+    many, reversed, of the letters after p. All were tried for the words over each set of letters,
+    which no other letters affect, and the largest values added up
     (``tests/support/episode_states.py``). With n+ more and n- fewer ends of a word, its part of
     ``||C d||^2`` is at most n+^2 + n-^2 times the largest of a column: products of columns are not
-    negative. For two letters this is the largest sum there is, over streams of any length.
+    negative. For two letters this is the largest sum over streams of any length.
 
     Source: Fichtenberger, Henzinger and Upadhyay, "Constant matters", Corollary 5; its squared
-    sensitivity is 4 l q^(l-1), for four letters and l = 4 twice as much. Erratum: it releases
-    episodes of a support of at least S only, and which ones these are tells of the data.
+    sensitivity is 4 l q^(l-1), for four letters and l = 4 twice as much. Erratum: it releases only
+    episodes of a support of at least S, and this choice reveals data.
 
     Args:
         alphabet: the letters, as a text, or names of letters in a list.
@@ -96,7 +98,7 @@ class Episodes(Words):
 
     def __init__(self, alphabet: str | Sequence[str], longest: int) -> None:
         super().__init__(alphabet, longest)
-        others = min(self._others, self.longest - 1)  # as many as a word has room for
+        others = min(self._others, self.longest - 1)  # limited by the length of a word
         if self.longest > len(CHANGES) or others >= len(CHANGES[self.longest - 1]):
             raise InvalidInput(
                 f"longest is {self.longest} over {len(self.letters):,} letters; what one letter "
@@ -106,7 +108,7 @@ class Episodes(Words):
 
     @property
     def _others(self) -> int:
-        """How many letters are neither the old nor the new one."""
+        """The number of letters other than the old and the new one."""
         return max(len(self.letters) - 2, 0)
 
     @override
@@ -128,10 +130,10 @@ class Episodes(Words):
 
 
 class _Ends(WordTally):
-    """Where minimal occurrences end, as bits of integers: a word after all of its beginnings.
+    """Ends of minimal occurrences, as bits of integers; a word comes after its beginnings.
 
-    An occurrence of w c ends at the first c after an occurrence of w, so it waits, from the letter
-    after that on, until a c comes: adding bits to a run of ones carries them to its end.
+    An occurrence of w c ends at the first c after an occurrence of w. So it waits, from the letter
+    after w on, until a c comes: adding bits to a run of ones carries them to its end.
     """
 
     def __init__(self, statistic: Words, cells: NDArray[np.int64]) -> None:
@@ -142,7 +144,7 @@ class _Ends(WordTally):
         self._asked = np.array([place[word] for word in words], dtype=np.intp)
         self._nodes = [(len(word), word[-1]) for word in tree]
         self._letters = sorted({letter for _, letter in self._nodes})
-        #: Whether an occurrence of a word without its last letter waits for that letter.
+        #: True for a word if an occurrence of its beginning waits for its last letter.
         self._waits = [length == 1 for length, _ in self._nodes]
         self._found = [0] * len(tree)
 
@@ -159,10 +161,10 @@ class _Ends(WordTally):
             letter: int.from_bytes(np.packbits(block == letter, bitorder="little"), "little")
             for letter in self._letters
         }
-        # Bits of all other letters, and the same with one that waits at the first.
+        # Bits of all other letters, and with a bit that waits at the first letter.
         others = {letter: (every ^ bits, (every ^ bits) + 1) for letter, bits in here.items()}
         waits, found = self._waits, self._found
-        # For each length of the word at hand, the places after its occurrences.
+        # For each length of the present word, the places after its occurrences.
         after = [every << 1] + [0] * max(length for length, _ in self._nodes)
         for node, (length, letter) in enumerate(self._nodes):
             begins, waiting = after[length - 1], waits[node]

@@ -1,4 +1,4 @@
-"""How often words came as substrings of a stream of letters."""
+"""The number of occurrences of words as substrings of a stream of letters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 #: Letters whose words are numbered at a time.
 _BLOCK = 2**16
-#: So few words are looked for one by one.
+#: Up to so many words are searched one by one.
 _FEW = 4
 
 
@@ -38,28 +38,28 @@ def _least_errors(
 class Substrings(Words):
     """Counts of each word of up to ``longest`` letters as a substring, after every letter.
 
-    A word counts at the step at which its last letter comes. The protected unit is one letter:
-    neighbouring datasets have equally many letters in each step and differ in one letter. A
-    further letter at the end of a stream changes less: one word of each length. If steps may have
-    any number of letters, a letter that is added or left out in the middle changes less too, while
-    all others keep their steps. The number of letters of a step is not protected. So where each
-    step has one letter, none may be left out: that would move all later ones.
+    A word counts at the step of its last letter. The protected unit is one letter: neighbouring
+    datasets have equally many letters in each step and differ in one letter. A further letter at
+    the end of a stream changes less: one word of each length. If steps may have any number of
+    letters, a letter added or left out in the middle changes less too, as all others keep their
+    steps. The number of letters of a step is not protected. So if each step has one letter, none
+    may be left out: that would move all later ones.
 
     *Sensitivity.* For each length j and each offset i from 0 to j - 1, the word that ends i letters
-    after the changed one, p, counts no more, and another word does. Take two offsets i < k. If both
-    old words are equal, then s_p = s_(p + k - i), since the letter p of the first stands at
-    p + k - i in the second; likewise for both new words; but only one of these letters has changed.
-    So at each pair of offsets either the old words may be equal or the new ones, never both, and
-    where an old word equals a new one signs are opposite. With columns c_t of C, whose products are
-    not negative, ``||C d_j||^2 <= ||sum of c_(p + i)||^2 + sum of ||c_(p + i)||^2`` over the
-    offsets. A constant stream attains this, for all lengths at once: the old words of a length are
-    all equal, and the new ones all differ. In the 1-norm each of 2j words counts. Words of length j
-    end at step j at the earliest. With several letters in a step all products are at most the
-    largest, D^2, so that j^2 + j are added up: l (l + 1) (l + 2) / 3 times D^2 in all.
+    after the changed letter, p, counts no more, and another word does. Take two offsets i < k. If
+    both old words are equal, then s_p = s_(p + k - i), since letter p of the first is at p + k - i
+    in the second; likewise for both new words; but only one of these letters has changed. So at
+    each pair of offsets either the old words may be equal or the new ones, never both. If an old
+    word equals a new one, their signs are opposite. With columns c_t of C, whose products are not
+    negative, ``||C d_j||^2 <= ||sum of c_(p + i)||^2 + sum of ||c_(p + i)||^2`` over the offsets. A
+    constant stream attains this for all lengths at once: the old words of a length are all equal,
+    and the new ones all differ. In the 1-norm each of 2j words counts. Words of length j end at
+    step j at the earliest. With several letters in a step all products are at most the largest,
+    D^2. So j^2 + j of them add up: l (l + 1) (l + 2) / 3 times D^2 in all.
 
     Source: Fichtenberger, Henzinger and Upadhyay, "Constant matters", Corollary 4. Erratum: its
     sensitivity, l, is too small: it adds up squares as if the changes of a word in several steps
-    did not meet in a node; squared, l (l + 1) (l + 2) / 3 is what they can add up to.
+    never met in a node. Squared, they can add up to l (l + 1) (l + 2) / 3.
 
     Args:
         alphabet: the letters, as a text, or names of letters in a list.
@@ -118,13 +118,13 @@ class Substrings(Words):
 
 
 class _Codes(WordTally):
-    """Counts by the numbers of all words that end in a block of letters."""
+    """Counts of words by the numbers of all words that end in a block of letters."""
 
     def __init__(self, statistic: Words, cells: NDArray[np.int64]) -> None:
         super().__init__(len(cells))
         self._base, firsts = len(statistic.letters), np.array(statistic.firsts)
         lengths = np.searchsorted(firsts, cells, "right")
-        #: For each length that was asked for: where, and the words' numbers within it.
+        #: For each requested length: places of the words, and their numbers within the length.
         self._asked = []
         for length in np.unique(lengths).tolist():
             places = np.flatnonzero(lengths == length)
@@ -142,7 +142,7 @@ class _Codes(WordTally):
                 before = letters[max(begin - length, 0) : max(stop - length, 0)]
                 codes[len(codes) - len(before) :] += before * np.int64(self._base**length)
                 length += 1
-            whole = codes[max(wanted - 1 - begin, 0) :]  # the others begin before the stream
+            whole = codes[max(wanted - 1 - begin, 0) :]  # the other words begin before the stream
             self._add(whole, self._base**wanted, places, numbers)
 
     def _add(

@@ -1,4 +1,4 @@
-"""Words over an alphabet, the letters of a stream, and how often words came: for statistics."""
+"""Base class of statistics of words: the alphabet, the letters of a stream, and counts of words."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from counton.base.options import ALPHABET, LETTER, LONGEST, Statement, split_nam
 from counton.statistics.readings import OnDemandReading
 from counton.statistics.statistic import Card, Events, Exact, NamedCells, Statistic
 
-#: Most letters of an alphabet, and words of a statistic: each has a cell.
+#: Most letters of an alphabet, and most words of a statistic: each word has a cell.
 _MOST_LETTERS, _MOST_WORDS = 2**16, 2**31
-#: What is remembered of how often words came: for this many questions, of this many words together.
+#: Most remembered requests for counts of words, and most words of all of them together.
 _MOST_ASKED, _MOST_REMEMBERED = 2**12, 2**22
 _HEAD = struct.Struct("<QQ")
 
 
 class Words(NamedCells):
-    """Counts of all words of up to ``longest`` letters, read on demand: what such statistics share.
+    """Base class for counts of all words of up to ``longest`` letters, computed on demand.
 
     Words are numbered by length, and within a length in the order of the alphabet.
     """
@@ -82,7 +82,7 @@ class Words(NamedCells):
 
     @cached_property
     def firsts(self) -> tuple[int, ...]:
-        """Number of the first word of each length, from 1 on; the last entry is that of all."""
+        """Number of the first word of each length, from 1 on; then the number of all words."""
         firsts = [0]
         for length in range(1, self.longest + 1):
             firsts.append(firsts[-1] + len(self.letters) ** length)
@@ -98,10 +98,10 @@ class Words(NamedCells):
         return isinstance(self.alphabet, str)
 
     def cell(self, name: Any) -> int:
-        """Number of a word: a text of letters, or names in a list or with white space between.
+        """Return the number of a word: a text of letters, or names in a list or separated by space.
 
         Raises:
-            InvalidInput: no word of 1 to ``longest`` letters of the alphabet.
+            InvalidInput: not a word of 1 to ``longest`` letters of the alphabet.
         """
         if isinstance(name, str):
             word: Sequence[Any] = name if self._single else name.split()
@@ -124,7 +124,7 @@ class Words(NamedCells):
         return self.firsts[len(word) - 1] + code
 
     def word(self, cell: int) -> list[int]:
-        """The letters of a word, by their numbers."""
+        """Return the letters of a word, by their numbers."""
         length = 1 + sum(cell >= first for first in self.firsts[1:])
         code, found = cell - self.firsts[length - 1], []
         for _ in range(length):
@@ -133,14 +133,14 @@ class Words(NamedCells):
         return found[::-1]
 
     def name_of(self, cell: int) -> str:
-        """The word of a number, with a space between letters that are names."""
+        """Return the word of a number, with a space between letters that are names."""
         return ("" if self._single else " ").join(self.letters[at] for at in self.word(cell))
 
     def words(self, length: int) -> list[str]:
-        """All words of a length, in order.
+        """Return all words of a length, in order.
 
         Raises:
-            InvalidInput: a length outside 1 to ``longest``, or over 2^22 words.
+            InvalidInput: the length is outside 1 to ``longest``, or there are over 2^22 words.
         """
         length = check_integer("length", length, 1, self.longest, "the letters of a word")
         numbers = range(self.firsts[length - 1], self.firsts[length])
@@ -152,10 +152,10 @@ class Words(NamedCells):
         return [self.name_of(number) for number in numbers]
 
     def letter_numbers(self, events: Events) -> NDArray[Any]:
-        """Letters as their numbers, in one or two bytes each.
+        """Return letters as their numbers, in one or two bytes each.
 
         Raises:
-            InvalidInput: what is no letter of the alphabet.
+            InvalidInput: a letter is not in the alphabet.
         """
         small = np.uint8 if len(self.letters) <= 256 else np.uint16
         if isinstance(events, str):
@@ -184,7 +184,7 @@ class Words(NamedCells):
     @cached_property
     def _table(self) -> NDArray[np.int32]:
         points = [ord(letter) for letter in self.letters]
-        table = np.full(max(points) + 2, -1, np.int32)  # the last stands for all beyond
+        table = np.full(max(points) + 2, -1, np.int32)  # the last entry is for all others
         table[points] = np.arange(len(points))
         return table
 
@@ -200,7 +200,7 @@ class Words(NamedCells):
 
     @abstractmethod
     def tally(self, cells: NDArray[np.int64]) -> WordTally:
-        """How often some words came, nothing read yet."""
+        """Return counts of some words, with nothing read yet."""
 
     @override
     def begin(self) -> Letters:
@@ -208,11 +208,11 @@ class Words(NamedCells):
 
 
 class WordTally:
-    """How often some words came among the letters that were read.
+    """The numbers of occurrences of some words among the letters read so far.
 
     Attributes:
-        counts: of each word, int64.
-        read: how many letters were read.
+        counts: number of occurrences of each word, int64.
+        read: number of letters read.
     """
 
     def __init__(self, cells: int) -> None:
@@ -225,21 +225,23 @@ class WordTally:
 
 
 class Letters(Exact):
-    """The letters so far, a byte or two each, and where steps end. How often words came is counted
-    when it is asked: from where the same question was answered before, if that was earlier.
+    """The letters so far, in a byte or two each, and the ends of steps.
+
+    Occurrences of words are counted on request, from an earlier answer to the request on if
+    there is one.
     """
 
     def __init__(self, statistic: Words) -> None:
         self._statistic = statistic
         self._letters = _Growing(statistic.letter_numbers([]).dtype)
-        self._stops: _Growing | None = None  # with one letter a step nothing is kept
+        self._stops: _Growing | None = None  # None if each step has one letter
         self._steps = 0
         self._before = (0, 0)
         self._tallies: dict[bytes, WordTally] = {}
 
     @override
     def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Takes time in proportion to the letters."""
+        """Take the letters, in time proportional to their number."""
         letters = self._statistic.letter_numbers(events)
         self._before = self._steps, len(self._letters)
         self._append(letters, stops + len(self._letters))
@@ -265,7 +267,7 @@ class Letters(Exact):
     @property
     @override
     def largest(self) -> int:
-        """No two of one word end with the same letter."""
+        """Number of letters: no two occurrences of a word end with the same letter."""
         return len(self._letters)
 
     @override
@@ -277,9 +279,9 @@ class Letters(Exact):
         return self._after(*self._before)
 
     def _after(self, step: int, letter: int) -> bytes:
-        """What came after a step and a letter; ends of steps are left out where nobody needs them.
+        """Return the letters after a step and a letter, with ends of steps if they are needed.
 
-        That is so where all steps from the first on have one letter each.
+        They are not needed if all steps from the first on have one letter each.
         """
         letters = self._letters.all[letter:]
         little = letters.astype(letters.dtype.newbyteorder("<"))
@@ -312,7 +314,7 @@ class Letters(Exact):
 
     @override
     def counts(self, cells: NDArray[np.int64], step: int) -> NDArray[np.int64]:
-        """The same words at a later step take time for the new letters only."""
+        """Return exact counts; a repeated request reads only the new letters."""
         stop = step if self._stops is None else int(self._stops.all[step - 1]) if step else 0
         key = np.ascontiguousarray(cells).tobytes()
         tally = self._tallies.pop(key, None)
@@ -321,7 +323,7 @@ class Letters(Exact):
         if tally.read < stop:
             tally.advance(self._letters.all, stop)
             tally.read = stop
-        self._tallies[key] = tally  # the newest stands last
+        self._tallies[key] = tally  # the newest comes last
         remembered = sum(len(one.counts) for one in self._tallies.values())
         while len(self._tallies) > _MOST_ASKED or remembered > _MOST_REMEMBERED:
             remembered -= len(self._tallies.pop(next(iter(self._tallies))).counts)
@@ -339,7 +341,7 @@ class _Growing:
 
     @property
     def all(self) -> NDArray[Any]:
-        """What is in it; valid until it grows."""
+        """The values; valid until the array grows."""
         return self._room[: self._length]
 
     def extend(self, values: NDArray[Any]) -> None:
