@@ -194,9 +194,9 @@ class Counter:
         Args:
             changes: the change at each step, in grid units, shape ``(n, *self.shape)``.
 
-            Returns:
-                The cells of each version, shape ``(n * versions, *cells)``; without revisions the
-                changes.
+        Returns:
+            The cells of each version, shape ``(n * versions, *cells)``; without revisions the
+            changes.
         """
         if self.design.strategy.facts.versions == 1:
             return Private(changes)
