@@ -1,9 +1,10 @@
-"""How real parameters of a strategy are searched for: by L-BFGS with slopes, then on a grid.
+"""Search for real parameters of a strategy: by L-BFGS with slopes, then rounding to a grid.
 
-A processor, and the threads that share its sums, decide the last digits of what a search finds, and
-sometimes where it ends. So what is found is *rounded to a grid before it is used* (`on_grid`), a
-description holds these numbers and not how to look for them, and noise has its address by them.
-Whoever goes on elsewhere reads the description and searches for nothing.
+The processor, and the number of threads that share its sums, decide the last digits of a search's
+result, and sometimes where the search ends. So the result is *rounded to a grid before it is used*
+(`on_grid`). A description holds the rounded numbers, not how to search for them, and the address of
+the noise contains them. A stream that continues elsewhere reads the description and searches for
+nothing.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from numpy.typing import ArrayLike
 
 from counton.base.arrays import Floats, Integers
 
-#: Of parameters: a number, and its slopes.
+#: A function of parameters: its value and its slopes.
 Value = Callable[[Floats], tuple[float, Floats]]
-#: How far parameters are moved to see a slope.
+#: Step of the parameters for a difference quotient.
 DIFFERENCE = 1e-5
-#: Binary digits of the grid of single parameters. Errors are higher by up to 3e-6 for it.
+#: Binary digits of the grid of single parameters. Rounding raises errors by up to 3e-6.
 DIGITS = 12
-#: And of matrices, whose many entries count together: with 16 errors were higher by 4e-5.
+#: Binary digits for matrices, whose many entries act together: 16 digits raised errors by 4e-5.
 MATRIX_DIGITS = 20
 
 
@@ -33,13 +34,13 @@ def descend(
     bounds: Sequence[tuple[float, float]] | None = None,
     **options: Any,
 ) -> tuple[float, Floats]:
-    """The least value that is found from a start, and its parameters.
+    """Return the least value found from a start, and its parameters.
 
     Args:
-        value: of what.
-        start: parameters.
-        bounds: of each of them; None: there are none.
-        options: of scipy's L-BFGS-B, as ``maxiter``.
+        value: the function to minimise.
+        start: the first parameters.
+        bounds: a range for each parameter; None: no bounds.
+        options: options of scipy's L-BFGS-B, such as ``maxiter``.
 
     >>> least, found = descend(lambda x: (float(((x - 3) ** 2).sum()), 2 * (x - 3)), np.zeros(2))
     >>> round(least, 9), found.round(6).tolist()
@@ -52,7 +53,7 @@ def descend(
 
 
 def on_grid(found: ArrayLike, digits: int = DIGITS) -> Floats:
-    """What a search found, each number rounded to so many binary digits of its own.
+    """Return the numbers, each rounded to this many binary digits.
 
     >>> on_grid([0.3141592, 31.41592]).tolist()
     [0.314208984375, 31.4140625]
@@ -62,9 +63,9 @@ def on_grid(found: ArrayLike, digits: int = DIGITS) -> Floats:
 
 
 def matrix_on_grid(found: Floats) -> tuple[Integers, int]:
-    """A matrix that a search found, as whole multiples of 2^-bits, and these bits.
+    """Return a matrix as integer multiples of 2^-bits, and bits.
 
-    The largest magnitude, at most a power of two, decides the grid: 20 digits below that power.
+    The largest magnitude decides the grid: 20 digits below the power of two that bounds it.
 
     >>> entries, bits = matrix_on_grid(np.array([[1.0, 0.0], [-0.3, 0.7]]))
     >>> (entries * 2.0**-bits).round(5).tolist(), bits
@@ -73,13 +74,14 @@ def matrix_on_grid(found: Floats) -> tuple[Integers, int]:
     fraction, power = math.frexp(float(np.abs(found).max(initial=0.0)))
     bits = MATRIX_DIGITS - (power - 1 if fraction == 0.5 else power)
     entries = np.rint(np.ldexp(found, bits)).astype(np.int64)
-    if np.abs(entries).max(initial=0) == 2 ** (MATRIX_DIGITS - 1):  # a power of two by rounding
+    # rounding reached the power of two
+    if np.abs(entries).max(initial=0) == 2 ** (MATRIX_DIGITS - 1):
         entries, bits = 2 * entries, bits + 1
     return entries, bits
 
 
 def with_differences(value: Callable[[Floats], float]) -> Value:
-    """A function with its slopes, by central differences.
+    """Return a function with its slopes, by central differences.
 
     >>> with_differences(lambda x: float(x @ x))(np.array([1.0, 2.0]))[1].round(6).tolist()
     [2.0, 4.0]

@@ -1,15 +1,15 @@
-"""How what is not a whole number becomes one: one rule for real numbers, and one for fractions.
+"""Rounding of released noise: one rule for real numbers, and one for fractions.
 
-*Sums of the entries of C^-1 z* are numbers with ever more digits. They are rounded to the nearest
-multiple of a power of two, but the boundary of two multiples lies at an irrational place
-(`OFFSET`), so that no rational number lies on it: a few digits decide, whatever computes them.
+*Sums of the entries of C^-1 z* are real numbers. They are rounded to the nearest multiple of a
+power of two, but the boundary between two multiples is irrational (`OFFSET`), so no rational number
+lies on it. Hence finitely many digits decide, on every processor.
 
-*Parts of differences* of two estimates of one count are fractions. The part is rounded to a
-multiple of 2^-40 beforehand (`part_of`), and the product to the nearest integer, halves up
-(`part_times`), by integers alone.
+*Parts of differences* of two estimates of one count are fractions. The part is first rounded to a
+multiple of 2^-40 (`part_of`). Then the product is rounded to the nearest integer, halves up
+(`part_times`), in integer arithmetic only.
 
-Both commute with whole numbers, so that what is released is a function of the measurements.
-``counton.reference`` has both as a reader without arrays writes them.
+Both commute with adding integers, so a release is a function of the measurements.
+``counton.reference`` has both rules without arrays.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 
 from counton.base.arrays import Integers
 
-#: Where rounding changes lies 1/2 + (sqrt(2) - 1) / 2^20 below the upper number: floor(x + OFFSET).
+#: Rounding changes 1/2 + (sqrt(2) - 1) / 2^20 below the upper number: floor(x + OFFSET).
 _OFFSET_BITS = 20
 OFFSET = 0.5 + (math.sqrt(2) - 1) / 2**_OFFSET_BITS
 #: Parts of differences of estimates are multiples of 2^-40.
@@ -30,7 +30,7 @@ _HALF_BITS = PART_BITS // 2
 
 
 def boundary(places: int) -> int:
-    """floor(2^places OFFSET), of the irrational number itself.
+    """Return floor(2^places OFFSET), for the irrational OFFSET itself.
 
     >>> boundary(2), boundary(40) - 2**39
     (2, 434334)
@@ -40,7 +40,7 @@ def boundary(places: int) -> int:
 
 
 def rounded_within(total: int, error: int, places: int) -> int | None:
-    """A number rounded, of which total / 2^places is known within error / 2^places; None: open.
+    """Return the rounded number, given total / 2^places within error / 2^places; None: undecided.
 
     >>> rounded_within(1000, 3, 6), rounded_within(1000, 30, 6)
     (16, None)
@@ -51,7 +51,7 @@ def rounded_within(total: int, error: int, places: int) -> int | None:
 
 
 def part_of(exact: Fraction) -> int:
-    """A part of 1, to the nearest multiple of 2^-40.
+    """Return a part of 1, rounded to the nearest multiple of 2^-40.
 
     >>> part_of(Fraction(1, 4)), part_of(Fraction(2, 3))
     (274877906944, 733007751851)
@@ -60,9 +60,9 @@ def part_of(exact: Fraction) -> int:
 
 
 def part_times(numbers: Integers, part: int) -> Integers:
-    """Numbers times a part in units of 2^-40, from 0 to 1: to the nearest integer, halves up.
+    """Return numbers times a part from 0 to 1 in units of 2^-40: to the nearest integer, halves up.
 
-    In three places of the numbers, so that no product leaves int64.
+    The numbers are split into three digits, so no product leaves int64.
 
     >>> part_times(np.array([3, -3, 2**62]), 1 << 39).tolist() == [2, -1, 2**61]
     True

@@ -1,26 +1,27 @@
-"""What a strategy is: what is measured, C, and how far one protected unit moves it.
+"""Strategies: the matrix C of the measurements, and the sensitivity of C to one protected unit.
 
-Every strategy measures y = C x + z: x exact counts, z one independent draw of noise for each row of
-C, a *node*. What is released is a function of y alone. `Strategy` is the root of all: C, its
-parameters and its norms. Below it stands `StreamStrategy`, C with B, so that A = B C for a workload
-A over time; lines of cells are in ``counton.strategies.lines``, trees in
+Every strategy measures y = C x + z: x are exact counts, z has one independent draw of noise for
+each row of C, a *node*. A release is a function of y alone. `Strategy` is the base of all: C, its
+parameters and its norms. `StreamStrategy` adds B, with A = B C for a workload A over time.
+Strategies for lines of cells are in ``counton.strategies.lines``, those for trees in
 ``counton.strategies.trees``. A strategy is pure mathematics: no randomness, no data, no privacy.
 
-What a strategy for a stream says, and nothing besides:
+A strategy for a stream defines exactly:
 
-- which it is: `saved_name`, `parameters`, `to_dict`, `sources`, `examples`;
-- A, its grids and what else is known: `horizon`, `facts`;
+- its identity: `saved_name`, `parameters`, `to_dict`, `sources`, `examples`;
+- A, its grids and further facts: `horizon`, `facts`;
 - C: `column`, `structure`, and its norms `l1_sensitivity`, `squared_sensitivity`;
 - B: `row`;
 - errors: `variance`, `overall_variance`;
 - noise: `noise`.
 
-`EndlessStrategy` has besides what only those without a last step need. All else is a function over
-strategies. Some ask a strategy for what it knows better than they: how a running stream is read
-(`reader_of`), how far rounding moves releases and how much these read (`window_rounding`,
-`largest_reads`), which noise is too wide (`check_law`). Exact variances of drawn noise and of many
-releases together are in ``joint_errors``, what units in several steps and what comes and goes move
-in ``participation``, laws of nodes and dense matrices here.
+`EndlessStrategy` adds the members of strategies without a last step. Everything else is a function
+of a strategy. Some of these functions ask the strategy for a better way of its own: how a running
+stream reads noise (`reader_of`), how far rounding moves releases and how large their weights are
+(`window_rounding`, `largest_reads`), and which noise is too wide (`check_law`). ``joint_errors``
+computes exact variances of drawn noise and of several releases together. ``participation`` computes
+the sensitivity to units that act in several steps, or come and go. Laws of nodes and dense matrices
+are here.
 """
 
 from __future__ import annotations
@@ -52,21 +53,21 @@ from counton.base.exact import check_integer, check_sequence, quote
 from counton.strategies import participation
 from counton.strategies.participation import Norm as Norm
 
-#: Numbers that are worked on at a time (measured; values never depend on it).
+#: Numbers processed at a time (chosen by measurement; results never depend on it).
 PART = 2**17
 #: From this many coordinates on, nodes are added row by row.
 WIDE = 512
 
 
 def nodes_per_chunk(shape: tuple[int, ...], numbers: int = PART) -> int:
-    """Nodes of this shape in a chunk of ``numbers``: at least one."""
+    """Return the number of nodes of this shape in a chunk of ``numbers``: at least one."""
     return max(1, numbers // max(1, math.prod(shape)))
 
 
 def add_up(rows: Integers, before: Integers | None = None) -> Integers:
-    """Turn rows into sums of all rows so far, in place; returns the last one.
+    """Turn rows into running sums in place, and return the last one.
 
-    Wide ones row by row: numpy adds up each coordinate by itself, which is then slower.
+    Wide rows are added one by one: numpy adds up each coordinate separately, which is slower then.
     """
     if before is not None:
         rows[0] += before
@@ -83,11 +84,12 @@ _Base = TypeVar("_Base")
 _Made = TypeVar("_Made", bound="Strategy")
 
 Metric = Literal["mean", "max"]
-#: How neighbours differ: a unit is in a cell or absent, or it moves to another cell.
+#: How neighbouring datasets differ: a unit is present or absent, or it moves to another cell.
 Relation = Literal["add_remove", "move"]
-#: What a stream releases: totals so far, or each step's own count.
+#: The releases of a stream: totals so far, or each step's own count.
 Workload = Literal["totals", "windows"]
-#: What is to be accurate: totals, each step's own count, or both, counts as differences of totals.
+#: The quantity that is to be accurate: totals, each step's own count (a difference of totals), or
+#: both.
 ReleaseForm = Literal["totals", "windows", "both"]
 
 #: One step or many.
@@ -95,11 +97,11 @@ Steps = int | Iterable[int] | NDArray[np.int64]
 
 #: Node numbers and steps stay below this, so that int64 arithmetic on them cannot overflow.
 LARGEST_HORIZON = 2**62
-#: Most steps of a stream, or cells of a line, over which anything is written out as a matrix.
+#: Most steps of a stream, or cells of a line, for which matrices are written out.
 LARGEST_DENSE = 4096
 #: Most steps whose variances are computed one by one for a mean over all of them.
 _LARGEST_ENUMERATED = 2**22
-#: Most steps that anything is asked of at once.
+#: Most steps in one query.
 _MOST_STEPS = 2**28
 
 
@@ -117,9 +119,9 @@ class Node(NamedTuple):
 
 
 class NodeNoise(Protocol):
-    """Where a strategy finds z: independent integers, one per (level, node, coordinate).
+    """A source of z: independent integers, one per (level, node, coordinate).
 
-    They stand in units of ``2**-strategy.facts.lattice_bits``.
+    Values are in units of ``2**-strategy.facts.lattice_bits``.
     """
 
     @property
@@ -133,10 +135,10 @@ class NodeNoise(Protocol):
 
 
 class NoiseView(NamedTuple):
-    """A table of noise made of another: some of its nodes, by other names.
+    """A view of another noise table: some of its nodes under other names.
 
     Attributes:
-        shape: of one node's noise.
+        shape: the shape of one node's noise.
         run: see `NodeNoise`.
     """
 
@@ -150,12 +152,12 @@ def _arguments(made: type) -> tuple[str, ...]:
 
 
 class Strategy(ABC):
-    """What is measured: rows of C, over the steps of a stream or a run, or the cells of a table.
+    """A matrix C of measurements over the steps of a stream or a run, or the cells of a table.
 
     Attributes:
-        sources: where it is described, by names of `counton.base.literature`.
-        saved_name: what states and addresses of noise call it: it never changes. The name of the
-            class, unless it states another.
+        sources: names of papers in `counton.base.literature` that describe it.
+        saved_name: its name in states and addresses of noise; it never changes. By default the name
+            of the class.
     """
 
     sources: tuple[str, ...] = ()
@@ -168,15 +170,15 @@ class Strategy(ABC):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """JSON values that say which C this is; part of the noise address.
+        """JSON values that identify C; part of the noise address.
 
-        Arguments of the constructor, by attributes of their names, unless a strategy says others.
+        By default the attributes named as the arguments of the constructor.
         """
         values = {name: getattr(self, name) for name in _arguments(type(self))}
         return {n: list(v) if isinstance(v, tuple) else v for n, v in values.items()}
 
     def to_dict(self) -> dict[str, Any]:
-        """Name and parameters as JSON values.
+        """Return name and parameters as JSON values.
 
         >>> from counton.strategies import Binary
         >>> Binary(1000).to_dict()
@@ -197,39 +199,38 @@ class Strategy(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StrategyFacts:
-    """What is known of a strategy for streams, besides its matrices, and relied upon.
+    """Facts of a strategy for streams besides its matrices. Other code relies upon them.
 
     Attributes:
-        workload: "totals": A is lower triangular and all ones, a release is the sum of all items so
-            far; "windows": A is the identity, a release is the step's own item.
+        workload: "totals": A is lower triangular with all ones, and a release is the sum of all
+            items so far. "windows": A is the identity, and a release is the step's own item.
         lattice_bits: measurements C x and noise z lie on multiples of ``2**-lattice_bits``
             (0: integers), so that C x is exact in integer arithmetic.
-        fraction_bits: released noise lies on multiples of ``2**-fraction_bits`` (0: integers).
-            Where B is not integral, B z is rounded to that grid such that the rounded value is a
+        fraction_bits: released noise lies on multiples of ``2**-fraction_bits`` (0: integers). If B
+            is not integral, B z is rounded to that grid in such a way that the rounded value is a
             function of the private measurements y = C x + z alone.
         unit_columns: all non-zero entries of C are +1 or -1.
-        unit_rows: what is released about any steps reads its nodes with weights +1 and -1, so that
-            its variance is their number.
-        attained: the stated sensitivities are those of a column; else they are proven bounds.
-        causal: no release before step i reads a node which item i enters, whatever i. Then the
-            noise that hides a step is independent of all that was seen when an attacker chooses
-            that step, and every accounting for a step fixed beforehand holds for him too. Where it
-            is not said, noise is calibrated to what an attacker knows who has seen part of it.
+        unit_rows: a released window, or sum of windows, reads its nodes with weights +1 and -1, so
+            its variance is the number of nodes.
+        attained: True if some column attains the stated sensitivities; else they are proven bounds.
+        causal: for every i, no release before step i reads a node that item i enters. Then the
+            noise that hides a step is independent of everything seen when an attacker chooses that
+            step, so every accounting for a step fixed beforehand holds for this attacker too. If
+            False, noise is calibrated to an attacker who has seen part of it.
         delay: the release at ``step`` counts items up to ``step - delay``.
-        last_step: of a stream without a horizon, the last step for which it has nodes.
-        local: noise on a window costs time in proportion to the window; otherwise in proportion to
-            the window's end.
-        buffer_size: numbers that a running stream keeps for each coordinate, besides its sums.
-        drawn_ahead: numbers drawn for each coordinate before the first release, where these are
-            many.
-        rounding_variance: what rounding adds to the variance of a release, at most, where released
-            units are not much finer than noise; in squared data units.
-        reads_another: it says what releases of a stream with another strategy are together: no
-            stream begins with it, whose noise would be that of the other.
-        corrections: how often a unit may take back what it did and do something else; the stated
-            sensitivities are those of all that it does then.
-        versions: how many of the last windows a running stream releases at a step, the version of
-            each that is then known; 1: the step's own number alone.
+        last_step: the last step that has nodes, if the stream has no horizon.
+        local: True if noise of a window costs time in proportion to the window; False: in
+            proportion to the window's end.
+        buffer_size: numbers that a running stream keeps per coordinate, besides its sums.
+        drawn_ahead: numbers drawn per coordinate before the first release, if there are many.
+        rounding_variance: most variance that rounding adds to a release, in squared data units;
+            stated if released units are not much finer than the noise.
+        reads_another: True if the strategy describes joint releases of a stream of another
+            strategy. No stream starts with it: its noise would be that of the other stream.
+        corrections: most times that a unit may take back its rows and bring others; the stated
+            sensitivities include all of these.
+        versions: number of recent windows that a running stream releases at each step, each in its
+            current version; 1: the step's own number only.
 
     >>> from counton.strategies import Binary, Expiring
     >>> Binary(31).facts.causal, Expiring(delay=3).facts.delay
@@ -261,17 +262,17 @@ class StreamStrategy(Strategy):
     reads the nodes of ``row(step)`` (a row of B). The released value is the exact ``A x`` plus
     ``B z``, where z is one independent draw per node. Steps count from 1.
 
-    A strategy writes its horizon, `column` and `row`. Where they are not the default it also says
-    the attributes below, `examples`, how rounding and wide noise are kept exact (`_check_law`,
-    `_window_rounding`), and, in closed form, what else is found from columns and
-    rows one by one: `l1_sensitivity`, `squared_sensitivity`, `variance`, `overall_variance` and
-    `noise`. The laws of ``counton.laws`` compare all of it. What units
-    move that act several times is found in ``counton.strategies.participation``, from columns and
-    from the `structure` that a strategy knows of them.
+    A strategy implements its horizon, `column` and `row`. If they differ from the defaults, it also
+    defines the attributes below, `examples`, the checks that keep rounding and wide noise exact
+    (`_check_law`, `_window_rounding`), and closed forms of the quantities that are otherwise
+    computed from columns and rows one by one: `l1_sensitivity`, `squared_sensitivity`, `variance`,
+    `overall_variance` and `noise`. The laws of ``counton.laws`` compare all of them.
+    ``counton.strategies.participation`` computes the sensitivity to units that act several times,
+    from columns and from the strategy's `structure`.
 
     Attributes:
-        horizon: how many steps it can serve; None if unbounded.
-        facts: which A and which grids it has, and what else is known of it.
+        horizon: number of steps that it serves; None if unbounded.
+        facts: the workload A, the grids, and further facts.
     """
 
     horizon: int | None
@@ -279,9 +280,9 @@ class StreamStrategy(Strategy):
 
     @classmethod
     def examples(cls, horizon: int) -> Sequence[StreamStrategy]:
-        """Instances which serve ``horizon`` steps: what the laws of ``counton.laws`` run over.
+        """Return instances that serve ``horizon`` steps, for the laws of ``counton.laws``.
 
-        Override it where the constructor needs more than a horizon.
+        Override it if the constructor needs more than a horizon.
         """
         return (cls(horizon),)  # type: ignore[call-arg]
 
@@ -289,7 +290,7 @@ class StreamStrategy(Strategy):
 
     @abstractmethod
     def column(self, step: int) -> tuple[Node, ...]:
-        """Nodes which item ``step`` enters."""
+        """Return the nodes that item ``step`` enters."""
 
     def _powers_of_columns(self, power: Literal[1, 2]) -> Iterator[Fraction]:
         if self.horizon is None or self.horizon > LARGEST_DENSE:
@@ -302,39 +303,39 @@ class StreamStrategy(Strategy):
             yield sum((weight**power for weight in weights), Fraction())
 
     def l1_sensitivity(self) -> Fraction:
-        """Exact maximum over items of the 1-norm of a column of C.
+        """Return the exact maximum over items of the 1-norm of a column of C.
 
-        A strategy with Gaussian noise alone, which has no finite one, refuses.
+        A strategy for Gaussian noise only, with no finite 1-norm, refuses.
         """
         return max(self._powers_of_columns(1))
 
     def squared_sensitivity(self) -> Fraction:
-        """Exact maximum over items of the squared 2-norm of a column of C."""
+        """Return the exact maximum over items of the squared 2-norm of a column of C."""
         return self.l1_sensitivity() if self.facts.unit_columns else max(self._powers_of_columns(2))
 
     @property
     def structure(self) -> participation.Structure:
-        """What it knows of the columns of C together; nothing, unless a strategy says it here."""
+        """Joint structure of the columns of C; empty unless a strategy overrides it."""
         return participation.Structure()
 
     # ------------------------------------------------------------------------ B, and how wide
 
     @abstractmethod
     def row(self, step: int) -> tuple[Node, ...]:
-        """Nodes which release ``step`` reads."""
+        """Return the nodes that release ``step`` reads."""
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Variance of the releases at ``steps``, in units of the variance of one node's noise.
+        """Return the variance of the releases at ``steps``, in variances of one node's noise.
 
         Args:
-            steps: from 1 on, in any shape.
-            since: the variance is that of what is released about the steps since + 1 .. step: with
-                totals the release at ``step`` less that at ``since`` (0: the beginning), with
-                windows the sum of the releases. Integers with 0 <= since <= steps, in a shape that
-                goes with that of ``steps``, which may then be 0 too.
+            steps: steps from 1 on, in any shape.
+            since: earlier steps. Then the variance is that of the released number of the steps
+                since + 1 .. step: with totals the release at ``step`` minus that at ``since`` (0:
+                the beginning), with windows the sum of the releases. Integers with 0 <= since <=
+                steps, in a shape that broadcasts with ``steps``, which may then be 0 too.
 
         Raises:
-            InvalidInput: steps that are no integers, below 1, or the wrong way round.
+            InvalidInput: steps that are not integers, below 1, or in the wrong order.
             HorizonExceeded: a step beyond the horizon.
 
         >>> from counton.strategies import Binary
@@ -348,16 +349,16 @@ class StreamStrategy(Strategy):
         return np.array(found, dtype=np.float64).reshape(starts.shape)
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Mean or maximum of variances over all steps of the horizon, exactly computed.
+        """Return the exact mean or maximum of variances over all steps of the horizon.
 
         Args:
             metric: "mean" or "max".
-            of: "totals" for those of the releases, "windows" for those of what is released about
-                each step alone; where releases are windows they are the same.
+            of: "totals" for the releases, "windows" for each step's own number; equal if releases
+                are windows.
 
         Raises:
-            InvalidInput: an unknown metric, no horizon, or more than 2^22 steps where the strategy
-                knows no other way than one by one.
+            InvalidInput: an unknown metric, no horizon, or more than 2^22 steps if the strategy can
+                only compute them one by one.
         """
         check_metric(metric)
         if self.horizon is None:
@@ -377,18 +378,18 @@ class StreamStrategy(Strategy):
     # ------------------------------------------------------------------------------- the noise
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """B z for consecutive steps: int64, shape ``(len(steps), *field.shape)``.
+        """Return B z for consecutive steps: int64, shape ``(len(steps), *field.shape)``.
 
-        In units of ``2**-fraction_bits``. The same numbers however a window is cut. Rows of
-        integers are read one by one; fractions are rounded by a strategy's own way.
+        Values are in units of ``2**-fraction_bits``. They do not depend on how a window is cut.
+        Rows of integers are read one by one; a strategy rounds fractions in its own way.
         """
         return read_noise(self, field, check_window(self, steps))
 
-    # ------------------------------------------- asked by the functions below, and by them alone
+    # ------------------------------------ called by the functions below, and by no other code
 
     @property
     def _largest_read(self) -> float:
-        """Largest weight with which a release reads a node: that of the first unless said here."""
+        """Largest weight with which a release reads a node; by default as the first release."""
         return max((abs(float(node.weight)) for node in self.row(1)), default=1.0)
 
     def _largest_reads(self, stops: Integers) -> Floats:
@@ -396,7 +397,7 @@ class StreamStrategy(Strategy):
         return np.full(stops.shape, self._largest_read)
 
     def _reader(self, field: NodeNoise) -> Reader:
-        """See `reader_of`. Who overrides ``noise`` of a strategy with its own overrides it too."""
+        """See `reader_of`. A strategy that overrides it overrides ``noise`` too."""
         return Reader(self, field)
 
     def _step_reader(self, field: NodeNoise) -> Reader:
@@ -404,42 +405,43 @@ class StreamStrategy(Strategy):
         return self._reader(field)
 
     def _window_rounding(self, first: Integers, last: Integers) -> Floats:
-        """See `window_rounding`, whose ends are checked: `_release_rounding` for each release."""
+        """See `window_rounding`, which checked the ends: `_release_rounding` for each release."""
         windows = self.facts.workload == "windows"
         releases = last - first if windows else (first > 0) * 1 + (last > first)
         return np.asarray(releases * self._release_rounding, dtype=np.float64)
 
     @property
     def _release_rounding(self) -> float:
-        """By how much rounding moves a release, at most: half a unit, unless all are integers."""
+        """Most that rounding moves a release: half a unit, unless all values are integers."""
         return 0.5 if self.facts.fraction_bits else 0.0
 
     def _check_law(self, law: NoiseDistribution) -> None:
-        """See `check_law`. A strategy that adds up more than int64 may hold, or whose later nodes
-        have wider noise, says it here.
+        """See `check_law`.
+
+        Strategies override it whose sums may leave int64, or whose later nodes have wider noise.
         """
 
 
 class EndlessStrategy(StreamStrategy):
-    """A strategy for a stream whose last step nobody knows.
+    """A strategy for a stream without a known last step.
 
-    Noise of later nodes may be wider than that of the first, so that variances are known in two
-    ways: in units of the noise of a node of level 0, as of other strategies; and exactly, in
-    squared data units, with the calibrated law. Means and maxima are over the first so many steps.
+    Noise of later nodes may be wider than that of the first. So variances come in two forms: in
+    units of the noise of a node of level 0, as for other strategies; and exactly, in squared data
+    units, for the calibrated law. Means and maxima are over a given number of first steps.
     """
 
     horizon = None
 
     @abstractmethod
     def column(self, step: int, last: int | None = None) -> tuple[Node, ...]:
-        """Nodes which item ``step`` enters, as far as releases up to ``last`` read them.
+        """Return the nodes that item ``step`` enters and releases up to ``last`` read.
 
         Raises:
-            InvalidInput: these have no end, and no last release is given.
+            InvalidInput: the columns have no end, and ``last`` is not given.
         """
 
     def _check_end(self, last: int | None) -> int:
-        """The last release itself, of a strategy whose columns have no end."""
+        """Return the last release, checked; required for columns without an end."""
         if last is None:
             raise InvalidInput(
                 f"an item of {self!r} enters ever more nodes as the stream goes on, without end: "
@@ -449,40 +451,42 @@ class EndlessStrategy(StreamStrategy):
 
     @abstractmethod
     def _node_factor(self, level: int) -> Fraction:
-        """See `node_factor`."""
+        """Return variances as `StreamStrategy.variance`; in squared data units if a law is given."""
 
     @abstractmethod
     def variance(
         self, steps: Steps, since: Steps | None = None, law: NoiseDistribution | None = None
     ) -> NDArray[np.float64]:
-        """See `StreamStrategy.variance`; exactly, in squared data units, with a calibrated law."""
+        """Return variances as `StreamStrategy.variance`; in squared data units for a calibrated
+        law.
+        """
 
     @abstractmethod
     def mean_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
-        """Mean of the variances of the first so many releases."""
+        """Return the mean of the variances of this many first releases."""
 
     @abstractmethod
     def largest_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
-        """Largest of them."""
+        """Return the largest of the variances of this many first releases."""
 
 
 def column_until(strategy: StreamStrategy, step: int, last: int) -> tuple[Node, ...]:
-    """Nodes which item ``step`` enters, as far as releases up to ``last`` read them."""
+    """Return the nodes that item ``step`` enters and releases up to ``last`` read."""
     if isinstance(strategy, EndlessStrategy):
         return strategy.column(step, last)
     return strategy.column(step)
 
 
 def node_factor(strategy: StreamStrategy, level: int) -> Fraction:
-    """How much wider noise of a node of this level is than that of level 0.
+    """Return how much wider the noise of nodes of this level is than that of level 0.
 
-    Scales of Laplace noise, or variances of Gaussian noise, in those of the calibrated law.
+    The factor of the scale of Laplace noise, or of the variance of Gaussian noise.
     """
     return strategy._node_factor(level) if isinstance(strategy, EndlessStrategy) else Fraction(1)
 
 
 def node_law(strategy: StreamStrategy, base: NoiseDistribution, level: int) -> NoiseDistribution:
-    """Law of the noise of one level's nodes, given the calibrated law.
+    """Return the law of the noise of one level's nodes, given the calibrated law.
 
     >>> from counton.base.distributions import DiscreteLaplace
     >>> from counton.strategies import Binary, Epochs
@@ -490,7 +494,7 @@ def node_law(strategy: StreamStrategy, base: NoiseDistribution, level: int) -> N
     (DiscreteLaplace(scale=Fraction(6, 1)), DiscreteLaplace(scale=Fraction(9, 1)))
 
     Raises:
-        InvalidInput: a law which is too wide for its samplers.
+        InvalidInput: a law too wide for its samplers.
     """
     if not isinstance(strategy, EndlessStrategy):
         return base
@@ -501,29 +505,30 @@ def node_law(strategy: StreamStrategy, base: NoiseDistribution, level: int) -> N
 
 
 def check_law(strategy: StreamStrategy, law: NoiseDistribution) -> None:
-    """Refuse noise with which some release could leave what is exact.
+    """Refuse noise with which some release could leave exact arithmetic.
 
-    It is asked before a stream begins, so that whatever begins can release its last step.
+    It is called before a stream begins, so every stream that begins can release its last step.
 
     Args:
-        strategy: for a stream.
-        law: the calibrated law, of which `node_law` makes those of all nodes.
+        strategy: a strategy for a stream.
+        law: the calibrated law; `node_law` derives the laws of all nodes from it.
 
     Raises:
-        InvalidInput: noise that is too wide, in words.
+        InvalidInput: noise that is too wide.
     """
     strategy._check_law(law)
 
 
 def checks_laws(strategy: StreamStrategy) -> bool:
-    """Whether it refuses noise that is too wide, or has wider noise at later nodes."""
+    """Return whether the strategy checks laws: it may refuse wide noise, or widens later noise."""
     return type(strategy)._check_law is not StreamStrategy._check_law
 
 
 def reader_of(strategy: StreamStrategy, field: NodeNoise) -> Reader:
-    """What gives a running stream its noise, window by window; it may hold what that takes.
+    """Return a reader of a running stream's noise, window by window; it may hold noise.
 
-    One reader belongs to one stream: what it holds is secret, and never in the strategy.
+    One reader belongs to one stream: the noise that it holds is secret and never kept in the
+    strategy.
 
     >>> from counton.strategies import Binary
     >>> from counton.laws import HashedNoise
@@ -534,18 +539,18 @@ def reader_of(strategy: StreamStrategy, field: NodeNoise) -> Reader:
 
 
 def step_reader_of(strategy: StreamStrategy, field: NodeNoise) -> Reader:
-    """What gives a running stream the noise of all that it releases at a step.
+    """Return a reader of a running stream's noise for all values released at a step.
 
-    That is `reader_of`, but for windows that are revised: a step then releases several versions,
-    which stand in a last axis.
+    It is `reader_of`, except for revised windows: then a step releases several versions, along a
+    last axis.
     """
     return strategy._step_reader(field)
 
 
 def window_rounding(strategy: StreamStrategy, starts: Steps, stops: Steps) -> Floats:
-    """By how much rounding moves what is released about the steps start + 1 .. stop, at most.
+    """Return the most that rounding moves the released number of the steps start + 1 .. stop.
 
-    In units of ``2**-fraction_bits``.
+    Values are in units of ``2**-fraction_bits``.
 
     Raises:
         InvalidInput, HorizonExceeded: as `check_ends`.
@@ -554,9 +559,9 @@ def window_rounding(strategy: StreamStrategy, starts: Steps, stops: Steps) -> Fl
 
 
 def largest_reads(strategy: StreamStrategy, stops: Integers) -> Floats:
-    """Largest weight with which releases up to each of ``stops`` read a node.
+    """Return the largest weight with which releases up to each of ``stops`` read a node.
 
-    Where nodes differ in law, each by the width of its own, in units of the calibrated law.
+    If laws of nodes differ, a weight is multiplied by the relative width of the node's law.
     """
     return strategy._largest_reads(stops)
 
@@ -565,7 +570,7 @@ def check_width(strategy: StreamStrategy, law: NoiseDistribution, most: float) -
     """Refuse noise of a node that is wider than a strategy's fixed-point sums can hold.
 
     Raises:
-        InvalidInput: naming its standard deviation, and the largest.
+        InvalidInput: the noise is too wide; names its standard deviation and the largest.
     """
     if law.std > most:
         raise InvalidInput(
@@ -576,7 +581,7 @@ def check_width(strategy: StreamStrategy, law: NoiseDistribution, most: float) -
 
 
 def last_served_step(strategy: StreamStrategy) -> int | None:
-    """The last step it serves, planned for or not: the horizon; None if there is none.
+    """Return the last step that the strategy serves, planned or not: the horizon, or None.
 
     >>> from counton.strategies import Binary, Expiring
     >>> last_served_step(Binary(31)), last_served_step(Expiring())
@@ -586,7 +591,7 @@ def last_served_step(strategy: StreamStrategy) -> int | None:
 
 
 def check_step(strategy: StreamStrategy, step: int) -> int:
-    """``step`` itself, if it is one the strategy serves.
+    """Return ``step`` itself, if the strategy serves it.
 
     Raises:
         InvalidInput: not an integer, or below 1.
@@ -607,13 +612,13 @@ def check_step(strategy: StreamStrategy, step: int) -> int:
 
 
 def check_window(strategy: StreamStrategy, steps: range) -> range:
-    """``steps`` itself, if it is a window of consecutive steps the strategy serves.
+    """Return ``steps`` itself, if the strategy serves this window of consecutive steps.
 
     Raises:
         InvalidInput: not a range with step 1, or it starts below 1.
         HorizonExceeded: it ends beyond the horizon.
     """
-    if getattr(steps, "step", None) != 1:  # a slice, an array and a list come here too
+    if getattr(steps, "step", None) != 1:  # a slice, an array or a list may come here too
         raise InvalidInput(f"a window is {steps!r}; give a range of consecutive steps")
     if len(steps) > 0:
         check_step(strategy, steps.start)
@@ -622,7 +627,7 @@ def check_window(strategy: StreamStrategy, steps: range) -> range:
 
 
 def check_steps(strategy: StreamStrategy, steps: Steps) -> NDArray[np.int64]:
-    """Any collection of steps as an int64 array, checked against the horizon.
+    """Return any collection of steps as an int64 array, checked against the horizon.
 
     Raises:
         InvalidInput: not integers, or a step below 1.
@@ -647,10 +652,10 @@ def check_steps(strategy: StreamStrategy, steps: Steps) -> NDArray[np.int64]:
 def check_ends(
     strategy: StreamStrategy, starts: Steps, stops: Steps
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Ends of windows as int64 arrays of one shape, with 0 <= start <= stop <= horizon.
+    """Return ends of windows as int64 arrays of one shape, with 0 <= start <= stop <= horizon.
 
     Raises:
-        InvalidInput: not integers, below 0, or the wrong way round.
+        InvalidInput: not integers, below 0, or in the wrong order.
         HorizonExceeded: beyond the horizon.
     """
     try:
@@ -677,17 +682,17 @@ def check_ends(
 def _numbers(steps: Any) -> NDArray[Any]:
     try:
         return np.array(list(steps))
-    except (TypeError, ValueError, OverflowError):  # no collection, or one of collections
+    except (TypeError, ValueError, OverflowError):  # no collection, or a ragged one
         raise InvalidInput(f"steps are {quote(steps)}; give a list of integers from 1 on") from None
 
 
 def matrices(
     strategy: StreamStrategy, steps: int | None = None
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Dense (B, C) over the first ``steps`` steps (default: the horizon).
+    """Return dense (B, C) over the first ``steps`` steps (default: the horizon).
 
-    B has shape (steps, nodes), C has shape (nodes, steps); nodes in order of level, then
-    index. int64 where every weight is an integer, else objects (int and Fraction).
+    B has shape (steps, nodes), C has shape (nodes, steps), with nodes in order of level, then
+    index. Entries are int64 if every weight is an integer, else objects (int and Fraction).
 
     Raises:
         InvalidInput: more than 4096 steps, or an unbounded strategy without ``steps``.
@@ -724,7 +729,7 @@ def matrices(
 def window_ends(
     strategy: StreamStrategy, steps: Steps, since: Steps | None = None
 ) -> tuple[Integers, Integers]:
-    """Ends of the windows that releases at some steps are about, or of the steps ``since`` others.
+    """Return the ends of the windows that releases describe, or of the steps from ``since`` on.
 
     Raises:
         InvalidInput: not integers, or below 1; with ``since`` as `check_ends`.
@@ -738,14 +743,14 @@ def window_ends(
 
 
 def window_rows(strategy: StreamStrategy, start: int, stop: int) -> list[tuple[int, int]]:
-    """(weight, step) of the releases that say what happened in the steps start + 1 .. stop."""
+    """Return (weight, step) of the releases that give the number of the steps start + 1 .. stop."""
     if strategy.facts.workload == "windows":
         return [(1, step) for step in range(start + 1, stop + 1)]
     return [(sign, step) for sign, step in ((1, stop), (-1, start)) if step > 0]
 
 
 def read_variance(strategy: StreamStrategy, releases: Iterable[tuple[float, int]]) -> float:
-    """Variance of a sum of releases, given (weight, step), in variances of one node's noise."""
+    """Return the variance of a sum of releases (weight, step), in variances of one node's noise."""
     read: dict[tuple[int, int], float | Fraction] = {}
     for weight, step in releases:
         for level, index, own in strategy.row(step):
@@ -754,10 +759,10 @@ def read_variance(strategy: StreamStrategy, releases: Iterable[tuple[float, int]
 
 
 def read_noise(strategy: StreamStrategy, field: NodeNoise, steps: range) -> Integers:
-    """B z for consecutive steps from their rows, of integers: each node is drawn once.
+    """Return B z for consecutive steps from integer rows; each node is drawn once.
 
     Raises:
-        InvalidInput: a row with fractions, which a strategy rounds in its own way.
+        InvalidInput: a row with fractions, which the strategy must round in its own way.
 
     >>> from counton.strategies import Binary
     >>> from counton.laws import HashedNoise
@@ -785,10 +790,10 @@ def read_noise(strategy: StreamStrategy, field: NodeNoise, steps: range) -> Inte
 
 
 class TableStrategy(Strategy):
-    """An integer matrix C with a column for each cell, and how far one unit moves C x.
+    """An integer matrix C with a column for each cell, and its sensitivity to one unit.
 
     Attributes:
-        unit_columns: all non-zero entries of C are known to be +1 or -1.
+        unit_columns: True if all non-zero entries of C are known to be +1 or -1.
 
     >>> from counton.strategies.lines import Nodes
     >>> strategy = Nodes(4, (2, 2), (1, 1, 1))
@@ -803,30 +808,30 @@ class TableStrategy(Strategy):
     @property
     @abstractmethod
     def largest_entry(self) -> int:
-        """At least the largest magnitude in C: bounds C x."""
+        """Return an upper bound of the largest magnitude in C, which bounds C x."""
 
     @abstractmethod
     def largest_column(self, norm: Norm) -> int:
-        """Exact maximum of a column of C, one unit added or removed: its 1-norm, or squared 2-norm.
+        """Return the exact maximum norm of a column of C: a unit added or removed.
 
         Args:
-            norm: 1 adds up the magnitudes of the entries, 2 their squares.
+            norm: 1: sum of the magnitudes of the entries; 2: sum of their squares.
         """
 
     @abstractmethod
     def largest_move(self, norm: Norm) -> int:
-        """At least the same of any difference of two columns: one unit moved."""
+        """Return an upper bound of the norm of a difference of two columns: a unit moved."""
 
     def l1_sensitivity(self) -> int:
-        """Exact maximum 1-norm of a column of C."""
+        """Return exact maximum 1-norm of a column of C."""
         return self.largest_column(1)
 
     def squared_sensitivity(self) -> int:
-        """Exact maximum squared 2-norm of a column of C."""
+        """Return exact maximum squared 2-norm of a column of C."""
         return self.largest_column(2)
 
     def sensitivities(self, relation: Relation = "add_remove") -> Sensitivity:
-        """How far one unit moves all measurements together, which is never below the truth.
+        """Return the sensitivity of all measurements together to one unit; never below the truth.
 
         Args:
             relation: the unit is added or removed, or moved to another cell.
@@ -852,10 +857,10 @@ class Reader:
     """The noise of one stream: `StreamStrategy.noise` of its own field.
 
     Args:
-        strategy: of the stream.
-        field: its noise.
-        parts: noise some steps at a time, where a strategy has a way of its own: of a field and a
-            window that was checked.
+        strategy: the strategy of the stream.
+        field: the noise of the stream.
+        parts: yields noise in parts, given a field and a checked window, if a strategy has its own
+            way.
     """
 
     def __init__(
@@ -868,7 +873,7 @@ class Reader:
 
     @property
     def local(self) -> bool:
-        """Whether a window costs no more than its own length, once those before it are there."""
+        """True if a window costs only its own length, once the windows before it were read."""
         return self._strategy.facts.local or self._strategy.facts.buffer_size > 0
 
     def noise(self, steps: range) -> NDArray[np.int64]:
@@ -884,9 +889,9 @@ class Reader:
         return out
 
     def parts(self, steps: range) -> Iterator[NDArray[np.int64]]:
-        """The same some steps at a time, in order: for batches which no cache holds whole.
+        """Yield the noise of a window in parts, in order: for batches larger than the cache.
 
-        A part may be overwritten once the next is asked for.
+        A part may be overwritten once the next is requested.
         """
         if self._parts is not None:
             yield from self._parts(self._field, check_window(self._strategy, steps))
@@ -900,29 +905,30 @@ def check_metric(metric: str) -> None:
     """Refuse a metric that is neither "mean" nor "max".
 
     Raises:
-        InvalidInput: naming the value and the choices.
+        InvalidInput: another metric; names the value and the choices.
     """
     if metric not in ("mean", "max"):
         raise InvalidInput(f"metric is {metric!r}; use 'mean' or 'max'")
 
 
 def check_release_form(release: str) -> None:
-    """Refuse what is none of "totals", "windows" and "both".
+    """Refuse a form other than "totals", "windows" and "both".
 
     Raises:
-        InvalidInput: naming the value and the choices.
+        InvalidInput: another form; names the value and the choices.
     """
     if release not in ("totals", "windows", "both"):
         raise InvalidInput(f"release is {release!r}; use 'totals', 'windows' or 'both'")
 
 
 def built_from(kind: type[_Made], description: Mapping[str, Any]) -> _Made:
-    """The strategy that ``to_dict`` describes; all but the class is read.
+    """Return the strategy that a description by ``to_dict`` holds, of the given class.
 
-    By the constructor, or by ``_from_description`` where `to_dict` says what that does not take.
+    It calls the constructor, or ``_from_description`` if `to_dict` holds more than its arguments.
 
     Raises:
-        InvalidInput: missing, unknown or wrong parameters, or another digest than is stated.
+        InvalidInput: missing, unknown or wrong parameters, or a digest that differs from the stated
+            one.
     """
     given = {name: value for name, value in description.items() if name != "strategy"}
     make: Any = getattr(kind, "_from_description", kind)
@@ -949,10 +955,10 @@ def built_from(kind: type[_Made], description: Mapping[str, Any]) -> _Made:
 
 
 def stated_kind(description: Any, known: Sequence[str], where: str = "") -> str:
-    """Which of the known strategies a description names.
+    """Return the name of the known strategy that a description states.
 
     Raises:
-        InvalidInput: none of them; naming what it says, and them.
+        InvalidInput: an unknown name; lists the known ones.
     """
     kind = description.get("strategy") if isinstance(description, Mapping) else description
     if isinstance(kind, str) and kind in known:
@@ -961,7 +967,7 @@ def stated_kind(description: Any, known: Sequence[str], where: str = "") -> str:
 
 
 def exported_classes(package: ModuleType, base: type[_Base]) -> tuple[type[_Base], ...]:
-    """Classes that a package exports and that derive from ``base``, in order of name.
+    """Return classes that a package exports and that derive from ``base``, sorted by name.
 
     >>> import counton.strategies
     >>> [cls.__name__ for cls in exported_classes(counton.strategies, StreamStrategy)][:2]
@@ -973,7 +979,7 @@ def exported_classes(package: ModuleType, base: type[_Base]) -> tuple[type[_Base
             member = getattr(package, name)
         except ModuleNotFoundError as gone:
             if (gone.name or "").startswith("counton."):
-                continue  # what stands on top of the rest may be taken away
+                continue  # optional upper packages may be missing
             raise
         known = inspect.isclass(member) and issubclass(member, base)
         if known and not inspect.isabstract(member):
