@@ -451,7 +451,7 @@ class EndlessStrategy(StreamStrategy):
 
     @abstractmethod
     def _node_factor(self, level: int) -> Fraction:
-        """Return variances as `StreamStrategy.variance`; in squared data units if a law is given."""
+        """Return variances as `StreamStrategy.variance`; in squared data units if given a law."""
 
     @abstractmethod
     def variance(
