@@ -215,7 +215,8 @@ deploy-ready: $(DEPLOY_READY) ## make .venv-deploy with schemas of Kubernetes (t
 
 .PHONY: test-deploy
 test-deploy: $(DEPLOY_READY) ## files for operators and for R, by the programs that read them, in .venv-deploy
-	$(ALONE) $(DEPLOY) -m pytest -n 0 -q tests/deploy/test_kubernetes.py tests/deploy/test_proxy.py
+	$(ALONE) $(DEPLOY) -m pytest -n 0 -q \
+		tests/deploy/test_kubernetes.py tests/deploy/test_proxy.py tests/deploy/test_r.py
 
 # Others' auditors are run from checkouts of their sources, at the commits for which the tests were
 # written; nothing of them is in the repository: github.com/ObliviousAI/dp-recorder and

@@ -5,7 +5,7 @@ A page is read from top to bottom in a folder of its own. Of its fenced blocks
 - ``pycon`` and ``python`` share one namespace; the first is compared with its printed output,
 - ``console`` runs each ``$ command``; output which the page shows is compared,
 - a block with ``title="NAME"`` is written to that file first,
-- ``text``, ``toml``, ``sql`` and ``sh`` are only shown,
+- ``text``, ``toml``, ``sql``, ``r`` and ``sh`` are only shown,
 - ``py`` is Python for libraries that are not in the lock: shown here, and run by a test of its own
   where they are installed (`test_beside.py`, `tests/training/test_examples.py`).
 
@@ -120,7 +120,9 @@ def run_page(text: str, name: str, folder: Path, commands: Path = PROGRAMS) -> i
         elif block.kind == "console":
             run_commands(block, folder, name, commands)
         else:
-            assert block.kind in {"text", "toml", "sh", "csv", "sql", "py"}, f"{name}:{block.line}"
+            assert block.kind in {"text", "toml", "sh", "csv", "sql", "py", "r"}, (
+                f"{name}:{block.line}"
+            )
     return count
 
 

@@ -460,7 +460,7 @@ def test_noise_is_told_in_data_units(name: str, tmp_path: Path) -> None:
     last = rows.filter(pl.col("step") == rows["step"].max())
     assert facts["noise"]["step"] == last["step"][0]
     assert facts["noise"]["std"] == last["std"][0]
-    assert set(facts["noise"]) == {"family", "std", "step"}
+    assert set(facts["noise"]) == {"family", "reads", "std", "step"}
     assert "law" not in facts["terms"]
     law = facts["description"]["terms"]["law"]
     (width,) = [Fraction(law[name]) for name in ("scale", "sigma_squared") if name in law]

@@ -459,6 +459,54 @@ def _laws_in_sum(
     return tuple((each, count * cells) for each, count in counts.items())
 
 
+class NodeReads(NamedTuple):
+    """How releases read nodes: with the law of a node and a variance, enough for an interval.
+
+    Attributes:
+        whole: True if all weights are +1 or -1, so that a variance counts nodes.
+        largest: the largest weight with which a release reads a node.
+        rounding: by how much rounding moves a total at most, in units of ``2**-fraction_bits``.
+        lattice_bits, fraction_bits: nodes are multiples of ``2**-lattice_bits``, and releases of
+            ``2**-fraction_bits``, in units of the exact sums.
+    """
+
+    whole: bool
+    largest: float
+    rounding: float
+    lattice_bits: int
+    fraction_bits: int
+
+
+def node_reads(terms: Errors, step: int) -> NodeReads | None:
+    """Return how all releases of a stream read nodes, which a reader without its strategy needs.
+
+    Args:
+        terms: the strategy and the law of one node.
+        step: a step that is released.
+
+    Returns:
+        None if steps differ in this: if there is no last step, if windows are revised, and if
+        windows that are released alone are rounded.
+
+    >>> from counton import PureDP, plan
+    >>> node_reads(plan(31, PureDP(1), release="windows").best, 7)
+    NodeReads(whole=True, largest=1.0, rounding=0.0, lattice_bits=0, fraction_bits=0)
+    """
+    strategy, facts = terms.strategy, terms.strategy.facts
+    windows = facts.workload == "windows"
+    if isinstance(strategy, EndlessStrategy) or facts.reads_another:
+        return None
+    if windows and facts.fraction_bits:
+        return None
+    whole = facts.fraction_bits == 0 and None not in (
+        _laws_in_sum(strategy, terms.law, start, step, 1)
+        for start in ((step - 1,) if windows else (0, step - 1))
+    )
+    rounding = float(window_rounding(strategy, 0, 1))
+    largest = float(largest_reads(strategy, np.array([step]))[0])
+    return NodeReads(whole, largest, rounding, facts.lattice_bits, facts.fraction_bits)
+
+
 @lru_cache(maxsize=4096)
 def weighted_halfwidth(
     law: NoiseDistribution, weights: tuple[tuple[float, int], ...], level: float = 0.95

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from counton.base.distributions import law_to_dict
 from counton.base.outside_input import inflate
 from counton.numbers import Design, Releases
+from counton.numbers.intervals import node_reads
 from counton.released.besides_noise import besides_noise
 from counton.released.description import Description
 from counton.statistics.live_statistic import noise_at
@@ -145,8 +146,11 @@ def _noise(terms: Design, steps: Sequence[int], since: int | None) -> dict[str, 
     noise: dict[str, Any] = {"family": law_to_dict(terms.law)["law"]}
     if not len(steps):
         return noise
-    std, of = noise_at(terms, int(steps[-1]), since)
-    return noise | {"std": std, **({} if of is None else {"of": of}), "step": int(steps[-1])}
+    last = int(steps[-1])
+    std, of = noise_at(terms, last, since)
+    found = noise | {"std": std, **({} if of is None else {"of": of}), "step": last}
+    reads = None if terms.statistic is not None or since is not None else node_reads(terms, last)
+    return found if reads is None else found | {"reads": reads._asdict()}
 
 
 def promise_of(released: ReleasedNumbers) -> dict[str, Any]:
