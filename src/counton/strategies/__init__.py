@@ -1,4 +1,4 @@
-"""Strategies: what is measured, C; those for streams by name, A = B C, one idea a file."""
+"""Strategies: the measurements C, and for streams B with A = B C; one idea in each file."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from counton.strategies.streams.window_versions import WindowVersions as WindowVersions
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)
-#: What states call strategies whose classes have other names.
+#: Saved names of strategies whose classes have other names.
 _SAVED_NAMES = {"Octave": "MultiscaleInterpolation", "Solved": "LeastSquaresFactorization"}
 _KINDS = {name: name for name in __all__ if name not in _SAVED_NAMES.values()} | _SAVED_NAMES
 __all__ += [
@@ -75,7 +75,7 @@ __all__ += [
 
 
 def public_strategies() -> tuple[type[StreamStrategy], ...]:
-    """Every strategy for streams that ``counton.strategies`` exports, in order of name.
+    """Return every strategy for streams that ``counton.strategies`` exports, sorted by name.
 
     >>> [cls.__name__ for cls in public_strategies()]
     ['AsOf', 'Binary', ...'KAry', ...]
@@ -84,9 +84,9 @@ def public_strategies() -> tuple[type[StreamStrategy], ...]:
 
 
 def stream_strategy_named(name: object) -> type[StreamStrategy] | None:
-    """The class of this name, of counton or of a package that is installed; None if there is none.
+    """Return the class of this name, of counton or of an installed package; None: unknown.
 
-    Other packages name theirs by entry points in the group ``counton.strategies``.
+    Other packages register theirs by entry points in the group ``counton.strategies``.
 
     >>> stream_strategy_named("KAry").__name__, stream_strategy_named("Ternary")
     ('KAry', None)
@@ -101,7 +101,7 @@ def stream_strategy_named(name: object) -> type[StreamStrategy] | None:
 
 
 def strategy_from_dict(description: Mapping[str, Any]) -> StreamStrategy:
-    """The strategy for streams that ``to_dict`` described.
+    """Return the strategy for streams that a description by ``to_dict`` states.
 
     >>> strategy_from_dict({"strategy": "KAry", "horizon": 1000, "arity": 13, "subtraction": True})
     KAry(horizon=1000, arity=13, subtraction=True)
@@ -119,6 +119,6 @@ def strategy_from_dict(description: Mapping[str, Any]) -> StreamStrategy:
 
 
 def _inner(value: Any) -> Any:
-    """A strategy that is part of another one; what is none as it is."""
+    """Return the strategy inside a description; any other value is returned unchanged."""
     named = value.get("strategy") if isinstance(value, Mapping) else None
     return value if stream_strategy_named(named) is None else strategy_from_dict(value)

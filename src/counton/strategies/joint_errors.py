@@ -1,4 +1,4 @@
-"""Errors of many releases together: sums of them, and the mean over all that are released."""
+"""Errors of several releases together: of their sums, and the mean over all released numbers."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 def noise_variance(
     strategy: StreamStrategy, law: NoiseDistribution, steps: Steps, since: Steps | None = None
 ) -> Floats:
-    """Exact variance of the released noise under a calibrated law, in squared data units.
+    """Return the exact variance of released noise under a calibrated law, in squared data units.
 
-    Of what `StreamStrategy.variance` is of; with rounding, where that adds to it.
+    The steps are those of `StreamStrategy.variance`. The variance includes rounding.
 
     >>> from counton.base.distributions import DiscreteGaussian
     >>> from counton.strategies import Binary
@@ -53,10 +53,10 @@ def noise_variance(
 def sum_noise_variance(
     strategy: StreamStrategy, law: NoiseDistribution, stops: Integers, weights: Floats
 ) -> float | None:
-    """Exact variance of the noise in what happened up to each of ``stops``, with weights.
+    """Return the exact variance of a weighted sum of the noise up to each of ``stops``.
 
-    None where nodes have several laws, or releases are rounded: `noise_variance` tells it there,
-    pair by pair. A strategy may have a faster way, ``_summed_variance``.
+    None if nodes have several laws, or releases are rounded: use `noise_variance` for pairs then. A
+    strategy may have a faster way, ``_summed_variance``.
 
     >>> import numpy as np
     >>> from counton.base.distributions import DiscreteLaplace
@@ -86,9 +86,9 @@ def sum_noise_variance(
 def released_variance(
     strategy: StreamStrategy, metric: Metric, release: ReleaseForm = "totals"
 ) -> float:
-    """Mean or maximum variance of all numbers that are released over the horizon.
+    """Return the mean or largest variance of all numbers released over the horizon.
 
-    In units of the variance of one node's noise. With "both" those are as many totals as
+    Values are in variances of one node's noise. With "both" the numbers are the totals and as many
     counts of single steps.
 
     Raises:

@@ -1,51 +1,48 @@
-"""Units that count in several steps of a stream: how far one of them moves all nodes together.
+"""Sensitivity to units that count in several steps of a stream.
 
 A unit counts in the steps S = {s_1 < s_2 < ...}: at most ``steps`` of them, any two at least
 ``separation`` apart; or in a fixed schedule, the steps i, i + every, i + 2 every, ... for one i:
-``steps`` scheduled steps in a row, of which a unit may miss some, or all to the end. (Part of S
-adds up to no more; steps picked anywhere in a schedule may lie further apart and add up to more,
-which ``separation`` covers.)
-Each time it counts by a vector d_s, with ||d_s||_1 <= c_1 and ||d_s||_2 <= c_2. It moves the nodes
-by sum over S of (C e_s) x d_s. With G = C^T C that is
+``steps`` scheduled steps in a row, of which a unit may miss some, or all to the end. (A part of S
+adds up to no more. Steps picked anywhere in a schedule may lie further apart and add up to more;
+``separation`` covers these.) In each step it counts by a vector d_s, with ||d_s||_1 <= c_1 and
+||d_s||_2 <= c_2. It moves the nodes by sum over S of (C e_s) x d_s. With G = C^T C that is
 
     in the 1-norm           at most c_1   * max over S of sum_{s in S} ||C e_s||_1
     in the squared 2-norm   at most c_2^2 * max over S of sum_{s, t in S} |G_st|,
 
-because |<d_s, d_t>| <= c_2^2; equal vectors attain both where C has no negative entry. There n_v,
-the weight with which S enters node v, is all that counts: the norms are the largest sums of n_v and
-of n_v^2 over all nodes. What is found here, in integers:
+because |<d_s, d_t>| <= c_2^2; equal vectors attain both if C has no negative entry. Then only n_v
+matters, the weight with which S enters node v: the norms are the largest sums of n_v and of n_v^2
+over all nodes. They are computed in integers:
 
-- *Toeplitz* (``SqrtToeplitz``): coefficients which fall and are not negative make
-  S = {1, 1 + b, 1 + 2b, ...} the worst, exactly: moving S to the left, and its members together,
-  loses no product.
-- *Trees* say how they divide (`Stretch`): most[m], the largest sum with m members of S in a part,
-  is n m^2 plus the best way to share m out among its divisions, where n counts the nodes
-  that hold exactly the part, each with the square of its level's weight. Equal parts are computed
-  once, and members which are known to add up to most in a single part are not shared out. For
-  distinct steps (b = 1) that is exact. For b > 1 a part of w steps holds at most
-  ceil(w / b) members; with that alone the value is a bound, and no larger than the sum over levels
-  of what each could have by itself.
+- *Toeplitz* (``SqrtToeplitz``): if coefficients fall and are not negative, S = {1, 1 + b, 1 + 2b,
+  ...} is the worst, exactly: moving S to the left, and its members together, loses no product.
+- *Trees* state their divisions (`Stretch`): most[m], the largest sum with m members of S in a part,
+  is n m^2 plus the best way to share m out among its divisions. Here n counts the nodes that hold
+  exactly the part, each with the square of its level's weight. Equal parts are computed once.
+  Members known to add up to most in a single part are not shared out. For distinct steps (b = 1)
+  the result is exact. For b > 1 a part of w steps holds at most ceil(w / b) members. Using only
+  this gives a bound, which is at most the sum over levels of each level's own largest value.
 - *Short horizons*: all admissible S are tried.
-- *Lag bound*: k max G_tt + 2 sum_{j=1}^{k-1} (k-j) max{|G_st| : |s-t| >= j b}, since of the ordered
-  members of S those j places apart are at least j b steps apart.
-- *A fixed schedule*: all starts are tried on horizons up to 2^16; beyond, separation = every is
-  a bound.
+- *Lag bound*: k max G_tt + 2 sum_{j=1}^{k-1} (k-j) max{|G_st| : |s-t| >= j b}, because members of S
+  that are j places apart are at least j b steps apart.
+- *A fixed schedule*: all starts are tried on horizons up to 2^16; beyond that, separation = every
+  gives a bound.
 - *All steps* are one set, a schedule with every = 1: trees add up their parts, exactly.
 
-What comes and goes changes a count by +1 and -1 in turn, in at most w steps: `largest_alternating`.
-The changes so far then add up to 0 or 1, so that a node that holds consecutive steps sees 0 or +-1
-of them, 1 where an odd number of changes fell into it. In general:
+A unit that comes and goes changes a count by +1 and -1 in turn, in at most w steps:
+`largest_alternating`. The changes so far then add up to 0 or 1. So a node that holds consecutive
+steps sees 0 or +-1 of them: +-1 if an odd number of changes fell into it. In general:
 
-- *Trees*: most[m] as above, with m mod 2 in the place of m and of m^2: exact. Whatever the
-  strategy of this kind, that is at most w D_1 and w D_2^2, since n_v^2 = |n_v| in every node.
+- *Trees*: most[m] as above, with m mod 2 in place of m and of m^2: exact. For every strategy of
+  this kind that is at most w D_1 and w D_2^2, since n_v^2 = |n_v| in every node.
 - *Rows*: with p_t in {0, 1} the changes so far, (C d)_r = sum over t of p_t (C_rt - C_r,t+1) is at
-  most the sum V_r of the falls (or rises) of row r, its end included: for a row that first rises
-  and then falls, its largest entry. So ||C d||_2^2 <= sum over r of V_r |(C d)_r|
-  <= w max over s of sum over r of V_r |C_rs|.
+  most the sum V_r of the falls (or rises) of row r, its end included. For a row that first rises
+  and then falls, V_r is its largest entry. So ||C d||_2^2 <= sum over r of V_r |(C d)_r| <= w max
+  over s of sum over r of V_r |C_rs|.
 - *Products*: for each s of S, -G_(s, next) + G_(s, next but one) - ... is at most the sum of all
-  rises of G_st over t > s (0 if products only fall with distance, as those of the square root
-  do). So ||C d||_2^2 <= sum over S of (G_ss + 2 rises), and likewise with the products before;
-  where no product is negative.
+  rises of G_st over t > s (0 if products only fall with distance, as those of the square root do).
+  So ||C d||_2^2 <= sum over S of (G_ss + 2 rises), and likewise with the products before s. This
+  needs that no product is negative.
 - *Short horizons*: all sets are tried.
 """
 
@@ -77,34 +74,34 @@ if TYPE_CHECKING:
 
 X = TypeVar("X", bound=Hashable)
 
-#: Which norm of the columns noise is calibrated to: 1 for Laplace, 2 for Gaussian noise.
+#: The norm of the columns to which noise is calibrated: 1 for Laplace, 2 for Gaussian noise.
 Norm = Literal[1, 2]
 _NORMS: tuple[Norm, Norm] = (1, 2)
-#: More members of S than this are not shared out one by one: the level bound serves.
+#: With more members of S than this, they are not shared out one by one; the level bound is used.
 _MOST_SHARED = 1024
-#: So many sets of steps, and steps, are tried one by one.
+#: Up to this many sets of steps, and this many steps, all sets are tried.
 _MOST_SETS, _MOST_TRIED = 2**16, 128
-#: Numbers that are written out at once where sets of columns are added up.
+#: Numbers written out at once when sets of columns are added up.
 _MOST_ENTRIES = 2**22
-#: Columns are written out for the lag bound, and schedules tried, up to these horizons.
+#: Up to these horizons, columns are written out for the lag bound, and schedules are tried.
 _MOST_WRITTEN_OUT, _MOST_SCHEDULED = 512, 2**16
-#: With more members than this, products are not listed by lag: other bounds serve.
+#: With more members than this, products are not listed by lag; other bounds are used.
 _MOST_LAGS, _MOST_LAGS_OF_TREES = 2**21, 2**16
-#: Shares of so few members are all tried at once.
+#: All shares of up to this many members are tried at once.
 _FEW = 32
 _IMPOSSIBLE = -(2**62)
-#: Sums that may reach this are added up as Python's integers.
+#: Sums that may reach this are added up as Python integers.
 _LARGEST_SUM = 2**62
 
 
 class Stretch(NamedTuple):
-    """Consecutive steps of a tree: what `Structure.divisions` divides further.
+    """Consecutive steps of a tree; `Structure.divisions` divides them further.
 
     Attributes:
-        level: parts of one level do not overlap.
-        nodes: how many nodes hold exactly these steps, 0 or 1.
-        steps: how many steps these are; the first so many, where the horizon cuts it short.
-        kind: what else its division depends on.
+        level: the level of the part; parts of one level do not overlap.
+        nodes: the number of nodes that hold exactly these steps: 0 or 1.
+        steps: the number of steps; if the horizon cuts the part short, only the steps before it.
+        kind: further values on which its division depends.
     """
 
     level: int
@@ -114,9 +111,10 @@ class Stretch(NamedTuple):
 
 
 class Schedule(NamedTuple):
-    """In which steps one unit may count: at most ``steps`` of them, ``apart`` or more apart.
+    """The steps in which one unit may count: at most ``steps`` of them, ``apart`` or more apart.
 
-    With ``fixed`` they are of ``steps`` that are exactly ``apart`` apart: only the first is free.
+    With ``fixed`` the unit counts in ``steps`` steps exactly ``apart`` apart: only the first is
+    free.
     """
 
     steps: int
@@ -127,12 +125,12 @@ class Schedule(NamedTuple):
 def schedule_for(
     horizon: int | None, steps: int | None, separation: int, every: int | None
 ) -> Schedule:
-    """Checked arguments, with no more steps than fit into the horizon.
+    """Return a schedule of checked arguments, with no more steps than fit into the horizon.
 
-    Who may count in every step is on a fixed schedule.
+    A unit that may count in every step is on a fixed schedule.
 
     Raises:
-        InvalidInput: an argument below 1 or no integer, or both a separation and a schedule.
+        InvalidInput: an argument below 1 or not an integer, or both a separation and a schedule.
 
     >>> schedule_for(16, steps=9, separation=5, every=None)
     Schedule(steps=4, apart=5, fixed=False)
@@ -165,24 +163,24 @@ def schedule_for(
 
 
 class Structure(NamedTuple):
-    """What a strategy knows of its columns together; the rest is found from the columns.
+    """Joint facts about the columns of a strategy; everything else is computed from the columns.
 
     Attributes:
-        divisions: of a tree: the parts of a part, or of the whole horizon (None), and how often
-            each. Every node that items enter is a part. A single step that enters no smaller node
-            is not divided: ().
-        nodes_by_level: of a tree: for each level which node each step of the horizon enters, -1
-            for none; nodes bear any numbers from 0. None: they are not numbered.
-        overlaps: at least the largest product of two columns that are j members of a schedule
-            apart, for j = 1, 2, .. steps - 1, in units of ``4**-lattice_bits``.
-        falling_series: C's first column in lattice units, where C is Toeplitz and its coefficients
-            only fall: not negative, one for each step of the horizon.
-        change_bound: at least the squared 2-norm that any number of changes by +1 and -1 in turn
-            add, for each change; in units of ``4**-lattice_bits``.
-        largest_sum: `largest_sum` itself.
-        aligned: whether no two columns have a negative product, so that changes of opposite signs
-            move nodes no more than if they were in different cells; and of three columns in order
-            the outer two have no larger product than both have with the middle one, added up.
+        divisions: for a tree: the parts of a part, or of the whole horizon (None), and the number
+            of times each occurs. Every node that items enter is a part. A single step that enters
+            no smaller node is not divided: ().
+        nodes_by_level: for a tree: for each level the node that each step of the horizon enters, -1
+            for none; nodes have any numbers from 0. None: nodes are not numbered.
+        overlaps: upper bounds of the largest product of two columns that are j members of a
+            schedule apart, for j = 1, 2, .. steps - 1, in units of ``4**-lattice_bits``.
+        falling_series: C's first column in lattice units, if C is Toeplitz and its coefficients
+            only fall and are not negative; one for each step of the horizon.
+        change_bound: an upper bound, per change, of the squared 2-norm of any number of changes by
+            +1 and -1 in turn; in units of ``4**-lattice_bits``.
+        largest_sum: a faster `largest_sum` of the strategy.
+        aligned: True if no two columns have a negative product, so that changes of opposite signs
+            move nodes no more than in different cells; and if, of three columns in order, the
+            product of the outer two is at most the sum of their products with the middle one.
     """
 
     divisions: Callable[[Stretch | None], Sequence[tuple[Stretch, int]]] = lambda part: ()
@@ -201,13 +199,14 @@ def tree_structure(
     *,
     whole: bool = False,
 ) -> Structure:
-    """What is known of the columns of a tree: each step enters the nodes that hold it.
+    """Return the structure of the columns of a tree: each step enters the nodes that hold it.
 
     Args:
-        horizon: steps.
-        widths: steps of a node of each level; nodes of one level stand side by side.
-        unread: which of how many siblings is no node, from 1; 0: none.
-        whole: a node that the horizon cuts short is none.
+        horizon: the number of steps.
+        widths: the number of steps of a node at each level; nodes of one level lie side by side.
+        unread: (place, siblings): the sibling at this place, from 1, is no node; place 0: all are
+            nodes.
+        whole: if True, a node that the horizon cuts short does not exist.
 
     >>> of_halves = tree_structure(7, (1, 2, 4), whole=True)
     >>> [nodes.tolist() for nodes in of_halves.nodes_by_level()][1:]
@@ -243,7 +242,7 @@ def tree_structure(
 
 
 class _StepNodes(Hashable, Protocol):
-    """Asked of a strategy here; `StreamStrategy` says what each is."""
+    """The members of a strategy used here; see `StreamStrategy`."""
 
     facts: Any
 
@@ -263,22 +262,22 @@ def sensitivities(
     separation: int = 1,
     every: int | None = None,
 ) -> Sensitivity:
-    """How far one unit moves all node values together, in units of ``2**-lattice_bits``.
+    """Return how far one unit moves all node values together, in units of ``2**-lattice_bits``.
 
-    The unit counts by 1 in one cell, which is never below the truth. On a stream without an end a
-    unit with k steps moves them by up to k times as much as one with one step, wherever its steps
-    lie.
+    The unit counts by 1 in one cell. The result is never below the truth. On a stream without an
+    end a unit with k steps moves the nodes by up to k times as much as a unit with one step, for
+    all positions of its steps.
 
     Args:
-        strategy: for a stream.
-        steps: in how many steps the unit counts at most; 1 unless stated.
-        separation: any two of these steps are at least so far apart.
-        every: instead a fixed schedule, the steps i, i + every, i + 2 every, ... for one i:
-            ``steps`` scheduled steps in a row, of which a unit may miss some, or all to the
-            end. For this many steps anywhere in a schedule state ``separation`` instead.
+        strategy: a strategy for a stream.
+        steps: the largest number of steps in which the unit counts; by default 1.
+        separation: the least distance of any two of these steps.
+        every: states a fixed schedule instead: the steps i, i + every, i + 2 every, ... for one i:
+            ``steps`` scheduled steps in a row, of which a unit may miss some, or all to the end.
+            For this many steps anywhere in a schedule state ``separation`` instead.
 
     Raises:
-        InvalidInput: an argument out of range, or one that makes no sense here.
+        InvalidInput: an argument out of range, or arguments that do not fit together.
 
     >>> from counton.strategies import Binary
     >>> sensitivities(Binary(1000))
@@ -291,7 +290,7 @@ def sensitivities(
     squared = strategy.squared_sensitivity() * unit**2
     try:
         columns = strategy.l1_sensitivity() * unit, squared
-    except InvalidInput:  # no finite one; of integer vectors the squared 2-norm bounds it
+    except InvalidInput:  # no finite 1-norm; the squared 2-norm of integer vectors bounds it
         columns = squared * steps, squared
     if any(column.denominator != 1 for column in columns):
         raise InvalidInput(
@@ -307,7 +306,7 @@ def sensitivities(
 def _found_once(
     strategy: _StepNodes, asked: X, find: Callable[[_StepNodes, X], Sensitivity]
 ) -> Sensitivity:
-    """What a strategy was asked before, by object: equal parameters may not say all that it is."""
+    """Return a sensitivity, computed once per object: equal parameters may not identify it."""
     known: dict[object, Sensitivity] = vars(strategy).setdefault("_moved_by", {})
     if asked not in known:
         known[asked] = find(strategy, asked)
@@ -326,13 +325,13 @@ def sensitivity(
     separation: int = 1,
     every: int | None = None,
 ) -> float:
-    """Largest p-norm by which one unit moves the measurements: `sensitivities` as a float.
+    """Return the largest p-norm by which one unit moves the measurements, as a float.
 
-    With one step that is D_1 or D_2, the largest norm of a column of C; with more, the float
-    is never below the exact value.
+    With one step it is D_1 or D_2, the largest norm of a column of C. With more, the float is never
+    below the exact value. See `sensitivities`.
 
     Raises:
-        InvalidInput: ``p`` is neither 1 nor 2, no such norm is finite, or as `sensitivities`.
+        InvalidInput: ``p`` is neither 1 nor 2, the norm is not finite, or as `sensitivities`.
 
     >>> from counton.strategies import Binary
     >>> sensitivity(Binary(1000), 1)
@@ -340,7 +339,7 @@ def sensitivity(
     """
     p = check_norm(p)
     if p == 1:
-        strategy.l1_sensitivity()  # which says where there is none
+        strategy.l1_sensitivity()  # raises an error that says why there is none
     moved = sensitivities(strategy, steps=steps, separation=separation, every=every)
     exact = Fraction(
         moved.l1 if p == 1 else moved.l2_squared, 2 ** (p * strategy.facts.lattice_bits)
@@ -356,10 +355,10 @@ def _either_bounds(l1: int, l2_squared: int) -> Sensitivity:
 
 
 def check_norm(norm: object) -> Norm:
-    """A norm as Python's integer.
+    """Return a norm as a Python integer.
 
     Raises:
-        InvalidInput: neither 1 nor 2; naming the value and the choices.
+        InvalidInput: neither 1 nor 2; names the value and the choices.
     """
     if isinstance(norm, (int, np.integer)) and not isinstance(norm, bool):
         for known in _NORMS:
@@ -378,9 +377,9 @@ def _horizon_of(strategy: _StepNodes) -> int:
 
 
 def largest_sum(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> int:
-    """Largest 1-norm (``norm`` 1) or squared 2-norm (2) that a unit's steps add up to.
+    """Return the largest 1-norm (``norm`` 1) or squared 2-norm (2) of the sum of a unit's steps.
 
-    In lattice units (squared for norm 2); exact or a bound from above, as the module says.
+    Values are in lattice units (squared for norm 2); exact or an upper bound, as the module says.
 
     >>> from counton.strategies import Binary
     >>> largest_sum(Binary(16), 2, Schedule(3, 1, False))
@@ -392,7 +391,7 @@ def largest_sum(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> int:
 def _largest_sums(
     strategy: _StepNodes, norms: tuple[Norm, ...], schedule: Schedule
 ) -> Sequence[int]:
-    """`largest_sum` for each of some norms, which have columns and nodes in common."""
+    """Return `largest_sum` for each of several norms, which share columns and nodes."""
     horizon = _horizon_of(strategy)
     known = strategy.structure
     if known.largest_sum is not None:
@@ -416,7 +415,7 @@ def _largest_sums(
 
 
 def _to_the_left(series: Integers, norm: Norm, schedule: Schedule) -> int:
-    """The schedule that begins at once is the worst of a Toeplitz C that falls, exactly."""
+    """Return the sum for the schedule that begins at once: the worst if C is Toeplitz and falls."""
     rows = -(-len(series) // schedule.apart)
     padded = np.zeros(rows * schedule.apart, np.int64)
     padded[: len(series)] = series
@@ -428,16 +427,16 @@ def _to_the_left(series: Integers, norm: Norm, schedule: Schedule) -> int:
 
 
 def pattern_sensitivity(strategy: _StepNodes, pattern: Pattern) -> Sensitivity:
-    """Most by which a unit that changes counts in a pattern moves all nodes, in lattice units.
+    """Return the most by which a unit with a pattern of changes moves all nodes, in lattice units.
 
-    - *Runs* of consecutive steps start together: all starts are tried, which is exact, for Toeplitz
-      strategies, trees on horizons up to 2^16, and where columns can be written out; else each run
-      is taken at its own worst place, which is never less.
+    - *Runs* of consecutive steps start together. All starts are tried, which is exact, for Toeplitz
+      strategies, trees on horizons up to 2^16, and columns that can be written out. Otherwise each
+      run is taken at its own worst place, which is never less.
     - *Alternating* changes cancel where two of them meet in a node: at most D_2^2 for each, if the
       nodes are of consecutive steps. In several cells they add up.
     - *Bounded* changes are multiples of the worst column, by their definition.
 
-    Where columns are not aligned, runs and bounded changes are taken as if all were one column.
+    If columns are not aligned, runs and bounded changes are treated as if all were in one column.
 
     >>> from counton.base.distributions import Run
     >>> from counton.strategies import SqrtToeplitz
@@ -509,10 +508,10 @@ def _over_runs(strategy: _StepNodes, norm: Norm, pattern: Runs) -> int:
 
 
 def sums_of_runs(strategy: _StepNodes, norm: Norm, length: int) -> Integers | None:
-    """What this many consecutive steps add up to, from every first step; None if not known.
+    """Return the norm of the sum of this many consecutive steps from each first step, or None.
 
-    1-norms or squared 2-norms in lattice units, shape (horizon,), int64 or Python's integers. Runs
-    that the horizon cuts short are of the steps that are left.
+    Values are 1-norms or squared 2-norms in lattice units, shape (horizon,), int64 or Python
+    integers. A run that the horizon cuts short has the steps that are left. None: not known.
 
     >>> from counton.strategies import Binary
     >>> sums_of_runs(Binary(7), 1, 2).tolist()
@@ -522,7 +521,7 @@ def sums_of_runs(strategy: _StepNodes, norm: Norm, length: int) -> Integers | No
     assert horizon is not None
     series = strategy.structure.falling_series
     if series is not None:
-        # A run moves later nodes by the same amounts from wherever it begins.
+        # A run moves later nodes by amounts that do not depend on its first step.
         moved = np.cumsum(series)
         moved[length:] -= moved[:-length].copy()
         largest = int(moved.max()) ** norm * horizon
@@ -554,9 +553,9 @@ def _alternating(strategy: _StepNodes, pattern: Alternating) -> tuple[int, int]:
 
 
 def largest_alternating(strategy: _StepNodes, norm: Norm, changes: int) -> int:
-    """Largest 1-norm, or squared 2-norm, that changes by +1 and -1 in turn add up to.
+    """Return the largest 1-norm, or squared 2-norm, of changes by +1 and -1 in turn.
 
-    In lattice units (squared for norm 2); exact or a bound from above, as the module says.
+    Values are in lattice units (squared for norm 2); exact or an upper bound, as the module says.
 
     >>> from counton.strategies import Binary
     >>> largest_alternating(Binary(14), 2, 5), 5 * sensitivities(Binary(14)).l2_squared
@@ -583,7 +582,7 @@ def largest_alternating(strategy: _StepNodes, norm: Norm, changes: int) -> int:
 
 
 def _change_bound(strategy: _StepNodes) -> int | None:
-    """D_2^2 where C is Toeplitz and falls: products of its columns only fall with distance."""
+    """Return D_2^2 if C is Toeplitz and falls: products of its columns only fall with distance."""
     known = strategy.structure
     if known.falling_series is not None:
         return sensitivities(strategy).l2_squared
@@ -591,7 +590,7 @@ def _change_bound(strategy: _StepNodes) -> int | None:
 
 
 def each_alternating(strategy: _StepNodes, norm: Norm) -> int:
-    """What each of any number of alternating changes adds, at most: see `largest_alternating`.
+    """Return the most that each of any number of alternating changes adds.
 
     >>> from counton.strategies import Binary
     >>> each_alternating(Binary(14), 2)
@@ -608,7 +607,7 @@ def each_alternating(strategy: _StepNodes, norm: Norm) -> int:
     known = _change_bound(strategy)
     if known is not None:
         found_squared = min(found_squared, known)
-        if found_squared == one.l2_squared:  # what a single change adds
+        if found_squared == one.l2_squared:  # the most that a single change adds
             return found_squared
     if horizon <= _MOST_WRITTEN_OUT:
         _, *bounds = _alternating_bounds(strategy, norm, 1)
@@ -617,7 +616,7 @@ def each_alternating(strategy: _StepNodes, norm: Norm) -> int:
 
 
 def _over_alternating_sets(weights: Integers, norm: Norm, changes: int) -> int:
-    """All sets of this many steps at once, one step more in every round."""
+    """Return the largest sum over all sets of this many steps, one more step in every round."""
     steps = np.arange(weights.shape[1])
     columns = np.ascontiguousarray(weights.T)
     last = np.full(1, -1)
@@ -632,7 +631,7 @@ def _over_alternating_sets(weights: Integers, norm: Norm, changes: int) -> int:
 
 
 def _alternating_bounds(strategy: _StepNodes, norm: Norm, changes: int) -> Iterator[int]:
-    """Those of rows and of products; the largest of this many steps are added up."""
+    """Yield the bounds by rows and by products; those of the largest steps are added up."""
     variations, of_steps = _added_by_changes(strategy)
     yield int((variations**norm).sum())
     if norm == 2:
@@ -642,7 +641,7 @@ def _alternating_bounds(strategy: _StepNodes, norm: Norm, changes: int) -> Itera
 
 @lru_cache(maxsize=4)
 def _added_by_changes(strategy: _StepNodes) -> tuple[Integers, list[Integers]]:
-    """How far each row varies; and what steps add at most, in order, by rows and by products."""
+    """Return how far each row varies, and the most each step adds by rows and by products."""
     weights, products = _written_out(strategy), _gram(strategy)
     differences = np.diff(weights, axis=1, append=0)
     rises = np.maximum(differences, 0).sum(axis=1)
@@ -650,7 +649,7 @@ def _added_by_changes(strategy: _StepNodes) -> tuple[Integers, list[Integers]]:
     of_steps = [variations @ np.abs(weights)]
     if not (products < 0).any():
         squares = np.diagonal(products)
-        # Rises from each column to later ones, and, for products before, from earlier ones to it.
+        # Rises from each column to later ones, and, for earlier products, from earlier ones to it.
         rises = np.maximum(np.diff(products, axis=1), 0)
         of_steps.append(squares + 2 * np.triu(rises, 1).sum(axis=1))
         falls = np.maximum(-np.diff(products, axis=0), 0)
@@ -659,7 +658,7 @@ def _added_by_changes(strategy: _StepNodes) -> tuple[Integers, list[Integers]]:
 
 
 def _bounds(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> Iterator[int]:
-    """Every bound that is proven for this strategy, in no order."""
+    """Yield every bound that is proven for this strategy, in no order."""
     k, horizon = schedule.steps, strategy.horizon or 0
     one = sensitivities(strategy)
     yield k * one.l1 if norm == 1 else k * k * one.l2_squared
@@ -688,7 +687,7 @@ def _bounds(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> Iterator[in
 
 
 def _type_of_sums(strategy: _StepNodes, norm: Norm, members: int) -> np.dtype[Any]:
-    """int64 where it holds what this many members add up to; else Python's integers.
+    """Return int64 if it holds the sums of this many members; else Python integers.
 
     The sum of n_v is at most members * ||C||_1, and that of n_v^2 at most its square.
     """
@@ -700,9 +699,9 @@ def _type_of_sums(strategy: _StepNodes, norm: Norm, members: int) -> np.dtype[An
 
 
 def level_weights(strategy: _StepNodes) -> dict[int, int]:
-    """For trees: with which weight items enter the nodes of each level, in lattice units.
+    """Return the weight with which items enter nodes of each level of a tree, in lattice units.
 
-    One for all of a level: that with which the first item does, or 1 where it enters none.
+    A level has one weight: that of the first item, or 1 if the first item enters none.
 
     >>> from counton.strategies import LookAhead
     >>> dict(level_weights(LookAhead(1000, radices=(12, 10), weights=(4, 4, 5))))
@@ -714,12 +713,13 @@ def level_weights(strategy: _StepNodes) -> dict[int, int]:
 
 
 class _Most(NamedTuple):
-    """For 0, 1, 2, ... members, the most they add up to in some parts.
+    """The largest sums of 0, 1, 2, ... members in some parts.
 
     Attributes:
-        sums: those numbers.
-        together: known to be no less with all members in one of two such parts than shared out
-            among them: sums[a] + sums[b] <= sums[a + b], and there is room for all members.
+        sums: the largest sums.
+        together: True if all members in one of two equal parts are known to add up to no less than
+            members shared out among them: sums[a] + sums[b] <= sums[a + b], with room for all
+            members.
     """
 
     sums: Integers
@@ -729,10 +729,10 @@ class _Most(NamedTuple):
 def _shared_out(
     strategy: _StepNodes, norm: Norm, schedule: Schedule, *, alternating: bool = False
 ) -> int:
-    """Most of the sum of n_v or n_v^2 over the nodes of a tree, parts holding what fits.
+    """Return the largest sum of n_v or n_v^2 over the nodes of a tree; parts hold what fits.
 
     Args:
-        alternating: members count by +1 and -1 in turn, so that n_v is their number modulo 2.
+        alternating: members count by +1 and -1 in turn, so n_v is their number modulo 2.
     """
     if norm == 1 and not alternating:
         return _side_by_side(strategy, schedule)
@@ -744,17 +744,17 @@ def _shared_out(
     weights, divisions_of = level_weights(strategy), strategy.structure.divisions
 
     def best(part: Stretch) -> _Most:
-        """For 0, 1, 2, ... members in this part."""
+        """Return the largest sums of 0, 1, 2, ... members in this part."""
         found = known.get(part)
         if found is not None:
             return found
         room = min(most, -(-part.steps // schedule.apart))
         divisions = divisions_of(part)
-        # One step holds one member, which enters no smaller node.
+        # One step holds one member; it enters no smaller node.
         sums, together = share_out(divisions, room) if divisions else _Most(np.zeros(2, of_sums))
         weight: int = part.nodes * weights[part.level] ** norm
         sums = sums + weight * powers[: len(sums)]
-        together = together and not alternating  # n_v^2 keeps it, n_v modulo 2 may not
+        together = together and not alternating  # n_v^2 preserves it, n_v modulo 2 may not
         if not together and len(sums) > most:
             together = bool((_best_shares(sums, sums, most) <= sums).all())
         known[part] = _Most(sums, together)
@@ -772,7 +772,7 @@ def _shared_out(
 
 
 def _either(left: _Most, right: _Most, room: int) -> _Most:
-    """The most over both. Members that are best together are all in the part that is better."""
+    """Return the most over both parts. Members best kept together are all in the better part."""
     for one, other in ((left, right), (right, left)):
         if len(other.sums) == 1 and not other.sums[0]:
             return one
@@ -782,13 +782,13 @@ def _either(left: _Most, right: _Most, room: int) -> _Most:
 
 
 def _side_by_side(strategy: _StepNodes, schedule: Schedule) -> int:
-    """The same for the 1-norm, to which every member adds by itself: the best ones are taken."""
+    """Return the largest sum for the 1-norm: members add up independently; the best are taken."""
     most, weights = schedule.steps, level_weights(strategy)
     divisions_of = strategy.structure.divisions
     known: dict[Stretch, dict[int, int]] = {}
 
     def best(part: Stretch) -> dict[int, int]:
-        """How many members in this part add so much: the best, as many as fit."""
+        """Return how many members of this part add each amount: the best, as many as fit."""
         if part not in known:
             room = min(most, -(-part.steps // schedule.apart))
             divisions = divisions_of(part)
@@ -812,9 +812,9 @@ def _side_by_side(strategy: _StepNodes, schedule: Schedule) -> int:
 
 
 def _over_parts(strategy: _StepNodes, norm: Norm, *, alternating: bool = False) -> int:
-    """Sum of n_v or n_v^2 over the nodes of a tree of which every step is taken: all are full.
+    """Return the sum of n_v or n_v^2 over the nodes of a tree if every step is taken.
 
-    With ``alternating`` changes it is that of 1 in every node, which is no less than any.
+    With ``alternating`` changes every node counts 1, which is never less.
     """
     weights, divisions_of = level_weights(strategy), strategy.structure.divisions
 
@@ -831,7 +831,7 @@ def _over_parts(strategy: _StepNodes, norm: Norm, *, alternating: bool = False) 
 
 
 def _repeat(best: Integers, times: int, room: int) -> Integers:
-    """The best over this many equal parts together."""
+    """Return the largest sums over this many equal parts together."""
     result = np.zeros(1, best.dtype)
     while times:
         if times & 1:
@@ -843,7 +843,7 @@ def _repeat(best: Integers, times: int, room: int) -> Integers:
 
 
 def _best_shares(left: Integers, right: Integers, room: int) -> Integers:
-    """max over i of left[i] + right[m - i], for m up to ``room``.
+    """Return max over i of left[i] + right[m - i], for m up to ``room``.
 
     >>> _best_shares(np.array([0, 1, 4]), np.array([0, 3]), 9).tolist()
     [0, 3, 4, 7]
@@ -864,7 +864,7 @@ def _best_shares(left: Integers, right: Integers, room: int) -> Integers:
         return total
     padded = np.full(len(left) - 1 + max(count, len(right)), impossible, right.dtype)
     padded[len(left) - 1 : len(left) - 1 + len(right)] = right
-    # Row m holds right[m - len(left) + 1 .. m]; made directly, because it is made so often.
+    # Row m holds right[m - len(left) + 1 .. m]; built directly, because it is built very often.
     if right.dtype == object:
         windows = np.lib.stride_tricks.sliding_window_view(padded, len(left))[:count]
     else:
@@ -873,8 +873,10 @@ def _best_shares(left: Integers, right: Integers, room: int) -> Integers:
 
 
 def _bends(sums: Integers) -> list[int]:
-    """Both ends, and where a sequence is concave: somewhere there is the best share of a member
-    more or less of two sequences, since between such places a sum of both is convex.
+    """Return both ends, and the places where a sequence is concave.
+
+    The best share of members between two sequences lies at one of these places in one of them:
+    between them the sum of both is convex.
 
     >>> _bends(np.array([0, 1, 4, 9, 10]))
     [0, 3, 4]
@@ -884,7 +886,7 @@ def _bends(sums: Integers) -> list[int]:
 
 
 def _level_bound(strategy: _StepNodes, schedule: Schedule) -> int:
-    """Sum over levels of w^2 (q m^2 + r^2), (q, r) = divmod(k, m): as if they were independent."""
+    """Return the sum over levels of w^2 (q m^2 + r^2), (q, r) = divmod(k, m), as if independent."""
     widest: dict[int, int] = {}
     divisions_of = strategy.structure.divisions
     waiting: list[Stretch | None] = [None]
@@ -909,9 +911,9 @@ def _level_bound(strategy: _StepNodes, schedule: Schedule) -> int:
 
 @lru_cache(maxsize=4)
 def _products(strategy: _StepNodes) -> tuple[Integers, Integers]:
-    """Column 1-norms and |G|, shapes (horizon,) and (horizon, horizon), in lattice units.
+    """Return 1-norms of columns and |G|, shapes (horizon,), (horizon, horizon), in lattice units.
 
-    int64 where all sums of them stay within it, else Python's integers.
+    Return G = C^T C, shape (horizon, horizon), in squared lattice units; see `_products`.
     """
     lengths, products = np.abs(_written_out(strategy)).sum(axis=0), np.abs(_gram(strategy))
     lengths.flags.writeable = products.flags.writeable = False
@@ -920,11 +922,11 @@ def _products(strategy: _StepNodes) -> tuple[Integers, Integers]:
 
 @lru_cache(maxsize=4)
 def _gram(strategy: _StepNodes) -> Integers:
-    """G = C^T C, shape (horizon, horizon), in lattice units squared; types as of `_products`."""
+    """Return G = C^T C, shape (horizon, horizon), in squared lattice units; types as `_products`."""
     weights = _written_out(strategy)
     longest = int(np.abs(weights).sum(axis=0).max(initial=0))
     if longest**2 < 2**52:
-        reals = weights.astype(np.float64)  # exact, and multiplied faster
+        reals = weights.astype(np.float64)  # exact, and faster to multiply
         products = (reals.T @ reals).astype(np.int64).astype(weights.dtype)
     else:
         products = weights.T @ weights
@@ -934,7 +936,7 @@ def _gram(strategy: _StepNodes) -> Integers:
 
 @lru_cache(maxsize=4)
 def _written_out(strategy: _StepNodes) -> Integers:
-    """C, shape (nodes, horizon), in lattice units: int64 where all sums of products fit."""
+    """Return C, shape (nodes, horizon), in lattice units: int64 if all sums of products fit."""
     horizon = strategy.horizon
     assert horizon is not None
     unit = 1 << strategy.facts.lattice_bits
@@ -949,7 +951,7 @@ def _written_out(strategy: _StepNodes) -> Integers:
     weights = np.zeros((len(nodes), horizon), object)
     for step, column in enumerate(columns):
         weights[[nodes[node] for node in column], step] = list(column.values())
-    # Every sum of products is at most the square of that of all lengths.
+    # Every sum of products is at most the square of the sum of all lengths.
     longest = int(np.abs(weights).sum(axis=0).max(initial=0))
     small = (longest * horizon) ** 2 < _LARGEST_SUM
     found = weights.astype(np.int64) if small else weights
@@ -958,7 +960,7 @@ def _written_out(strategy: _StepNodes) -> Integers:
 
 
 def _few_sets(horizon: int, schedule: Schedule) -> bool:
-    """Whether all admissible sets of steps can be tried."""
+    """Return whether there are few enough admissible sets of steps to try all."""
     if horizon > _MOST_TRIED:
         return False
     total = 0
@@ -970,11 +972,14 @@ def _few_sets(horizon: int, schedule: Schedule) -> bool:
 
 
 def _over_sets(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> int:
-    """All admissible sets; for the squared 2-norm at once, one step more in every round."""
+    """Return the largest sum over all admissible sets.
+
+    For the squared 2-norm sets grow together, one more step in every round.
+    """
     lengths, products = _products(strategy)
     horizon = len(lengths)
     if norm == 1:
-        # Each step adds by itself: the most of so many steps, by the steps before the last one.
+        # Steps add up independently: the most of that many steps, by the steps before the last one.
         before = np.zeros(horizon + schedule.apart, lengths.dtype)
         for _ in range(schedule.steps):
             before[schedule.apart :] = np.maximum.accumulate(lengths + before[:horizon])
@@ -982,7 +987,7 @@ def _over_sets(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> int:
     steps = np.arange(horizon)
     last = np.full(1, -schedule.apart)
     sums = np.zeros(1, products.dtype)
-    with_set = np.zeros((1, horizon), products.dtype)  # sum over the set of G_st, for every t
+    with_set = np.zeros((1, horizon), products.dtype)  # for every t, the sum over the set of G_st
     best = 0
     for further in reversed(range(schedule.steps)):
         which, added = np.nonzero(steps >= last[:, None] + schedule.apart)
@@ -1001,7 +1006,7 @@ def _over_sets(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> int:
 def _over_starts(
     strategy: _StepNodes, norms: tuple[Norm, ...], schedule: Schedule
 ) -> list[int] | None:
-    """For each norm, a fixed schedule from every start: exact; None where that is too much."""
+    """Return for each norm the exact sum of a fixed schedule, over all starts; None: too many."""
     horizon = strategy.horizon
     assert horizon is not None
     k, apart = schedule.steps, schedule.apart
@@ -1016,7 +1021,7 @@ def _over_starts(
             2: lambda steps: _sums_of_squares(products[steps, steps], k),
         }
         return [max(int(moved[norm](steps).max()) for steps in classes) for norm in norms]
-    # Steps of one residue stand in one row, in order; a schedule is a window of k of them.
+    # The steps of one residue form one row, in order; a schedule is a window of k of them.
     width = -(-horizon // apart)
     padding = np.full(width * apart - horizon, -1)
     types = [_type_of_sums(strategy, norm, min(k, width)) for norm in norms]
@@ -1030,7 +1035,7 @@ def _over_starts(
 
 
 def _sums_of_next(numbers: Integers, count: int) -> Integers:
-    """For each place the sum of so many numbers from there on, or of all that are left.
+    """Return for each place the sum of this many numbers from there on, or of all that are left.
 
     >>> _sums_of_next(np.array([1, 2, 4]), 2).tolist()
     [3, 6, 4]
@@ -1041,7 +1046,7 @@ def _sums_of_next(numbers: Integers, count: int) -> Integers:
 
 
 def _sums_of_squares(numbers: Integers, count: int) -> Integers:
-    """For each place of the diagonal the sum over the square of so many places from there on.
+    """Return for each place of the diagonal the sum of the square block of ``count`` places there.
 
     >>> _sums_of_squares(np.array([[1, 2, 0], [2, 5, 3], [0, 3, 6]]), 2).tolist()
     [10, 17, 6]
@@ -1056,9 +1061,9 @@ def _sums_of_squares(numbers: Integers, count: int) -> Integers:
 
 
 def _windows(node: Integers, k: int, norm: Norm) -> Integers:
-    """For each place of each row, the sum of n_v^norm over the nodes of the next k places.
+    """Return for each place of each row the sum of n_v^norm over the nodes of the next k places.
 
-    Nodes are runs of equal numbers in a row; -1 is none.
+    Nodes are runs of equal numbers in a row; -1 stands for no node.
 
     >>> _windows(np.array([[0, 0, 0, -1, 1, 1]]), 3, 2).tolist()
     [[9, 4, 2, 4, 4, 1]]
@@ -1068,7 +1073,7 @@ def _windows(node: Integers, k: int, norm: Norm) -> Integers:
     change = np.ones((len(node), width + 1), bool)
     change[:, 1:-1] = node[:, 1:] != node[:, :-1]
     begins = np.maximum.accumulate(np.where(change[:, :-1], places, 0), axis=1)
-    # 1 + 3 + 5 + .. is a square: the sum of all places up to one, from where its run begins.
+    # 1 + 3 + 5 + .. is a square: the sum over all places of a run up to one place.
     total = np.zeros(change.shape, np.int64)
     added = 2 * (places - begins) + 1 if norm == 2 else 1
     np.cumsum(np.where(held, added, 0), axis=1, out=total[:, 1:])

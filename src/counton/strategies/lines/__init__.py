@@ -1,4 +1,4 @@
-"""Strategies for lines and grids of cells: what to measure so that intervals are accurate."""
+"""Strategies for lines and grids of cells: measurements that make intervals accurate."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ += ["public_line_strategies"]
 
 
 def public_line_strategies() -> tuple[type[LineStrategy], ...]:
-    """Every strategy for lines that ``counton.strategies.lines`` exports, in order of name.
+    """Return every strategy for lines that ``counton.strategies.lines`` exports, sorted by name.
 
     >>> [cls.__name__ for cls in public_line_strategies()]
     ['Dense', 'Dyadic', 'Haar', 'Hats', 'Nodes', 'SquareRoot']

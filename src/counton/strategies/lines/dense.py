@@ -25,12 +25,13 @@ _LARGEST_SQUARED = 2.0**60
 
 
 class Dense(OwnCells):
-    """Any integer matrix C of full column rank, and least squares.
+    """A strategy of any integer matrix C of full column rank, with least squares.
 
     Args:
         matrix: int64, shape (measurements, cells).
-        name: by which it was chosen.
-        formula: of `scaled_root`, where the matrix is its; descriptions then hold it alone.
+        name: the name by which it was chosen.
+        formula: the formula of `scaled_root`, if the matrix comes from one; descriptions then store
+            only the formula.
 
     Raises:
         InvalidInput: not an integer matrix over 1 to 4096 cells, masked entries, deficient rank, or
@@ -52,7 +53,7 @@ class Dense(OwnCells):
             )
         self.measurements, self.cells = matrix.shape
         _checked_size(self.cells)
-        # float64 is exact enough to say that all norms are far from the end of int64
+        # float64 suffices to show that all norms are far below 2^63
         if (matrix.astype(np.float64) ** 2).sum(axis=0).max() >= _LARGEST_SQUARED:
             raise InvalidInput(
                 f"an entry of the matrix has magnitude {int(np.abs(matrix.astype(float)).max())}; "
@@ -65,7 +66,7 @@ class Dense(OwnCells):
 
     @classmethod
     def by_formula(cls, cells: int, formula: str) -> Self:
-        """The matrix of `scaled_root`, which every machine computes alike.
+        """Return the matrix of `scaled_root`, which is equal on every machine.
 
         Raises:
             InvalidInput: an unknown formula, or too many cells.
@@ -76,10 +77,10 @@ class Dense(OwnCells):
         return cls(scaled_root(_checked_size(cells), formula), "scaled square root", formula)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write matrix and name to a new file, so that a release can be made again anywhere.
+        """Write matrix and name to a new file, so that a release can be repeated anywhere.
 
-        What a search finds can differ between processors, and then the noise does too. The file is
-        public, as the strategy is.
+        The result of a search, and so the noise, can differ between processors. The file is public,
+        as the strategy is.
 
         Raises:
             InvalidInput: the file exists or cannot be written.
@@ -99,10 +100,10 @@ class Dense(OwnCells):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """The strategy that `save` wrote.
+        """Return the strategy that `save` wrote.
 
         Raises:
-            InvalidInput: the file is missing or holds no strategy.
+            InvalidInput: the file is missing or contains no strategy.
         """
         try:
             with open(path, "rb") as file, np.load(file, allow_pickle=False) as saved:
@@ -116,7 +117,7 @@ class Dense(OwnCells):
     @classmethod
     @override
     def examples(cls, cells: int) -> Sequence[Self]:
-        """More rows than cells, and entries below 0."""
+        """Return instances with more rows than cells, and with negative entries."""
         steps = 2 * np.eye(cells, dtype=np.int64) - np.eye(cells, k=1, dtype=np.int64)
         waves = np.arange(2 * cells, dtype=np.int64).reshape(2, cells) ** 2 % 7 - 3
         return (cls(steps, "steps"), cls(np.vstack([steps, waves]), "waves"))
@@ -133,7 +134,7 @@ class Dense(OwnCells):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """With the name and, exactly, all of the matrix, or its formula."""
+        """Return the description with the name and the exact matrix, or its formula."""
         said = {**super().to_dict(), "name": self.name}
         if self._formula is not None:
             return {**said, "formula": self._formula}
@@ -168,19 +169,19 @@ class Dense(OwnCells):
             ) from None
 
     def matrix(self) -> Integers:
-        """C itself, shape (measurements, cells)."""
+        """Return C, shape (measurements, cells)."""
         return self._matrix
 
     @override
     def measure(self, counts: Integers) -> Integers:
-        """Exact."""
+        """Return C x exactly."""
         flat = counts.reshape(self.cells, -1)
         return exact_product(self._matrix, flat).reshape(self.measurements, *counts.shape[1:])
 
     @on_one_thread
     @override
     def estimate(self, measured: NDArray[Any]) -> Floats:
-        """Normal equations."""
+        """Return estimates by the normal equations."""
         flat = measured.reshape(self.measurements, -1).astype(np.float64)
         solution = self._solve(self._matrix.T.astype(np.float64) @ flat)
         return solution.reshape(self.cells, *measured.shape[1:])
@@ -193,7 +194,7 @@ class Dense(OwnCells):
 
     @cached_property
     def _split(self) -> tuple[Integers, Integers]:
-        """Rows over several cells, and of the rows over one cell that of the largest weight."""
+        """Rows over several cells, and, for each cell, the heaviest row over that cell alone."""
         own = np.zeros(self.cells, np.int64)
         place = np.full(self.cells, -1)
         single = np.flatnonzero((self._matrix != 0).sum(axis=1) == 1)
@@ -206,7 +207,7 @@ class Dense(OwnCells):
 
     @property
     def own(self) -> Integers:  # type: ignore[override]
-        """See `OwnCells`: from the rows over one cell."""
+        """See `OwnCells`; taken from the rows over one cell."""
         return self._split[1]
 
     @property
@@ -239,7 +240,7 @@ class Dense(OwnCells):
 
     @cached_property
     def _lags(self) -> Integers:
-        """Largest magnitude of a product of two columns of H, by how far they are apart."""
+        """Largest magnitude of a product of two columns of H, by their distance."""
         rest = self._split[0]
         products = np.abs(exact_product(np.ascontiguousarray(rest.T), rest))
         largest = [int(np.diagonal(products, lag).max()) for lag in range(self.cells)]
@@ -247,12 +248,12 @@ class Dense(OwnCells):
 
     @override
     def overlap(self, lag: int) -> int:
-        """Exact."""
+        """Return the exact largest magnitude."""
         return int(self._lags[lag]) if lag < self.cells else 0
 
     @override
     def equations(self, precision: Floats) -> NormalEquations:
-        """See `OwnCells.equations`; in time cubic in the cells."""
+        """Return `OwnCells.equations`, in time cubic in the cells."""
         return _DenseEquations(self._split[0], precision)
 
     @override
@@ -268,7 +269,7 @@ class Dense(OwnCells):
     @cached_property
     @override
     def least_inner(self) -> int:
-        """Float64, less a bound on its rounding."""
+        """Float64 value minus a bound on its rounding."""
         rounding = self.measurements * 2.0**-50 * float(self._gram.diagonal().max()) + 1
         return min(int(np.floor(float(self._gram.min()) - rounding)), self.squared_sensitivity())
 
@@ -312,14 +313,14 @@ def _checked_size(cells: int) -> int:
 
 
 def _product(matrix: Integers, lines: NDArray[Any]) -> NDArray[Any]:
-    """``lines @ matrix.T``, integers modulo 2^64."""
+    """Return ``lines @ matrix.T``, integers modulo 2^64."""
     if lines.dtype == np.int64:
         return np.ascontiguousarray(exact_product(np.ascontiguousarray(matrix), lines.T).T)
     return np.asarray(lines @ matrix.T.astype(lines.dtype))
 
 
 class _DenseEquations(NormalEquations):
-    """Written out, and solved by Cholesky's factor."""
+    """Normal equations as a dense matrix, solved by Cholesky's factor."""
 
     @on_one_thread
     def __init__(self, rest: Integers, precision: Floats) -> None:
@@ -344,10 +345,10 @@ class _DenseEquations(NormalEquations):
 
     @staticmethod
     def _proven_bound(gram: Floats, rows: int, inverse: Floats) -> Floats:
-        """A number below all eigenvalues of G.
+        """Return a lower bound of all eigenvalues of G.
 
-        Rump, "Verification of positive definiteness" (BIT 46, 2006): where Cholesky's method gets
-        through on G less a little more than its rounding, G has no negative eigenvalue.
+        Rump, "Verification of positive definiteness" (BIT 46, 2006): if Cholesky's method succeeds
+        on G minus slightly more than its rounding error, G has no negative eigenvalue.
         """
         cells = len(gram)
         rounding = (cells + rows + 16) * 2.0**-50 * float(np.trace(gram))
@@ -383,7 +384,7 @@ class _DenseEquations(NormalEquations):
 
     @override
     def range_variance(self, low: NDArray[Any], high: NDArray[Any]) -> Floats:
-        """Totals between two cells are in line with both."""
+        """Return the variance of ranges; within a cell the total is interpolated linearly."""
         last = len(self._cells) - 1
         found: Floats = np.zeros(np.broadcast_shapes(np.shape(low), np.shape(high)))
         corners = []
@@ -398,35 +399,35 @@ class _DenseEquations(NormalEquations):
 
 
 def exact_product(left: Integers, right: Integers) -> Integers:
-    """``left @ right`` of int64 matrices whose product fits int64, at the speed of float64.
+    """Return ``left @ right`` of int64 matrices with a product in int64, at float64's speed.
 
-    Both are cut into digits so small that float64 adds up their products without rounding, in any
+    Both are split into digits so small that float64 adds up their products without rounding, in any
     order.
 
     >>> exact_product(np.array([[2**31, -1]]), np.array([[2**31 - 1], [7]])).tolist()
     [[4611686016279904249]]
     """
-    if right.shape[1] == 1:  # as many numbers to convert as to multiply
+    if right.shape[1] == 1:  # conversion would cost as much as the product
         return left @ right
     left_bits = min(_bits(left), 22)
     right_bits = 53 - left_bits - left.shape[1].bit_length()
     product = np.zeros((left.shape[0], right.shape[1]), np.int64)
     for left_place, left_digit in _digits(left, left_bits):
         for right_place, right_digit in _digits(right, right_bits):
-            # what is shifted out at the top cancels: arithmetic is modulo 2^64
+            # bits shifted out at the top cancel: arithmetic is modulo 2^64
             product += (left_digit @ right_digit).astype(np.int64) << (left_place + right_place)
     return product
 
 
 def _bits(numbers: Integers) -> int:
-    """Bits of the largest magnitude; at least 1."""
+    """Return the bits of the largest magnitude; at least 1."""
     return max(
         int(numbers.max(initial=0)).bit_length(), int(numbers.min(initial=0)).bit_length(), 1
     )
 
 
 def _digits(numbers: Integers, bits: int) -> Iterator[tuple[int, Floats]]:
-    """Digits of ``bits`` bits, lowest first, and their places; the highest is signed."""
+    """Yield digits of ``bits`` bits, lowest first, and their places; the highest is signed."""
     place, total = 0, _bits(numbers)
     while place + bits < total:
         yield place, ((numbers >> place) & ((1 << bits) - 1)).astype(np.float64)
@@ -436,5 +437,5 @@ def _digits(numbers: Integers, bits: int) -> Iterator[tuple[int, Floats]]:
 
 @lru_cache(maxsize=1)
 def _last_read(kind: type[Dense], matrix: str, shape: tuple[int, int], name: str) -> Dense:
-    """A release reads its line from several records; to factor it takes a fifth of a second."""
+    """Return the strategy, cached: a release reads its line several times; factoring is slow."""
     return kind(integers_from_text(matrix, shape), name)

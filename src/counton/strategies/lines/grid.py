@@ -1,11 +1,11 @@
-"""Strategies on grids: one for each axis, their Kronecker product for the whole.
+"""Strategies on grids: one strategy for each axis, and their Kronecker product.
 
 Measuring along one axis after the other gives y = (C_1 x ... x C_d) x + z. Columns of the product
-are products of columns, so norms multiply; the covariance of the estimates is the Kronecker
+are products of columns, so norms multiply. The covariance of the estimates is the Kronecker
 product, so the variance of a box is the product of the variances of its sides.
 
-Paper ("Ranges", Alg. 4) leaves the privacy of its two-dimensional noise open: with the cascade on
-every axis the squared sensitivity over root variance is the product of the (1 + k_i / 3).
+The paper ("Ranges", Alg. 4) leaves the privacy of its two-dimensional noise open. With the cascade
+on every axis the squared sensitivity over root variance is the product of the (1 + k_i / 3).
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from counton.strategies.lines.nodes import Nodes
 from counton.strategies.lines.workloads import Workload
 from counton.strategies.strategy import NodeNoise, Norm, TableStrategy
 
-#: Bits of the weights of all axes together; noise is drawn in these units and must fit.
+#: Bits of the weights of all axes together; noise in these units must fit.
 _BITS_OF_ALL_AXES = 24
-#: The largest product of the axes' weights: counts up to 2^33 in all can be measured.
+#: The largest product of the axes' weights: counts up to a total of 2^33 can be measured.
 _LARGEST_WEIGHT = 2**28
-#: Weights of which every one is tried before powers of two.
+#: All weights up to this one are tried; larger ones are powers of two.
 _SMALL = 64
-#: Weights of estimates that are looked at along one axis, and different ones of all boxes.
+#: Most weights of estimates that are examined along one axis, and most different ones of boxes.
 _MOST_READ = 2**21
 _MOST_WEIGHTS = 2048
 
 
 def axis_bits(axes: int) -> int:
-    """Bits of the weights along one of this many axes.
+    """Return the bits of the weights along one of this many axes.
 
     >>> axis_bits(1), axis_bits(3)
     (20, 8)
@@ -51,10 +51,10 @@ class Grid(TableStrategy):
     """A strategy for each axis.
 
     Args:
-        axes: the strategies.
+        axes: one strategy for each axis.
 
     Raises:
-        InvalidInput: no axis, or several and one whose strategy works on a line only.
+        InvalidInput: no axis, or several axes with a strategy that works on a line only.
 
     >>> from counton.strategies.lines import Haar
     >>> grid = Grid((Haar.cascade(4), Haar.cascade(8)))
@@ -89,20 +89,20 @@ class Grid(TableStrategy):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """JSON values that say what is measured."""
+        """JSON values that identify the measurements."""
         return {"axes": [{"strategy": axis.name, **axis.parameters} for axis in self.axes]}
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """With all that the axes' strategies are rebuilt from."""
+        """Return the description from which the axes' strategies are rebuilt."""
         return {"strategy": self.saved_name, "axes": [axis.to_dict() for axis in self.axes]}
 
     @classmethod
     def from_dict(cls, description: Mapping[str, Any]) -> Self:
-        """The grid that `to_dict` described.
+        """Return the grid that `to_dict` described.
 
         Raises:
-            InvalidInput: no grid, or an axis that is none of counton's strategies for lines.
+            InvalidInput: not a grid, or an axis that is not a strategy for lines of counton.
 
         >>> from counton.strategies.lines import Haar
         >>> grid = Grid((Haar.cascade(4), Haar.cascade(8)))
@@ -119,7 +119,7 @@ class Grid(TableStrategy):
 
     @property
     def largest_entry(self) -> int:
-        """Largest magnitude in the product of the matrices."""
+        """Largest magnitude of an entry of the product matrix."""
         return math.prod(axis.largest_entry for axis in self.axes)
 
     @override
@@ -128,9 +128,11 @@ class Grid(TableStrategy):
 
     @override
     def largest_move(self, norm: Norm) -> int:
-        """On several axes by the triangle inequality, and in squares at most by 2 (largest squared
-        norm - least inner product) of columns. An inner product of the product matrix is least
-        where one axis' is negative and the others largest, and at least 0 if none is negative.
+        """Return a bound for moves: on several axes by the triangle inequality.
+
+        In squares it is at most 2 (largest squared norm - least inner product) of columns. The
+        least inner product of the product matrix has one negative axis and the largest of the
+        others; it is at least 0 if no axis has a negative one.
         """
         if len(self.axes) == 1:
             return self.axes[0].largest_move(norm)
@@ -143,7 +145,7 @@ class Grid(TableStrategy):
         return 2 * (squared - min(least, 0))
 
     def measure(self, counts: Integers) -> Integers:
-        """C x exactly, shape (measurements of axis 1, ...)."""
+        """Return C x exactly, shape (measurements of axis 1, ...)."""
         measured = counts
         for number, axis in enumerate(self.axes):
             along = np.moveaxis(measured, number, 0)
@@ -151,14 +153,14 @@ class Grid(TableStrategy):
         return measured
 
     def estimate(self, measured: NDArray[Any]) -> Floats:
-        """Unbiased cells from y."""
+        """Return unbiased cells from y."""
         cells = measured
         for number, axis in enumerate(self.axes):
             cells = np.moveaxis(axis.estimate(np.moveaxis(cells, number, 0)), 0, number)
         return cells
 
     def running_sums(self, counts: Integers, noise: NodeNoise, bits: int) -> tuple[Integers, int]:
-        """Private running sums along every axis, with zeros in front; see `LineStrategy`."""
+        """Return the variance of boxes, in variances of one draw; ends of shape (axes, boxes)."""
         if len(self.axes) == 1:
             return self.axes[0].running_sums(counts, noise, bits)
         measured = self.measure(counts)
@@ -166,13 +168,15 @@ class Grid(TableStrategy):
         return rounded_sums(self.estimate(measured), bits), bits
 
     def variance(self, low: Integers, high: Integers) -> Floats:
-        """Of boxes, in units of one draw's variance; both ends have shape (axes, boxes)."""
+        """Return the variance of boxes, in variances of one draw; both ends have shape (axes,
+        boxes).
+        """
         variance = math.prod(axis.variance(low[i], high[i]) for i, axis in enumerate(self.axes))
-        return np.where((high > low).all(axis=0), variance, 0.0)  # nothing in it: exactly 0
+        return np.where((high > low).all(axis=0), variance, 0.0)  # an empty box: exactly 0
 
     @property
     def cell_weight(self) -> int | None:
-        """Weight with which every cell is measured if nothing else is; else None.
+        """Weight of every cell, if only single cells are measured; else None.
 
         >>> Grid((Nodes.independent(4), Nodes(2, (2,), (3, 0)))).cell_weight
         3
@@ -187,14 +191,14 @@ class Grid(TableStrategy):
     def read_weights(
         self, low: Integers, high: Integers
     ) -> tuple[list[tuple[tuple[float, int], ...]], Integers] | None:
-        """With which weights boxes add up draws: what their sums' law depends on.
+        """Return the weights with which boxes add up draws; they decide the law of the sums.
 
         Args:
             low, high: both ends, shape (axes, boxes).
 
         Returns:
-            Different sets of weights (magnitudes above 0, to 10 digits, and how many draws have
-            each), and for every box which one is its own. None where there are too many.
+            The different sets of weights (magnitudes above 0, to 10 digits, and the number of draws
+            with each), and for every box the index of its set. None if there are too many.
 
         >>> kinds, which = Grid((Nodes(2, (2,), (1, 1)),)).read_weights(
         ...     np.array([[0, 1, 0]]), np.array([[1, 2, 0]]))
@@ -227,7 +231,7 @@ class Grid(TableStrategy):
         return [_product(part) for part in parts], which.reshape(-1)
 
     def reads(self, low: Integers, high: Integers) -> Floats | None:
-        """With which weights one box reads the measurements; None where there are too many.
+        """Return the weights with which one box reads the measurements; None if there are too many.
 
         Args:
             low, high: both ends, shape (axes,).
@@ -245,7 +249,7 @@ class Grid(TableStrategy):
         return found if len(found) <= _MOST_READ else None
 
     def total(self, workloads: Sequence[Workload]) -> float:
-        """Total variance of all combinations of the axes' queries."""
+        """Return the total variance of all combinations of the axes' queries."""
         return math.prod(
             asked.total(axis) for asked, axis in zip(workloads, self.axes, strict=True)
         )
@@ -253,13 +257,13 @@ class Grid(TableStrategy):
 
 @lru_cache(maxsize=4)
 def _reads(axis: LineStrategy) -> Floats:
-    """With which weights the running sums of an axis read its measurements, zeros in front."""
+    """Return the weights with which an axis's running sums read measurements, zeros in front."""
     cells = axis.estimate(np.eye(axis.measurements, dtype=np.int64))
     return np.concatenate([np.zeros((1, axis.measurements)), np.cumsum(cells, axis=0)])
 
 
 def _distinct(weights: Floats) -> tuple[tuple[float, int], ...]:
-    """Magnitudes, to 12 digits of the largest, and how often each occurs."""
+    """Return magnitudes, to 12 digits of the largest, and how often each occurs."""
     magnitudes = np.abs(weights)
     largest = float(magnitudes.max(initial=0.0))
     if largest == 0:
@@ -274,12 +278,12 @@ def _distinct(weights: Floats) -> tuple[tuple[float, int], ...]:
 
 
 def _product(sides: Sequence[Mapping[float, int]]) -> tuple[tuple[float, int], ...]:
-    """Weights of a box: all products of those of its sides."""
+    """Return the weights of a box: all products of the weights of its sides."""
     values, counts = np.ones(1), np.ones(1, np.int64)
     for side in sides:
         values = np.multiply.outer(values, np.array(list(side), dtype=np.float64)).ravel()
         counts = np.multiply.outer(counts, np.array(list(side.values()), dtype=np.int64)).ravel()
-    # Products that agree but for rounding are one weight.
+    # Products that differ only by rounding are one weight.
     merged: dict[float, int] = {}
     for value, count in zip(values.tolist(), counts.tolist(), strict=True):
         rounded = float(f"{value:.9e}")
@@ -290,17 +294,19 @@ def _product(sides: Sequence[Mapping[float, int]]) -> tuple[tuple[float, int], .
 def margins_strategies(
     shape: Sequence[int], norm: Norm, *, equal: bool, largest_weight: int = _LARGEST_WEIGHT
 ) -> tuple[Nodes, ...]:
-    """Measure the cells along every axis and their sum, with small weights if there are many axes.
+    """Return strategies that measure cells along every axis and their sum, with small weights.
 
     The product of all axes' weights has to stay small, so that measurements are exact. Each axis
-    takes a ratio of small integers; the axis whose error falls most for the room it takes is
+    takes a ratio of small integers. The axis whose error falls most for the room it takes is
     refined first.
 
     Args:
-        shape: cells along each axis.
-        norm: of the columns that noise is calibrated to.
-        equal: weights that give every margin the same variance, instead of least total error.
-        largest_weight: of the product of all axes' weights: smaller ones leave sums more room.
+        shape: the cells along each axis.
+        norm: the norm of the columns to which noise is calibrated.
+        equal: True for weights that give every margin the same variance; False for least total
+            error.
+        largest_weight: bound of the product of all axes' weights: smaller ones leave sums more
+            room.
 
     >>> [axis.weights for axis in margins_strategies([4], 2, equal=False)]
     [(4096, 2277)]
@@ -316,7 +322,7 @@ def margins_strategies(
             max(refined[at][1]) for refined, at in zip(steps, place, strict=True)
         )
         gains = [
-            (  # how much smaller the error becomes, for the room it takes
+            (  # the decrease of the error for the room it takes
                 math.log(refined[at][0] / refined[to][0])
                 / math.log(max(refined[to][1]) / max(refined[at][1])),
                 -axis,
@@ -335,7 +341,7 @@ def margins_strategies(
     )
 
 
-#: Error, and weights of a cell and of the sum.
+#: Error, weight of a cell, and weight of the sum.
 _Weighed = tuple[float, tuple[int, int]]
 
 
@@ -347,7 +353,7 @@ def _axis(cells: int, weights: tuple[int, int]) -> Nodes:
 
 @lru_cache(maxsize=64)
 def _refinements(cells: int, norm: Norm) -> list[_Weighed]:
-    """Ever better weights of one axis, and ever larger."""
+    """Return ever better, and ever larger, weights of one axis."""
     if cells == 1:
         return [(1.0, (1, 1))]
     best = _least_laplace(cells) if norm == 1 else _least_gaussian(cells)
@@ -361,21 +367,22 @@ def _refinements(cells: int, norm: Norm) -> list[_Weighed]:
 
 
 def _error(cells: int, norm: Norm, cell: int, whole: int) -> float:
-    """Total error of weights for a cell and for the sum: squared sensitivity times variance."""
+    """Return the total error of weights for cell and sum: squared sensitivity times variance."""
     size = (cell + whole) ** 2 if norm == 1 else cell**2 + whole**2
     return size * ((cells - 1) / cell**2 + (1 + cells) / (cell**2 + cells * whole**2))
 
 
 def _least_gaussian(cells: int) -> float:
-    """Weight of the sum (cells have 1) of least error, norm 2.
+    """Return the weight of the sum (cells have 1) of least error, for norm 2.
 
-    Least trace over X with unit diagonal: eigenvalues like the roots of the workload's.
+    It is the least trace over X with unit diagonal: eigenvalues proportional to the roots of the
+    workload's.
     """
     return math.sqrt((math.sqrt(cells + 1) - 1) / cells)
 
 
 def _least_laplace(cells: int) -> float:
-    """Weight b of the sum (cells have 1) of least error (1 + b)^2 trace, by golden section."""
+    """Return the weight b of the sum (cells have 1) of least error (1 + b)^2 trace, norm 1."""
 
     def error(b: float) -> float:
         return (1 + b) ** 2 * (cells - 1 + (1 + cells) / (1 + cells * b * b))

@@ -1,12 +1,13 @@
-"""Haar contrasts with a weight per level: cascade sampling, Privelet, the weights of least error.
+"""Haar contrasts with a weight per level: cascade sampling, Privelet, least-error weights.
 
-Measured are the total and, for every node of the binary tree with two children, the difference of
-their sums. With weight w_h on the differences at height h, noise cascades from parent to child,
-X_0 = (X + z / w_h) / 2 and X_1 = X - X_0: the law of "Ranges", Alg. 1 and 3 (a node with one child
-passes its noise on).
+The measurements are the total and, for every node of the binary tree with two children, the
+difference of their sums. With weight w_h on the differences at height h, noise cascades from parent
+to child, X_0 = (X + z / w_h) / 2 and X_1 = X - X_0: the law of "Ranges", Alg. 1 and 3 (a node with
+one child passes its noise on).
 
-Sensitivity is that of a leaf with all its ancestors: sum of the weights, or of their squares.
-Erratum: the paper calibrates by its Theorem 3.9, which needs 63% more variance at n = 1024.
+The sensitivity is that of a leaf with all its ancestors: the sum of the weights, or of their
+squares. Erratum: the paper calibrates by its Theorem 3.9, which needs 63% more variance at n =
+1024.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Haar(WeightedTree):
     """Noisy total and noisy differences of siblings.
 
     Args:
-        cells: number of cells.
+        cells: the number of cells.
         weights: integer weight of the total, then of the differences at height 1, 2, ... (pairs
             of cells first), one for each level of the tree.
 
@@ -66,7 +67,7 @@ class Haar(WeightedTree):
 
     @classmethod
     def cascade(cls, cells: int, bits: int = LATTICE_BITS) -> Self:
-        """Equal variance at every node: weight 1 on the total and 1/sqrt 3 on every difference.
+        """Return equal variance at every node: weight 1 on the total and 1/sqrt 3 on differences.
 
         "Ranges", Definition 3.2. Squared sensitivity over root variance is 1 + height / 3.
 
@@ -75,7 +76,7 @@ class Haar(WeightedTree):
         13.0
         """
         height = len(binary_radices(check_cells(cells)))
-        # total^2 = 3 difference^2 + 1, Pell's equation: the best approximations there are.
+        # total^2 = 3 difference^2 + 1, Pell's equation: its solutions are the best approximations.
         total, difference = 2, 1
         while 2 * total + 3 * difference <= 1 << bits:
             total, difference = 2 * total + 3 * difference, total + 2 * difference
@@ -83,11 +84,12 @@ class Haar(WeightedTree):
 
     @classmethod
     def wavelet(cls, cells: int) -> Self:
-        """The wavelet transform with Privelet's own weights: total and differences count alike.
+        """Return the wavelet transform with Privelet's weights: total and differences count alike.
 
         Xiao, Wang and Gehrke, "Differential privacy via wavelet transforms" (2010), section IV: a
         coefficient, half the difference of the means of two subtrees, has noise in inverse
-        proportion to the cells below it. In sums instead of means that is one noise for all.
+        proportion to the number of cells below it. In sums instead of means all have the same
+        noise.
 
         >>> strategy = Haar.wavelet(1024)
         >>> strategy.squared_sensitivity(), Haar.wavelet(4).matrix().tolist()
@@ -98,7 +100,7 @@ class Haar(WeightedTree):
 
     @classmethod
     def best(cls, workload: Workload, norm: Norm, bits: int = LATTICE_BITS) -> Self:
-        """Weights of least total error on ``workload``, in closed form.
+        """Return the weights of least total error on ``workload``, in closed form.
 
         Error is sum E_h / w_h^2 times (sum w_h^p)^(2/p): least at w_h proportional to
         E_h^(1/(p+2)), for p = 2 (Gaussian) and p = 1 (Laplace).
@@ -122,7 +124,7 @@ class Haar(WeightedTree):
         )
 
     def _pairs(self) -> list[tuple[int, int]]:
-        """For heights 1, 2, ...: how many nodes lie below, and how many pairs they form."""
+        """Return for heights 1, 2, ... the number of nodes below, and the number of their pairs."""
         below, found = self.cells, []
         for _ in range(self.height):
             found.append((below, below // 2))
@@ -130,7 +132,7 @@ class Haar(WeightedTree):
         return found
 
     def rows(self) -> list[range]:
-        """Rows of C: that of the total, then those of heights 1, 2, ..."""
+        """Return the rows of C: that of the total, then those of heights 1, 2, ..."""
         found, start = [range(1)], 1
         for _, pairs in self._pairs():
             found.append(range(start, start + pairs))
@@ -157,13 +159,13 @@ class Haar(WeightedTree):
 
     @override
     def estimate(self, measured: NDArray[Any]) -> Floats:
-        """The cascade from the root down."""
+        """Return the cascade from the root down."""
         return self.run_cascade(lambda rows: measured[rows.start : rows.stop], measured.shape[1:])
 
     def run_cascade(self, read: Any, shape: tuple[int, ...] = ()) -> Floats:
-        """The cascade over measurements which ``read(rows)`` provides a stretch at a time.
+        """Return the cascade over measurements that ``read(rows)`` provides part by part.
 
-        Memory: the result and one array of half its size.
+        Memory is that of the result and of one array of half its size.
         """
         nodes = np.asarray(read(range(1)), dtype=np.float64) / self.weights[0]
         for (below, pairs), rows, weight in reversed(
@@ -185,9 +187,10 @@ class Haar(WeightedTree):
 
     @override
     def largest_move(self, norm: Norm) -> int:
-        """Two leaves differ in all ancestors below the one where they meet, and twice in that.
+        """Return the largest norm of a move: leaves differ in all ancestors below their common one.
 
-        In squares that is 2 (height + 1) / 3 for the cascade.
+        In the common ancestor they differ twice. In squares that is 2 (height + 1) / 3 for the
+        cascade.
         """
         most, below = 0, 0
         for weight in self.weights[1:]:
@@ -198,7 +201,7 @@ class Haar(WeightedTree):
     @property
     @override
     def least_inner(self) -> int:
-        """Two leaves that meet where few ancestors lie above."""
+        """Inner product of two leaves whose common ancestor has few ancestors."""
         least_squared = self.squared_sensitivity()
         pairs = [0, *(count for _, count in self._pairs())]
         for meet in range(1, self.height + 1):
@@ -220,5 +223,5 @@ class Haar(WeightedTree):
         return TreeLaw(self.cells, (2,) * self.height, own, own, 1 / self.weights[0] ** 2)
 
 
-#: Nodes cascaded at once: their noise and halves stay in the cache.
+#: Nodes cascaded at once, so that their noise and halves stay in the cache.
 _STRETCH = 2**16

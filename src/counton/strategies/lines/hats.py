@@ -1,15 +1,15 @@
-"""Single cells and levels of overlapping hat functions: what the best strategies look like.
+"""Single cells and levels of overlapping hat functions: the shape of the best strategies.
 
 A level is a row of linear B-splines over the line, hats: each rises from one knot to the next and
-falls to the one after it, so that they sum to 1 in every cell. Each hat is measured at its own
-amplitude, and every cell by itself with the weight that is left, so that all columns of C have the
-same norm: budget shifts along the line, and between levels.
+falls to the one after it, so hats sum to 1 in every cell. Each hat is measured at its own
+amplitude, and every cell by itself with the remaining weight, so that all columns of C have equal
+norm: budget shifts along the line, and between levels.
 
-Least squares costs O(cells). With H the hats and D the squares of the cells' own weights,
-G = C^T C = H^T H + D and, by Woodbury, G^-1 = D^-1 - D^-1 H^T K^-1 H D^-1 with K = I + H D^-1 H^T.
-Hats are eliminated from K in the order in which they end: only those that overlap then are touched,
-two of each level. Running down the line, that is a filter; back up it gives K^-1 where hats overlap
-(Takahashi), which is all that the variances of prefixes need.
+Least squares costs O(cells). With H the hats and D the squares of the cells' own weights, G = C^T C
+= H^T H + D and, by Woodbury, G^-1 = D^-1 - D^-1 H^T K^-1 H D^-1 with K = I + H D^-1 H^T. Hats are
+eliminated from K in the order in which they end. Each elimination changes only hats that overlap
+the ending one, two of each level. Down the line this is a filter; back up it gives K^-1 where hats
+overlap (Takahashi). The variances of prefixes need no other entries.
 """
 
 from __future__ import annotations
@@ -32,44 +32,45 @@ from counton.strategies.lines.least_squares import NormalEquations, OwnCells
 from counton.strategies.lines.line_strategy import check_name
 from counton.strategies.participation import Norm, check_norm
 
-#: Most cells of a line of hats, and finest lattice: columns then stay far from the end of int64.
+#: Most cells of a line of hats, and the finest lattice: columns then stay far below 2^63.
 LARGEST_LINE = 2**22
 MOST_BITS = 24
-#: Knots lie up to here, so that 4 * amplitude * spacing stays far from the end of int64.
+#: Largest knot, so that 4 * amplitude * spacing stays far below 2^63.
 LARGEST_KNOT = 2**32
 #: Most levels: time and memory grow with their square.
 MOST_LEVELS = 64
-#: Numbers that are worked on at a time.
+#: Numbers processed at a time.
 _CHUNK = 2**16
 
 
 class _Level(NamedTuple):
-    """A level's hats, cell by cell: each cell lies under one that falls and one that rises."""
+    """A level's hats, cell by cell: each cell lies under one falling and one rising hat."""
 
     starts: Integers  # first cell of each interval between knots
     lengths: Integers  # cells of each interval
-    falls: Integers  # (cells,), of the hat whose knot begins the interval
-    rises: Integers  # of the hat whose knot ends it
-    first: int  # number of its first hat among all
+    falls: Integers  # (cells,), of the hat with its knot at the interval's begin
+    rises: Integers  # of the hat with its knot at the interval's end
+    first: int  # index of its first hat among all hats
 
 
 class Hats(OwnCells):
-    """Single cells, and levels of hats with an amplitude each.
+    """Single cells, and levels of hats with one amplitude per hat.
 
     Args:
         cells: number of cells n, up to 2^22.
-        spacings: of each level: the cells between two knots, or all knots, increasing integers
-            of which the last, and no other, is at n or beyond; before its first knot the first hat
-            stays as high as there. Both are at most 2^32. Levels are up to 64, or none.
-        amplitudes: of each level: an integer of at least 0 for each knot, in units of ``2**-bits``.
-            A spacing of s has ceil(n / s) + 1 knots.
-        norm: which norm of the columns comes to 1: their entries sum to it (1, for Laplace noise),
-            or their squares do, up to rounding (2, for Gaussian noise).
-        bits: of the lattice: C is in units of ``2**-bits``.
-        name: by which it was chosen.
+        spacings: for each level the number of cells between two knots, or all knots: increasing
+            integers of which the last, and no other, is at n or beyond. Before its first knot the
+            first hat stays at its height there. Spacings and knots are at most 2^32. There are up
+            to 64 levels, or none.
+        amplitudes: for each level an integer of at least 0 per knot, in units of ``2**-bits``. A
+            spacing of s has ceil(n / s) + 1 knots.
+        norm: the norm of the columns that equals 1: 1 (sum of entries, for Laplace noise) or 2 (sum
+            of squares up to rounding, for Gaussian noise).
+        bits: the lattice: C is in units of ``2**-bits``.
+        name: the name by which it was chosen.
 
     Raises:
-        InvalidInput: an argument out of range, or amplitudes that leave nothing of a cell's weight.
+        InvalidInput: an argument out of range, or amplitudes that leave no weight for a cell.
 
     >>> strategy = Hats(8, (4,), [[8, 4, 8]], bits=4)
     >>> strategy.matrix()[:3].tolist()  # hats around the knots 0, 4 and 8
@@ -118,7 +119,7 @@ class Hats(OwnCells):
     @classmethod
     @override
     def examples(cls, cells: int) -> Sequence[Self]:
-        """No level, levels that do not nest, and knots at will."""
+        """Return instances without levels, with levels that do not nest, and with free knots."""
 
         def waves(spacing: int, most: int) -> Integers:
             return (np.arange(-(-cells // spacing) + 1) * 7 + 3) % most
@@ -135,7 +136,7 @@ class Hats(OwnCells):
     @property
     @override
     def brief(self) -> str:
-        """Knots are counted where they are stated one by one."""
+        """Short form; for a level with stated knots their number."""
         levels = (
             str(each) if isinstance(each, int) else f"{len(each)} knots" for each in self.spacings
         )
@@ -143,7 +144,7 @@ class Hats(OwnCells):
 
     @property
     def amplitudes(self) -> tuple[Integers, ...]:
-        """Of each level, one for each knot: int64, in units of ``2**-bits``."""
+        """Amplitudes of each level, one for each knot: int64, in units of ``2**-bits``."""
         return tuple(self._amplitudes)
 
     @property
@@ -162,7 +163,7 @@ class Hats(OwnCells):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """With the name and, exactly, all amplitudes."""
+        """Return the description with the name and, exactly, all amplitudes."""
         rows = np.concatenate([np.zeros(0, np.int64), *self._amplitudes])
         return {**super().to_dict(), "name": self.name, "amplitudes": integers_to_text(rows)}
 
@@ -179,7 +180,7 @@ class Hats(OwnCells):
         return cls(cells, spacings, rows, norm, bits, name)
 
     def _leftover(self) -> Integers:
-        """What the hats leave of every cell's weight."""
+        """Return the weight that the hats leave for every cell."""
         unit, spent = 1 << self.bits, np.zeros(self.cells, np.int64)
         for level in self._levels:
             spent += (level.falls**self.norm) + (level.rises**self.norm)
@@ -225,7 +226,7 @@ class Hats(OwnCells):
 
     @override
     def measure(self, counts: Integers) -> Integers:
-        """The hats of each level first, then the cells."""
+        """Return the measurements: the hats of each level first, then the cells."""
         lines = np.ascontiguousarray(counts.reshape(self.cells, -1).T)
         measured = np.concatenate([self.over(lines), self.own * lines], axis=1)
         return np.ascontiguousarray(measured.T).reshape(-1, *counts.shape[1:])
@@ -253,7 +254,7 @@ class Hats(OwnCells):
 
     @override
     def overlap(self, lag: int) -> int:
-        """Each hat is taken at its highest from ``lag`` cells on."""
+        """Return a bound in which each hat is at its highest from ``lag`` cells on."""
         if lag >= self.cells:
             return 0
         products = np.zeros(self.cells - lag, np.int64)
@@ -265,7 +266,7 @@ class Hats(OwnCells):
             np.maximum(tops[1:-1], level.falls[level.starts[1:]], out=tops[1:-1])
             here, there = interval[:-lag], interval[lag:]
             for weights, shift in ((level.falls, 0), (level.rises, 1)):
-                hat = here + shift  # on its way up ``lag`` cells on, on its way down, or over
+                hat = here + shift  # ``lag`` cells on, the hat rises, falls, or has ended
                 down = np.where(there == hat, level.falls[lag:], 0)
                 highest = np.where(there < hat, tops[hat], down)
                 products += weights[:-lag] * highest
@@ -285,7 +286,7 @@ class Hats(OwnCells):
 
     @override
     def equations(self, precision: Floats) -> NormalEquations:
-        """Factored in time O(cells)."""
+        """Return the equations, factored in time O(cells)."""
         return _HatEquations(self, self._levels, precision)
 
     @cached_property
@@ -304,8 +305,9 @@ class Hats(OwnCells):
     def prefix_variance(self) -> Floats:
         """Variance of the sums of the first 1, 2, ..., n cells, (n,): time O(n).
 
-        In units of one measurement's noise variance; times ``l1_sensitivity() ** 2`` (with Laplace
-        noise) in those of the noise that a single cell of weight 1 would need.
+        Values are in variances of one measurement's noise. Multiplied by ``l1_sensitivity() ** 2``
+        (with Laplace noise) they are in variances of the noise that a single cell of weight 1 would
+        need.
 
         >>> strategy = Hats(8, (4,), [[8, 4, 8]], bits=4)
         >>> (strategy.prefix_variance * strategy.l1_sensitivity() ** 2).round(2).tolist()
@@ -319,7 +321,7 @@ class Hats(OwnCells):
 
     @override
     def ranges_variance(self) -> float:
-        """(n + 1) sum of V(t) - V(sum of all prefixes)."""
+        """Return (n + 1) sum of V(t) - V(sum of all prefixes)."""
         weights = np.arange(self.cells, 0, -1.0)
         return (self.cells + 1) * float(self._solver.prefix_variance.sum()) - (
             self.functional_variance(weights[None])
@@ -333,14 +335,14 @@ class Hats(OwnCells):
 
 
 def _spacing(cells: int, given: object) -> int | tuple[int, ...]:
-    """A level's spacing, or its knots, as Python's integers."""
+    """Return a level's spacing, or its knots, as Python integers."""
     if not _is_row(given):
         return check_integer("spacing", given, 1, LARGEST_KNOT)
     return check_integers("knot", given, 0, LARGEST_KNOT, most=cells + 1)
 
 
 def _knots(cells: int, spacing: int | tuple[int, ...]) -> Integers:
-    """Knots of one level, int64: from 0 on, and the last but one within the line."""
+    """Return the knots of one level, int64: from 0 on, the last but one within the line."""
     if isinstance(spacing, int):
         return np.arange(-(-cells // spacing) + 1) * np.int64(spacing)
     knots = np.array(spacing, np.int64)
@@ -359,7 +361,7 @@ def _is_row(given: object) -> bool:
 
 
 def _check_amplitudes(amplitudes: Any, knots: int, bits: int, cells: int) -> Integers:
-    array = np.array(None)  # of objects, if it is no row
+    array = np.array(None)  # an array of objects, if it is no row
     if _is_row(amplitudes):
         check_sequence("amplitude", amplitudes, cells + 1)
         with suppress(ValueError, OverflowError):  # ragged
@@ -380,13 +382,14 @@ def _check_amplitudes(amplitudes: Any, knots: int, bits: int, cells: int) -> Int
 
 
 def _level(cells: int, knots: Integers, amplitudes: Integers, first: int) -> _Level:
-    """Hats at the middles of cells, times amplitudes, rounded to integers."""
+    """Return hats at the middles of cells, times amplitudes, rounded to integers."""
     starts = knots[:-1].copy()
     starts[0] = 0
     lengths = np.minimum(knots[1:], cells) - starts
     width = 2 * np.diff(knots)
-    risen = 2 * (np.arange(cells) - np.repeat(knots[:-1], lengths)) + 1  # of width, at the middle
-    np.maximum(risen, 0, out=risen)  # the first hat is level as far as its knot
+    # in half cells, at the middle of a cell
+    risen = 2 * (np.arange(cells) - np.repeat(knots[:-1], lengths)) + 1
+    np.maximum(risen, 0, out=risen)  # the first hat is level up to its knot
     width, falling, rising = (
         np.repeat(each, lengths) for each in (width, amplitudes[:-1], amplitudes[1:])
     )
@@ -404,10 +407,11 @@ def _level(cells: int, knots: Integers, amplitudes: Integers, first: int) -> _Le
 
 
 class _HatEquations(NormalEquations):
-    """G = H^T H + diag(precision), H hats: K = I + H D^-1 H^T, factored as hats end.
+    """The equations G = H^T H + diag(precision) with hats H: K = I + H D^-1 H^T, factored.
 
-    At every cell two hats of each level are active, one with an even and one with an odd number: it
-    has the level's first or second *slot*. The interval between two ends of hats is a *segment*.
+    Hats are factored in the order in which they end. At every cell two hats of each level are
+    active, one with an even and one with an odd number: they take the level's first and second
+    *slot*. The interval between two ends of hats is a *segment*.
     """
 
     def __init__(self, strategy: Hats, levels: list[_Level], precision: Floats) -> None:
@@ -416,7 +420,8 @@ class _HatEquations(NormalEquations):
         self.floor = precision
         self._cells = len(precision)
         self._slots = 2 * len(levels)
-        # Each level's hats end, in order, where its intervals do; all levels' last ones at the end.
+        # Each level's hats end in order, at the starts of its intervals; all last hats end with the
+        # line.
         ends = [level.starts[1:] for level in levels]
         where = np.concatenate([np.zeros(0, np.int64), *ends])
         of_level = np.repeat(np.arange(len(levels)), [len(each) for each in ends])
@@ -426,7 +431,7 @@ class _HatEquations(NormalEquations):
         self._factor(of_level.tolist(), number.tolist())
 
     def _segment_sums(self, numbers: Floats) -> Floats:
-        """Sums over the cells of each segment; some are empty."""
+        """Return the sums over the cells of each segment; some segments are empty."""
         starts = np.concatenate([[0], self._ends])
         sums = np.add.reduceat(numbers, starts)
         sums[:-1][starts[1:] == starts[:-1]] = 0.0
@@ -434,7 +439,7 @@ class _HatEquations(NormalEquations):
 
     @cached_property
     def _in_slots(self) -> list[NDArray[np.float64]]:
-        """What each slot's hat weighs at every cell."""
+        """Weight of each slot's hat at every cell."""
         found = []
         for level in self._levels:
             odd = np.repeat(np.arange(len(level.starts)) & 1, level.lengths).astype(bool)
@@ -443,7 +448,7 @@ class _HatEquations(NormalEquations):
         return found
 
     def _factor(self, of_level: list[int], number: list[int]) -> None:
-        """Down the line: K = L diag(pivots) L^T, hats in the order in which they end."""
+        """Factor down the line: K = L diag(pivots) L^T, hats in the order in which they end."""
         slots, inverse = self._slots, 1.0 / self._precision
         weights = self._in_slots
         segments = len(number) + 1
@@ -461,7 +466,7 @@ class _HatEquations(NormalEquations):
         self._ratios = np.zeros((hats, slots))
         self._pivots = np.ones(hats)
         self._where = np.zeros(hats, np.int64)
-        #: At the start of each segment: prefixes' variance so far, and what active hats still read.
+        #: At the start of each segment: variance of the prefix so far, and weights on active hats.
         self._before = np.zeros(segments)
         self._reading = np.zeros((segments, slots))
         gram, read, variance = np.eye(slots), np.zeros(slots), 0.0
@@ -490,7 +495,7 @@ class _HatEquations(NormalEquations):
 
     @cached_property
     def _inverse(self) -> Floats:
-        """K^-1 over the active hats of every segment, up the line."""
+        """K^-1 over the active hats of every segment, computed up the line."""
         slots, segments = self._slots, len(self._ends) + 1
         found = np.zeros((segments, slots, slots))
         inverse = np.zeros((slots, slots))
@@ -563,7 +568,7 @@ class _HatEquations(NormalEquations):
         return found
 
     def _solve(self, right: Floats) -> Floats:
-        """K^-1 right, (hats, lines); in place."""
+        """Return K^-1 right, (hats, lines); in place."""
         own = self._own.tolist()
         if right.shape[1] == 1:
             right[:, 0] = self._eliminated_alone(own, right[:, 0].tolist())
@@ -576,7 +581,7 @@ class _HatEquations(NormalEquations):
         return right
 
     def _eliminated_alone(self, own: list[int], right: list[float]) -> list[float]:
-        """`_solve` of one line, by a loop: 1.4 ms for a year of hours, not 3.5 as by arrays."""
+        """Return `_solve` of one line by a loop: 1.4 ms for a year of hours, 3.5 ms by arrays."""
         others = self._others.tolist()
         ratios = self._ratios.tolist()
         for hat, theirs, each in zip(own, others, ratios, strict=True):
@@ -593,7 +598,7 @@ class _HatEquations(NormalEquations):
         return right
 
     def _square(self, right: Floats) -> Floats:
-        """right^T K^-1 right, column by column; overwrites (hats, columns)."""
+        """Return right^T K^-1 right, column by column; overwrites (hats, columns)."""
         for event, hat in enumerate(self._own.tolist()):
             right[self._others[event]] -= self._ratios[event][:, None] * right[hat]
         return np.asarray((right[self._own] ** 2 / self._pivots[:, None]).sum(axis=0))
@@ -616,7 +621,7 @@ class _HatEquations(NormalEquations):
         return found.reshape(shape)
 
     def _prefix(self, ends: Floats) -> Floats:
-        """Between two prefixes the variance is a parabola."""
+        """Return the variance of prefixes; between two cells' ends it is a parabola."""
         cell = np.minimum(ends.astype(np.int64), self._cells - 1)
         share = ends - cell
         sums = np.concatenate([[0.0], self.prefix_variance])
@@ -628,7 +633,7 @@ class _HatEquations(NormalEquations):
 
     @cached_property
     def _running(self) -> list[tuple[Floats, Floats]]:
-        """Of every level the running sums of falls and of rises over D, interval by interval."""
+        """For every level the running sums of falls and of rises over D, interval by interval."""
         found = []
         for level in self._levels:
             both = []
@@ -639,7 +644,7 @@ class _HatEquations(NormalEquations):
         return found
 
     def _read(self, ends: Floats) -> Floats:
-        """H D^-1 w of the prefixes up to ``ends``, (hats, ends)."""
+        """Return H D^-1 w of the prefixes up to ``ends``, (hats, ends)."""
         cell = np.minimum(ends.astype(np.int64), self._cells - 1)
         share = ends - cell
         out = np.zeros((self._strategy.rows, len(ends)))
@@ -662,10 +667,10 @@ class _HatEquations(NormalEquations):
         return np.concatenate([[0.0], np.cumsum(1.0 / self._precision)])
 
     def _between(self, first: Floats, last: Floats) -> Floats:
-        """Variances of ranges that reach over several cells."""
+        """Return the variances of ranges over several cells."""
         low, high = first.astype(np.int64), np.minimum(last.astype(np.int64), self._cells - 1)
         inverse = 1.0 / self._precision
-        # Squares of the weights over D: whole cells, and what the ends cut off.
+        # Squares of the weights over D: of whole cells, and of the parts that the ends cut off.
         whole = self._plain[high] - self._plain[low]
         cut, more = first - low, last - high
         squares = whole + ((1 - cut) ** 2 - 1) * inverse[low] + more**2 * inverse[high]

@@ -1,8 +1,9 @@
-"""Strategies for lines whose normal equations can be solved with cells known otherwise too.
+"""Strategies for lines whose normal equations also take outside knowledge of single cells.
 
-C has rows over several cells, H, and measures each cell by itself with a weight of its own. Where a
-cell stands for a block of steps with a strategy inside, that says more of it, or less, than a row
-of C does: it is then known with another variance, and least squares couple both.
+C has rows over several cells, H, and measures each cell by itself with its own weight. If a cell
+stands for a block of steps with a strategy inside, that inner strategy says more, or less, about
+the cell than a row of C does: the cell is then known with another variance. Least squares combine
+both.
 """
 
 from __future__ import annotations
@@ -22,34 +23,34 @@ from counton.strategies.lines.line_strategy import LineStrategy
 from counton.strategies.rounding import boundary
 from counton.strategies.strategy import Norm
 
-#: Bounds in float64 are raised by this much for their own rounding.
+#: Bounds in float64 are raised by this factor, for their own rounding.
 _RESERVE = 1.001
-#: Bits that one further digit adds at most.
+#: Most bits that one further digit adds.
 _DIGIT_BITS = 30
-#: Numbers in int64 stay below this, in bits.
+#: Numbers in int64 stay below this many bits.
 _BITS = 62
-#: Residuals are known modulo 2^64, and where that is not enough modulo this prime besides: how far
-#: from 0 they may then be, in bits.
+#: Residuals are known modulo 2^64 and, if that is not enough, also modulo this prime. The largest
+#: distance from 0 is then this many bits.
 _PRIME = 2**31 - 1
 _ALONE, _TOGETHER = 62, 92
 
 
 class NormalEquations(ABC):
-    """G u = r for G = H^T H + diag(precision): least squares where cells are known otherwise too.
+    """The equations G u = r for G = H^T H + diag(precision), if cells are also known otherwise.
 
-    H are the rows of C over several cells. What one knows of a cell by itself, as a number with the
-    variance 1 / precision, need not be its own row of C. Variances are in units of that of one
-    measurement's noise.
+    H are the rows of C over several cells. Outside knowledge of a single cell, a number with the
+    variance 1 / precision, need not come from its own row of C. Variances are in units of one
+    measurement's noise variance.
 
     Attributes:
-        floor: (cells,), positive and proven: G - diag(floor) has no negative eigenvalue.
+        floor: (cells,), positive, with a proof that G - diag(floor) has no negative eigenvalue.
     """
 
     floor: Floats
 
     @abstractmethod
     def solve(self, right: Floats) -> Floats:
-        """About G^-1 r, line by line: shape (lines, cells)."""
+        """Return an approximation of G^-1 r, line by line: shape (lines, cells)."""
 
     @property
     @abstractmethod
@@ -63,17 +64,17 @@ class NormalEquations(ABC):
 
     @abstractmethod
     def range_variance(self, low: NDArray[Any], high: NDArray[Any]) -> Floats:
-        """Variance of the sums between two positions, real numbers with 0 <= low <= high <= n.
+        """Return the variance of sums between two positions, real numbers 0 <= low <= high <= n.
 
-        Cells of which an end cuts off a part count in part.
+        A cell that an end cuts counts in proportion.
         """
 
 
 class IntegerEquations:
-    """(a H^T H + diag(b)) u = r in integers, and sums of the entries of u, rounded correctly.
+    """The equations (a H^T H + diag(b)) u = r in integers, and correctly rounded sums of u.
 
     Args:
-        line: its rows over several cells are H.
+        line: H are its rows over several cells.
         factor: a.
         diagonal: b, int64 (cells,).
         equations: H^T H + diag(b) / a.
@@ -85,7 +86,8 @@ class IntegerEquations:
         self._line, self._factor, self._diagonal = line, factor, diagonal
         self.equations = equations
         self._largest = factor * line.spread + float(diagonal.max())
-        # Of float64 sums of this many numbers, relative to the sum of their magnitudes.
+        # Rounding error of a float64 sum of this many numbers, relative to the sum of their
+        # magnitudes.
         self._rounding = (line.cells + line.rows + 64) * 2.0**-52
         self._floor = factor * equations.floor
         self._prefixes = np.sqrt(np.cumsum(1.0 / self._floor)) * _RESERVE
@@ -99,23 +101,23 @@ class IntegerEquations:
         return _TOGETHER if within else _ALONE
 
     def _times(self, u: NDArray[Any]) -> NDArray[Any]:
-        """G u, (lines, cells); integers modulo 2^64."""
+        """Return G u, (lines, cells); integers modulo 2^64."""
         found = self._line.under(self._line.over(u))
         found *= u.dtype.type(self._factor)
         found += self._diagonal.astype(u.dtype) * u
         return found
 
     def holds(self, largest: float, solved: float, sums: float, bits: int) -> bool:
-        """Whether `rounded_prefixes` is exact on a grid of 2^-bits for numbers within bounds.
+        """Return whether `rounded_prefixes` is exact on a grid of 2^-bits, within bounds.
 
         Args:
-            largest: of the sum of the magnitudes of what an entry of r is added up from.
-            solved, sums: of the magnitudes of the entries of u, and of their sums.
-            bits: of the grid; may be negative.
+            largest: bound of the sum of the magnitudes of the terms of an entry of r.
+            solved, sums: bounds of the magnitudes of the entries of u, and of their sums.
+            bits: binary places of the grid; may be negative.
         """
         least = _least_digit(bits)
         error = self._rounding * (largest + self._largest * solved) * 2.0**least
-        # What the solver leaves is no more than float64 may be off; and what rounding u leaves.
+        # The residual after the solver, within float64's error, and after rounding u.
         left = _RESERVE * (2 * error + self._largest)
         small = max(solved, sums) <= 2.0 ** (_BITS - 3 - least)
         return small and error <= 2.0 ** (self._room - 3) and left < 2.0**self._room
@@ -128,26 +130,27 @@ class IntegerEquations:
         bits: int,
         further_right: Callable[[], Integers],
     ) -> Integers:
-        """floor(2^bits s + offset) for all sums s of the first 1, 2, .. entries of u.
+        """Return floor(2^bits s + offset) for all sums s of the first 1, 2, .. entries of u.
 
-        A function of r alone: digits of u are added until each is certain.
+        The result is a function of r alone: digits of u are added until each sum is certain.
 
         Args:
             right: r modulo 2^64, (lines, cells).
-            real: r in float64, within ``largest`` times the rounding of as many numbers as there
-                are cells and rows.
-            largest: at least the sum of the magnitudes of what an entry of r was added up from.
-            bits: of the grid; may be negative.
-            further_right: r as `modulo_prime` has it; asked for where noise is wide.
+            real: r in float64, within ``largest`` times the rounding error of a sum of cells + rows
+                terms.
+            largest: upper bound of the sum of the magnitudes of the terms of an entry of r.
+            bits: binary places of the grid; may be negative.
+            further_right: returns r modulo the prime, as `modulo_prime`; called only if noise is
+                wide.
 
         Raises:
-            SumOverflow: sums that int64 does not hold on that grid; never where `holds`.
+            SumOverflow: sums that int64 does not hold on that grid; never if `holds`.
         """
         residual, places = right, 0
-        further: Integers | None = None  # the residual modulo the prime, where that is needed
+        further: Integers | None = None  # the residual modulo the prime, if needed
         found = np.empty(right.shape, np.int64)
         lines = np.arange(len(right))
-        # Sums known so far, of the places that are open: none at first.
+        # The known part of the sums at undecided places; none at first.
         open_line = open_cell = np.zeros(0, np.int64)
         known: list[int] = []
         while len(lines):
@@ -159,7 +162,7 @@ class IntegerEquations:
             room = _ALONE if further is None else self._room
             more = room - 2 - math.ceil(math.log2(max(error, 2.0**-60)))
             more = min(more, _BITS - 2 - math.ceil(math.log2(size)))
-            # 2^more times a half, where rounding changes, stays within int64 on any grid.
+            # 2^more times 1/2, the rounding boundary, stays within int64 on any grid.
             more = min(more, _DIGIT_BITS if places else _BITS + min(bits, 0))
             least = 1 if places else _least_digit(bits)
             while more >= least:
@@ -178,8 +181,8 @@ class IntegerEquations:
                     f"sums of noise reach {size:.3g}, which are not exact on a grid of "
                     f"{2.0**-bits:g}: raise epsilon or rho, or coarsen the resolution"
                 )
-            # Known modulo 2^64, or modulo that and the prime, and by floats to be within half of
-            # it: this is the true residual.
+            # The residual is known modulo 2^64, or also modulo the prime, and within half of that
+            # by floats: so this is the true residual.
             residual = (residual << more) - self._times(digits)
             real = residual.astype(np.float64)
             if further is not None:
@@ -230,14 +233,14 @@ class IntegerEquations:
 def modulo_prime(
     line: OwnCells, factor: int, rows: Integers, weights: Integers, cells: Integers
 ) -> Integers:
-    """factor H^T rows + weights cells modulo the prime beside 2^64, for integers in any range.
+    """Return factor H^T rows + weights cells modulo the second modulus, for any integers.
 
     Args:
-        line: whose H it is.
-        factor: one for all.
-        rows: (lines, rows).
-        weights: one for each cell.
-        cells: (lines, cells).
+        line: the line with H.
+        factor: one factor for all.
+        rows: numbers of shape (lines, rows).
+        weights: one weight for each cell.
+        cells: numbers of shape (lines, cells).
     """
     found = line.under(rows % _PRIME) % _PRIME * (factor % _PRIME) % _PRIME
     found += weights % _PRIME * (cells % _PRIME) % _PRIME
@@ -245,12 +248,12 @@ def modulo_prime(
 
 
 def _least_digit(bits: int) -> int:
-    """How many bits the first digit of u has at least, for sums on a grid of 2^-bits."""
+    """Return the least number of bits of the first digit of u, for sums on a grid of 2^-bits."""
     return max(bits, 0) + 2
 
 
 def _multiples(residual: Integers, further: Integers) -> Floats:
-    """By which multiple of 2^64 a number differs from what is known of it modulo 2^64.
+    """Return the multiple of 2^64 by which a number differs from its residue modulo 2^64.
 
     Args:
         residual: the number modulo 2^64, as int64.
@@ -265,11 +268,11 @@ def _multiples(residual: Integers, further: Integers) -> Floats:
 
 
 class OwnCells(LineStrategy):
-    """A line of which every cell is measured by itself, besides rows over several cells, H.
+    """A line that measures every cell by itself, and has rows H over several cells.
 
     Attributes:
-        own: each cell's own weight, int64 (cells,); 0 where a cell has no row of its own.
-        rows: how many rows over several cells there are; in ``measure`` these come first.
+        own: each cell's own weight, int64 (cells,); 0 if a cell has no row of its own.
+        rows: the number of rows over several cells; ``measure`` returns these first.
     """
 
     own: Integers
@@ -277,37 +280,37 @@ class OwnCells(LineStrategy):
 
     @property
     def brief(self) -> str:
-        """As ``repr``, short."""
+        """Short form of ``repr``."""
         return f"{self.saved_name}(cells={self.cells}, rows={self.rows})"
 
     @abstractmethod
     def over(self, cells: NDArray[Any]) -> NDArray[Any]:
-        """H x: (lines, cells) to (lines, rows), in the type of x; integers modulo 2^64."""
+        """Return H x: (lines, cells) to (lines, rows), in the type of x; integers modulo 2^64."""
 
     @abstractmethod
     def under(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """H^T y: (lines, rows) to (lines, cells), in the type of y; integers modulo 2^64."""
+        """Return H^T y: (lines, rows) to (lines, cells), in the type of y; integers modulo 2^64."""
 
     @abstractmethod
     def rows_of(self, cell: int) -> list[tuple[int, int]]:
-        """(row, weight) of the rows over a cell, those of weight 0 left out."""
+        """Return (row, weight) of the rows over a cell, without those of weight 0."""
 
     @abstractmethod
     def overlap(self, lag: int) -> int:
-        """At least the largest inner product of two columns of H that are ``lag`` apart or more.
+        """Return an upper bound of inner products of columns of H that are ``lag`` or more apart.
 
         ``lag`` is at least 1.
         """
 
     @abstractmethod
     def powers(self, norm: Norm) -> Integers:
-        """Sums of the entries' magnitudes (1), or squares (2), of each column of H, (cells,)."""
+        """Return sums of magnitudes (1), or squares (2), of each column of H, (cells,)."""
 
     @property
     @abstractmethod
     def spread(self) -> float:
-        """At least the largest sum of magnitudes in a row of H^T H."""
+        """Upper bound of the sum of magnitudes in a row of H^T H."""
 
     @abstractmethod
     def equations(self, precision: Floats) -> NormalEquations:
-        """H^T H + diag(precision), where a cell by itself is known with variance 1 / precision."""
+        """Return H^T H + diag(precision), if single cells are known with variance 1 / precision."""

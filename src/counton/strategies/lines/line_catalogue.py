@@ -1,4 +1,4 @@
-"""Strategies for lines by name, built for a workload or from data."""
+"""The catalogue of strategies for lines by name, built for a workload or from data."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _optimal(asked: Workload, norm: Norm, bits: int) -> LineStrategy:
 
 
 def _dyadic() -> type[Dyadic]:
-    """It stands on top of the rest, and is loaded when it is named."""
+    """Return the class, imported only when named: it depends on all other strategies."""
     from counton.strategies.published.dyadic import Dyadic
 
     return Dyadic
@@ -49,23 +49,23 @@ _BUILDERS: dict[str, Callable[[Workload, Norm, int], LineStrategy]] = {
     "square_root": lambda asked, norm, bits: SquareRoot(asked.cells),
     "optimal": _optimal,
 }
-#: Names of all strategies, as `counton.plan_cells` takes them; besides "auto".
+#: Names of all strategies that `counton.plan_cells` takes, besides "auto".
 NAMES = tuple(_BUILDERS)
-#: What is compared over time, where sums have little room: weights are multiples of 2^-8 of the
-#: largest, and a dense matrix has up to so many cells.
+#: Strategies compared for releases over time, where sums have little room. Their weights are
+#: multiples of 2^-8 of the largest, and a dense matrix has up to this many cells.
 _OVER_TIME = ("identity", "haar", "hierarchy", "optimal")
 _BITS_OVER_TIME, _LARGEST_OVER_TIME = 8, 256
 
 
 @lru_cache(maxsize=64)
 def build(name: str, asked: Workload, norm: Norm, bits: int) -> LineStrategy:
-    """The strategy of that name for a workload."""
+    """Return the strategy of this name for a workload."""
     return _BUILDERS[name](asked, norm, bits)
 
 
 @lru_cache(maxsize=256)
 def total_variance(name: str, asked: Workload, norm: Norm, bits: int) -> float:
-    """Its total variance over the workload, in units of one draw's."""
+    """Return a strategy's total variance over the workload, in variances of one draw."""
     strategy = build(name, asked, norm, bits)
     if not isinstance(strategy, Dense):
         return asked.total(strategy)
@@ -81,15 +81,15 @@ def line_over_time(
     neighbours: str = "add_remove",
     moved: Callable[[LineStrategy, Any], Sensitivity] = LineStrategy.sensitivities,
 ) -> LineStrategy:
-    """The strategy of least total error over a workload whose weights leave sums room over time.
+    """Return the strategy of least total error over a workload with room for sums over time.
 
     Args:
         asked: the workload.
-        norm: which the noise is calibrated to.
-        name: of the strategy; None: independent cells, Haar contrasts, a hierarchy or, up to 256
-            cells, a dense matrix.
-        neighbours: how they differ.
-        moved: how far a strategy's measurements then move.
+        norm: the norm to which the noise is calibrated.
+        name: the name of the strategy; None: the best of independent cells, Haar contrasts, a
+            hierarchy and, up to 256 cells, a dense matrix.
+        neighbours: the relation of neighbouring datasets.
+        moved: computes how far a unit moves a strategy's measurements under that relation.
     """
     names = [each for each in _OVER_TIME if each != "optimal" or asked.cells <= _LARGEST_OVER_TIME]
 
@@ -102,8 +102,8 @@ def line_over_time(
 
 
 def serves(name: str, asked: Workload, norm: Norm, axes: int) -> bool:
-    """Whether "auto" tries this strategy."""
-    if name == "dyadic":  # cannot be released as a line, and binary is never worse
+    """Return whether "auto" tries this strategy."""
+    if name == "dyadic":  # it cannot be released as a line, and binary is never worse
         return False
     if name == "optimal":
         return asked.cells <= (LARGEST_LAPLACE if norm == 1 else LARGEST_DENSE)
@@ -113,7 +113,7 @@ def serves(name: str, asked: Workload, norm: Norm, axes: int) -> bool:
 
 
 def line_strategy_from_dict(description: Mapping[str, Any]) -> LineStrategy:
-    """The strategy that ``to_dict`` of one of counton's described.
+    """Return the strategy that ``to_dict`` of a strategy of counton described.
 
     Raises:
         InvalidInput: an unknown class, or missing or wrong parameters.

@@ -49,7 +49,7 @@ class SquareRoot(LineStrategy):
 
     @override
     def measure(self, counts: Integers) -> Integers:
-        """Exact, modulo 2^64."""
+        """Return C x exactly, modulo 2^64."""
         numerators = self.strategy.root.numerators
         lines = counts.reshape(self.cells, -1).T
         measured = [convolve_modulo(numerators, line, self.cells) for line in lines]
@@ -57,7 +57,7 @@ class SquareRoot(LineStrategy):
 
     @override
     def estimate(self, measured: NDArray[Any]) -> Floats:
-        """C^-1 y, a product of power series."""
+        """Return C^-1 y, a product of power series."""
         inverse = reciprocal(self.strategy.root.numerators.astype(np.float64), self.cells)
         lines = measured.reshape(self.cells, -1).T.astype(np.float64)
         cells = [convolve(inverse, line, self.cells) for line in lines]
@@ -65,7 +65,7 @@ class SquareRoot(LineStrategy):
 
     @override
     def running_sums(self, counts: Integers, noise: NodeNoise, bits: int) -> tuple[Integers, int]:
-        """Correctly rounded to the grid of `SqrtToeplitz`."""
+        """Return running sums, correctly rounded to the grid of `SqrtToeplitz`."""
         bits = self.strategy.facts.fraction_bits
         sums = np.zeros(self.cells + 1, np.int64)
         np.cumsum(counts, out=sums[1:])
@@ -86,7 +86,7 @@ class SquareRoot(LineStrategy):
 
     @cached_property
     def _row(self) -> Floats:
-        """First column of B in units of lattice noise."""
+        """First column of B, in units of lattice noise."""
         steps = np.arange(1, self.cells + 1)
         squares = np.diff(self.strategy.variance(steps), prepend=0.0)
         return np.asarray(np.sqrt(squares) * 2.0**-self.strategy.facts.lattice_bits)
@@ -97,14 +97,15 @@ class SquareRoot(LineStrategy):
 
     @cached_property
     def _cells(self) -> Floats:
-        """Variance of every cell: the squares by which a row of B and the next differ."""
+        """Variance of every cell: the squared difference of two consecutive rows of B."""
         return np.asarray(np.cumsum(np.diff(self._row, prepend=0.0) ** 2))
 
     def _common(self, low: Integers, gap: Integers) -> Floats:
-        """Sum over k < low of b(k) b(k + gap): the covariance of two running totals.
+        """Return the sum over k < low of b(k) b(k + gap): the covariance of two running totals.
 
-        The first terms one by one; from there on b(k) is 1 / sqrt(pi (k + 1/4)) up to a relative
-        1 / (64 k^2), and the sum an integral by Euler and Maclaurin: together within 5e-6.
+        The first terms are added one by one. From there on b(k) is 1 / sqrt(pi (k + 1/4)) up to a
+        relative 1 / (64 k^2), and the sum is an integral by Euler and Maclaurin. Together they are
+        within 5e-6.
         """
         total = np.zeros(low.shape)
         few = min(_EXACT_TERMS, self.cells)
@@ -119,7 +120,7 @@ class SquareRoot(LineStrategy):
 
     @staticmethod
     def _primitive(end: Floats, distance: Floats) -> Floats:
-        """Integral of g(w) = 1 / sqrt(w (w + distance)) less g'(w) / 24."""
+        """Return the integral of g(w) = 1 / sqrt(w (w + distance)) minus g'(w) / 24."""
         value = 1 / np.sqrt(end * (end + distance))
         slope = -value / 2 * (1 / end + 1 / (end + distance))
         return np.asarray(2 * np.arcsinh(np.sqrt(end / distance)) - slope / 24)
@@ -142,7 +143,7 @@ class SquareRoot(LineStrategy):
 
     @override
     def functional_variance(self, weights: Floats) -> float:
-        """Queries in terms of running totals, times B."""
+        """Return the total variance: queries in terms of running totals, times B."""
         from scipy.signal import fftconvolve
 
         totals = weights - np.concatenate([weights[:, 1:], np.zeros((len(weights), 1))], axis=1)

@@ -1,10 +1,9 @@
-"""What a strategy for lines is: an integer matrix C whose noisy product gives all cells back.
+"""Strategies for lines: an integer matrix C whose noisy product determines all cells.
 
 One line of ``cells`` counts x is measured as y = C x + z with one independent draw of noise per row
-of C. C has integer entries (real weights in units of ``2**-bits``), so y is exact in integers
-and what is published is a function of y alone: floating point comes after privacy.
-Strategies are pure mathematics: no randomness, no data, no privacy. `counton.laws` holds their
-laws.
+of C. C has integer entries (real weights in units of ``2**-bits``), so y is exact in integers. All
+published values are functions of y alone: floating point comes after privacy. Strategies are pure
+mathematics: no randomness, no data, no privacy. `counton.laws` holds their laws.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from counton.strategies.strategy import NodeNoise, Norm, TableStrategy
 if TYPE_CHECKING:
     from counton.strategies.lines.workloads import Workload
 
-#: Weights are multiples of 2^-20 of the largest unless stated otherwise.
+#: Weights are multiples of 2^-20 of the largest, unless stated otherwise.
 LATTICE_BITS = 20
 LARGEST_CELLS = 2**32
 
@@ -34,13 +33,13 @@ class LineStrategy(TableStrategy):
     """A way to measure a line of cells.
 
     Attributes:
-        name: by which it is chosen.
-        cells: number of cells n.
-        measurements: rows of C.
-        works_on_grids: it can be one axis of a grid, not only a line.
-        consistent: answers to all queries come from the same estimates of the cells, so that those
-            to two adjacent intervals add up to that to both, and the estimates are those of least
-            variance. Without, a query reads what measurements it needs, see `reads`.
+        name: the name by which users choose it.
+        cells: the number of cells n.
+        measurements: the number of rows of C.
+        works_on_grids: True if it can be one axis of a grid, not only a line.
+        consistent: True if answers to all queries come from one set of least-variance estimates of
+            the cells, so that answers for two adjacent intervals add up to the answer for both. If
+            False, each query reads the measurements that it needs, see `reads`.
     """
 
     name: str
@@ -51,49 +50,49 @@ class LineStrategy(TableStrategy):
 
     @classmethod
     def examples(cls, cells: int) -> Sequence[LineStrategy]:
-        """Instances over ``cells`` cells: what the laws of ``counton.laws`` run over.
+        """Return instances over ``cells`` cells, for the laws of ``counton.laws``.
 
-        Override it where the constructor needs more than the number of cells.
+        Override it if the constructor needs more than the number of cells.
         """
         return (cls(cells),)  # type: ignore[call-arg]
 
     @abstractmethod
     def measure(self, counts: Integers) -> Integers:
-        """C x exactly: (cells, ...) to (measurements, ...)."""
+        """Return C x exactly: (cells, ...) to (measurements, ...)."""
 
     @abstractmethod
     def estimate(self, measured: NDArray[Any]) -> Floats:
-        """Unbiased cells from y: (measurements, ...) to (cells, ...). Post-processing."""
+        """Return unbiased cells from y: (measurements, ...) to (cells, ...). Post-processing."""
 
     def running_sums(self, counts: Integers, noise: NodeNoise, bits: int) -> tuple[Integers, int]:
-        """Private running sums of one line: a function of y = C x + z alone.
+        """Return private running sums of one line: a function of y = C x + z alone.
 
         Args:
-            counts: x, shape (cells,), so small that C x fits into int64 with room for noise.
-            noise: z, one draw a measurement: consecutive nodes of level 0.
-            bits: sums on multiples of 2^-bits are wanted, so that adjacent intervals add up.
+            counts: x, shape (cells,); small enough that C x plus noise fits into int64.
+            noise: z, one draw for each measurement: consecutive nodes of level 0.
+            bits: requests sums on multiples of 2^-bits, so that adjacent intervals add up.
 
         Returns:
             int64 of shape (cells + 1,), the sums of the first 0, 1, ..., n cells in units of
             2^-b, and b: ``bits``, unless the strategy has a grid of its own.
 
         Raises:
-            SumOverflow: sums beyond 2^53 units, where float64 is not exact.
+            SumOverflow: sums beyond 2^53 units, which float64 does not hold exactly.
         """
         measured = self.measure(counts)
         measured += noise.run(0, range(self.measurements))
         return rounded_sums(self.estimate(measured), bits), bits
 
     def reads(self, weights: Floats) -> Floats:
-        """With which weights the answers to queries (queries, cells) read the measurements.
+        """Return the weights with which answers to queries (queries, cells) read the measurements.
 
         Returns:
-            Shape (queries, measurements): times C it is ``weights``. Small lines only.
+            The shape is (queries, measurements); times C it is ``weights``. For small lines only.
         """
         return np.asarray(weights @ self.estimate(np.eye(self.measurements)))
 
     def largest_error(self, asked: Workload, noise: NodeNoise, bits: int) -> float:
-        """Largest error of all answers to a workload, for one draw of the noise.
+        """Return the largest error of all answers to a workload, for one draw of the noise.
 
         Args:
             asked: the queries.
@@ -101,40 +100,40 @@ class LineStrategy(TableStrategy):
             bits: as in `running_sums`.
 
         Raises:
-            InvalidInput: a workload that is no set of queries, but random.
+            InvalidInput: a random workload, which is no set of queries.
         """
         sums, bits = self.running_sums(np.zeros(self.cells, np.int64), noise, bits)
         return asked.largest_error(sums * 2.0**-bits)
 
     @property
     def least_inner(self) -> int:
-        """At most the inner product of any two columns; 0 where C has no negative entry."""
+        """Lower bound of the inner product of any two columns; 0 if C has no negative entry."""
         return 0
 
     @override
     def largest_move(self, norm: Norm) -> int:
-        """By the triangle inequality and by `least_inner`, unless a strategy knows better."""
+        """Return a bound by the triangle inequality and `least_inner`; others may know better."""
         return 2 * (self.largest_column(norm) - (self.least_inner if norm == 2 else 0))
 
     @abstractmethod
     def variance(self, low: Integers, high: Integers) -> Floats:
-        """Variance of the sums over [low, high), in units of one measurement's noise variance."""
+        """Return the variance of sums over [low, high), in variances of one measurement's noise."""
 
     @abstractmethod
     def ranges_variance(self) -> float:
-        """Total variance of all n (n + 1) / 2 ranges, in the same units."""
+        """Return the total variance of all n (n + 1) / 2 ranges, in one measurement's variance."""
 
     @abstractmethod
     def functional_variance(self, weights: Floats) -> float:
-        """Total variance of the queries ``weights`` (queries, cells), in the same units."""
+        """Return the total variance of queries (queries, cells), in one measurement's variance."""
 
     def matrix(self) -> Integers:
-        """C itself, shape (measurements, cells); small lines only."""
+        """Return C, shape (measurements, cells); for small lines only."""
         return self.measure(np.eye(self.cells, dtype=np.int64))
 
 
 def check_cells(cells: int) -> int:
-    """``cells`` itself, if a line can have as many.
+    """Return ``cells`` itself, if a line can have that many.
 
     Raises:
         InvalidInput: below 1 or above 2^32.
@@ -143,7 +142,7 @@ def check_cells(cells: int) -> int:
 
 
 def rounded_sums(cells: Floats, bits: int) -> Integers:
-    """Running sums along every axis on multiples of 2^-bits, with zeros in front.
+    """Return running sums along every axis on multiples of 2^-bits, with zeros in front.
 
     ``cells`` is overwritten.
 
@@ -168,16 +167,16 @@ def rounded_sums(cells: Floats, bits: int) -> Integers:
 
 
 def on_lattice(weights: NDArray[Any], bits: int) -> tuple[int, ...]:
-    """Real weights as integers, the largest at 2^bits; positive weights stay at least 1."""
+    """Return real weights as integers, the largest 2^bits; positive weights stay at least 1."""
     scaled = np.rint(weights / weights.max() * 2.0**bits).astype(np.int64)
     return tuple(int(v) for v in np.where(weights > 0, np.maximum(scaled, 1), 0))
 
 
 def check_name(given: object) -> str:
-    """The name of a strategy, if it is a text.
+    """Return the name of a strategy, if it is a text.
 
     Raises:
-        InvalidInput: it is none.
+        InvalidInput: it is not a text.
     """
     if isinstance(given, str) and is_text(given):
         return given

@@ -1,12 +1,12 @@
 """Noisy sums of the nodes of a tree, made consistent by least squares.
 
 With binary branching and equal weights this is the hierarchical method of Hay, Rastogi, Miklau and
-Suciu (2010); with all weight on the leaves it is independent noise in every cell. With Laplace
+Suciu (2010). With all weight on the leaves it is independent noise in every cell. With Laplace
 noise wide branching and unequal weights are far better: `Nodes.best` finds them.
 
 Least squares on a tree needs two passes. Upwards, a node's own measurement and the sum of its
-children's estimates are averaged by precision; downwards, what the final estimate of a node
-differs from the sum of its children is shared out by their variances.
+children's estimates are averaged by precision. Downwards, the difference between a node's final
+estimate and the sum of its children is shared out by their variances.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class Nodes(WeightedTree):
     """Noisy node sums with a weight per level, and least squares.
 
     Args:
-        cells: number of cells.
+        cells: the number of cells.
         radices: children of a complete node, lowest level first; their product reaches ``cells``.
         weights: integer weight of the nodes of each level, leaves first, root last; 0 leaves a
-            level unmeasured (not the leaves).
-        name: what it is called in a table of choices; changes no number.
+            level unmeasured (not allowed for the leaves).
+        name: its name in a table of choices; it changes no number.
 
     Raises:
         InvalidInput: radices or weights that do not make a tree over the cells.
@@ -90,7 +90,7 @@ class Nodes(WeightedTree):
 
     @classmethod
     def independent(cls, cells: int) -> Self:
-        """Noise in every cell, and nothing else.
+        """Return the strategy with noise in every cell and no other measurements.
 
         >>> Nodes.independent(10).ranges_variance()
         220.0
@@ -99,13 +99,16 @@ class Nodes(WeightedTree):
 
     @classmethod
     def binary(cls, cells: int) -> Self:
-        """All nodes of a binary tree with equal weights (Hay et al. 2010)."""
+        """Return the strategy of all nodes of a binary tree with equal weights (Hay et al.
+
+        2010).
+        """
         radices = binary_radices(check_cells(cells))
         return cls(cells, radices, (1,) * (len(radices) + 1), "binary")
 
     @classmethod
     def best(cls, workload: Workload, norm: Norm, bits: int = LATTICE_BITS) -> Self:
-        """Branching and weights of the least total error found on ``workload``."""
+        """Return the branching and weights of the least total error found on ``workload``."""
         return cls.of(workload, *best_branching(workload, norm), bits)
 
     @classmethod
@@ -116,7 +119,7 @@ class Nodes(WeightedTree):
         weights: Floats,
         bits: int = LATTICE_BITS,
     ) -> Self:
-        """A tree of real weights, rounded to the lattice."""
+        """Return a tree with real weights, rounded to the lattice."""
         return cls(workload.cells, radices, on_lattice(weights, bits))
 
     @classmethod
@@ -138,7 +141,7 @@ class Nodes(WeightedTree):
         return counts
 
     def rows(self) -> list[range]:
-        """Rows of C that hold each level; empty for unmeasured levels."""
+        """Return the variance of each node's estimate from its subtree, and of its children's."""
         found, start = [], 0
         for count, weight in zip(self._counts(), self.weights, strict=True):
             size = count if weight else 0
@@ -159,7 +162,7 @@ class Nodes(WeightedTree):
         return measured
 
     def _spread(self) -> tuple[list[Floats], list[Floats]]:
-        """Variance of every node's estimate from its subtree, and of the sum of its children's."""
+        """Return the variance of each node's estimate from its subtree, and of its children's sum."""
         counts = self._counts()
         own = np.full(counts[0], 1 / self.weights[0] ** 2)
         spread, sums = [own], [own]
@@ -171,7 +174,7 @@ class Nodes(WeightedTree):
 
     @override
     def estimate(self, measured: NDArray[Any]) -> Floats:
-        """Two passes of least squares."""
+        """Return estimates by two passes of least squares."""
         extra = (slice(None),) + (None,) * (measured.ndim - 1)
         spread, sums = self._spread()
         rows = self.rows()
@@ -195,13 +198,13 @@ class Nodes(WeightedTree):
 
     @override
     def largest_move(self, norm: Norm) -> int:
-        """The root's sum does not change."""
+        """Return the largest norm of a move; the root's sum does not change."""
         return 2 * max(sum(int(weight**norm) for weight in self.weights[:-1]), 1)
 
     @property
     @override
     def least_inner(self) -> int:
-        """Two leaves that share the root only."""
+        """Inner product of two leaves that share only the root."""
         return self.weights[-1] ** 2
 
     @cached_property
@@ -212,7 +215,7 @@ class Nodes(WeightedTree):
 
     @property
     def leaves_only(self) -> bool:
-        """Independent noise in every cell: no tree is needed to know the errors."""
+        """Return the variance of a node's estimate from its subtree, by level: complete, last."""
         return not any(self.weights[1:])
 
     @override
@@ -231,7 +234,7 @@ class Nodes(WeightedTree):
 def _upward(
     cells: int, radices: Sequence[int], weights: Sequence[float]
 ) -> tuple[list[float], list[float]]:
-    """Variance of a node's estimate from its subtree, by level: complete nodes and last nodes."""
+    """Return the variance of a node's estimate from its subtree, by level: complete and last nodes."""
     whole = end = 1 / weights[0] ** 2
     complete, last, count = [whole], [end], cells
     for radix, weight in zip(radices, weights[1:], strict=True):
@@ -245,9 +248,9 @@ def _upward(
 
 
 def best_branching(workload: Workload, norm: Norm) -> tuple[tuple[int, ...], Floats]:
-    """Radices, lowest level first, and real weights of each level, leaves first, root last.
+    """Return radices, lowest level first, and real weights of each level, leaves first.
 
-    Uniform branching first, then the two lowest levels are varied.
+    Uniform branching is tried first, then the two lowest levels are varied.
 
     >>> from counton.strategies.lines.workloads import AllRanges
     >>> best_branching(AllRanges(1024), norm=1)[0]
@@ -272,7 +275,7 @@ def best_branching(workload: Workload, norm: Norm) -> tuple[tuple[int, ...], Flo
 
 
 def good_trees(workload: Workload, norm: Norm) -> list[tuple[tuple[int, ...], Floats]]:
-    """As `best_branching`, and the best for each of some wide branchings of the lowest level.
+    """Return the tree of `best_branching`, and the best for some wide lowest branchings.
 
     >>> from counton.strategies.lines.workloads import AllRanges
     >>> [radices for radices, _ in good_trees(AllRanges(1024), norm=1)]
@@ -289,7 +292,7 @@ def good_trees(workload: Workload, norm: Norm) -> list[tuple[tuple[int, ...], Fl
 
 
 def _complete_radices(cells: int, radices: Sequence[int]) -> tuple[int, ...]:
-    """Lower radices as far as they are needed, and a top that reaches all cells."""
+    """Return the needed lower radices, and a top radix that reaches all cells."""
     kept: list[int] = []
     left = cells
     for radix in radices:
@@ -300,7 +303,7 @@ def _complete_radices(cells: int, radices: Sequence[int]) -> tuple[int, ...]:
 
 
 def _uniform(cells: int, branching: Sequence[int]) -> list[tuple[int, ...]]:
-    """Trees of one branching factor, and the line without a tree if it is short."""
+    """Return the trees of one branching factor, and a short line without a tree."""
     found = {_complete_radices(cells, (radix,) * 64) for radix in branching}
     if cells <= _LARGEST_FAMILY:
         found.add(_complete_radices(cells, ()))
@@ -309,14 +312,14 @@ def _uniform(cells: int, branching: Sequence[int]) -> list[tuple[int, ...]]:
 
 @lru_cache(maxsize=1024)
 def _energy(workload: Workload, radices: tuple[int, ...]) -> Floats:
-    """Error of each level of a complete tree per unit of b_i, leaves first, root last."""
+    """Return the error of each level of a complete tree per unit of b_i, leaves first."""
     ones = (1.0,) * len(radices)
     return np.maximum(workload.levels(TreeLaw(workload.cells, radices, ones, ones, 1.0)), 0.0)
 
 
 @lru_cache(maxsize=4096)
 def _weigh(workload: Workload, radices: tuple[int, ...], norm: Norm) -> tuple[float, Floats]:
-    """Least error of a tree with these radices (times squared sensitivity), and its weights."""
+    """Return the least error of a tree (times squared sensitivity), and its weights."""
     energy = _energy(workload, radices)
     ratios = np.array(radices, dtype=np.float64)
 

@@ -1,7 +1,7 @@
-"""Linear algebra on one thread: as many threads as there are decide the last digits of a sum.
+"""Linear algebra on one thread, because the number of threads decides a sum's last digits.
 
-What is computed of a release, and again of its file, is then the same to the bit, whatever else
-runs in the process.
+Values computed from a release, and again from its file, are then equal to the bit, independent of
+the rest of the process.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ R = TypeVar("R")
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Linear algebra on one thread meanwhile, in the whole process.
+    """Run linear algebra on one thread inside the ``with`` block, in the whole process.
 
-    A search is thousands of small products. Threads that wait for each other, while other processes
-    have the processors, make it 5 to 30 times slower; on an idle machine they gain little. What a
-    distribution of counton without threadpoolctl finds is the same.
+    A search consists of thousands of small products. Threads that wait for each other, while other
+    processes use the processors, make it 5 to 30 times slower; on an idle machine they gain little.
+    Without threadpoolctl the results are the same.
 
     >>> from threadpoolctl import threadpool_info
     >>> with one_thread():
@@ -39,7 +39,7 @@ def one_thread() -> Iterator[None]:
 
 
 def on_one_thread(function: Callable[P, R]) -> Callable[P, R]:
-    """A function whose linear algebra takes one thread."""
+    """Return a function whose linear algebra takes one thread."""
 
     @wraps(function)
     def alone(*args: P.args, **more: P.kwargs) -> R:

@@ -1,20 +1,22 @@
-"""The strategies of least total squared error that are known, by computation, for either noise.
+"""Strategies of least known total squared error, computed for either noise.
 
 **Gaussian noise.** Minimise trace(G X^-1) subject to X_ii = 1 over X = C^T C, where G = W^T W. At
-the optimum X = M^-1/2 S M^-1/2 with S = (M^1/2 G M^1/2)^1/2 for multipliers M = diag(mu), and the
-fixed-point iteration mu <- mu * diag(X)^2 finds them (diag(X) falls about like mu^-1/2, so the
-square halves the exponent of the gap where the first power halves the gap). Every iterate also
-proves a bound: for any mu, no strategy of unit sensitivity has an error below trace(S)^2 / sum(mu).
+the optimum X = M^-1/2 S M^-1/2 with S = (M^1/2 G M^1/2)^1/2 for multipliers M = diag(mu). The
+fixed-point iteration mu <- mu * diag(X)^2 finds them: diag(X) falls about like mu^-1/2, so the
+square halves the exponent of the gap, whereas the first power would halve the gap. Every iterate
+also proves a bound: for every mu, no strategy of unit sensitivity has an error below trace(S)^2 /
+sum(mu).
 
-**Laplace noise.** There the columns of C must have 1-norm 1 and the problem is not convex. As in
+**Laplace noise.** The columns of C must have 1-norm 1, and the problem is not convex. As in
 McKenna, Miklau, Hay and Machanavajjhala, "Optimizing error of high-dimensional statistical queries
 under differential privacy" (HDMM, 2018), C is an identity of adjustable weights on top of a few
 further rows with non-negative entries, improved by descent (L-BFGS). Here the rows start as a
-weighted hierarchy instead of at random, which ends lower: as that of a few good ones from which a
-short descent leads furthest. Entries are squares of what is searched, so none becomes negative.
+weighted hierarchy instead of at random, which ends with a lower error: the search takes the best of
+a few good hierarchies after a short descent. Entries are squares of the search variables, so none
+becomes negative.
 
-What is found can differ between processors, which round sums otherwise. So a release keeps the
-matrix it was made with (`Dense.to_dict`), instead of looking for it again.
+Results can differ between processors, which round sums differently. So a release stores its matrix
+(`Dense.to_dict`) and does not repeat the search.
 """
 
 from __future__ import annotations
@@ -35,27 +37,28 @@ from counton.strategies.lines.one_thread import one_thread
 from counton.strategies.lines.workloads import NamedWorkload, Workload
 from counton.strategies.strategy import LARGEST_DENSE
 
-#: What nobody asks about is given this much weight, so that C keeps full rank.
+#: Weight of cells that no query reads, so that C keeps full rank.
 _RIDGE = 1e-6
 _COARSE = 256
-#: Finest lattice for C. A finer one would lower the error by less than 0.01% and be more to keep.
+#: Finest lattice for C. A finer lattice would lower the error by less than 0.01% and need more
+#: storage.
 _FINEST_BITS = 16
 _EDGE = 32
-#: Longest line for which the search with Laplace noise takes seconds.
+#: Longest line for which the search for Laplace noise takes only seconds.
 LARGEST_LAPLACE = 1024
-#: Steps of the descent from every tree that is tried, and further ones from where it led lowest.
+#: Steps of the descent from every tree, and further steps from the best result.
 _TRIAL_STEPS, _STEPS = 30, 200
-#: What every entry has more than the hierarchy at the start, and at least before the further steps,
-#: in units of the weight of a cell: the square of 0 would stay 0.
+#: Added to every entry of the hierarchy at the start, and the least entry before the further steps,
+#: in units of a cell's weight: the square of 0 would stay 0.
 _FIRST_SPRINKLE = 0.01
 _SPRINKLE = 2.0**-9
 
 
 def optimal_gaussian(workload: Workload, bits: int = LATTICE_BITS) -> Dense:
-    """The strategy of least total squared error with Gaussian noise.
+    """Return the strategy of least total squared error with Gaussian noise.
 
-    To within 0.02% of the proven bound up to 512 cells, 0.1% up to 1024 and 0.5% beyond, where that
-    takes no more than a few steps. C is on a lattice of 2^-16 or coarser.
+    It is within 0.02% of the proven bound up to 512 cells, 0.1% up to 1024 and 0.5% beyond, where
+    only a few iterations are made. C is on a lattice of 2^-16 or coarser.
 
     Raises:
         InvalidInput: more than 4096 cells.
@@ -68,14 +71,15 @@ def optimal_gaussian(workload: Workload, bits: int = LATTICE_BITS) -> Dense:
     _refuse_long(workload, LARGEST_DENSE, "Gaussian")
     with one_thread():
         inner, _ = _fixed_point(workload)
-        root = np.sqrt(inner.diagonal())  # of M^1/2 X M^1/2: leaves X with ones on the diagonal
+        # the root of M^1/2 X M^1/2 that leaves X with ones on the diagonal
+        root = np.sqrt(inner.diagonal())
         measured = inner / root[:, None] / root
         factor = np.asarray(np.linalg.cholesky(measured).T, dtype=np.float64)
         return Dense(_rounded_columns(factor, 2, min(bits, _FINEST_BITS)), "optimal")
 
 
 def optimal_laplace(workload: Workload, bits: int = LATTICE_BITS) -> Dense:
-    """A strategy of very small total squared error with Laplace noise.
+    """Return a strategy of very small total squared error with Laplace noise.
 
     Raises:
         InvalidInput: more than 1024 cells.
@@ -99,7 +103,7 @@ def optimal_laplace(workload: Workload, bits: int = LATTICE_BITS) -> Dense:
 
 
 def gaussian_bound(workload: Workload) -> float:
-    """A proven lower bound on squared_sensitivity() * (total variance) of every strategy.
+    """Return a proven lower bound on every strategy's squared_sensitivity() * total variance.
 
     >>> from counton.strategies.lines.workloads import AllRanges
     >>> bool(gaussian_bound(AllRanges(16)) > 413.1)
@@ -113,7 +117,7 @@ def gaussian_bound(workload: Workload) -> float:
 
 
 def _refuse_long(workload: Workload, most: int, noise: str) -> None:
-    """Refuse lines over which a search takes too long."""
+    """Refuse lines for which a search takes too long."""
     if workload.cells > most:
         raise InvalidInput(
             f"the optimal strategy with {noise} noise over {workload.cells} cells was asked for; "
@@ -123,7 +127,7 @@ def _refuse_long(workload: Workload, most: int, noise: str) -> None:
 
 @lru_cache(maxsize=1)
 def _fixed_point(workload: Workload) -> tuple[Floats, Floats]:
-    """S and mu by fixed-point iteration, from the solution on fewer cells if there is one."""
+    """Return S and mu by fixed-point iteration, from a solution on fewer cells if there is one."""
     cells = workload.cells
     gram = workload.gram()
     gram = gram + np.eye(cells) * (np.trace(gram) / cells * _RIDGE)
@@ -131,7 +135,7 @@ def _fixed_point(workload: Workload) -> tuple[Floats, Floats]:
     if isinstance(workload, NamedWorkload) and cells > 2 * _COARSE:
         multipliers = _finer(_fixed_point(type(workload)(_COARSE))[1], cells)
     best: tuple[float, Floats, Floats] | None = None
-    # Each takes time in proportion to the cube of the cells.
+    # Each iteration takes time proportional to the cube of the cells.
     for _ in range(100 if cells <= 2 * _COARSE else 12 if cells <= LARGEST_DENSE // 2 else 4):
         root = np.sqrt(multipliers)
         inner = _square_root(root[:, None] * gram * root)
@@ -149,9 +153,10 @@ def _fixed_point(workload: Workload) -> tuple[Floats, Floats]:
 
 
 def _finer(known: Floats, cells: int) -> Floats:
-    """Multipliers of fewer cells as a start for more.
+    """Return multipliers of fewer cells as a start for more cells.
 
-    Inside they depend on where along the line a cell is, near the ends on how many cells are left.
+    Inside the line they depend on the relative position of a cell, near the ends on the number of
+    cells to the end.
     """
     places = (np.arange(cells) + 0.5) / cells * len(known) - 0.5
     finer = np.interp(places, np.arange(len(known)), known)
@@ -161,12 +166,12 @@ def _finer(known: Floats, cells: int) -> Floats:
 
 
 def _gap(cells: int) -> float:
-    """How far from the proven bound is near enough."""
+    """Return the relative distance from the proven bound that is near enough."""
     return 1e-4 if cells <= 2 * _COARSE else 1e-3 if cells <= 4 * _COARSE else 5e-3
 
 
 def _square_root(matrix: Floats) -> Floats:
-    """Positive square root; a matrix that is its own mirror image splits into halves."""
+    """Return the positive square root; a mirror-symmetric matrix is split into halves."""
     size, nothing = len(matrix), 1e-12 * float(matrix.max())
     mirrored = np.allclose(matrix, matrix[::-1, ::-1], rtol=1e-9, atol=nothing)
     if size < 3 or not mirrored:
@@ -198,7 +203,7 @@ def _eigen_root(matrix: Floats) -> Floats:
 
 
 def _rounded_columns(matrix: Floats, norm: int, bits: int) -> Integers:
-    """A real matrix on the lattice, its largest column at norm 2^bits.
+    """Return a real matrix on the lattice, its largest column at norm 2^bits.
 
     >>> _rounded_columns(np.array([[0.5, 0.0], [0.5, 0.5]]), norm=1, bits=2).tolist()
     [[2, 0], [2, 2]]
@@ -208,14 +213,14 @@ def _rounded_columns(matrix: Floats, norm: int, bits: int) -> Integers:
 
 
 def _rows_above(workload: Workload, radices: Sequence[int], weights: Floats) -> Floats:
-    """Rows of a hierarchy above its leaves, in units of the leaves' weight; at least one."""
+    """Return a hierarchy's rows above its leaves, in units of the leaves' weight; at least one."""
     tree = Nodes.of(workload, radices, weights)
     above = tree.matrix()[tree.cells :] / float(tree.weights[0])
     return above if len(above) else np.zeros((1, tree.cells))
 
 
 def _improve(workload: Workload, rows: Floats, steps: int) -> tuple[float, Floats]:
-    """Least logarithm of the error that this many steps of L-BFGS find, and its rows."""
+    """Return the least logarithm of the error that L-BFGS finds in these steps, and its rows."""
     squares = workload.gram_diagonal()
 
     def value(flat: Floats) -> tuple[float, Floats]:
@@ -228,7 +233,7 @@ def _improve(workload: Workload, rows: Floats, steps: int) -> tuple[float, Float
 
 
 def _error_and_slope(rows: Floats, workload: Workload, squares: Floats) -> tuple[float, Floats]:
-    """Total error of C = [I; rows] / (1 + column sums of rows), and its derivative by the rows.
+    """Return the total error of C = [I; rows] / (1 + column sums), and its derivative by rows.
 
     With X = C^T C and K = (I + R R^T)^-1, X^-1 is I - R^T K R between the column sums.
     """

@@ -1,8 +1,8 @@
-"""The matrix for Gaussian noise within half a percent of the least error, by a formula.
+"""A matrix for Gaussian noise within half a percent of the least error, by a formula.
 
-Its entries are IEEE sums, products and roots in a definite order, so they are the same on every
-machine, and a description holds two words for it instead of a matrix. They are a part of the format
-of descriptions: never change them, add another formula.
+Its entries are IEEE sums, products and roots in a definite order. So they are the same on every
+machine, and a description stores two words for it instead of a matrix. The formulas are part of the
+format of descriptions: never change them, add another formula.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from counton.base.errors import InvalidInput
 
 #: Entries are multiples of 2^-16.
 BITS = 16
-#: What was to be small: the mean error, or the largest.
+#: The error that is minimised: the mean, or the largest.
 FORMULAS = ("mean", "max")
 
 
 def scaled_root(steps: int, formula: str) -> Integers:
-    """Weights of rows and of columns around the square root's coefficients, in units of 2^-16.
+    """Return the square root's coefficients with weights of rows and columns, in units of 2^-16.
 
     C_ij = p_i f(i - j) / d_j, with p_i = (i + a)^b (T - i + c)^d (1 + e i / T), fitted at 1024
     steps, and d_j so that all columns have norm 1. A heavier middle leaves less of the noise to the
     many releases around it.
 
     Args:
-        steps: how many.
+        steps: the number of steps.
         formula: one of `FORMULAS`.
 
     Raises:
@@ -53,12 +53,12 @@ def scaled_root(steps: int, formula: str) -> Integers:
     squares = np.zeros(steps)
     for t in range(steps):
         matrix[t, : t + 1] = series[t::-1] * rows[t]
-        squares += matrix[t] ** 2  # row by row: a sum in a definite order
+        squares += matrix[t] ** 2  # row by row: the sum has a definite order
     return np.rint(matrix / np.sqrt(squares) * 2.0**BITS).astype(np.int64)
 
 
 def _power(base: Floats, *roots: int) -> Floats:
-    """The product of the 2^k-th roots."""
+    """Return the product of the 2^k-th roots."""
     product = np.ones_like(base)
     for root in roots:
         factor = base

@@ -4,15 +4,15 @@ Given its parent's noise X, the noises of a node's children are
 
     X_i = (b_i / b) X + G_i,    Cov(G_i, G_j) = b_i [i = j] - b_i b_j / b,    b = sum of the b_i,
 
-independent between nodes. Every estimator in this package that works on a tree has this law:
-cascade sampling ("Ranges", Alg. 1) and Haar contrasts with equal b_i, least squares on noisy nodes
-with b_i the variance of a child's estimate from its own subtree.
+independently for each node. Every estimator of this package that works on a tree has this law:
+cascade sampling ("Ranges", Alg. 1), Haar contrasts with equal b_i, and least squares on noisy
+nodes, where b_i is the variance of a child's estimate from its own subtree.
 
 A query that gives child i the mean weight c_i therefore has the variance
 
     sum over nodes of [ sum b_i c_i^2 - (sum b_i c_i)^2 / b ]  +  (root variance) c_root^2,
 
-where a node's own mean weight is (sum b_i c_i) / b.
+Here a node's own mean weight is (sum b_i c_i) / b.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from counton.base.arrays import Floats, Integers
 
 
 def level_sizes(radices: Sequence[int]) -> list[int]:
-    """Cells of a complete node at each level, leaves first.
+    """Return the number of cells of a complete node at each level, leaves first.
 
     >>> level_sizes((4, 3))
     [1, 4, 12]
@@ -39,7 +39,7 @@ def level_sizes(radices: Sequence[int]) -> list[int]:
 
 
 def binary_radices(cells: int) -> tuple[int, ...]:
-    """As many twos as a binary tree over ``cells`` leaves has levels below its root.
+    """Return as many twos as a binary tree over ``cells`` leaves has levels below its root.
 
     >>> binary_radices(5)
     (2, 2, 2)
@@ -49,7 +49,7 @@ def binary_radices(cells: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class TreeLaw:
-    """Law of the estimates on a tree filled from the left; its last nodes may be incomplete.
+    """The law of the estimates on a tree filled from the left; its last nodes may be incomplete.
 
     Attributes:
         cells: number of leaves.
@@ -74,9 +74,9 @@ class TreeLaw:
         return [-(-self.cells // size) for size in level_sizes(self.radices)]
 
     def interval_levels(self, low: Integers, high: Integers) -> Iterator[Floats]:
-        """Variance of the intervals [low, high), level by level: lowest nodes first, root last.
+        """Yield the variance of intervals [low, high), by level: lowest nodes first.
 
-        Yields arrays of the shape of ``low``.
+        The arrays have the shape of ``low``.
         """
         counts = self.counts()
         first, second = low, high
@@ -93,7 +93,7 @@ class TreeLaw:
             yield np.maximum(step_1.square + step_2.square - 2 * np.where(same, cross, 0.0), 0.0)
             first, second = step_1.parent, step_2.parent
             share_1, share_2 = step_1.share, step_2.share
-        # A prefix that ends where the whole tree ends covers the root (its "next node" is not).
+        # A prefix that ends with the whole tree covers the root (its "next node" does not exist).
         whole_1, whole_2 = (
             np.where(node > 0, 1.0, share) for node, share in ((first, share_1), (second, share_2))
         )
@@ -102,7 +102,7 @@ class TreeLaw:
     def _climb(
         self, level: int, radix: int, counts: list[int], node: Integers, share: Floats
     ) -> _PrefixStep:
-        """From the node in which a prefix ends (covered to ``share``) to its parent."""
+        """Return the step from the node in which a prefix ends (share covered) to its parent."""
         complete, last = self.complete[level], self.last[level]
         parent, place = np.divmod(node, radix)
         final = counts[level + 1] - 1
@@ -120,14 +120,14 @@ class TreeLaw:
         return _PrefixStep(parent, before, weight, total, covered, square, covered / total)
 
     def variance(self, low: Integers, high: Integers) -> Floats:
-        """Variance of the sums over [low, high)."""
+        """Return variance of the sums over [low, high)."""
         total = np.zeros(low.shape)
         for part in self.interval_levels(low, high):
             total += part
         return total
 
     def functional_levels(self, weights: Floats) -> Iterator[float]:
-        """Total variance of the queries ``weights`` (queries, cells), level by level, root last."""
+        """Yield the total variance of queries (queries, cells), level by level, root last."""
         counts = self.counts()
         shares = weights.T
         for level, radix in enumerate(self.radices):
@@ -142,9 +142,10 @@ class TreeLaw:
         yield self.root * float((shares**2).sum())
 
     def cell_levels(self) -> Iterator[float]:
-        """Total variance of all cells, level by level, root last; exact.
+        """Yield the total variance of all cells, level by level, root last; exact.
 
-        Time in proportion to the levels: with c a cell's share of a node, sum c^2 is all it takes.
+        Time is proportional to the number of levels: with c a cell's share of a node, sum c^2
+        suffices.
         """
         counts = self.counts()
         whole = end = 1.0
@@ -166,9 +167,9 @@ class TreeLaw:
         yield self.root * end
 
     def prefix_levels(self, ranges: bool) -> Iterator[float]:
-        """Total variance of all prefixes, or of all ranges, level by level, root last; exact.
+        """Yield the total variance of all prefixes or ranges, by level, root last; exact.
 
-        Time in proportion to the sum of the radices: complete nodes of one level are alike.
+        Time is proportional to the sum of the radices: complete nodes of one level are alike.
 
         A range is the difference of two of the n + 1 prefixes, so the sum over all ranges of a
         square is (n + 1) (sum of squares) - (square of the sum) over prefixes.
@@ -196,7 +197,7 @@ class TreeLaw:
 
 @dataclass(frozen=True)
 class _PrefixStep:
-    """Where prefixes stand after one level; ``covered`` is the sum of b_i c_i in the parent."""
+    """The state of prefixes after one level; ``covered`` is the sum of b_i c_i in the parent."""
 
     parent: Integers
     before: Floats
@@ -217,7 +218,7 @@ class _Profile:
 
 
 class _Family:
-    """A node's children: what the prefixes that end among them contribute."""
+    """The contribution of a node's children: of the prefixes that end among them."""
 
     def __init__(self, children: list[_Profile], own: list[float]) -> None:
         weight = np.array(own)

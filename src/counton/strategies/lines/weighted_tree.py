@@ -1,4 +1,4 @@
-"""What strategies on a tree over a line share: a weight for each level, and a `TreeLaw`."""
+"""The base of strategies on a tree over a line: a weight for each level, and a `TreeLaw`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from counton.strategies.strategy import Norm
 
 
 class WeightedTree(LineStrategy):
-    """A tree over a line whose levels have a weight each, and whose estimates have a `TreeLaw`.
+    """A tree over a line with one weight per level, whose estimates have a `TreeLaw`.
 
     Attributes:
-        weights: integer weights of the levels, of which a cell's column has one each.
+        weights: integer weights of the levels; a cell's column has one of each.
     """
 
     weights: tuple[int, ...]
@@ -30,12 +30,12 @@ class WeightedTree(LineStrategy):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Arguments of the constructor, but for the name, which changes no number."""
+        """Arguments of the constructor without the name, which changes no number."""
         return {name: value for name, value in super().parameters.items() if name != "name"}
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """With the name by which it was chosen."""
+        """Return the description, with the name by which it was chosen."""
         return {**super().to_dict(), "name": self.name}
 
     @override
@@ -53,7 +53,7 @@ class WeightedTree(LineStrategy):
 
     @override
     def ranges_variance(self) -> float:
-        """Time logarithmic in the cells."""
+        """Return the total variance of all ranges in time logarithmic in the cells."""
         return math.fsum(self.joint_law.prefix_levels(ranges=True))
 
     @override

@@ -1,4 +1,4 @@
-"""What will be asked of a line of cells: the queries whose total squared error is to be small."""
+"""Workloads: the queries on a line of cells whose total squared error is to be small."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from counton.base.exact import without_mask
 from counton.strategies.lines.tree_law import TreeLaw, level_sizes
 from counton.strategies.strategy import LARGEST_DENSE
 
-#: Children of a node up to which summing up by levels is faster than query by query.
+#: Up to this many children of a node, a sum by levels is faster than query by query.
 _NARROW = 64
 
 
 class Estimator(Protocol):
-    """What a workload needs to know about a strategy to sum up its error."""
+    """The members of a strategy from which a workload computes its error."""
 
     def variance(self, low: Integers, high: Integers) -> Floats:
-        """Variance of the sums over [low, high), in units of one measurement's noise variance."""
+        """Return the variance of sums over [low, high), in variances of one measurement's noise."""
         ...
 
     def ranges_variance(self) -> float:
-        """Total variance of all ranges."""
+        """Return the total variance of all ranges."""
         ...
 
     def functional_variance(self, weights: Floats) -> float:
-        """Total variance of the queries ``weights`` (queries, cells)."""
+        """Return the total variance of the queries ``weights`` (queries, cells)."""
         ...
 
 
 def tree_law(estimator: Estimator) -> TreeLaw | None:
-    """Joint law of an estimator on a narrow tree: its levels are summed up without every query."""
+    """Return an estimator's joint law on a narrow tree, with fast sums by level; else None."""
     law = getattr(estimator, "joint_law", None)
     narrow = isinstance(law, TreeLaw) and max(law.radices, default=1) <= _NARROW
     return law if narrow else None
@@ -51,7 +51,7 @@ class Workload(ABC):
     Attributes:
         cells: number of cells.
         queries: number of queries (1 for random subsets: the expectation over one).
-        costly: `levels` goes through all queries, which takes time on long lines.
+        costly: True if `levels` goes through all queries, which is slow on long lines.
     """
 
     name: ClassVar[str]
@@ -61,30 +61,30 @@ class Workload(ABC):
 
     @abstractmethod
     def total(self, estimator: Estimator) -> float:
-        """Total variance of all queries, in units of one measurement's noise variance."""
+        """Return the total variance of all queries, in variances of one measurement's noise."""
 
     @abstractmethod
     def levels(self, joint_law: TreeLaw) -> Floats:
-        """The same for a tree, split by level: lowest nodes first, root last."""
+        """Return the total variance on a tree, split by level: lowest nodes first, root last."""
 
     @abstractmethod
     def largest_error(self, sums: NDArray[Any]) -> float:
-        """Largest magnitude of all queries' answers, given running sums with a zero in front.
+        """Return the largest magnitude of all answers, given running sums with a zero in front.
 
         Raises:
-            InvalidInput: one query, drawn at random: as many as are asked have to be named.
+            InvalidInput: a workload of one random query, which is no set of queries.
         """
 
     @abstractmethod
     def gram(self) -> Floats:
-        """W^T W for the matrix W of the queries, shape (cells, cells); up to 4096 cells."""
+        """Return W^T W for the matrix W of the queries, shape (cells, cells); up to 4096 cells."""
 
     def gram_times(self, rows: Floats) -> Floats:
-        """``rows @ gram()``, shape (rows, cells); faster where the Gram matrix has a pattern."""
+        """Return ``rows @ gram()``, shape (rows, cells); fast if the Gram matrix has a pattern."""
         return np.asarray(rows @ self._gram)
 
     def gram_diagonal(self) -> Floats:
-        """Diagonal of `gram`: how often each cell is asked for, in squares."""
+        """Return the diagonal of `gram`: the squared weights of each cell, over all queries."""
         return self._gram.diagonal()
 
     @cached_property
@@ -93,7 +93,7 @@ class Workload(ABC):
 
 
 class NamedWorkload(Workload):
-    """A workload that its name and the number of cells say all about."""
+    """A workload that is determined by its name and the number of cells."""
 
     def __init__(self, cells: int) -> None:
         self.cells = cells
@@ -120,12 +120,12 @@ class NamedWorkload(Workload):
             )
 
 
-#: Intervals looked at together, so that they stay in the cache.
+#: Intervals processed together, so that they stay in the cache.
 _STRETCH = 2**14
 
 
 def _stretches(*arrays: Any) -> Iterator[list[Any]]:
-    """Pieces of arrays of one length; None stays out."""
+    """Yield pieces of arrays of one length; None is left out."""
     given = [array for array in arrays if array is not None]
     for start in range(0, len(given[0]), _STRETCH):
         yield [array[start : start + _STRETCH] for array in given]
@@ -153,11 +153,11 @@ class AllRanges(NamedWorkload):
 
     @override
     def largest_error(self, sums: NDArray[Any]) -> float:
-        """An interval from the least running sum to the largest."""
+        """Return the largest error: the interval from the least running sum to the largest."""
         return float(sums.max() - sums.min())
 
     def gram(self) -> Floats:
-        """Entry (i, j), from 1: min(i, j) (n + 1 - max(i, j))."""
+        """Return the matrix with entry (i, j), from 1: min(i, j) (n + 1 - max(i, j))."""
         self.check_dense()
         i = np.arange(1.0, self.cells + 1)
         return np.asarray(np.minimum.outer(i, i) * (self.cells + 1 - np.maximum.outer(i, i)))
@@ -195,7 +195,7 @@ class Prefixes(NamedWorkload):
         return float(np.abs(sums).max())
 
     def gram(self) -> Floats:
-        """Entry (i, j), from 1: n + 1 - max(i, j)."""
+        """Return the matrix with entry (i, j), from 1: n + 1 - max(i, j)."""
         self.check_dense()
         i = np.arange(1.0, self.cells + 1)
         return np.asarray(self.cells + 1 - np.maximum.outer(i, i))
@@ -206,7 +206,7 @@ class Prefixes(NamedWorkload):
 
 
 def _from_both_ends(rows: Floats, first: Floats) -> Floats:
-    """Rows times the matrix of entries ``first[min(i, j)] (n - max(i, j))``, by running sums."""
+    """Return rows times the matrix of entries ``first[min(i, j)] (n - max(i, j))``."""
     left = np.arange(float(len(first)), 0, -1)
     outer = rows * left
     beyond = outer.sum(axis=1, keepdims=True) - np.cumsum(outer, axis=1)
@@ -245,11 +245,11 @@ class _Intervals(NamedWorkload):
         return float(np.abs(sums[high] - sums[low]).max())
 
     def _alike(self, joint_law: TreeLaw) -> tuple[Integers, Integers, Integers] | None:
-        """One interval of each kind that the law treats alike, and how many there are; if known."""
+        """Return one interval of each kind equal under the law, and their numbers, if known."""
         return None
 
     def gram(self) -> Floats:
-        """Entry (i, j): how many of the intervals hold both cells."""
+        """Return the matrix with entry (i, j): how many of the intervals hold both cells."""
         self.check_dense()
         low, high = self.intervals()
         corners = np.zeros((self.cells + 1, self.cells + 1))
@@ -275,11 +275,11 @@ class TreeNodes(_Intervals):
 
     @override
     def _alike(self, joint_law: TreeLaw) -> tuple[Integers, Integers, Integers] | None:
-        """Known if the tree's radices are powers of two.
+        """Return the kinds of intervals, if the tree's radices are powers of two.
 
-        Then a query of 2^k cells either is made of whole nodes or lies within one. Two of one size
-        differ only in where, upwards, their ancestors begin to be the last nodes of their levels,
-        which may be incomplete.
+        Then a query of 2^k cells either consists of whole nodes or lies within one. Two queries of
+        one size differ only in the level from which on their ancestors are the last nodes of their
+        levels, which may be incomplete.
         """
         if any(radix & (radix - 1) for radix in joint_law.radices):
             return None
@@ -301,13 +301,13 @@ class TreeNodes(_Intervals):
         return np.array(lows), np.array(highs), np.array(times)
 
     def _proper(self, size: int) -> int:
-        """How many nodes of a size there are, but for a last one that is its only child."""
+        """Return the number of nodes of a size, without a last one that is an only child."""
         nodes = -(-self.cells // size)
         left = self.cells - (nodes - 1) * size
         return nodes if size == 1 or left > size // 2 else nodes - 1
 
     def intervals(self) -> tuple[Integers, Integers]:
-        """Ends of all nodes; a node that has one child is the same query as that child."""
+        """Return the ends of all nodes; a node with one child is the same query as that child."""
         lows, highs, size = [], [], 1
         while True:
             low = np.arange(0, self.cells, size)
@@ -362,14 +362,15 @@ class RandomSubsets(NamedWorkload):
         return single * np.eye(self.cells) + together
 
     def chance(self, cells: int) -> float:
-        """Probability that some given cells, this many of them, are all in the set.
+        """Return the probability that this many given cells are all in the set.
 
         >>> asked = RandomSubsets(4)  # of 1, 2, 3 or 4 cells
         >>> asked.chance(4), round(6 * asked.chance(2), 9)  # (0 + 1 + 3 + 6) / 4
         (0.25, 2.5)
         """
         n, least = self.cells, -(-self.cells // 4)
-        logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1.0, n + 1)))])  # of factorials
+        # logarithms of factorials
+        logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1.0, n + 1)))])
         sizes = np.arange(max(least, cells), n + 1)
         falls = logs[sizes] - logs[sizes - cells] - (logs[n] - logs[n - cells])
         return float(np.exp(falls).sum()) / (n + 1 - least)
@@ -382,7 +383,7 @@ class RandomSubsets(NamedWorkload):
         )
 
     def _weights(self) -> tuple[float, float]:
-        """From the probabilities that one cell is in the set, and that two are."""
+        """Weights from the probabilities that one cell, and that two cells, are in the set."""
         n = self.cells
         sizes = np.arange(max(-(-n // 4), 1), n + 1.0)
         one = float((sizes / n).mean())
@@ -450,7 +451,7 @@ NAMED: dict[str, type[NamedWorkload]] = {
 
 
 def workload(kind: str | Workload | ArrayLike, cells: int) -> Workload:
-    """The workload of that name over ``cells`` cells, or the caller's matrix.
+    """Return the workload of that name over ``cells`` cells, or the caller's matrix.
 
     Raises:
         InvalidInput: an unknown name, or a matrix over another number of cells.

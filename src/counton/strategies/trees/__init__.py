@@ -1,4 +1,4 @@
-"""Strategies for a public tree: which sums of nodes to measure so that every level is accurate."""
+"""Strategies for a public tree: measured sums of nodes that make every level accurate."""
 
 from counton.strategies.trees.tree import Tree
 from counton.strategies.trees.tree_strategy import HierarchyLaw, TreeStrategy

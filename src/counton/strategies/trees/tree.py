@@ -1,4 +1,4 @@
-"""The public tree of a hierarchy: which nodes exist, known before any data; and what is none."""
+"""The public tree of a hierarchy: its nodes are known before any data."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ from counton.base.columns import (
 from counton.base.errors import InvalidInput
 
 Path = tuple[Hashable, ...]
-#: Names of the levels below the total; for each of them, every node's parent and own label.
+#: Names of the levels below the total, and for each level every node's parent and own label.
 _Nodes = tuple[list[str], list[Integers], list[NDArray[Any]]]
 _Ordered = tuple[list[str], list[Integers], list[NDArray[Any]], list[Integers]]
 
-#: Name of the level above all others: one node, which holds everything.
+#: Name of the top level: one node, which holds everything.
 TOTAL = "total"
 
 
 class Tree:
     """A rooted tree of named nodes, level by level; children of one parent stand together.
 
-    Made by `Tree.from_leaves` (a table with one column a level) or `Tree.from_parents` (a mapping
-    from each node to its parent). A node is known by its path from the root, the root by ``()``.
+    It is built by `Tree.from_leaves` (a table with one column per level) or `Tree.from_parents` (a
+    mapping from each node to its parent). A node is identified by its path from the root, the root
+    by ``()``.
 
     Attributes:
         levels: names of the levels, "total" first.
@@ -51,7 +52,7 @@ class Tree:
         self.levels = (TOTAL, *levels)
         self.parents = tuple(parents)
         self.labels = tuple(labels)
-        #: For each level, its nodes in the order in which tables list them: as first declared.
+        #: For each level, its nodes in the order of first declaration, in which tables list them.
         self.order = (
             np.zeros(1, np.int64),
             *([np.arange(len(part)) for part in labels] if order is None else order),
@@ -59,7 +60,7 @@ class Tree:
 
     @classmethod
     def from_leaves(cls, domain: Any, levels: Sequence[str]) -> Tree:
-        """The tree whose leaves are the rows of a table.
+        """Return the tree whose leaves are the rows of a table.
 
         Args:
             domain: a data frame, or a mapping from level names to arrays of one length. Deeper
@@ -67,8 +68,8 @@ class Tree:
             levels: names of the columns, coarsest first.
 
         Raises:
-            InvalidInput: no levels, no rows, missing columns, a gap within a path, a leaf that is
-                listed twice or also a node with children.
+            InvalidInput: no levels, no rows, missing columns, a gap within a path, or a leaf that
+                is listed twice or also has children.
 
         >>> table = {"state": ["CA", "CA", "DC"], "county": ["Kings", "Napa", None]}
         >>> tree = Tree.from_leaves(table, ["state", "county"])
@@ -81,15 +82,15 @@ class Tree:
     def from_parents(
         cls, parents: Mapping[Hashable, Hashable] | Sequence[tuple[Hashable, Hashable]]
     ) -> Tree:
-        """The tree given by each node's parent; levels are called "level 1", "level 2", ...
+        """Return the tree given by each node's parent; levels are "level 1", "level 2", ...
 
         Args:
             parents: a mapping from nodes to parents, or pairs (node, parent); None stands for no
-                parent. Nodes without a parent stand below the total, unless there is only one:
-                then it is the total.
+                parent. Nodes without a parent are children of the total; a single one is the total
+                itself.
 
         Raises:
-            InvalidInput: no pairs, labels that are no plain values, no nodes, a node with two
+            InvalidInput: no pairs, labels that are not plain values, no nodes, a node with two
                 parents, or a cycle.
 
         >>> Tree.from_parents({"a": "root", "b": "root", "aa": "a"}).sizes
@@ -104,7 +105,7 @@ class Tree:
 
     @cached_property
     def children(self) -> tuple[Integers, ...]:
-        """For each level, how many children every node has."""
+        """For each level, the number of children of every node."""
         sizes = self.sizes
         counted = [
             np.bincount(parent, minlength=size)
@@ -114,21 +115,21 @@ class Tree:
 
     @cached_property
     def starts(self) -> tuple[Integers, ...]:
-        """For each level, where every node's children begin one level down."""
+        """For each level, the index of every node's first child one level down."""
         return tuple(np.concatenate([[0], np.cumsum(count)[:-1]]) for count in self.children)
 
     def level(self, name: str) -> int:
-        """Position of a level by its name.
+        """Return the position of a level by its name.
 
         Raises:
-            InvalidInput: there is no such level.
+            InvalidInput: an unknown level.
         """
         if name not in self.levels:
             raise InvalidInput(f"level is {name!r}; it must be one of {', '.join(self.levels)}")
         return self.levels.index(name)
 
     def path(self, level: int, node: int) -> Path:
-        """Path of a node from below the total."""
+        """Return the path of a node from below the total."""
         parts: list[Hashable] = []
         for depth in range(level, 0, -1):
             parts.extend(self.labels[depth - 1][node : node + 1].tolist())
@@ -148,10 +149,10 @@ class Tree:
         return places
 
     def find(self, path: Any) -> tuple[int, int]:
-        """Level and position of the node at ``path``; a bare label stands for a path of one.
+        """Return level and position of the node at ``path``; a bare label is a path of length one.
 
         Raises:
-            InvalidInput: there is no such node.
+            InvalidInput: an unknown node.
         """
         wanted = tuple(path) if isinstance(path, (tuple, list)) else (path,)
         try:
@@ -166,12 +167,12 @@ class Tree:
     def leaves(self) -> tuple[Integers, ...]:
         """For each level, the positions of the nodes without children.
 
-        Counts given as one array stand in this order: leaves of coarser levels first.
+        Counts given as one array are in this order: leaves of coarser levels first.
         """
         return tuple(np.flatnonzero(count == 0) for count in self.children)
 
     def to_dict(self) -> dict[str, Any] | None:
-        """All nodes and their names, JSON values; None where names are none that JSON keeps.
+        """Return all nodes and their names as JSON values; None if names are not JSON values.
 
         >>> tree = Tree.from_leaves({"state": ["CA", "DC"]}, ["state"])
         >>> Tree.from_dict(tree.to_dict()).digest == tree.digest
@@ -191,10 +192,10 @@ class Tree:
 
     @classmethod
     def from_dict(cls, description: Mapping[str, Any]) -> Tree:
-        """The tree that `to_dict` described.
+        """Return the tree that `to_dict` described.
 
         Raises:
-            InvalidInput: a part is missing, or parts that do not go together.
+            InvalidInput: a part is missing, or parts do not fit together.
         """
         try:
             labels = [_objects(part) for part in description["labels"]]
@@ -212,7 +213,7 @@ class Tree:
             ) from error
 
     def with_levels(self, names: Sequence[str]) -> Tree:
-        """The same nodes below levels that are called otherwise.
+        """Return the tree with other names of its levels.
 
         >>> Tree.from_leaves({"state": ["CA", "DC"]}, ["state"]).with_levels(["land"]).levels
         ('total', 'land')
@@ -221,7 +222,7 @@ class Tree:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of shape and names: part of the noise address."""
+        """SHA-256 of the shape and names; part of the noise address."""
         digest = hashlib.sha256()
         for name, parent, label in zip(self.levels[1:], self.parents, self.labels, strict=True):
             for part in (name.encode(), parent.astype("<i8").tobytes(), labels_bytes(label)):
@@ -229,7 +230,7 @@ class Tree:
         return digest.hexdigest()
 
     def path_columns(self, level: int) -> dict[str, NDArray[Any]]:
-        """Level columns of the table of one level: for every node its path, in declared order."""
+        """Return the level columns of one level's table: every node's path, in declared order."""
         found: dict[str, NDArray[Any]] = {}
         node = self.order[level]
         for depth in range(level, 0, -1):
@@ -239,9 +240,9 @@ class Tree:
 
 
 def _nodes_from_leaves(domain: Any, levels: Sequence[str]) -> _Ordered:
-    """The nodes of `Tree.from_leaves`.
+    """Return the nodes of `Tree.from_leaves`.
 
-    Rows that name an inner node say nothing new; a leaf must be listed once.
+    Rows that name an inner node add nothing; a leaf must be listed once.
     """
     columns = columns_of(domain, levels, "domain", called="levels")
     if TOTAL in levels:
@@ -260,7 +261,7 @@ def _nodes_from_leaves(domain: Any, levels: Sequence[str]) -> _Ordered:
     if not rows:
         raise InvalidInput("the domain has no rows; it must list at least one leaf")
     present = np.ones(rows, dtype=bool)
-    node_of = np.zeros(rows, np.int64)  # the deepest node that a row has named so far
+    node_of = np.zeros(rows, np.int64)  # the deepest node named by a row so far
     parents: list[Integers] = []
     labels: list[NDArray[Any]] = []
     order: list[Integers] = []
@@ -301,7 +302,7 @@ def _refuse_double_leaves(
     *,
     first: bool,
 ) -> None:
-    """Among rows that end in a node, and name no child of it, there may be one only."""
+    """Refuse more than one row that ends in a node without naming a child of it."""
     if not ending.any():
         return
     if first:
@@ -323,7 +324,7 @@ def _refuse_double_leaves(
 def _nodes_from_parents(
     parents: Mapping[Hashable, Hashable] | Sequence[tuple[Hashable, Hashable]],
 ) -> _Nodes:
-    """The nodes of `Tree.from_parents`."""
+    """Return the nodes of `Tree.from_parents`."""
     above = _one_parent_each(_pairs(parents))
     below: dict[Hashable, list[Hashable]] = {}
     for node, parent in above.items():
@@ -352,7 +353,7 @@ def _nodes_from_parents(
 
 
 def _pairs(parents: Any) -> list[tuple[Hashable, Hashable]]:
-    """Pairs of nodes and parents, checked for labels that cannot be told apart."""
+    """Return pairs of nodes and parents, after refusing labels that cannot be told apart."""
     given = parents.items() if isinstance(parents, Mapping) else parents
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise InvalidInput(

@@ -1,8 +1,8 @@
-"""All measurements of a tree as the cells of one step, and estimates from what is released of them.
+"""Measurements of a tree as the cells of one step, and estimates from released cells.
 
-The cells are the total and then, level by level and family by family, what is measured of each
-child: of all children where there are three or more, of the first of two, of none of one. All is
-linear, so that cells of several steps add up, and so do estimates.
+The cells are the total and then, level by level and family by family, the measurements of each
+child: of all children if there are three or more, of the first of two, of none if there is one.
+Everything is linear, so cells of several steps add up, and so do estimates.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from counton.strategies.trees.tree_strategy import TreeStrategy
 
 
 class Measuring:
-    """Cells of a tree's measurements, in a fixed order.
+    """The cells of a tree's measurements, in a fixed order.
 
     Args:
-        strategy: what is measured.
+        strategy: the strategy, with its tree.
 
     >>> from counton.strategies.trees import Tree
     >>> from counton.strategies.trees.tree_strategy import tree_strategy_for
@@ -36,7 +36,7 @@ class Measuring:
 
     @cached_property
     def _measured_nodes(self) -> tuple[Integers, ...]:
-        """For each level below the total, the nodes of which something is measured."""
+        """For each level below the total, the measured nodes."""
         found = []
         for level, parents in enumerate(self.tree.parents):
             size = self.tree.children[level][parents]
@@ -46,16 +46,16 @@ class Measuring:
 
     @cached_property
     def size(self) -> int:
-        """How many cells there are."""
+        """Number of cells."""
         return 1 + sum(map(len, self._measured_nodes))
 
     @cached_property
     def leaves(self) -> int:
-        """How many leaves there are."""
+        """Number of leaves."""
         return sum(map(len, self.tree.leaves))
 
     def node_sums(self, leaves: Integers) -> list[Integers]:
-        """Sums of all nodes by level.
+        """Return the sums of all nodes by level.
 
         Args:
             leaves: counts in the order of `Tree.leaves`, shape ``(steps, leaves)``.
@@ -79,7 +79,7 @@ class Measuring:
         return found
 
     def cells(self, leaves: Integers) -> Integers:
-        """What is measured: exact, and linear; int64 must hold all products.
+        """Return the measurements: exact, and linear; int64 must hold all products.
 
         Args:
             leaves: counts in the order of `Tree.leaves`, shape ``(steps, leaves)``.
@@ -96,7 +96,7 @@ class Measuring:
         return np.concatenate(parts, axis=1).astype(np.int64)
 
     def estimates(self, cells: Integers | Floats) -> list[Floats]:
-        """Every node from released cells: the total, and what children differ by below it.
+        """Return every node's estimate from released cells: the total, and differences below it.
 
         Args:
             cells: shape ``(steps, size)``.
@@ -113,7 +113,7 @@ class Measuring:
         return found
 
     def reads(self, level: int, node: int) -> dict[int, float]:
-        """With which weights the estimate of one node reads the cells; in time of its siblings.
+        """Return the weights of the cells in one node's estimate, in time of its siblings.
 
         >>> from counton.strategies.trees import Tree
         >>> from counton.strategies.trees.tree_strategy import tree_strategy_for
@@ -141,18 +141,18 @@ class Measuring:
         return found
 
     def share_to_nodes(self, cells: Integers | Floats, bits: int) -> list[Integers]:
-        """Every node of one step from released cells, whole numbers that add up exactly.
+        """Return every node of one step from released cells, in integers that add up exactly.
 
         Args:
             cells: shape ``(size,)``.
             bits: estimates are multiples of 2^-bits.
 
         Returns:
-            For each level every node in units of 2^-bits, within 2 of what `estimates` says; all
+            For each level every node in units of 2^-bits, within 2 units of `estimates`; all
             children of a node add up to it.
 
         Raises:
-            SumOverflow: beyond 2^53 units, where float64 is not exact.
+            SumOverflow: beyond 2^53 units, which float64 does not hold exactly.
         """
         given = np.asarray(cells, np.float64)[None]
         total = round(float(given[0, 0]) * 2.0**bits / self.strategy.total)
@@ -169,7 +169,7 @@ class Measuring:
         return found
 
     def differences(self, cells: Floats) -> list[Floats]:
-        """By how much each child exceeds the mean of its siblings; shapes as of `estimates`."""
+        """Return how far each child exceeds the mean of its siblings; shapes as in `estimates`."""
         tree, strategy, begin, found = self.tree, self.strategy, 1, []
         for level, nodes in enumerate(self._measured_nodes):
             parents, children = tree.parents[level], tree.children[level]
@@ -188,7 +188,7 @@ class Measuring:
 
 
 def refuse_beyond_exact(largest: float, bits: int) -> None:
-    """Refuse numbers of units of 2^-bits which float64 does not hold.
+    """Refuse numbers of units of 2^-bits that float64 does not hold.
 
     Raises:
         SumOverflow: they are 2^53 or more.
@@ -201,31 +201,31 @@ def refuse_beyond_exact(largest: float, bits: int) -> None:
 
 
 def shared_out(totals: Integers, away: Floats, first: Integers, size: Integers) -> Integers:
-    """Integer shares of the parents' totals: differences of rounded running sums.
+    """Return integer shares of the parents' totals: differences of rounded running sums.
 
-    So the sum of any first few siblings is within half a unit of their shares, however many there
-    are, and that of all is exact. The noise is 2^15 units wide and more, so rounding favours no
-    sibling.
+    So the sum of any first few siblings is within half a unit of their real shares, and the sum of
+    all is exact. The noise is 2^15 units wide and more, so rounding favours no sibling.
 
     Args:
-        totals: of the parents.
-        away: what each child has more than its parent's mean; whole parts are added up as
-            integers, so that running sums over many children lose nothing. Overwritten.
-        first, size: where each family begins, and how many it has; families stand side by side.
+        totals: the parents' totals.
+        away: by how much each child exceeds its parent's mean. Integer parts are added up as
+            integers, so running sums over many children lose nothing. Overwritten.
+        first, size: index of the first child and number of children of each family; families lie
+            side by side.
     """
     whole = np.floor(away)
     away -= whole
     fractions = away[first]
     running = np.cumsum(away, out=away)
     each, left = np.divmod(totals, size)
-    fair = np.arange(1, len(away) + 1, dtype=np.float64)  # how many siblings up to each child
+    fair = np.arange(1, len(away) + 1, dtype=np.float64)  # the number of siblings up to each child
     fair -= np.repeat(first.astype(np.float64), size)
     fair *= np.repeat(left / size, size)
     running -= np.repeat(running[first] - fractions, size)
     running += fair
     np.rint(running, out=running)
     shares = whole.astype(np.int64)
-    # All siblings together get what is left exactly, not but for rounding.
+    # All siblings together get the rest exactly, without rounding error.
     running[first + size - 1] = left - np.add.reduceat(shares, first)
     fair[0] = 0
     np.subtract(running[1:], running[:-1], out=fair[1:])

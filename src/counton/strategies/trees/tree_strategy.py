@@ -1,23 +1,24 @@
-"""What is measured on a tree so that every level has its wanted accuracy, and what it costs.
+"""Measurements on a tree with a wanted accuracy for every level, and their cost.
 
-Measured are integers: the total, w X, and for every child i of a node with m children and sum S
+The measurements are integers: the total, w X, and for every child i of a node with m children and
+sum S
 
     y_i = p X_i - q S + z_i,    p = r, q = r / m to the nearest integer  (m >= 3)
     y = r (X_1 - X_2) + z                                               (m = 2, once)
 
-with independent noise z of one law. Estimates are built downwards, which is post-processing:
-X_i = S / m + (y_i - mean y) / p. Noises of siblings are exchangeable: a child's noise is its
-parent's over m plus sqrt(alpha) (g_i - mean g), where alpha = (variance of z) / p^2, twice that for
-m = 2. Hence
+with independent noise z of one law. Estimates are built downwards, as post-processing: X_i = S / m
++ (y_i - mean y) / p. Noises of siblings are exchangeable: a child's noise is its parent's over m
+plus sqrt(alpha) (g_i - mean g), where alpha = (variance of z) / p^2, and twice that for m = 2.
+Hence
 
     v_child = v_parent / m^2 + alpha (1 - 1/m),
 
-and any v_parent < m^2 v_child can be had. For m = 2 and equal variances this is cascade sampling of
-"Ranges"; for equal variances an ancestor with m children adds (m-1)/(m+1) < 1 to the squared
-sensitivity over root variance, whatever the fan-out. Since q is a rounded r / m, the mean of the
-y_i says a little about S; it is paid for, and not used.
+and every v_parent < m^2 v_child is possible. For m = 2 and equal variances this is cascade sampling
+of "Ranges". For equal variances an ancestor with m children adds (m-1)/(m+1) < 1 to the squared
+sensitivity over root variance, for every fan-out. Since q is a rounded r / m, the mean of the y_i
+contains a little about S; this is paid for and not used.
 
-With Laplace noise q = 0: subtracting S would double the 1-norm and change nothing else.
+With Laplace noise q = 0: subtracting S would double the 1-norm without any gain.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from counton.strategies.trees.tree import TOTAL, Tree
 
 Place = tuple[int, int]
 
-#: The smallest weight: what rounding weights to integers costs is below 2^-20 of a deviation.
+#: The smallest weight: rounding weights to integers then costs below 2^-20 of a deviation.
 _LEAST_WEIGHT = 2**20
 #: The largest standard deviation of the noise in units of the weights' lattice.
 _LARGEST_STD = 2**39
@@ -49,12 +50,13 @@ _LARGEST_WEIGHT = 2**28
 
 @dataclass(frozen=True)
 class HierarchyLaw:
-    """Exchangeable noise: child = parent / m + sqrt(alpha) (g_i - mean g), independent by parent.
+    """The law of exchangeable noise: child = parent / m + sqrt(alpha) (g_i - mean g).
 
     Attributes:
         tree: the public tree.
         root: variance of the total's noise.
-        spread: for each level, every node's alpha for its children (0 with fewer than two).
+        spread: for each level, every node's alpha for its children (0 with fewer than two); the g
+            of different parents are independent.
 
     >>> tree = Tree.from_leaves({"half": [0, 0, 1, 1], "leaf": [0, 1, 2, 3]}, ["half", "leaf"])
     >>> law = HierarchyLaw(tree, 1.0, (np.full(1, 1.5), np.full(2, 1.5)))  # the cascade
@@ -77,14 +79,14 @@ class HierarchyLaw:
         return tuple(found)
 
     def covariance(self, first: Place, second: Place) -> float:
-        """Covariance of the noise of two nodes, given as (level, position)."""
+        """Return the covariance of the noise of two nodes, given as (level, position)."""
         level, node = second
         return float(self.covariances(first)[level][node])
 
     def covariances(self, place: Place) -> list[Floats]:
-        """Covariance of one node's noise with that of every node, by level.
+        """Return the covariances of one node's noise with that of every node, by level.
 
-        Time in proportion to the nodes.
+        Time is proportional to the number of nodes.
 
         >>> tree = Tree.from_leaves({"half": [0, 0, 1], "leaf": [0, 1, 2]}, ["half", "leaf"])
         >>> law = HierarchyLaw(tree, 1.0, (np.full(1, 1.5), np.array([1.5, 0.0])))
@@ -111,10 +113,10 @@ class HierarchyLaw:
         return found
 
     def functional(self, weights: Sequence[Floats]) -> float:
-        """Variance of a linear combination: weights of every node of every level, root first.
+        """Return the variance of a linear combination: weights of every node, by level, root first.
 
-        Upwards, a node's children count as their mean weight times the node plus what differs
-        from it, which only the spread among them carries. Time in proportion to the nodes.
+        Upwards, a node's children count as their mean weight times the node plus deviations, which
+        only the spread among the children carries. Time is proportional to the number of nodes.
         """
         carried = np.asarray(weights[-1], dtype=np.float64)
         total = 0.0
@@ -132,16 +134,16 @@ class HierarchyLaw:
 
 
 class TreeStrategy(TableStrategy):
-    """Which integer combinations of node sums are measured.
+    """Integer combinations of node sums that are measured.
 
     Args:
         tree: the public tree.
         total: weight of the total.
         own: for each level, every node's p for its children (0 with fewer than two).
-        shared: for each level, every node's q; p / 2 where there are two children.
+        shared: for each level, every node's q; p / 2 for nodes with two children.
 
     Raises:
-        InvalidInput: weights that do not fit the tree, or these formulas.
+        InvalidInput: weights that do not fit the tree, or do not satisfy these formulas.
 
     >>> tree = Tree.from_parents({"a": "root", "b": "root", "c": "root"})
     >>> strategy = TreeStrategy(tree, 2, (np.array([3]), np.zeros(3, int)),
@@ -162,7 +164,7 @@ class TreeStrategy(TableStrategy):
         self._check()
 
     def _check(self) -> None:
-        """Refuse weights whose norms and laws are not those that the formulas above say."""
+        """Refuse weights whose norms and laws differ from the formulas above."""
         sizes = [len(part) for part in self.own], [len(part) for part in self.shared]
         if sizes != (self.tree.sizes, self.tree.sizes):
             raise InvalidInput(
@@ -192,7 +194,7 @@ class TreeStrategy(TableStrategy):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """With all weights, but not the tree."""
+        """Return the description with all weights, but not the tree."""
         return {
             **super().to_dict(),
             "total": self.total,
@@ -202,10 +204,10 @@ class TreeStrategy(TableStrategy):
 
     @classmethod
     def from_dict(cls, description: Mapping[str, Any], tree: Tree) -> Self:
-        """The strategy that `to_dict` described, on the same tree.
+        """Return the strategy that `to_dict` described, on an equal tree.
 
         Raises:
-            InvalidInput: another tree, a part is missing, or other weights than those stated.
+            InvalidInput: another tree, a missing part, or weights that differ from the stated ones.
 
         >>> tree = Tree.from_parents({"a": "root", "b": "root", "c": "root"})
         >>> strategy, _ = tree_strategy_for(tree, [1.0, 1.0], norm=2)
@@ -248,7 +250,7 @@ class TreeStrategy(TableStrategy):
         return digest.hexdigest()
 
     def _steps(self, level: int, power: int) -> tuple[Integers, Integers]:
-        """What the measurements among a node's children add to a leaf's norm, and to a move's."""
+        """Return what a node's children's measurements add to the norms of a leaf and of a move."""
         own, shared, children = self.own[level], self.shared[level], self.tree.children[level]
         pair = children == 2
         single = np.where(pair, shared, own - shared) ** power
@@ -261,16 +263,16 @@ class TreeStrategy(TableStrategy):
 
     @override
     def largest_move(self, norm: Norm) -> int:
-        """Exact."""
+        """Return the exact largest move."""
         return max(self._norms[norm][1], 1)
 
     @cached_property
     def _norms(self) -> dict[Norm, tuple[int, int]]:
-        """By norm: the largest of a leaf's column, and of a difference of two; powers of them."""
+        """By norm: the largest power sum of a leaf's column, and of a difference of two columns."""
         return {1: self._largest(1), 2: self._largest(2)}
 
     def _largest(self, power: int) -> tuple[int, int]:
-        """Upwards: the largest cost below every node, and the largest cost of a move within it."""
+        """Return, computed upwards, the largest cost below any node, and of a move within it."""
         below = np.zeros(self.tree.sizes[-1], np.int64)
         most_moved = 0
         for level in range(len(self.own) - 2, -1, -1):
@@ -279,11 +281,10 @@ class TreeStrategy(TableStrategy):
             inner = children > 0
             first = np.zeros(len(children), np.int64)
             second = np.zeros(len(children), np.int64)
-            if below.any():  # at the lowest level all are leaves, and nothing is below
+            if below.any():  # at the lowest level all nodes are leaves
                 first[inner] = np.maximum.reduceat(below, starts[inner])
                 others = below.copy()
-                # Position of one child of every parent that has the largest value among its
-                # siblings.
+                # Position of one child per parent with the largest value among its siblings.
                 parents = self.tree.parents[level]
                 hits = np.flatnonzero(below == first[parents])
                 others[hits[np.diff(parents[hits], prepend=-1) > 0]] = -1
@@ -296,7 +297,7 @@ class TreeStrategy(TableStrategy):
         return int(below[0]) + self.total**power, most_moved
 
     def joint_law(self, noise_variance: float) -> HierarchyLaw:
-        """Joint law of all estimates when every measurement has noise of this variance."""
+        """Return the joint law of all estimates if every measurement has noise of this variance."""
         spread = []
         for own, children in zip(self.own, self.tree.children, strict=True):
             alpha = np.zeros(len(own))
@@ -315,20 +316,20 @@ def tree_strategy_for(
     unit: float = 1.0,
     least_weight: int = _LEAST_WEIGHT,
 ) -> tuple[TreeStrategy, int]:
-    """Integer weights for target variances, rounded towards accuracy, and the noise's deviation.
+    """Return integer weights for target variances, rounded towards accuracy, and the noise's std.
 
     With noise of that standard deviation every variance is at most its target.
 
     Args:
         tree: the public tree.
-        wanted: target variance of each level, the total's first.
-        norm: of the columns that noise is calibrated to: 1 for Laplace, 2 for Gaussian.
-        unit: what the caller calls a standard deviation of 1; messages speak in it.
-        least_weight: the smallest weight: finer ones lose less to rounding, and leave sums less
+        wanted: target variance of each level, the total first.
+        norm: norm of the columns to which noise is calibrated: 1 for Laplace, 2 for Gaussian.
+        unit: the user's units for a standard deviation of 1; messages use them.
+        least_weight: the smallest weight: larger weights lose less to rounding, and leave sums less
             room.
 
     Raises:
-        InvalidInput: no estimates have these variances, or no integers can measure them.
+        InvalidInput: no estimates have these variances, or no integer weights attain them.
 
     >>> tree = Tree.from_parents({"a": "root", "b": "root", "c": "root"})
     >>> measurement, std = tree_strategy_for(tree, [1.0, 1.0], norm=2)
@@ -372,12 +373,12 @@ def tree_strategy_for(
     own, shared = [], []
     for part, children in zip(inverse, tree.children[:-1], strict=True):
         p = np.ceil(scale * part).astype(np.int64)
-        p += np.where(children == 2, p & 1, 0)  # pairs are measured as r (X_1 - X_2), p = 2 r
+        p += np.where(children == 2, p & 1, 0)  # a pair is measured as r (X_1 - X_2), p = 2 r
         q = (2 * p + children) // np.maximum(2 * children, 1)
         own.append(p)
         shared.append(np.where((children == 2) | (norm == 2), q, 0))
     for weights in (own, shared):
-        weights.append(np.zeros(tree.sizes[-1], np.int64))  # those of the lowest level are leaves
+        weights.append(np.zeros(tree.sizes[-1], np.int64))  # nodes of the lowest level are leaves
     total = math.ceil(scale / math.sqrt(wanted[0]))
     return TreeStrategy(tree, total, tuple(own), tuple(shared)), scale
 
