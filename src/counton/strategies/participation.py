@@ -913,7 +913,7 @@ def _level_bound(strategy: _StepNodes, schedule: Schedule) -> int:
 def _products(strategy: _StepNodes) -> tuple[Integers, Integers]:
     """Return 1-norms of columns and |G|, shapes (horizon,), (horizon, horizon), in lattice units.
 
-    Return G = C^T C, shape (horizon, horizon), in squared lattice units; see `_products`.
+    They are int64 if all sums of them fit, else Python integers.
     """
     lengths, products = np.abs(_written_out(strategy)).sum(axis=0), np.abs(_gram(strategy))
     lengths.flags.writeable = products.flags.writeable = False
@@ -922,7 +922,7 @@ def _products(strategy: _StepNodes) -> tuple[Integers, Integers]:
 
 @lru_cache(maxsize=4)
 def _gram(strategy: _StepNodes) -> Integers:
-    """Return G = C^T C, shape (horizon, horizon), in squared lattice units; types as `_products`."""
+    """Return G = C^T C, shape (horizon, horizon), in squared lattice units; see `_products`."""
     weights = _written_out(strategy)
     longest = int(np.abs(weights).sum(axis=0).max(initial=0))
     if longest**2 < 2**52:

@@ -451,15 +451,13 @@ class EndlessStrategy(StreamStrategy):
 
     @abstractmethod
     def _node_factor(self, level: int) -> Fraction:
-        """Return variances as `StreamStrategy.variance`; in squared data units if given a law."""
+        """See `node_factor`."""
 
     @abstractmethod
     def variance(
         self, steps: Steps, since: Steps | None = None, law: NoiseDistribution | None = None
     ) -> NDArray[np.float64]:
-        """Return variances as `StreamStrategy.variance`; in squared data units for a calibrated
-        law.
-        """
+        """Return variances as `StreamStrategy.variance`; in squared data units if given a law."""
 
     @abstractmethod
     def mean_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:

@@ -160,7 +160,7 @@ class Grid(TableStrategy):
         return cells
 
     def running_sums(self, counts: Integers, noise: NodeNoise, bits: int) -> tuple[Integers, int]:
-        """Return the variance of boxes, in variances of one draw; ends of shape (axes, boxes)."""
+        """Return private running sums along every axis, with zeros in front; see `LineStrategy`."""
         if len(self.axes) == 1:
             return self.axes[0].running_sums(counts, noise, bits)
         measured = self.measure(counts)
@@ -168,9 +168,7 @@ class Grid(TableStrategy):
         return rounded_sums(self.estimate(measured), bits), bits
 
     def variance(self, low: Integers, high: Integers) -> Floats:
-        """Return the variance of boxes, in variances of one draw; both ends have shape (axes,
-        boxes).
-        """
+        """Return the variance of boxes, in variances of one draw; ends of shape (axes, boxes)."""
         variance = math.prod(axis.variance(low[i], high[i]) for i, axis in enumerate(self.axes))
         return np.where((high > low).all(axis=0), variance, 0.0)  # an empty box: exactly 0
 

@@ -141,7 +141,7 @@ class Nodes(WeightedTree):
         return counts
 
     def rows(self) -> list[range]:
-        """Return the variance of each node's estimate from its subtree, and of its children's."""
+        """Return the rows of C of each level; empty for unmeasured levels."""
         found, start = [], 0
         for count, weight in zip(self._counts(), self.weights, strict=True):
             size = count if weight else 0
@@ -162,7 +162,7 @@ class Nodes(WeightedTree):
         return measured
 
     def _spread(self) -> tuple[list[Floats], list[Floats]]:
-        """Return the variance of each node's estimate from its subtree, and of its children's sum."""
+        """Return the variance of each node's estimate from its subtree, and of its children's."""
         counts = self._counts()
         own = np.full(counts[0], 1 / self.weights[0] ** 2)
         spread, sums = [own], [own]
@@ -215,7 +215,7 @@ class Nodes(WeightedTree):
 
     @property
     def leaves_only(self) -> bool:
-        """Return the variance of a node's estimate from its subtree, by level: complete, last."""
+        """True if there is noise in every cell and nothing else: errors need no tree."""
         return not any(self.weights[1:])
 
     @override
@@ -234,7 +234,7 @@ class Nodes(WeightedTree):
 def _upward(
     cells: int, radices: Sequence[int], weights: Sequence[float]
 ) -> tuple[list[float], list[float]]:
-    """Return the variance of a node's estimate from its subtree, by level: complete and last nodes."""
+    """Return the variance of a node's estimate from its subtree, by level: complete, last."""
     whole = end = 1 / weights[0] ** 2
     complete, last, count = [whole], [end], cells
     for radix, weight in zip(radices, weights[1:], strict=True):
