@@ -1,1 +1,1 @@
-"""What everything rests on: errors, exact numbers, windows, tables, sealed values."""
+"""The foundation of all rooms: errors, exact numbers, windows, tables, sealed values."""

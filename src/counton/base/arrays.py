@@ -1,4 +1,4 @@
-"""Arrays that everything here computes with: their types, and integers as text and as bytes."""
+"""Array types of all computations, and integers as text and as bytes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Integers = NDArray[np.int64]
 
 
 def read_only(array: Any) -> Any:
-    """The same array, and nobody writes into it by what is given back; numbers as they are.
+    """Return a read-only view of an array; other values are returned unchanged.
 
     >>> read_only(np.arange(3)).flags.writeable
     False
@@ -31,10 +31,11 @@ def read_only(array: Any) -> Any:
 
 
 def integers_to_text(array: Integers) -> str:
-    """Integers exactly, as short ASCII text that JSON keeps; the inverse of `integers_from_text`.
+    """Encode integers as short ASCII text for JSON; `integers_from_text` is the inverse.
 
-    Each takes as many bytes as the largest needs. First bytes of all come first, then second ones:
-    high bytes of weights repeat, so they nearly vanish when compressed.
+    Each integer takes as many bytes as the largest needs. The text holds the first bytes of all
+    integers, then the second bytes, and so on: high bytes of weights repeat, so they nearly vanish
+    when compressed.
 
     >>> integers_from_text(integers_to_text(np.array([[2**40, -1]])), (1, 2)).tolist()
     [[1099511627776, -1]]
@@ -45,7 +46,7 @@ def integers_to_text(array: Integers) -> str:
 
 
 def narrowest(least: int, largest: int) -> np.dtype[Any]:
-    """The type of fewest bytes that holds integers within bounds.
+    """Return the smallest integer type that holds all integers within bounds.
 
     >>> narrowest(-1, 200)
     dtype('int16')
@@ -55,7 +56,7 @@ def narrowest(least: int, largest: int) -> np.dtype[Any]:
 
 
 def integers_from_text(text: object, shape: tuple[int, ...]) -> Integers:
-    """The integers of `integers_to_text`, int64 of the stated shape."""
+    """Decode the text of `integers_to_text` to int64 of the stated shape."""
     wrong = InvalidInput(
         f"a text does not hold integers of shape {shape}: give one that counton wrote, unchanged"
     )
@@ -68,7 +69,7 @@ def integers_from_text(text: object, shape: tuple[int, ...]) -> Integers:
     width, count = int(text[0]), math.prod(shape)
     try:
         unpacker = zlib.decompressobj()
-        # one byte more than is wanted, so that no text fills the memory
+        # # one byte more than wanted, so that no text fills the memory
         planes = unpacker.decompress(base64.b64decode(text[2:], validate=True), count * width + 1)
     except (ValueError, zlib.error):
         raise wrong from None
@@ -79,14 +80,15 @@ def integers_from_text(text: object, shape: tuple[int, ...]) -> Integers:
 
 
 def pack(numbers: NDArray[Any], read: Callable[[NDArray[Any]], Integers] | None = None) -> bytes:
-    """Integers as bytes: differences along the first axis, compressed; `unpack` is the inverse.
+    """Encode integers as bytes: differences along the first axis, compressed; `unpack` is the
+    inverse.
 
     Args:
-        numbers: of any type of integers.
-        read: makes integers of some of them, int64 of its own, where they are none.
+        numbers: array of any integer type.
+        read: converts some of the numbers to int64, if they are no integers.
 
-    The lowest bytes of all come first, then the next ones. So what changes little, or has few large
-    numbers, takes one to three bytes a number.
+    The lowest bytes of all numbers come first, then the next ones. So numbers that change little,
+    or of which few are large, take one to three bytes each.
 
     >>> len(pack(np.arange(10**6))) < 2000
     True
@@ -97,7 +99,7 @@ def pack(numbers: NDArray[Any], read: Callable[[NDArray[Any]], Integers] | None 
     whole = read or (lambda some: some.astype("<i8"))
     largest = max((int(_signless(flat, row, block, whole).max()) for block in blocks), default=0)
     width = max(1, (largest.bit_length() + 7) // 8)
-    # The lowest bytes are noise, in which no text would repeat: only runs are looked for.
+    # The lowest bytes are noise, in which no text repeats: compression looks only for runs.
     packer = zlib.compressobj(1, zlib.DEFLATED, -15, 9, zlib.Z_RLE)
     packed = [packer.compress(plane.data) for plane in _planes(flat, row, blocks, width, whole)]
     packed.append(packer.flush())
@@ -114,7 +116,7 @@ def _planes(
     width: int,
     whole: Callable[[NDArray[Any]], Integers],
 ) -> Iterator[NDArray[np.uint8]]:
-    """The lowest bytes of all numbers, then the next ones; some planes at a time."""
+    """Yield the lowest bytes of all numbers, then the next ones; some planes at a time."""
     most = max(1, min(width, _TOGETHER // max(1, flat.size)))
     for first in range(0, width, most):
         planes = np.empty((min(most, width - first), flat.size), np.uint8)
@@ -127,10 +129,10 @@ def _planes(
 def _signless(
     flat: NDArray[Any], row: int, block: slice, whole: Callable[[NDArray[Any]], Integers]
 ) -> NDArray[np.uint64]:
-    """By how much numbers differ from those a row before, as numbers of 0 or more."""
+    """Return the differences to the row before, as numbers of 0 or more."""
     steps = whole(flat[block])
-    first = min(max(row - block.start, 0), len(steps))  # in the first row, from 0
-    # modulo 2^64, as is adding them up again
+    first = min(max(row - block.start, 0), len(steps))  # the first row is counted from 0
+    # Arithmetic is modulo 2^64, as is the addition that inverts it.
     if first < len(steps):
         steps[first:] -= whole(flat[block.start + first - row : block.stop - row])
     return ((steps << 1) ^ (steps >> 63)).view("<u8")
@@ -140,17 +142,17 @@ _BLOCK = 2**16  # numbers that are packed together, in the cache
 _TOGETHER = 2**25  # bytes that are compressed together
 _PLAIN = 128  # in the first byte: too few numbers to compress
 _LONGEST = 2**24  # numbers in a list
-_MOST_CELLS = 2**32  # numbers where it is not said how many cells there are
+_MOST_CELLS = 2**32  # largest number of cells if the shape leaves it open
 
 
 def unpack(packed: bytes | memoryview, shape: tuple[int, ...], *, narrow: bool = False) -> Integers:
-    """Inverse of `pack`; ``()`` for a list of whatever length, last size -1 for any.
+    """Decode the bytes of `pack`; shape ``()`` is a list of any length, a last size of -1 any size.
 
     Args:
-        narrow: a single row may have a narrower type than int64. Its sums may not fit there.
+        narrow: a single row may have a narrower type than int64. Its sums may overflow that type.
 
     Raises:
-        ValueError: not what `pack` has made of integers of this shape.
+        ValueError: the bytes do not encode integers of this shape.
 
     >>> unpack(pack(np.array([[5, 7], [6, -2]])), (2, 2))
     array([[ 5,  7],

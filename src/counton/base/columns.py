@@ -1,4 +1,4 @@
-"""Tables as plain columns: read from mappings and data frames of any make, and given out."""
+"""Tables as plain columns: read from mappings and data frames of any library, and written out."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from counton.base.lazy import require
 MISSING, OUTSIDE = -1, -2
 
 
-#: Between the values of several grouping columns, in the label of a group.
+#: Separator of the values of several grouping columns, in the label of a group.
 BETWEEN = " / "
-#: Columns that released tables add to those of the caller; and, where they are of many steps, when.
+#: Columns that released tables add to the caller's columns; `WHEN` is added to tables of many
+#: steps.
 ADDED = ("estimate", "std", "lower", "upper")
 WHEN = ("step", "window_start", "window_end")
 
@@ -30,9 +31,9 @@ class TextTable(NamedTuple):
     """A table as a screen shows it: words in rows.
 
     Attributes:
-        columns: names, and which of them hold numbers, which stand to the right.
-        rows: of words.
-        caption: below it.
+        columns: names, each with whether its column holds numbers, which are aligned to the right.
+        rows: rows of words.
+        caption: line below the table.
 
     >>> TextTable((("node", False), ("estimate", True)), [("total", "35")]).rows
     [('total', '35')]
@@ -44,7 +45,7 @@ class TextTable(NamedTuple):
 
 
 def align_lines(table: TextTable) -> list[str]:
-    """Lines of a table, as wide as its words are: columns, rows, and what stands below.
+    """Format a table as aligned lines: column names, rows, and the caption.
 
     >>> align_lines(TextTable((("node", False), ("estimate", True)), [("total", "35")]))
     ['node   estimate', 'total        35']
@@ -73,11 +74,11 @@ def check_names(names: Any, called: str = "columns") -> None:
 def columns_of(
     table: Any, names: Sequence[str], what: str, called: str = "columns"
 ) -> list[NDArray[Any]]:
-    """The named columns of a table as one-dimensional arrays of one length.
+    """Return the named columns of a table as one-dimensional arrays of equal length.
 
     Args:
-        what: the table is, in messages.
-        called: what the caller's argument of names is called, in messages.
+        what: name of the table in messages.
+        called: name of the caller's argument in messages.
 
     >>> columns_of({"a": [1, 2], "b": [3, 4]}, ["b"], "table")
     [array([3, 4])]
@@ -147,14 +148,15 @@ def _missing(column: NDArray[Any]) -> NDArray[np.bool_]:
 def _is_missing(value: Any) -> bool:
     try:
         return value is None or bool(value != value)
-    except TypeError:  # pandas.NA: whether it differs from itself is missing as well
+    except TypeError:  # pandas.NA: a comparison with itself is missing as well
         return True
-    except ValueError:  # an array; refused where labels are sorted
+    except ValueError:  # an array; the sorting of labels refuses it
         return False
 
 
 def codes_of(column: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Every value's position among the sorted distinct values, -1 where missing; and those.
+    """Return each value's position among the sorted distinct values (-1 if missing), and these
+    values.
 
     >>> codes_of(np.array(["b", None, "a"], dtype=object))
     (array([ 1, -1,  0]), array(['a', 'b'], dtype=object))
@@ -179,13 +181,14 @@ def codes_of(column: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
 
 
 def labels_bytes(labels: NDArray[Any]) -> bytes:
-    """Labels with their types and lengths, for a digest: other labels give other bytes.
+    """Encode labels with their types and lengths, for a digest: different labels give different
+    bytes.
 
     >>> labels_bytes(np.array(["a", 1], dtype=object))
     b'5,5;str:aint:1'
     """
     held = labels.tolist()
-    # Times finer than microseconds are held as plain integers, which are other labels.
+    # Times finer than microseconds become plain integers, so they are named by their own type.
     times = labels.dtype.name if labels.dtype.kind in "mM" else None
     texts = [
         f"{times if times and type(label) is int else type(label).__name__}:{label}"
@@ -196,10 +199,10 @@ def labels_bytes(labels: NDArray[Any]) -> bytes:
 
 
 def refuse_added(names: Sequence[str], *more: str) -> None:
-    """Refuse columns whose names the released table needs itself.
+    """Refuse columns whose names the released table itself uses.
 
     Args:
-        more: columns that this table adds besides those that every one has.
+        more: columns that this table adds to those of every released table.
     """
     for name in names:
         if name in (*ADDED, *WHEN, *more):
@@ -209,7 +212,7 @@ def refuse_added(names: Sequence[str], *more: str) -> None:
 
 
 def data_frame(columns: Mapping[str, NDArray[Any]]) -> Any:
-    """A table as a polars data frame.
+    """Return a table as a polars data frame.
 
     >>> data_frame({"state": np.array(["CA", 1], dtype=object)}).columns
     ['state']
@@ -227,7 +230,7 @@ def data_frame(columns: Mapping[str, NDArray[Any]]) -> Any:
 
 
 def data_frame_of_rows(rows: Sequence[Mapping[str, Any]]) -> Any:
-    """Rows as a polars data frame.
+    """Return rows as a polars data frame.
 
     >>> data_frame_of_rows([{"rank": 1, "std": 2.5}]).columns
     ['rank', 'std']
@@ -239,7 +242,7 @@ def data_frame_of_rows(rows: Sequence[Mapping[str, Any]]) -> Any:
 
 
 def html(words: str, columns: Mapping[str, NDArray[Any]], rows: int = 8) -> str:
-    """Words and the first rows of a table for a notebook.
+    """Format words and the first rows of a table as HTML for a notebook.
 
     >>> html("1 cell", {"cell": np.array([0]), "estimate": np.array([3.25])})[:40]
     '<div><pre>1 cell</pre><table><thead><tr>'
@@ -258,15 +261,15 @@ def html(words: str, columns: Mapping[str, NDArray[Any]], rows: int = 8) -> str:
     )
 
 
-#: Columns of numbers that are as precise as the noise beside them makes sense of.
+#: Endings of the names of columns whose numbers are shown only as precisely as their noise allows.
 _NOISY = (*ADDED, "value", "sum")
 
 
 def errors_of(columns: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
-    """How far off the numbers of some columns may be: a standard deviation for each, or nearly.
+    """Return the approximate standard deviation of each noisy number in a table.
 
-    It is what stands in the column of deviations of the same prefix, else in ``std``; without one
-    a quarter of the interval.
+    The deviation comes from the column of deviations with the same prefix, or from ``std``. If both
+    are missing, it is a quarter of the interval.
 
     >>> errors_of({"value": [3.25], "lower": [2], "upper": [4]})["value"], errors_of({"step": [1]})
     ([0.5], {})
@@ -288,10 +291,10 @@ def errors_of(columns: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
 
 
 def readable(columns: Mapping[str, Sequence[Any]]) -> list[list[str]]:
-    """Columns as texts: no exponents, and no more digits than the noise leaves.
+    """Return columns as texts: no exponents, and no more digits than the noise leaves.
 
-    Files for machines keep what was published, to the last digit, so that totals less earlier ones
-    are the windows; whoever reads sees it rounded here, and nowhere else.
+    Files for machines keep each published number to its last digit: a total less the earlier total
+    is exactly the window's number. Only here are numbers rounded, for people.
     """
     errors, found = errors_of(columns), []
     for name, values in columns.items():
@@ -304,7 +307,7 @@ def readable(columns: Mapping[str, Sequence[Any]]) -> list[list[str]]:
 
 
 def _beside(value: Any, std: Any) -> str:
-    """A number with as many digits as noise of this deviation leaves of it."""
+    """Return a number with as many digits as noise of this deviation leaves of it."""
     if not all(isinstance(one, int | float) and math.isfinite(one) for one in (value, std)):
         return _cell_text(value)
     return quantity(value, std, isinstance(value, int))
@@ -325,7 +328,7 @@ def _cell_text(value: Any) -> str:
 
 
 def list_in_words(names: Sequence[str]) -> str:
-    """Names in a sentence.
+    """Join names with commas and "and".
 
     >>> list_in_words(["a", "b", "c"]), list_in_words(["a"])
     ('a, b and c', 'a')

@@ -1,9 +1,9 @@
-"""Noise laws as data, exact discrete distributions on the integers; and what they must cover.
+"""Noise distributions as data, and how one protected unit changes a stream's counts.
 
-A law says *which* distribution a node's noise has; `counton.noise` draws from it and
-`counton.privacy` chooses it, for the `Sensitivity` by one protected unit. Neither needs to know the
-other, so laws stand below both. So do patterns: how one unit changes the counts of a stream, where
-that is more than this many steps times this many cells.
+A law is an exact discrete distribution on the integers: *which* distribution a node's noise has.
+`counton.noise` draws from it, and `counton.privacy` chooses it for the `Sensitivity` to one
+protected unit. Neither needs to know the other, so laws stand below both. A pattern tells how one
+unit changes the counts of a stream, if that is more than a number of steps times a number of cells.
 Parameters are exact rationals: a float is not the number you meant.
 """
 
@@ -20,7 +20,7 @@ from counton.base.exact import exact
 #: The kinds of noise.
 Family = Literal["laplace", "gaussian"]
 
-#: Scales and standard deviations beyond this would bring sums of noise near the end of int64.
+#: A larger scale or standard deviation would bring sums of noise near the end of int64.
 LARGEST_SPREAD = 2**40
 
 
@@ -90,7 +90,7 @@ class DiscreteGaussian:
 
     @property
     def variance(self) -> float:
-        """Variance, by the series where it differs from ``sigma_squared`` in float64."""
+        """Exact variance; a series computes it if it differs from ``sigma_squared`` in float64."""
         if self.sigma_squared * 1400 <= 1:  # below 1e-300
             return 0.0
         sigma_squared = float(self.sigma_squared)
@@ -113,10 +113,10 @@ NoiseDistribution = DiscreteLaplace | DiscreteGaussian
 
 
 def law_to_dict(law: NoiseDistribution, grid: Fraction | None = None) -> dict[str, str]:
-    """JSON values from which `law_from_dict` rebuilds the law exactly.
+    """Return JSON values from which `law_from_dict` rebuilds the law exactly.
 
     Args:
-        grid: what one of these integers is in data units: parameters are told in data units then.
+        grid: size of one lattice integer in data units; if given, parameters are in data units.
 
     >>> law_to_dict(DiscreteLaplace(Fraction(14, 3)))
     {'law': 'discrete Laplace', 'scale': '14/3'}
@@ -135,13 +135,13 @@ def law_to_dict(law: NoiseDistribution, grid: Fraction | None = None) -> dict[st
 
 
 def law_from_dict(saved: dict[str, str]) -> NoiseDistribution:
-    """Inverse of `law_to_dict`.
+    """Rebuild a law from the values of `law_to_dict`.
 
     >>> law_from_dict({"law": "discrete Gaussian", "sigma_squared": "7/2"})
     DiscreteGaussian(sigma_squared=Fraction(7, 2))
 
     Raises:
-        InvalidInput: an unknown law or a parameter out of range.
+        InvalidInput: the law is unknown, or a parameter is out of range.
     """
     kind = saved.get("law")
     try:
@@ -157,17 +157,19 @@ def law_from_dict(saved: dict[str, str]) -> NoiseDistribution:
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """Largest change of all node values together between neighbours, in lattice integers.
+    """Largest change of all node values together between neighbouring datasets, in lattice
+    integers.
 
     Attributes:
         l1: largest 1-norm.
         l2_squared: largest squared 2-norm.
-        entries: where known, ((magnitude, count), ...): every possible change is, entry by entry
-            and up to signs and order, at most this one. Noise with log-concave laws then protects
-            all of them if it protects this one.
+        entries: ((magnitude, count), ...) if known: every possible change is, entry by entry and up
+            to signs and order, at most this one. Log-concave noise that protects this change then
+            protects all of them.
 
     Raises:
-        InvalidInput: a norm below 1, norms no integer vector has, or entries that contradict them.
+        InvalidInput: a norm is below 1, no integer vector has these norms, or entries contradict
+            them.
 
     >>> Sensitivity(l1=3, l2_squared=3, entries=((1, 3),)).most_affected
     3
@@ -201,7 +203,8 @@ class Sensitivity:
 
     @property
     def most_affected(self) -> int:
-        """Most node values that can change at all; integers, so never more than ``l1``."""
+        """Largest number of node values that can change; they are integers, so it is never above
+        ``l1``."""
         if self.entries is None:
             return self.l1
         return sum(count for _, count in self.entries)
@@ -211,11 +214,11 @@ class Run(NamedTuple):
     """Cells that change in consecutive steps.
 
     Attributes:
-        length: how many steps, at most.
-        offset: the first of them, counted from the step that all runs of a pattern share.
-        size: by how much a cell changes in each step, at most.
-        times: how many such cells there are, at most.
-        since: the first step of the stream in which such a cell can change at all.
+        length: largest number of steps.
+        offset: first of the steps, counted from the step that all runs of a pattern share.
+        size: largest change of a cell in each step.
+        times: largest number of cells that change like this.
+        since: first step of the stream in which one of these cells can change at all.
     """
 
     length: int
@@ -227,13 +230,13 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """A unit changes cells in runs of consecutive steps, no cell in two of them.
+    """Changes of cells in runs of consecutive steps; no cell belongs to two runs.
 
-    Two runs may be of one cell where their changes have opposite signs, or never both occur: the
+    Two runs may share a cell if their changes have opposite signs, or if they never both occur: the
     norms are then below those of separate cells.
 
     Raises:
-        InvalidInput: no run, or an amount out of range.
+        InvalidInput: there is no run, or an amount is out of range.
 
     >>> Runs((Run(length=3), Run(length=1, times=2))).steps
     3
@@ -256,22 +259,22 @@ class Runs:
 
     @property
     def steps(self) -> int:
-        """How many consecutive steps they reach over."""
+        """Number of consecutive steps from the first run's beginning to the last one's end."""
         return max(run.offset + run.length for run in self.runs)
 
 
 @dataclass(frozen=True, slots=True)
 class Alternating:
-    """A unit changes cells up and down in turn, by the same amount: what comes and goes.
+    """Changes up and down in turn, always by the same amount, as of a unit that comes and goes.
 
     Attributes:
-        changes: how often a cell changes, at most.
-        cells: in how many cells, at most.
-        size: by how much, at most; sums of this many which each change a cell by 1 are included.
-        together: ``changes`` are those of all cells together, however they are shared out.
+        changes: largest number of changes of a cell.
+        cells: largest number of cells that change.
+        size: largest change at a time. Sums of this many unit changes are included.
+        together: ``changes`` counts the changes of all cells together, in any division.
 
     Raises:
-        InvalidInput: an amount below 1, or no integer.
+        InvalidInput: an amount is below 1, or no integer.
     """
 
     kind: ClassVar[str] = "alternating"
@@ -290,10 +293,10 @@ class Alternating:
 
 
 def scaled_norms(l1: int, l2_squared: int, by: int) -> tuple[int, int]:
-    """The 1-norm and the squared 2-norm of a change, by which all is multiplied at once.
+    """Return the 1-norm and the squared 2-norm of a change that is multiplied by a factor.
 
-    Every norm of a multiplied change comes from here: the 1-norm grows with the factor, and the
-    squared 2-norm with its square.
+    The 1-norm grows with the factor, and the squared 2-norm with its square. Every norm of a
+    multiplied change comes from here.
 
     >>> scaled_norms(2, 4, by=3)
     (6, 36)
@@ -303,16 +306,16 @@ def scaled_norms(l1: int, l2_squared: int, by: int) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class BoundedChange:
-    """All that a unit changes, d, moves nodes little more than one count in one step would.
+    """Bounds for a whole change d of a unit by multiples of one count in one step.
 
     Attributes:
         l1: ||C d||_1 is at most this many times the largest ||C e_t||_1.
         l2_squared: ||C d||_2^2 is at most this many times the largest ||C e_t||_2^2, for every C
             whose columns are aligned (`counton.strategies.StreamStrategy`).
-        once: whether all of d stands in one step, whose norms these then are.
+        once: whether all of d stands in one step, so that these are the norms of d itself.
 
     Raises:
-        InvalidInput: norms below 1, or none that integers have.
+        InvalidInput: a norm is below 1, or no integer vector has these norms.
     """
 
     kind: ClassVar[str] = "bounded"
@@ -331,7 +334,7 @@ class BoundedChange:
             )
 
     def scaled_by(self, by: int) -> BoundedChange:
-        """The pattern of a unit that changes every count this many times as much.
+        """Return the pattern of a unit that changes every count this many times as much.
 
         >>> BoundedChange(2, 4).scaled_by(3)
         BoundedChange(l1=6, l2_squared=36, once=False)
@@ -345,7 +348,7 @@ Pattern = Runs | Alternating | BoundedChange
 
 
 def pattern_to_dict(pattern: Pattern) -> dict[str, Any]:
-    """JSON values from which `pattern_from_dict` rebuilds the pattern.
+    """Return JSON values from which `pattern_from_dict` rebuilds the pattern.
 
     >>> pattern_to_dict(BoundedChange(4, 8))
     {'pattern': 'bounded', 'l1': 4, 'l2_squared': 8}
@@ -360,10 +363,10 @@ def pattern_to_dict(pattern: Pattern) -> dict[str, Any]:
 
 
 def pattern_from_dict(saved: dict[str, Any]) -> Pattern:
-    """Inverse of `pattern_to_dict`.
+    """Rebuild a pattern from the values of `pattern_to_dict`.
 
     Raises:
-        InvalidInput: an unknown pattern, or an amount out of range.
+        InvalidInput: the pattern is unknown, or an amount is out of range.
     """
     rest = {name: value for name, value in saved.items() if name != "pattern"}
     try:

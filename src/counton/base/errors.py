@@ -1,4 +1,4 @@
-"""Every error counton raises on purpose. Messages name the value, the bound and the remedy."""
+"""Errors that counton raises on purpose. Messages name the value, the bound and the remedy."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pathlib import PurePath
 from typing import Any
 from urllib.parse import unquote
 
-#: Names of what a database or a service is told in secret, in its address or in words.
+#: Names of passwords in an address of a database or a service, or in words.
 _PASSWORD = re.compile(
     r"(?:[\w-]*[_-])?(?:pg|ssl)?(?:password|passwd|passphrase|passfile|pwd)", re.I
 )
 _TOKEN = re.compile(
     r"(?:[\w-]*[_-])?(?:secret|token|credential|sig|signature|(?:api|access)[_-]?key)", re.I
 )
-#: Who asks, and a password, also one in which / ? # @ or spaces are as they are; no port. A path
-#: has one slash of the two.
+#: A user and a password; the password may hold / ? # @ or spaces unquoted; no port. A path has one
+#: of the two slashes.
 _USER = re.compile(
     r"(:/{1,2}(?:[^\s/?#:@]+@)*[^\s/?#:@]*):"
     r"(?:(?!\d+(?:[/?#\s]|$)|[/?#])\S*|\d+/[^\s/?#]*|(?<=[^\s/]:)[/?#]\S*"
@@ -30,18 +30,18 @@ _VALUE = re.compile(
     r"|(?:(?<=\w=)[^\s&]*)?[^\s&;#'\"`,:)\]}]|[^\s&;#'\"]+"
 )
 _LEFT_OUT = "***"
-#: What a key file holds.
+#: The text of a key file.
 _KEY = re.compile(r"(counton-key-\d+:)\s*\w+")
-#: A field in a message: control characters, which no name and no shown value has, around both.
+#: A field in a message: control characters, which no name and no shown value has, enclose both.
 _FIELD = re.compile("\x02([^\x02\x03\x1f]*)\x1f([^\x02\x03]*)\x03")
 
 
 def field(name: str, value: object = None) -> str:
-    """A caller's argument, to be put into the message of an error.
+    """Mark a caller's argument in the message of an error.
 
-    Python's reader finds its name there; a command line, which calls it otherwise, asks the error
-    for `CountonError.translate`. With a value: ``name=value``, and for True an option without a
-    value. Rows are never shown: of what `is_one` refuses only the name.
+    Python shows its name. A command line calls the argument otherwise, and gets its own name from
+    `CountonError.translate`. With a value the mark reads ``name=value``; True stands for an option
+    without a value. Rows are never shown: of a value that `is_one` refuses, only the name appears.
 
     >>> error = InvalidInput(f"a new stream needs {field('start')}; give {field('append', True)}")
     >>> print(error)
@@ -57,9 +57,9 @@ def field(name: str, value: object = None) -> str:
 
 
 def hide_secrets(text: str) -> str:
-    """A text whose addresses, of databases and services, show no password and no token.
+    """Hide passwords and tokens in the addresses of databases and services in a text.
 
-    Nor does it show the text of a key.
+    The text of a key is hidden too.
 
     >>> hide_secrets("postgresql://ann:x@db/visits?sslpassword=x"), hide_secrets("password = 'x y'")
     ('postgresql://ann:***@db/visits?sslpassword=***', 'password = ***')
@@ -81,7 +81,7 @@ def hide_secrets(text: str) -> str:
 
 
 def without_secrets(address: str) -> str:
-    """An address without its passwords and tokens, to be kept.
+    """Return an address without passwords and tokens, to be kept.
 
     >>> without_secrets("postgresql://ann:x@db/visits?password=x&sslmode=require")
     'postgresql://ann@db/visits?sslmode=require'
@@ -94,9 +94,9 @@ def without_secrets(address: str) -> str:
 
 
 def is_one(value: object) -> bool:
-    """Whether something is one value that may be shown: a number, text, date, path, or counton's.
+    """Whether a value may be shown: a number, text, date, path, or an object of counton.
 
-    Not a list, an array, a frame or an object of others: where arguments are swapped, those are
+    A list, an array, a frame or a foreign object may not: if arguments are swapped, these are
     private rows.
 
     >>> is_one("visits.csv"), is_one(0.5), is_one(["ann"]), is_one({"user": "ann"})
@@ -110,7 +110,7 @@ def is_one(value: object) -> bool:
 
 
 def is_text(value: str) -> bool:
-    """Whether files and databases can hold a text: UTF-8, and no NUL in it.
+    """Whether files and databases can hold a text: it is UTF-8, and has no NUL.
 
     >>> is_text("café"), is_text("caf" + chr(0xDC80)), is_text("a" + chr(0))
     (True, False, False)
@@ -126,7 +126,7 @@ class CountonError(Exception):
     """Base of all errors raised by counton.
 
     Attributes:
-        fields: names of the arguments that the message is about, in its order.
+        fields: names of the arguments in the message, in its order.
     """
 
     def __init__(self, message: str = "", **more: Any) -> None:
@@ -135,19 +135,19 @@ class CountonError(Exception):
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Names of the arguments that the message is about."""
+        """Names of the arguments in the message."""
         return tuple(dict.fromkeys(found[1] for found in _FIELD.finditer(self._message)))
 
     @property
     def template(self) -> str:
-        """The message with its arguments marked, to be put into another error's."""
+        """The message with its arguments marked, for use within another error's message."""
         return self._message
 
     def translate(self, names: Mapping[str, str]) -> str:
-        """The message with other names for the caller's arguments.
+        """Return the message with other names for the caller's arguments.
 
         Args:
-            names: by Python's name; a field without one keeps it.
+            names: new names by Python's name; a field without one keeps its name.
         """
 
         def name(found: re.Match[str]) -> str:
@@ -164,7 +164,7 @@ def _in_python(found: re.Match[str]) -> str:
 
 
 class MissingExtra(CountonError, ImportError):
-    """An optional package is needed here and not installed; the message says how to install it."""
+    """An optional package is needed and not installed; the message says how to install it."""
 
 
 class InvalidInput(CountonError, ValueError):
@@ -172,11 +172,11 @@ class InvalidInput(CountonError, ValueError):
 
 
 class NotDrawnWarning(UserWarning):
-    """A chart could not be drawn; what it would have shown is released, and kept."""
+    """A chart could not be drawn; its numbers are released and kept."""
 
 
 class HorizonExceeded(InvalidInput):
-    """More steps were asked for than the strategy was built to serve."""
+    """More steps were asked for than the strategy serves."""
 
 
 class SumOverflow(InvalidInput):
@@ -192,26 +192,28 @@ class WrongKey(CountonError):
 
 
 class StateError(CountonError):
-    """A saved state is truncated, altered or of another format version; or a kind named below."""
+    """A saved state is truncated, altered or of another format version; or a subclass applies."""
 
 
 class OldCopy(StateError):
-    """A state, or a ledger, is not the newest: a copy was restored, or two were continued."""
+    """A state or a ledger is not the newest: a copy was restored, or two copies were continued."""
 
 
 class StateUnavailable(StateError):
-    """A state cannot be reached, read or written now: its server, its permissions, the space."""
+    """A state cannot be reached, read or written now, because of its server, permissions or
+    space."""
 
 
 class RequestMismatch(StateError):
-    """What is asked for does not fit the state: another option than before, a name it lacks."""
+    """A request does not fit the state: it changes an option, or names something the state
+    lacks."""
 
 
 class AlreadyEnded(RequestMismatch):
     """A stream that has been ended releases nothing more.
 
     Attributes:
-        step: its last one.
+        step: last step of the stream.
     """
 
     def __init__(self, message: str = "", step: int = 0) -> None:
@@ -220,7 +222,7 @@ class AlreadyEnded(RequestMismatch):
 
 
 class ReplayMismatch(CountonError):
-    """Input for a step that is already released differs from what was released."""
+    """Input for a released step differs from the input of its release."""
 
 
 class StreamConflict(CountonError):

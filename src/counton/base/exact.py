@@ -1,7 +1,7 @@
 """Numbers that mean what was written: decimal text in, exact fractions out.
 
 ``0.1`` in a program is not a tenth. Budgets are added up and compared, so every parameter of a
-guarantee or of a law is the fraction its shortest decimal text says.
+guarantee or of a law is the fraction that its shortest decimal text says.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from counton.base.errors import InvalidInput, is_one
 
 T = TypeVar("T")
 
-#: What a parameter may be given as. Floats stand for their shortest decimal text.
+#: Types of a parameter. A float stands for its shortest decimal text.
 Number = int | float | str | Decimal | Fraction
 
 _LARGEST_EXPONENT = 300  # within float64; "1e-999999999" would otherwise fill the memory with zeros
-#: Counters, indices and sums are kept within this.
+#: Largest absolute value of counters, indices and sums.
 LARGEST_INTEGER = 2**62
 _LONGEST_TEXT = 1000
 
 
 def shorten(value: object) -> str:
-    """The beginning of the text of a number or a text of any length, for messages.
+    """Return the beginning of a number's or a text's text, for messages.
 
-    Anything else is told by its type alone: where arguments are swapped, it is private rows.
+    Any other value is named by its type alone: if arguments are swapped, it is private rows.
 
     >>> shorten("1e999"), shorten(10**5000), shorten({"user": ["ann"]})
     ('1e999', 'a number of thousands of digits', 'a value of type dict')
@@ -46,10 +46,10 @@ def shorten(value: object) -> str:
 
 
 def quote(value: object) -> str:
-    """The beginning of what Python writes for a value, for messages.
+    """Return the beginning of a value's ``repr``, for messages.
 
-    Numbers, texts, dates, paths and what counton makes itself. Lists, arrays, frames and objects of
-    others are told by their type alone: where arguments are swapped, they are private rows.
+    Numbers, texts, dates, paths and objects of counton are shown. Lists, arrays, frames and foreign
+    objects are named by their type alone: if arguments are swapped, they are private rows.
 
     >>> quote("8"), quote(None), quote(["ann", "bob"]), quote(np.array([3, 4]))
     ("'8'", 'None', 'a value of type list', 'a value of type ndarray')
@@ -63,7 +63,8 @@ def quote(value: object) -> str:
 
 
 def quoted_numbers(values: object) -> str:
-    """As `quote`, where a list of numbers is a parameter: a shape, or ends of an interval.
+    """Return the beginning of a list of numbers that is a parameter: a shape, or ends of an
+    interval.
 
     >>> quoted_numbers((3, -1)), quoted_numbers(["ann"])
     ('(3, -1)', 'a value of type list')
@@ -77,7 +78,7 @@ def _by_type(value: object) -> str:
 
 
 def exact(value: Number, name: str) -> Fraction:
-    """The fraction that ``value`` was meant to be; ``name`` says what it is in error messages.
+    """Return the fraction that ``value`` was meant to be; ``name`` is its name in error messages.
 
     >>> exact(0.1, "epsilon"), exact("1/3", "epsilon"), exact(1e-6, "delta")
     (Fraction(1, 10), Fraction(1, 3), Fraction(1, 1000000))
@@ -121,7 +122,7 @@ def _moderate(value: Fraction, wrong: InvalidInput) -> Fraction:
 
 
 def text(value: Fraction) -> str:
-    """Shortest exact text: a decimal where there is one, else ``p/q``; ``exact`` reads it back.
+    """Return the shortest exact text: a decimal if there is one, else ``p/q``; ``exact`` reads it.
 
     >>> text(Fraction(1, 10)), text(Fraction(1, 3)), text(Fraction(1, 10**9))
     ('0.1', '1/3', '1e-9')
@@ -147,7 +148,7 @@ def text(value: Fraction) -> str:
 
 
 def first_digits(value: Fraction, digits: int = 3) -> str:
-    """The first digits of a number of any size, for messages.
+    """Return the first digits of a number of any size, for messages.
 
     >>> first_digits(Fraction(10**400, 3)), first_digits(Fraction(1, 3))
     ('3.33e+399', '0.333')
@@ -159,7 +160,7 @@ def first_digits(value: Fraction, digits: int = 3) -> str:
 
 
 def readable(value: Fraction) -> str:
-    """Exact text where that is short, else the first digits: for people, not for reading back.
+    """Return exact text if it is short, else the first digits: for people, not for reading back.
 
     >>> readable(Fraction(1, 10)), readable(Fraction(1, 3)), readable(Fraction(10**30, 3**60))
     ('0.1', '1/3', 'about 23.5898')
@@ -171,9 +172,9 @@ def readable(value: Fraction) -> str:
 
 
 def rounded_up(value: float, bits: int = 34) -> Fraction:
-    """A fraction with a short denominator, at least ``value`` and above it by under ``2**-bits``.
+    """Round up to a fraction with a short denominator, above ``value`` by less than ``2**-bits``.
 
-    More noise, never less: this is how a computed scale or variance becomes a law's parameter.
+    This turns a computed scale or variance into a law's parameter: more noise, never less.
     """
     exponent = bits - math.frexp(value)[1] + 1
     scaled = Fraction(value) * (Fraction(2) ** exponent)
@@ -181,7 +182,7 @@ def rounded_up(value: float, bits: int = 34) -> Fraction:
 
 
 def root_rounded_up(square: Fraction, bits: int = 34) -> Fraction:
-    """The square root of ``square``: exactly if rational, else rounded up to a short fraction.
+    """Return the square root of ``square``: exact if rational, else rounded up to a short fraction.
 
     >>> root_rounded_up(Fraction(9, 4))
     Fraction(3, 2)
@@ -198,7 +199,7 @@ def root_rounded_up(square: Fraction, bits: int = 34) -> Fraction:
 
 
 def float_below(value: Fraction) -> float:
-    """Largest float that is not above ``value``."""
+    """Return the largest float that is not above ``value``."""
     near = float(value)
     top, bottom = near.as_integer_ratio()
     below = top * value.denominator <= value.numerator * bottom
@@ -206,7 +207,7 @@ def float_below(value: Fraction) -> float:
 
 
 def float_above(value: Fraction) -> float:
-    """Smallest float that is not below ``value``."""
+    """Return the smallest float that is not below ``value``."""
     near = float(value)
     top, bottom = near.as_integer_ratio()
     above = top * value.denominator >= value.numerator * bottom
@@ -214,7 +215,7 @@ def float_above(value: Fraction) -> float:
 
 
 def root_above(square: Fraction) -> float:
-    """Smallest float, or the next, whose square is not below ``square``."""
+    """Return the smallest float, or the next, whose square is not below ``square``."""
     root = math.sqrt(square)
     while Fraction(root) ** 2 < square:
         root = math.nextafter(root, math.inf)
@@ -224,13 +225,13 @@ def root_above(square: Fraction) -> float:
 def check_integer(
     name: str, value: object, low: int, high: int = LARGEST_INTEGER, remedy: str = ""
 ) -> int:
-    """``value`` as an int within [low, high]; booleans and floats are refused.
+    """Return ``value`` as an int within [low, high]; booleans and floats are refused.
 
     >>> check_integer("arity", 4, 2, 128)
     4
     """
     given: Any = value
-    # An int is known at sight; to know other integers takes looks at abstract classes.
+    # The type tells an int at once; for other integers Python has to ask abstract classes.
     whole = type(given) is int or (isinstance(given, Integral) and not isinstance(given, bool))
     number: int | None = int(given) if whole else None
     if number is not None and low <= number <= high:
@@ -243,7 +244,7 @@ def check_integer(
 
 
 def check_positive(name: str, value: Number, remedy: str) -> Fraction:
-    """``value`` exactly, if it is above 0.
+    """Return ``value`` exactly, if it is above 0.
 
     >>> check_positive("clip", "0.5", "the largest gradient norm")
     Fraction(1, 2)
@@ -257,7 +258,7 @@ def check_positive(name: str, value: Number, remedy: str) -> Fraction:
 def check_integers(
     name: str, values: Any, low: int, high: int = LARGEST_INTEGER, most: int = 64
 ) -> tuple[int, ...]:
-    """Up to ``most`` integers within [low, high], from a list, tuple, range or flat array.
+    """Return up to ``most`` integers within [low, high], from a list, tuple, range or flat array.
 
     >>> check_integers("radix", np.array([2, 3]), 2), check_integers("radix", [], 2)
     ((2, 3), ())
@@ -267,7 +268,7 @@ def check_integers(
 
 
 def check_sequence(name: str, values: Any, most: int) -> None:
-    """Refuse what is no list, tuple, range or array, and more than ``most`` elements.
+    """Refuse values that are no list, tuple, range or array, or have more than ``most`` elements.
 
     >>> check_sequence("radix", range(10**30), 64)
     Traceback (most recent call last):
@@ -277,7 +278,7 @@ def check_sequence(name: str, values: Any, most: int) -> None:
     flat = values.ndim > 0 if isinstance(values, np.ndarray) else True
     if not isinstance(values, (list, tuple, range, np.ndarray)) or not flat:
         raise InvalidInput(f"values of {name} are {quote(values)}; give a list of them")
-    # a range may be longer than a length can say
+    # a range may be longer than ``len`` can return
     if values[most:] if isinstance(values, range) else len(values) > most:
         raise InvalidInput(f"more than {most:,} values of {name} are given; leave some out")
 
@@ -288,7 +289,7 @@ def _power_text(number: int) -> str:
 
 
 def decimals(error: float) -> int:
-    """How many decimals a number has that may be so far off: about two digits of the error.
+    """Return how many decimals of a number make sense beside its error: two digits of the error.
 
     >>> decimals(53.2), decimals(4.5), decimals(0.021)
     (0, 1, 3)
@@ -297,16 +298,16 @@ def decimals(error: float) -> int:
 
 
 def quantity(value: float, error: float, whole: bool = False) -> str:
-    """A number with thousands separators and as many decimals as its error makes sense of.
+    """Format a number with thousands separators and as many decimals as its error allows.
 
     Args:
-        error: how far off it may be, in the same unit.
-        whole: it is an integer by nature.
+        error: possible error of the number, in the same unit.
+        whole: whether the number is an integer by nature.
 
     >>> quantity(58_650.4, 53.2), quantity(0.12345, 0.021), quantity(1e-40, 1e-40)
     ('58,650', '0.123', '0')
     """
-    if 0 < abs(value) < 1e-12:  # a deviation of next to no noise: no row of zeros
+    if 0 < abs(value) < 1e-12:  # a deviation of next to no noise would print as zeros
         return "0"
     if whole or error > 0:
         text = f"{value:,.{0 if whole else decimals(error)}f}"
@@ -316,7 +317,7 @@ def quantity(value: float, error: float, whole: bool = False) -> str:
 
 
 def figures(value: float) -> str:
-    """A number that is known well, such as a deviation that is planned: four digits, no exponent.
+    """Format a number that is known well, such as a planned deviation: four digits, no exponent.
 
     >>> figures(13.3912), figures(31_371.4), figures(0.000021234), figures(0.0)
     ('13.39', '31,371', '0.00002123', '0')
@@ -329,7 +330,7 @@ def figures(value: float) -> str:
 
 
 def figures_above(value: float) -> str:
-    """A bound on an error, for a sentence: at least two digits, rounded up.
+    """Format a bound on an error for a sentence: at least two digits, rounded up.
 
     >>> figures_above(18.64), figures_above(2.41), figures_above(0.0123), figures_above(20.0)
     ('19', '2.5', '0.013', '20')
@@ -337,20 +338,20 @@ def figures_above(value: float) -> str:
     if not math.isfinite(value) or not value:
         return f"{value:g}"
     step = Decimal(10) ** min(0, math.floor(math.log10(abs(value))) - 1)
-    # what a float holds beyond 12 digits is rounding
+    # digits of a float beyond the twelfth are rounding
     above = (Decimal(f"{value:.12g}") / step).to_integral_value(ROUND_CEILING) * step
     return f"{above.normalize():,f}"
 
 
 def without_mask(values: Any, what: str) -> Any:
-    """Values in which nothing is masked: below a mask stands whatever was there.
+    """Refuse values of which any is masked: arbitrary numbers stand below a mask.
 
     Args:
-        values: anything that numpy makes an array of, also lists of such, to any depth.
-        what: they are, in messages.
+        values: anything that numpy makes an array of; lists may be nested to any depth.
+        what: name of the values in messages.
 
     Returns:
-        ``values``, or the array that they make of themselves by ``__array__``.
+        ``values``, or the array that their ``__array__`` returns.
 
     >>> without_mask([1, 2], "the counts")
     [1, 2]
@@ -363,12 +364,12 @@ def without_mask(values: Any, what: str) -> Any:
     return _without_mask(values, what, _DEEPEST)
 
 
-#: Numbers and texts, which hold nothing further.
+#: Types of numbers and texts, which contain no further values.
 _PLAIN = frozenset(
     {int, float, bool, str, bytes, type(None), Fraction, Decimal, np.int64, np.float64, np.str_}
 )
 _HOLDING_PLAIN = (str, bytes, bytearray, memoryview, range, np.generic, Mapping)
-_DEEPEST = 64  # more dimensions no array has
+_DEEPEST = 64  # no array has more dimensions
 
 
 def _without_mask(values: Any, what: str, depth: int) -> Any:
@@ -384,7 +385,7 @@ def _without_mask(values: Any, what: str, depth: int) -> Any:
         try:
             values = np.asanyarray(values)  # keeps a mask
         except (ValueError, TypeError):
-            return values  # whoever needs an array says why there is none
+            return values  # a caller who needs an array reports the error
     if isinstance(values, np.ndarray):
         _refuse_mask(values, what)
         if values.dtype != object:
@@ -403,7 +404,7 @@ def _without_mask(values: Any, what: str, depth: int) -> Any:
 
 def _refuse_mask(array: NDArray[Any], what: str) -> None:
     if type(array) is np.ndarray or not isinstance(array, np.ma.MaskedArray):
-        return  # in this order: numpy.ma takes long to import
+        return  # in this order, since numpy.ma takes long to import
     hidden = np.flatnonzero(np.ma.getmaskarray(array))
     if len(hidden):
         raise InvalidInput(
@@ -413,6 +414,6 @@ def _refuse_mask(array: NDArray[Any], what: str) -> None:
 
 
 def name_alone(kind: type[T]) -> type[T]:
-    """A class of what is exact, whose representation shows its name and no value."""
+    """Give a class of exact values a representation that shows its name and no value."""
     setattr(kind, "__repr__", lambda _: f"{kind.__name__}(secret)")  # noqa: B010 - as mypy has it
     return kind

@@ -1,10 +1,9 @@
-"""The room of exact sums: where rows are refused that leave it, and which part a sender may fill.
+"""Limits of exact sums: refusal of rows beyond them, and the share of each sender.
 
-A refusal is an answer, and one that hangs on exact sums says something of them. So every sum of
-rows that would not be exact is refused by `refuse_overflow`, and nowhere else. Whoever runs a job
-sees such a refusal, and may see the rows. A sender of rows over the network sees none but of the
-batch that he sends: `share_of` gives him a part of the room of his own, and the parts of all
-senders that there can be leave room over.
+A refusal is an answer. If exact sums decide it, it tells something of them. So `refuse_overflow`,
+and nothing else, refuses rows whose sum would not be exact. A person who runs a job sees this
+refusal, and may see the rows. A sender over the network sees only his own batch: `share_of` gives
+him his own share of the room, and the shares of all possible senders leave room over.
 """
 
 from __future__ import annotations
@@ -14,21 +13,22 @@ from typing import Final
 
 from counton.base.errors import SumOverflow
 
-#: So many senders a stream has room for, over all of its time.
+#: Largest number of senders in the whole life of a stream.
 MOST_SENDERS: Final = 2**16
-#: The first sender may fill one part in so many.
+#: Share of the first sender: one part in this many.
 _PARTS: Final = 16
 
 
 def share_of(number: int) -> float:
-    """Which part of all that a stream's sums can hold a sender may fill.
+    """Return the share of the largest sum that one sender may fill.
 
-    The second sender has half of what the first one has, the third one a third, the n-th one an
-    n-th. All of them together have less than three quarters, so what is left over is never needed:
-    no sender can be refused because of what another one sent.
+    The second sender has half of the first one's share, the third a third, the n-th an n-th. All
+    shares together come to less than three quarters, so the rest is never needed: no sender is
+    refused because of another sender's rows.
 
     Args:
-        number: of the sender, from 1 to `MOST_SENDERS`; no other sender of the stream has it.
+        number: number of the sender, from 1 to `MOST_SENDERS`; no other sender of the stream has
+            it.
 
     >>> share_of(1), share_of(100)
     (0.0625, 0.000625)
@@ -42,12 +42,12 @@ def refuse_overflow(size: float, most: float, says: Callable[[], str]) -> None:
     """Refuse a sum of rows that would not be exact, or could not be read.
 
     Args:
-        size: of the sum, or a bound on it.
-        most: that it may come to.
-        says: the value, the bound and the remedy, in words.
+        size: the sum, or a bound on it.
+        most: largest size allowed.
+        says: returns the message: the value, the bound and the remedy.
 
     Raises:
-        SumOverflow: the size is beyond the most.
+        SumOverflow: the size is above the largest one allowed.
 
     >>> refuse_overflow(3, 2, lambda: "the rows add up to 3; the bound is 2: count in larger units")
     Traceback (most recent call last):

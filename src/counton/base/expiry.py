@@ -1,7 +1,7 @@
-"""How privacy may expire: the noise of each level of dyadic intervals, and the delay.
+"""Gradual expiry of privacy: the noise of each level of dyadic intervals, and the delay.
 
-This is what a strategy for unbounded streams and the guarantee it gives have in common; neither
-needs to know the other, so it stands below both.
+A strategy for unbounded streams and its guarantee share these facts. Neither needs to know the
+other, so the facts stand below both.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from counton.base.exact import Number, check_integer, exact, shorten, text
 
 #: Levels of dyadic intervals on the steps 1..2^62.
 LEVELS = 63
-#: Beyond this growth the higher levels would carry no noise at all.
+#: With a larger growth the higher levels would carry no noise at all.
 LARGEST_GROWTH = 16
 #: Delayed inputs are kept in memory and in every checkpoint.
 LARGEST_DELAY = 2**24
@@ -43,12 +43,13 @@ class Expiry:
         growth: the paper's lambda. The privacy loss of an item of age d grows like log(d)^growth;
             the larger it is, the smaller the error far out.
         delay: the paper's B: releases count items up to ``delay`` steps ago.
-        levels: how many levels of intervals are used; None for all. 1 is fresh noise at each step.
+        levels: number of levels of intervals in use; None uses all. 1 is fresh noise at each step.
 
     Source: Andersson et al., "Continual Counting with Gradual Privacy Expiration", Algorithm 3.
 
     Raises:
-        InvalidInput: growth is not a number in 0..16, delay or levels not an integer in range.
+        InvalidInput: growth is not a number in 0..16, or delay or levels is not an integer in
+            range.
 
     >>> expiry = Expiry(growth=2)
     >>> [str(expiry.factor(level)) for level in range(4)]
@@ -70,21 +71,21 @@ class Expiry:
 
     @property
     def top(self) -> int:
-        """The highest level in use."""
+        """Highest level in use."""
         return (LEVELS if self.levels is None else self.levels) - 1
 
     def factor(self, level: int) -> Fraction:
-        """(1 + level)^(1 - growth): exact where rational, else above it by under 2^-39 of it."""
+        """Return (1 + level)^(1 - growth): exact if rational, else above by under 2^-39 of its value."""
         return _power_above(1 + level, 1 - self.growth)
 
     def law(self, base: NoiseDistribution, level: int) -> NoiseDistribution:
-        """Law of the nodes of one level, given the law of level 0."""
+        """Return the law of the nodes of one level, given the law of level 0."""
         if isinstance(base, DiscreteLaplace):
             return DiscreteLaplace(base.scale * self.factor(level))
         return DiscreteGaussian(base.sigma_squared * self.factor(level))
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON values that rebuild it: ``Expiry(**values)``."""
+        """Return JSON values that rebuild the expiry: ``Expiry(**values)``."""
         return {"growth": text(self.growth), "delay": self.delay, "levels": self.levels}
 
     @classmethod
@@ -111,7 +112,7 @@ def _checked_growth(growth: Number) -> Fraction:
 
 @cache
 def _power_above(base: int, exponent: Fraction) -> Fraction:
-    """``base ** exponent``, rounded up to 40 significant bits unless it is rational.
+    """Return ``base ** exponent``, rounded up to 40 significant bits unless it is rational.
 
     >>> _power_above(4, Fraction(-1, 2)), _power_above(2, Fraction(1, 2)) ** 2 - 2 < 1e-11
     (Fraction(1, 2), True)
@@ -136,19 +137,19 @@ def _logarithm(base: int) -> Decimal:
 
 
 def checked_age(age: object) -> int:
-    """``age`` itself if it is a number of steps.
+    """Return ``age`` if it is a number of steps.
 
     Raises:
-        InvalidInput: not an integer, negative, or above 2^62.
+        InvalidInput: the age is no integer, negative, or above 2^62.
     """
     return check_integer("age", age, 0, LARGEST_AGE, "count it in steps, not in hours or days")
 
 
 def checked_ages(ages: object) -> list[int]:
-    """``ages`` themselves if they are several numbers of steps.
+    """Return ``ages`` as a list if each is a number of steps.
 
     Raises:
-        InvalidInput: not a collection, or one of them is no age.
+        InvalidInput: the ages are no collection, or one of them is no age.
     """
     if not isinstance(ages, Iterable) or getattr(ages, "ndim", 1) == 0:
         raise InvalidInput(

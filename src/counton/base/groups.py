@@ -1,7 +1,8 @@
-"""Names of groups: a sequence of texts, however many there are.
+"""Names of groups: a sequence of texts of any length.
 
-They are written in compressed blocks, and held so until they are looked at, then as Arrow holds
-texts: ten million names take 20 MB, and 190 MB; a tuple of texts takes five times as much.
+Names are stored and kept in compressed blocks. On first use they become a column of Arrow texts:
+ten million names take 20 MB in blocks, and 190 MB as a column; a tuple of texts takes five times as
+much.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ if TYPE_CHECKING:
 
 #: Names in one block at most.
 BLOCK = 2**20
-#: Names that are looked for one by one, at most.
+#: Largest number of names that are looked up one by one.
 _FEW = 8
-#: Bytes in one block, at most, that is held beside what it says: both are little.
+#: Largest size in bytes of a block that is kept beside its decoded names: both are small.
 _LITTLE = 4096
-#: Names of which a text for people shows all.
+#: Largest number of names that a text for people shows in full.
 _SHOWN = 100
 
 
 class GroupNames(Sequence[str]):
-    """Names in their order, which is that of their cells. A value, equal to a tuple of the same.
+    """Names of groups in the order of their cells. A value, equal to a tuple of the same names.
 
     >>> names = GroupNames(["home", "shop", "help"])
     >>> names[1], names.index("help"), "shop" in names, names == ("home", "shop", "help")
@@ -41,7 +42,7 @@ class GroupNames(Sequence[str]):
 
         self._held: pl.Series | tuple[bytes, ...]
         self._digest: str | None = None
-        self._block: bytes | None = None  # of few names, once they are written
+        self._block: bytes | None = None  # kept for few names, once they are encoded
         if isinstance(names, GroupNames):
             self._held, self._count, self._digest = names._held, len(names), names._digest
             self._block = names._block
@@ -52,7 +53,7 @@ class GroupNames(Sequence[str]):
 
     @property
     def column(self) -> pl.Series:
-        """The names as a column ``group``, held as that from now on."""
+        """The names as a column ``group``; from now on they are kept decoded."""
         import polars as pl
 
         if isinstance(self._held, tuple):
@@ -61,7 +62,7 @@ class GroupNames(Sequence[str]):
         return self._held
 
     def parts(self) -> Iterator[tuple[int, pl.Series]]:
-        """The column, some at a time, and where each part begins; blocks are decoded for it alone.
+        """Yield parts of the column with their first positions; one block at a time is decoded.
 
         Raises:
             ValueError: a block cannot be decoded.
@@ -82,7 +83,7 @@ class GroupNames(Sequence[str]):
             start += len(part)
 
     def at(self, places: Sequence[int] | NDArray[np.int64]) -> list[str]:
-        """The names at some places, in their order; blocks are decoded for them alone.
+        """Return the names at some positions, in their order; one block at a time is decoded.
 
         >>> GroupNames(["home", "shop", "help"]).at([2, 0])
         ['help', 'home']
@@ -97,7 +98,7 @@ class GroupNames(Sequence[str]):
         return list(found)
 
     def blocks(self) -> list[bytes]:
-        """The names in blocks, each a compressed table of Arrow (IPC)."""
+        """Return the names in blocks, each a compressed table of Arrow (IPC)."""
         import polars as pl
 
         if isinstance(self._held, tuple):
@@ -117,7 +118,7 @@ class GroupNames(Sequence[str]):
 
     @property
     def digest(self) -> str:
-        """Of the blocks in which the names are written; of equal names not always the same."""
+        """Digest of the blocks of the names; equal names may have different digests."""
         if self._digest is None:
             self.blocks()
         assert self._digest is not None
@@ -125,10 +126,10 @@ class GroupNames(Sequence[str]):
 
     @classmethod
     def from_blocks(cls, blocks: Sequence[bytes]) -> GroupNames:
-        """The names of `blocks`.
+        """Build the names from their `blocks`.
 
         Raises:
-            ValueError: what is no block of names.
+            ValueError: a block holds no names.
         """
         import polars as pl
 
@@ -147,7 +148,7 @@ class GroupNames(Sequence[str]):
         return names
 
     def positions(self) -> pl.DataFrame:
-        """Columns ``group`` and ``place``, to find many names at once by a join."""
+        """Return columns ``group`` and ``place``, to look up many names at once by a join."""
         return self.column.to_frame().with_row_index("place")
 
     def __len__(self) -> int:
@@ -171,7 +172,7 @@ class GroupNames(Sequence[str]):
         return isinstance(name, str) and bool((self.column == name).any())
 
     def index(self, value: Any, start: int = 0, stop: int | None = None) -> int:
-        """Where a name stands."""
+        """Return the position of a name."""
         found = (self.column == value).slice(start, None if stop is None else stop - start)
         place = found.arg_max() if found.any() else None
         if place is None:
@@ -179,7 +180,7 @@ class GroupNames(Sequence[str]):
         return start + int(place)
 
     def places(self, names: Sequence[str]) -> NDArray[np.int64]:
-        """Where each of some names stands; -1 of one that is not among these.
+        """Return the position of each name; -1 if a name is not among these.
 
         >>> GroupNames(["home", "shop"]).places(["shop", "blog", "home"]).tolist()
         [1, -1, 0]
@@ -194,7 +195,7 @@ class GroupNames(Sequence[str]):
         return joined["place"].cast(int).fill_null(-1).to_numpy()
 
     def plus(self, other: Sequence[str]) -> GroupNames:
-        """These names, and then others."""
+        """Return these names followed by others."""
         import polars as pl
 
         return GroupNames(pl.concat([self.column, GroupNames(other).column]))
@@ -210,7 +211,7 @@ class GroupNames(Sequence[str]):
         return NotImplemented
 
     def __hash__(self) -> int:
-        """That of the tuple of the same names, which it may be equal to."""
+        """Return the hash of the tuple of these names, which compares equal."""
         return hash(tuple(self))
 
     def __repr__(self) -> str:
@@ -220,5 +221,5 @@ class GroupNames(Sequence[str]):
 
 
 def digest_of(blocks: Sequence[bytes]) -> str:
-    """Digest of blocks of names, one after the other."""
+    """Return the digest of blocks of names, one after the other."""
     return sha256(b"".join(sha256(block).digest() for block in blocks)).hexdigest()

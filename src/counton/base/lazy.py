@@ -1,4 +1,4 @@
-"""What is loaded when it is needed: names of packages, so that importing is cheap; extras."""
+"""Imports on first use: public names of packages, and optional modules."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from counton.base.errors import MissingExtra
 def attach(
     package: str, file: str
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """A package's ``__getattr__``, ``__dir__`` and ``__all__``: what it imports for type checkers.
+    """Build a package's ``__getattr__``, ``__dir__`` and ``__all__`` from its imports for type
+    checkers.
 
     Each public name stands once, as ``from counton.x import Y as Y`` under ``if TYPE_CHECKING``,
-    and is imported when it is first used.
+    and is imported on first use.
 
     Args:
         package: name of the package.
-        file: its ``__init__.py``.
+        file: path of its ``__init__.py``.
 
     >>> import counton.statistics
     >>> load, names, public = attach("counton.statistics", counton.statistics.__file__)
@@ -49,7 +50,7 @@ def attach(
 
 
 def homes_of(module: ast.Module) -> dict[str, str]:
-    """For each name that a package imports for type checkers, as itself, where it lives.
+    """Map each name that a package imports for type checkers to the module that defines it.
 
     >>> homes_of(ast.parse("if TYPE_CHECKING:\\n    from counton.noise import Key as Key"))
     {'Key': 'counton.noise'}
@@ -65,7 +66,7 @@ def homes_of(module: ast.Module) -> dict[str, str]:
     }
 
 
-#: What needs a module, and the extra of the installation that contains it.
+#: The purpose of each optional module, and the extra of the installation that contains it.
 NEEDED = {
     "duckdb": ("questions to DuckDB need its package", "duckdb"),
     "fastapi": ("the service needs FastAPI", "serve"),
@@ -93,10 +94,10 @@ def require(module: str) -> None:
     """Import an optional module, or say how to install it.
 
     Args:
-        module: one of `NEEDED`.
+        module: a key of `NEEDED`.
 
     Raises:
-        MissingExtra: it is not installed, or cannot be imported.
+        MissingExtra: the module is not installed, or cannot be imported.
 
     >>> require("matplotlib")
     """
@@ -107,7 +108,7 @@ def require(module: str) -> None:
 
 
 def missing(module: str, error: ImportError) -> MissingExtra:
-    """The error to raise where an optional module could not be imported.
+    """Build the error for an optional module that could not be imported.
 
     >>> print(missing("polars", ModuleNotFoundError("No module named 'polars'", name="polars")))
     event files and data frames need polars, which is not installed: install counton's extra 'cli'

@@ -1,10 +1,10 @@
-"""Lengths of time as they are written: "1d", "12h", "2w", "1mo"."""
+"""Lengths of time as text: "1d", "12h", "2w", "1mo"."""
 
 from __future__ import annotations
 
 from typing import Final
 
-#: Names of usual lengths.
+#: Names of common lengths.
 PERIODS: Final = {
     "1h": "hour",
     "1d": "day",
@@ -13,12 +13,12 @@ PERIODS: Final = {
     "3mo": "quarter",
     "12mo": "year",
 }
-#: Days of each unit, about.
+#: Approximate days of each unit.
 _DAYS = {"s": 1 / 86_400, "m": 1 / 1440, "h": 1 / 24, "d": 1, "w": 7, "mo": 31}
 
 
 def days_in(length: str) -> float:
-    """Return how many days a length has, about.
+    """Return the approximate number of days of a length.
 
     >>> days_in("2w"), days_in("12h")
     (14, 0.5)

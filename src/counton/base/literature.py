@@ -1,12 +1,12 @@
-"""Where mechanisms come from, as a list of references says it."""
+"""The sources of mechanisms, as references of a bibliography."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Final
 
-#: What is released moves by a count where noise moves by what is measured of it: theorems about
-#: mechanisms of counton, by their names in ``proofs/Statements.v`` and in docs/how-to-check.md.
+#: Theorems about mechanisms of counton, by their names in ``proofs/Statements.v`` and in
+#: docs/how-to-check.md.
 THEOREMS: Final = (
     "a_floor_estimates",
     "a_rounded_quotient_estimates",
@@ -14,7 +14,7 @@ THEOREMS: Final = (
     "families_estimate_from_above",
 )
 
-#: References by the names by which strategies and statistics give them.
+#: References, by the names that strategies and statistics use.
 REFERENCES: Final = {
     "calibration": (
         "C. Dwork, F. McSherry, K. Nissim and A. Smith, Calibrating noise to sensitivity in "
@@ -73,12 +73,13 @@ REFERENCES: Final = {
     "gaussian": (
         "C. Canonne, G. Kamath and T. Steinke, The discrete Gaussian for differential privacy, 2020"
     ),
-    # Of mechanisms that stand in no paper: theorems, and where none is checked by machine.
+    # Mechanisms that no paper describes: their theorems, or "own" if no theorem is checked by
+    # machine.
     **{name: f"counton's own: theorem {name} in proofs/Statements.v" for name in THEOREMS},
     "own": "counton's own mechanism, whose proof of privacy stands in its documents",
 }
 
-#: Where they were refereed, and in which year they appeared there.
+#: Refereed venue and year of each reference.
 VENUES: Final = {
     "calibration": "TCC 2006",
     "binary": "STOC 2010; ACM Transactions on Information and System Security 2011",
@@ -99,7 +100,7 @@ VENUES: Final = {
 
 
 def paper_of(sources: Iterable[str]) -> str | None:
-    """The refereed papers that describe a mechanism whole; None where a part of it is in none.
+    """Return the refereed papers that describe a whole mechanism; None if a part is in no paper.
 
     >>> paper_of(["elders"])
     'J. D. Andersson, R. Pagh, T. A. Steiner and S. Torkamani, Count on your elders: Laplace vs
@@ -114,7 +115,7 @@ def paper_of(sources: Iterable[str]) -> str | None:
 
 
 def origin_of(sources: Iterable[str]) -> str:
-    """The refereed papers that describe a mechanism whole; else whose it is, and its theorems.
+    """Return the refereed papers that describe a whole mechanism; otherwise its owner and theorems.
 
     >>> origin_of(["smooth"])
     'J. D. Andersson and R. Pagh, A smooth binary mechanism for efficient private continual

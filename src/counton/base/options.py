@@ -1,7 +1,7 @@
-"""What a user may state: an option, written once, and what a statistic is given of it.
+"""Options: each is written once, and statistics read their values from here.
 
 The command line makes an option of each, a job file a key, the schema and the documentation a text.
-The options of every job are fields of `counton.run.Job`; those of one statistic stand in its own
+Options of every job are fields of `counton.run.Job`; options of one statistic stand in its own
 file, and nowhere else.
 """
 
@@ -17,46 +17,46 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from counton.base.errors import InvalidInput, field, is_one, is_text
 
-#: How a value is written: in a word of a command, or as a value of a file.
+#: Form of a value: in a word of a command, or as a value of a file.
 Kind = Literal["text", "texts", "whole", "number", "flag", "path"]
-#: What a stream keeps of an option. "stream": it defines the stream, so a later run may leave it
-#: out and may not contradict it. "policy" and "view": a later run that leaves it out has it again.
-#: "output": the same, unless that run says anything of its outputs. "": each run says it anew.
+#: How a stream keeps an option. "stream": the option defines the stream; a later run may leave it
+#: out and may not contradict it. "policy" and "view": a later run that leaves it out gets the kept
+#: value. "output": likewise, unless that run states any output. "": each run states it anew.
 Kept: TypeAlias = Literal["", "stream", "policy", "view", "output"]
 
 
 @dataclass(frozen=True)
 class Option:
-    """Something that a user may state.
+    """One option of a job or of a statistic.
 
     Attributes:
-        name: in Python.
-        help: what it means, in one line.
-        kind: how it is written; "number" is a float, "text" any text or exact number.
-        word: its name in commands and files, where it is not ``name``; without dashes.
-        heading: under which it stands in the help.
-        default: what holds where nothing is stated; of a statistic's own options, whose later runs
-            have what the first one stated, `Statistic.from_spec` says it.
-        argument: it has no name in a command, and stands by itself.
-        several: a list of texts will do, too.
-        by_name: a table of values by name will do, too.
-        nested: what a table has by name are tables.
-        exact: any exact number, also one written as a text.
-        column: it names a column of the rows, or several, which hold numbers, labels, or true and
-            false; "": it names none.
-        needed: a new stream must state it.
-        kept: what the stream keeps of it.
-        choices: the words that it may be; none: any.
-        file: it may name a file, which a job file sees from its own folder.
-        words: what Python may say otherwise than commands: a length of time as a `timedelta`, a
-            moment as a `date` or `datetime`, columns as a list.
-        served: a job of a service may state it.
-        nightly: a run of a job file may state it for its jobs, whatever the file says.
-        usual: what holds where nothing is stated and there is no default, so that it says nothing.
-        needs: another option, without which it means nothing.
-        bounds: the least and the largest that it may be: whole numbers, or lengths of time.
-        often: it stands on the first page of help, which is one screen.
-        other: looks at what is no text, and refuses it or not; None: it must be as its kind says.
+        name: name in Python.
+        help: meaning, in one line.
+        kind: form of the value; "number" is a float, "text" any text or exact number.
+        word: name in commands and files if it differs from ``name``; without dashes.
+        heading: section of the help.
+        default: value if the option is not stated. For a statistic's own options
+            `Statistic.from_spec` has the default, since later runs repeat the first run's value.
+        argument: whether a command takes it by position, without a name.
+        several: whether a list of texts is allowed too.
+        by_name: whether a table of values by name is allowed too.
+        nested: whether the values of that table are tables.
+        exact: whether any exact number is allowed, also as text.
+        column: content of the column of rows that it names: numbers, labels, or true and false; "":
+            it names no column.
+        needed: whether a new stream must state it.
+        kept: how the stream keeps it.
+        choices: allowed words; empty: any.
+        file: whether it may name a file; a job file names files relative to its own folder.
+        words: Python type that is allowed besides text: a length of time as a `timedelta`, a moment
+            as a `date` or `datetime`, columns as a list.
+        served: whether a job of a service may state it.
+        nightly: whether a run of a job file may state it for its jobs, overriding the file.
+        usual: value that means the same as no statement, if there is no default.
+        needs: name of another option without which this one means nothing.
+        bounds: least and largest value, as whole numbers or lengths of time.
+        often: whether it stands on the first page of help, which is one screen.
+        other: checks a value that is no text, and refuses it or not; None: the kind decides.
 
     >>> Option("longest", "most letters of a word", "whole").key
     'longest'
@@ -89,16 +89,16 @@ class Option:
 
     @property
     def key(self) -> str:
-        """Its name in commands and files, with hyphens and without dashes before it."""
+        """Name in commands and files, with hyphens and without leading dashes."""
         return self.word or self.name.replace("_", "-")
 
 
 class OwnColumns(NamedTuple):
-    """The columns that a statistic reads, in the order in which it takes them.
+    """Columns that a statistic reads, in the order of its arguments.
 
     Attributes:
-        names: none of a text, whose letters are the events.
-        numbers, flags: those that hold numbers, or true and false.
+        names: the columns; none for a text, whose letters are the events.
+        numbers, flags: those of the columns that hold numbers, or true and false.
 
     >>> OwnColumns(("paid",), ("paid",)).flags
     ()
@@ -110,7 +110,7 @@ class OwnColumns(NamedTuple):
 
 
 class MissingOptions(InvalidInput):
-    """Something must be stated, and is not."""
+    """A needed option is not stated."""
 
     def __init__(self, message: str = "", names: Sequence[str] = ()) -> None:
         super().__init__(message)
@@ -118,16 +118,16 @@ class MissingOptions(InvalidInput):
 
 
 class Statement(ABC):
-    """What a job states, as far as a statistic looks at it.
+    """The statements of a job that a statistic may read.
 
     Attributes:
-        options: what is stated of its own options.
-        time, by, user, id: columns of the rows, where they are stated.
-        other, spare: groups besides those that are declared.
-        most, first, unknown: how many events of a user count, whether once for ever, and what
-            becomes of groups that nobody declared.
-        domain: the declared groups, nodes or cells, as they are stated.
-        size: how many rows there will be, about, where that is public.
+        options: stated options of the statistic itself.
+        time, by, user, id: columns of the rows, if stated.
+        other, spare: groups besides the declared ones.
+        most, first, unknown: how many events of a user count, whether a user counts once for ever,
+            and the policy for groups that are not declared.
+        domain: declared groups, nodes or cells, as stated.
+        size: approximate public number of rows.
     """
 
     options: Mapping[str, Any]
@@ -146,14 +146,14 @@ class Statement(ABC):
     @property
     @abstractmethod
     def statistic(self) -> str:
-        """Its name."""
+        """Name of the statistic."""
 
     def __getitem__(self, name: str) -> Any:
-        """What is stated of an option; None where nothing is."""
+        """Return the stated value of an option; None if it is not stated."""
         return self.options.get(name)
 
     def only(self, *names: str) -> dict[str, Any]:
-        """Some options by name, as far as they are stated."""
+        """Return some options by name, if they are stated."""
         return {name: self.options[name] for name in names if name in self.options}
 
     def require(self, *names: str) -> list[Any]:
@@ -171,7 +171,7 @@ class Statement(ABC):
         return found
 
     def require_names(self, name: str) -> tuple[str, ...]:
-        """Names in an option that must be stated, with commas between them or in a list."""
+        """Return the names in an option that must be stated: a list, or text with commas."""
         (given,) = self.require(name)
         return split_names(given)
 
@@ -179,27 +179,27 @@ class Statement(ABC):
     def of_part(
         self, statistic: str, options: Mapping[str, Any], by: str | None, domain: Any
     ) -> Statement:
-        """What a job states of one statistic of several."""
+        """Return the statements for one statistic of several."""
 
     @abstractmethod
     def groups(self, column: str) -> tuple[str, ...]:
-        """The names that the domain declares, from a list or a public file."""
+        """Return the names that the domain declares, from a list or a public file."""
 
     @abstractmethod
     def tree(self, levels: Sequence[str], value: str | None) -> Any:
-        """The tree whose leaves the domain declares (`counton.strategies.trees.Tree`)."""
+        """Return the tree whose leaves the domain declares (`counton.strategies.trees.Tree`)."""
 
     @abstractmethod
     def labels(self, columns: Sequence[str], value: str | None) -> dict[str, list[str]]:
-        """The values that the domain declares for each column."""
+        """Return the values that the domain declares for each column."""
 
     @abstractmethod
     def refuse_counts(self, value: str | None) -> None:
-        """Refuse a domain that has a column of counts, as private rows have."""
+        """Refuse a domain with a column of counts, which private rows have."""
 
 
 def split_names(given: str | Sequence[str]) -> tuple[str, ...]:
-    """Names, with commas between them or in a list.
+    """Split names at commas; a list is allowed too.
 
     >>> split_names("from, to"), split_names(["from", "to"])
     (('from', 'to'), ('from', 'to'))
@@ -209,7 +209,7 @@ def split_names(given: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def check_value(option: Option, value: Any) -> None:
-    """Refuse a value of another type than an option has, or another word than it may be.
+    """Refuse a value of a wrong type, or a word that is not among the choices.
 
     >>> check_value(LONGEST, "3")
     Traceback (most recent call last):
@@ -243,7 +243,7 @@ def check_value(option: Option, value: Any) -> None:
 
 
 def _fits_text(option: Option, value: Any) -> tuple[bool, str]:
-    """Whether a value is a text, or what an option takes instead; and what that is called."""
+    """Return whether a value has an allowed type, and the name of that type."""
     if option.words == "moment":
         wanted = "a date, a datetime or a text, as in 2013-01-01T00:00"
         return isinstance(value, str | datetime), wanted
@@ -256,7 +256,7 @@ def _fits_text(option: Option, value: Any) -> tuple[bool, str]:
 
 
 def check_text(name: str, value: object) -> None:
-    """Refuse a text that is none in UTF-8, or holds NUL: no file or database keeps it.
+    """Refuse a text that is not UTF-8, or holds NUL: no file or database keeps it.
 
     >>> check_text("name", "visits")
     """
@@ -268,13 +268,13 @@ def check_text(name: str, value: object) -> None:
 
 
 def wrong_type(name: str, value: object, wanted: str) -> InvalidInput:
-    """An error that names a field, its value if that may be shown, and what is wanted."""
+    """Build an error that names a field, its value if that may be shown, and the wanted type."""
     found = f"{repr(value)[:80]}, of type" if is_one(value) else "of type"
     return InvalidInput(f"{field(name)} is {found} {type(value).__name__}; give {wanted}")
 
 
 def numbers_of(given: str | Sequence[Any], name: str) -> list[float]:
-    """Numbers, with commas between them or in a list.
+    """Return numbers from a list, or from text with commas.
 
     >>> numbers_of("0.5,0.9", "shares")
     [0.5, 0.9]
@@ -287,12 +287,12 @@ def numbers_of(given: str | Sequence[Any], name: str) -> list[float]:
         ) from error
 
 
-#: What the column is called that says which row a row is, where the cells of a line have no names.
+#: Name of the column of row numbers, if the cells of a line have no names.
 ROWS = "(row)"
-#: Groups that are shown of the largest, unless stated.
+#: Default number of largest groups to show.
 TOP = 10
 
-# What more than one statistic has, each written once.
+# Options of more than one statistic, each written once.
 VALUE = Option("value", "column of the values to add up", column="number", needed=True)
 COUNTS = Option("value", "column of counts: how often each row counts", column="number")
 LOWER = Option("lower", "smaller values count as this", exact=True, needed=True)

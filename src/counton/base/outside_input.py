@@ -1,4 +1,4 @@
-"""Input from outside, within bounds: files, JSON, TOML, compressed bytes, text for a terminal."""
+"""Bounded reading of untrusted input: files, JSON, TOML, compressed bytes, text for a terminal."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from typing import Any
 
 from counton.base.errors import InvalidInput
 
-#: Levels of lists and objects within each other.
+#: Largest depth of nested lists and objects.
 MOST_DEPTH = 64
-#: Values of one JSON text: each takes some hundred bytes of memory at most.
+#: Largest number of values in one JSON text: each takes some hundred bytes of memory at most.
 MOST_ITEMS = 2**23
-#: Texts of JSON, also those that end too early; possessive, since going back would take memory.
+#: JSON strings, also unterminated ones; possessive, since backtracking would take memory.
 _TEXT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 _BLOCK = 2**20
-#: Joiners that names are written with.
+#: Joiners that some scripts write names with.
 _JOINERS = "\u200c\u200d"
 
 
 def open_plain(path: str | os.PathLike[str], flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
-    """Open a plain file; a pipe that one would wait for, a device and a folder are refused.
+    """Open a plain file; a pipe, a device or a folder is refused without waiting.
 
     Raises:
-        OSError: it cannot be opened, or is no plain file.
+        OSError: the file cannot be opened, or is no plain file.
     """
     flags |= getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     descriptor = os.open(path, flags, mode)
@@ -42,7 +42,7 @@ def open_plain(path: str | os.PathLike[str], flags: int = os.O_RDONLY, mode: int
 
 
 def read_plain(path: str | os.PathLike[str]) -> bytes:
-    """The bytes of a plain file: see `open_plain`.
+    """Read the bytes of a plain file: see `open_plain`.
 
     >>> read_plain(os.devnull)
     Traceback (most recent call last):
@@ -54,11 +54,11 @@ def read_plain(path: str | os.PathLike[str]) -> bytes:
 
 
 def parse_toml(data: bytes) -> dict[str, Any]:
-    """Tables from outside.
+    """Parse TOML text from outside.
 
     Raises:
-        InvalidInput: lists or tables lie too deep within each other.
-        ValueError: it is no TOML, or no UTF-8, or has an integer of thousands of digits.
+        InvalidInput: lists or tables are nested too deep.
+        ValueError: the text is no TOML, or no UTF-8, or has an integer of thousands of digits.
 
     >>> parse_toml(b"a = " + b"[" * 100_000)
     Traceback (most recent call last):
@@ -88,14 +88,14 @@ def _too_deep() -> InvalidInput:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """A JSON value from outside.
+    """Parse JSON text from outside.
 
     Args:
-        text: UTF-8, of a length that whoever read it has bounded.
+        text: UTF-8; its reader has bounded its length.
 
     Raises:
-        InvalidInput: more levels or values than a description of a stream has.
-        ValueError: it is no JSON, or has an integer of thousands of digits.
+        InvalidInput: the text has more levels or values than a description of a stream has.
+        ValueError: the text is no JSON, or has an integer of thousands of digits.
 
     >>> parse_json('{"steps": [1, 2]}')
     {'steps': [1, 2]}
@@ -113,7 +113,7 @@ def parse_json(text: str | bytes) -> Any:
 
 @cache
 def _marks() -> Any:
-    """By how much each byte goes deeper; numpy is loaded where something is read."""
+    """Return the change of depth at each byte; numpy is imported only if something is read."""
     import numpy as np
 
     found = np.zeros(256, np.int8)
@@ -122,7 +122,7 @@ def _marks() -> Any:
 
 
 def structure_of(data: bytes) -> bytes:
-    """JSON without its texts, if no reader goes too deep in it."""
+    """Return JSON without its strings, if its depth is within the bound."""
     import numpy as np
 
     found = _TEXT.sub(b"", data)
@@ -140,14 +140,14 @@ def structure_of(data: bytes) -> bytes:
 
 
 def inflate(data: bytes, most: int) -> bytes:
-    """Bytes that ``zlib`` compressed.
+    """Decompress bytes of ``zlib``.
 
     Args:
-        most: bytes that it may be.
+        most: largest number of decompressed bytes.
 
     Raises:
-        InvalidInput: it is more.
-        ValueError: it is no such bytes, or ends early.
+        InvalidInput: there are more bytes.
+        ValueError: the bytes are not compressed by ``zlib``, or end early.
 
     >>> inflate(zlib.compress(b"cells"), 100)
     b'cells'
@@ -172,13 +172,13 @@ def inflate(data: bytes, most: int) -> bytes:
 
 
 def printable(text: str, kept: str = "\n") -> str:
-    r"""A text as a terminal may show it: characters that steer a terminal are written as codes.
+    r"""Return text that a terminal may show: characters that steer a terminal become codes.
 
-    Control characters, also those of a single byte, those that turn the direction of writing or
-    are not seen, and halves of characters.
+    Codes replace control characters (also single bytes), characters that turn the direction of
+    writing or are invisible, and halves of characters.
 
     Args:
-        kept: control characters that stay as they are.
+        kept: control characters to keep.
 
     >>> print(printable("shop\x1b[2J\x9b31m, \u202eedoc, " + chr(0xDC80)))
     shop\x1b[2J\x9b31m, \u202eedoc, \udc80

@@ -1,7 +1,7 @@
-"""Rows and exact numbers on their way from room to room: what is inside tells nothing by accident.
+"""Sealed rows and exact numbers, handed from room to room without a way to leak by accident.
 
-A mistake in a message, a log, a table or a chart cannot show what it cannot take out. What is
-inside comes out in one way, `open_private`; `docs/how-to-check.md` lists all who use it.
+A mistake in a message, a log, a table or a chart cannot show a value that it cannot take out. One
+function takes the value out: `open_private`. `docs/how-to-check.md` lists all its users.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ Inside = TypeVar("Inside", covariant=True)
 
 @final
 class Private(Generic[Inside]):
-    """Something that rows say, closed: no text, no number, no order, no copy, no attribute.
+    """A private value, sealed: it gives no text, no number, no order, no copy, no attribute.
 
-    It can be handed on, and its ``repr`` says what kind of thing is inside. Everything else is
-    refused: by the type checker where it can see it, and when it happens.
+    It can be handed on, and its ``repr`` names the type inside. Everything else is refused: by the
+    type checker if it sees it, and at run time.
 
     >>> from counton.base.private import Private, open_private
     >>> sums = Private([3, 1, 4])
@@ -58,7 +58,7 @@ class Private(Generic[Inside]):
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise _refusal("a copy")
 
-    if not TYPE_CHECKING:  # a type checker that saw these would take it for a number or an array
+    if not TYPE_CHECKING:  # a type checker would take the class for a number or an array
 
         def __array__(self, *_: object, **__: object) -> NoReturn:
             raise _refusal("an array")
@@ -71,13 +71,13 @@ class Private(Generic[Inside]):
             raise AttributeError(f"{_refusal(f'the attribute {name!r}')}")
 
 
-#: The one way in and out. No name leads to it from an object.
+#: The one way in and out. No name on an object leads to it.
 _SLOT: Final[Any] = Private.__dict__["_inside"]
 del Private._inside  # type: ignore[attr-defined]
 
 
 def open_private(private: Private[T]) -> T:
-    """What is inside. Only a function that `docs/how-to-check.md` lists may ask."""
+    """Return the sealed value. Only a function that `docs/how-to-check.md` lists may call this."""
     inside: T = _SLOT.__get__(private)
     return inside
 

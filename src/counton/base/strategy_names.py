@@ -1,7 +1,7 @@
-"""Names of strategies for streams: what users type, and what plans call them.
+"""Names of strategies for streams: in options, and in plans.
 
-Each stands here once. The planner says how strategies of a kind are found and when they are
-weighed; a job may name a kind instead of leaving the choice to the plan.
+Each name stands here once. The planner says how strategies of a kind are found and when they are
+weighed; a job may name a kind and so skip the choice by the plan.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ class KindOfStrategy(NamedTuple):
     """A kind of strategies that plans rank.
 
     Attributes:
-        name: what users type; several kinds of one class share it.
-        words: what plans call it.
-        windows: it releases each step's own number, not totals.
+        name: name in options; several kinds of one class share it.
+        words: name in plans.
+        windows: whether it releases each step's own number, not totals.
     """
 
     name: str
@@ -41,9 +41,9 @@ EPOCHS = KindOfStrategy("epochs", "epochs")
 INDEPENDENT = KindOfStrategy("independent", "one draw a step", windows=True)
 CASCADE = KindOfStrategy("cascade", "growing cascade", windows=True)
 
-#: What users type who want the best of those that a refereed paper describes.
+#: Name in options for the best strategy that a refereed paper describes.
 PUBLISHED = "published"
-#: Kinds by what users type for a mechanism exactly as its paper has it, parameters and all.
+#: Kinds by the names in options of mechanisms exactly as in their papers, parameters included.
 PAPERS = {
     "binary-paper": BINARY,
     "honaker-paper": HONAKER,
@@ -51,7 +51,7 @@ PAPERS = {
     "smooth-paper": EVEN_SMOOTH,
     "sqrt-paper": SQUARE_ROOT,
 }
-#: Every kind, by what users type.
+#: All kinds, by their names in options.
 KINDS: dict[str, tuple[KindOfStrategy, ...]] = {}
 for _kind in [one for one in globals().values() if isinstance(one, KindOfStrategy)]:
     KINDS[_kind.name] = (*KINDS.get(_kind.name, ()), _kind)

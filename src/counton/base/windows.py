@@ -1,12 +1,12 @@
 """How rows become steps: time is cut into windows, all rows are one step, or each row is one.
 
-`Windows`, `RevisedWindows`, `Once` and `EachRow` answer the same questions, each in its own words,
-so that nobody asks which of them a stream has. Window k is step k.
+`Windows`, `RevisedWindows`, `Once` and `EachRow` share one interface, so that no caller asks which
+of them a stream has. Window k is step k.
 
 Times are integers, microseconds since 1970-01-01 UTC, so that no comparison depends on a time zone.
 Windows of seconds, minutes and hours have a fixed length in absolute time (an hour is an hour, also
-on the day the clocks change); windows of days, weeks and months follow the local calendar. Calendar
-arithmetic alone: no row is read here.
+on the day the clocks change); windows of days, weeks and months follow the local calendar. This
+module is calendar arithmetic alone: it reads no row.
 """
 
 from __future__ import annotations
@@ -27,10 +27,9 @@ from typing_extensions import override
 from counton.base.errors import InvalidInput, field
 from counton.base.lengths import PERIODS, days_in
 
-#: How late a row of users or with an id may come, in days after the end of the window that was
-#: released last.
+#: Largest delay of a row of users or with an id, in days after the end of the last released window.
 LATE_DAYS = 35
-#: Above all steps and below all moments: what is no moment stands for itself, less than this.
+#: Above all steps and below all moments: values at most this stand for rows without a moment.
 NO_MOMENT = -(2**62)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -43,7 +42,7 @@ _NOMINAL_DAYS = {"d": 1, "w": 7, "mo": 31}
 
 
 def load_zone(name: str) -> ZoneInfo:
-    """Time zone by its IANA name.
+    """Return the time zone of an IANA name.
 
     >>> load_zone("America/New_York").key
     'America/New_York'
@@ -57,7 +56,7 @@ def load_zone(name: str) -> ZoneInfo:
 
 
 def microseconds(time: datetime) -> int:
-    """Microseconds from 1970-01-01 UTC to an aware datetime, exactly.
+    """Return the microseconds from 1970-01-01 UTC to an aware datetime, exactly.
 
     >>> microseconds(datetime(1970, 1, 1, 0, 0, 2, tzinfo=UTC))
     2000000
@@ -66,7 +65,7 @@ def microseconds(time: datetime) -> int:
 
 
 def moment(us: int) -> datetime:
-    """Inverse of `microseconds`, in UTC.
+    """Return the moment of a number of microseconds, in UTC; the inverse of `microseconds`.
 
     >>> moment(2_000_000).isoformat()
     '1970-01-01T00:00:02+00:00'
@@ -75,10 +74,10 @@ def moment(us: int) -> datetime:
 
 
 def parse_time(text: str, timezone: str) -> datetime:
-    """A moment from ISO 8601 text; without an offset it is local time in ``timezone``.
+    """Parse ISO 8601 text; without an offset it is local time in ``timezone``.
 
     Raises:
-        InvalidInput: not a time, or a local time which the clocks skip or pass twice.
+        InvalidInput: the text is no time, or a local time that the clocks skip or pass twice.
 
     >>> parse_time("2013-01-01T00:00", "America/New_York").astimezone(UTC).isoformat()
     '2013-01-01T05:00:00+00:00'
@@ -108,7 +107,7 @@ def _localise(time: datetime, zone: ZoneInfo) -> datetime:
 
 
 def _first_moment(time: datetime, zone: ZoneInfo) -> datetime:
-    """When local clocks first show a time or, where they skip it, a later one.
+    """Return when local clocks first show a time or, if they skip it, a later one.
 
     Many zones change their clocks at midnight, where a day begins.
     """
@@ -133,8 +132,8 @@ def _first_moment(time: datetime, zone: ZoneInfo) -> datetime:
 class Windows:
     """``steps`` windows of length ``every`` from ``start`` on; window k is half-open.
 
-    A calendar window begins when local clocks first show its time or, where they skip it, a later
-    one; so each moment is in one window on any calendar.
+    A calendar window begins when local clocks first show its time or, if they skip it, a later one.
+    So each moment is in exactly one window on any calendar.
 
     Args:
         start: beginning of window 1, an aware datetime.
@@ -144,7 +143,8 @@ class Windows:
         timezone: IANA name.
 
     Raises:
-        InvalidInput: unreadable length, no steps, a naive start, or windows beyond the year 9999.
+        InvalidInput: the length is unreadable, there are no steps, the start is naive, or a window
+            ends after the year 9999.
 
     >>> windows = Windows(datetime(2013, 1, 1, tzinfo=UTC), "1h", 24, "UTC")
     >>> windows.ended_by(microseconds(datetime(2013, 1, 1, 3, 30, tzinfo=UTC)))
@@ -157,7 +157,7 @@ class Windows:
     every: str
     steps: int
     timezone: str = "UTC"
-    #: What one step is called.
+    #: Word for one step.
     noun: ClassVar[str] = "window"
     #: Whether later releases follow the first one.
     goes_on: ClassVar[bool] = True
@@ -165,9 +165,9 @@ class Windows:
     timed: ClassVar[bool] = True
     #: Whether a step may hold several rows.
     batched: ClassVar[bool] = True
-    #: A change of rows that stays visible; empty: there is none.
+    #: A change of rows that stays visible; empty if there is none.
     in_the_middle: ClassVar[str] = ""
-    #: What anybody may learn of the steps, whatever the noise.
+    #: Facts that anybody may learn of the steps, whatever the noise.
     unprotected: ClassVar[tuple[str, ...]] = (
         "that a release took place, when, and the time of the newest row where that decided which "
         "windows had ended",
@@ -175,7 +175,7 @@ class Windows:
 
     @classmethod
     def endless(cls, start: datetime, every: str, timezone: str = "UTC") -> Windows:
-        """As many windows as the calendar has room for: 40,000 of days and longer ones.
+        """Return as many windows as the calendar has room for: 40,000 of days and longer ones.
 
         >>> Windows.endless(datetime(2013, 1, 1, tzinfo=UTC), "1d").steps
         40000
@@ -211,7 +211,7 @@ class Windows:
 
     @property
     def length(self) -> int | None:
-        """Microseconds of one window, or None where it varies with the calendar."""
+        """Microseconds of one window; None if the calendar varies it."""
         amount, unit = self._length
         return amount * _FIXED[unit] if unit in _FIXED else None
 
@@ -231,7 +231,7 @@ class Windows:
 
     @lru_cache(maxsize=32)  # noqa: B019 - a run makes equal windows dozens of times
     def _edges_of_equals(self) -> NDArray[np.int64]:
-        """Edges 0..steps of calendar windows."""
+        """Return edges 0..steps of calendar windows."""
         zone = load_zone(self.timezone)
         local = self.start.astimezone(zone).replace(tzinfo=None)
         amount, unit = self._length
@@ -266,7 +266,7 @@ class Windows:
         return int(self._edges[step])
 
     def local(self, time: int | datetime) -> datetime:
-        """A moment as clocks show it where the windows are: whatever is told of them says so.
+        """Return a moment in the windows' time zone.
 
         Args:
             time: an aware datetime, or microseconds since 1970-01-01 UTC.
@@ -279,15 +279,15 @@ class Windows:
         return (time if isinstance(time, datetime) else moment(time)).astimezone(zone)
 
     def label_of(self, step: int) -> str:
-        """A window in messages: its number, and when it begins."""
+        """Name a window in messages: its number and its beginning."""
         return f"window {step:,} (from {self.at(int(self.starts(range(step, step + 1))[0]))})"
 
     def at(self, time: int | datetime) -> str:
-        """The same as text, ISO 8601 with the offset of the zone."""
+        """Return a moment as ISO 8601 text with the offset of the windows' zone."""
         return self.local(time).isoformat()
 
     def until(self, time: int | datetime) -> str:
-        """Up to when rows are counted, as people say it: midnight is the end of a day.
+        """Say up to when rows are counted, as people do: midnight is the end of a day.
 
         >>> windows = Windows(datetime(2024, 3, 1, tzinfo=UTC), "12h", 24)
         >>> [windows.until(int(end)) for end in windows.ends(range(1, 3))]
@@ -305,17 +305,18 @@ class Windows:
         return self._end_of(self.steps)
 
     def starts(self, steps: range) -> NDArray[np.int64]:
-        """First microsecond of each window: shape ``(len(steps),)``."""
+        """Return the first microsecond of each window: shape ``(len(steps),)``."""
         return self.ends(range(steps.start - 1, steps.stop - 1))
 
     def ends(self, steps: range | NDArray[np.int64]) -> NDArray[np.int64]:
-        """First microsecond after each window, in any order: shape ``(len(steps),)``."""
+        """Return the first microsecond after each window, in any order: shape ``(len(steps),)``."""
         if isinstance(steps, range):
             steps = np.arange(steps.start, steps.stop, dtype=np.int64)
         return self._edges[steps] if self.length is None else self._origin + steps * self.length
 
     def step(self, us: str) -> pl.Expr:
-        """Window of each moment of a column, as `step_of`; what is no moment less `NO_MOMENT`."""
+        """Map a column of moments to windows, as `step_of`; a value without a moment less
+        `NO_MOMENT`."""
         column = pl.col(us)
         if self._even is not None:
             step = (column - (self._first - self._even)) // self._even
@@ -334,18 +335,19 @@ class Windows:
 
     @cached_property
     def _even(self) -> int | None:
-        """Microseconds of each window, if all are of one length; calendar days in UTC are."""
+        """Microseconds of each window if all have one length, as days in UTC have; else None."""
         if self.length is None and (np.diff(self._edges) == self._edges[1] - self._edges[0]).all():
             return int(self._edges[1] - self._edges[0])
         return self.length
 
     def step_of(self, us: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Window of each moment; at most 0 before window 1, ``steps + 1`` after the last."""
+        """Return the window of each moment; at most 0 before window 1, ``steps + 1`` after the
+        last."""
         if self._even is not None:
             steps = (us - (self._first - self._even)) // self._even
             return np.minimum(steps, self.steps + 1)
         if len(us):
-            # Most windows are as long as those beside them: for rows of some days one division.
+            # Most windows are as long as their neighbours: rows of some days need one division.
             first, last = np.searchsorted(self._edges, (us.min(), us.max()), side="right")
             edges = self._edges[max(first - 1, 0) : last + 1]
             length = int(edges[1] - edges[0]) if first and last <= self.steps else 0
@@ -354,44 +356,44 @@ class Windows:
         return np.searchsorted(self._edges, us, side="right").astype(np.int64)
 
     def ended_by(self, us: int) -> int:
-        """How many windows have ended at a moment."""
+        """Return how many windows have ended at a moment."""
         return int(np.clip(self.step_of(np.array([us], dtype=np.int64))[0] - 1, 0, self.steps))
 
     @property
     def in_time(self) -> Windows:
-        """The windows by which rows are read.
+        """Windows of time by which rows are read.
 
         Raises:
-            InvalidInput: each row is a step, so there are none.
+            InvalidInput: each row is a step, so there are no windows of time.
         """
         return self
 
     @property
     def lags(self) -> int:
-        """How many more windows may end before the number of a window is final."""
+        """Number of further windows that end before a window's number is final."""
         return 0
 
     @property
     def remembered_days(self) -> int:
-        """How late a row of users or with an id may come, in days."""
+        """Largest delay of a row of users or with an id, in days."""
         return LATE_DAYS
 
     def first_open(self, released: int) -> int:
-        """The first window whose rows still count once so many steps are released."""
+        """Return the first window whose rows still count after this many released steps."""
         return 1
 
     @property
     def provisional(self) -> str | None:
-        """Say what a number of a window lacks before it is final; None: windows are not revised."""
+        """Sentence on numbers that are not final yet; None: windows are not revised."""
         return None
 
     @property
     def period(self) -> str | None:
-        """The usual name of one step's length, as "week"; None: it has none."""
+        """Common name of one step's length, such as "week"; None if it has none."""
         return PERIODS.get(self.every)
 
     def windows_within(self, per: str | None) -> float:
-        """Most windows that one period touches; None: the period is the whole stream.
+        """Return the most windows that one period touches; None: the period is the whole stream.
 
         >>> days = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 30)
         >>> days.windows_within("1w"), days.windows_within("12h"), days.windows_within(None)
@@ -410,11 +412,11 @@ class Windows:
         }
 
     def when(self, step: int) -> dict[str, str]:
-        """The end of a step as text, by the name of a column; empty where steps have no times."""
+        """Return the end of a step as text, by column name; empty if steps have no times."""
         return {"window_end": self.at(int(self.ends(range(step, step + 1))[0]))}
 
     def count(self, steps: int) -> str:
-        """A number of steps in words, as "30 windows of 1d"."""
+        """Return a number of steps in words, such as "30 windows of 1d"."""
         return f"{steps:,} window{'s' * (steps != 1)} of {self.every}"
 
     def progress(self, steps: int) -> str:
@@ -423,10 +425,10 @@ class Windows:
         return f"{steps:,} windows{until}"
 
     def facts(self, horizon: int | None) -> list[tuple[str, str]]:
-        """Lines that describe how time is cut; empty where it is not.
+        """Return lines that describe the windows; empty if time is not cut.
 
         Args:
-            horizon: the last step of the stream; None: it has none.
+            horizon: last step of the stream; None if the stream has no end.
         """
         number = "no end:" if horizon is None else f"{self.steps:,}"
         start = self.local(self.start).isoformat()
@@ -456,13 +458,13 @@ class Windows:
 class RevisedWindows(Windows):
     """Windows whose numbers are published again until they are final: windows by lags.
 
-    Step t is a night: it publishes the versions of the windows t - lags .. t. A row counts in the
+    Step t is a night: it publishes new versions of the windows t - lags .. t. A row counts in the
     window of its own time, from the night in which it arrives; after the window's last version it
-    counts nowhere. The night is that of the run alone: the first step that it releases, and no
-    earlier one than the window itself.
+    counts nowhere. The run alone decides the night: it is the first step that the run releases, and
+    not before the window itself.
 
     Args:
-        versions: how many versions a window has: one at its end, and one with each later window.
+        versions: number of versions of a window: one at its end, and one with each later window.
 
     >>> days = RevisedWindows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 30, versions=15)
     >>> days.lags, days.first_open(20), days.remembered_days
@@ -479,7 +481,7 @@ class RevisedWindows(Windows):
     @property
     @override
     def remembered_days(self) -> int:
-        """Longer than any row of an open window is old, so that no row counts twice."""
+        """Days longer than any row of an open window is old, so that no row counts twice."""
         return max(LATE_DAYS, math.ceil((self.versions + 1) * days_in(self.every)))
 
     @override
@@ -489,7 +491,7 @@ class RevisedWindows(Windows):
     @property
     @override
     def provisional(self) -> str | None:
-        """As in newspapers: two sentences.
+        """State in one sentence that the number is provisional, and in one when it is final.
 
         >>> days = RevisedWindows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 30, versions=8)
         >>> print(days.provisional)
@@ -515,10 +517,10 @@ class RevisedWindows(Windows):
 
 
 def lags_in(revise: str, every: str) -> int:
-    """How many more windows end before a number is final, of the length of time that this takes.
+    """Return how many further windows end before a number is final, for a length of time.
 
     Raises:
-        InvalidInput: no length, less than a window, or no whole number of windows.
+        InvalidInput: the text is no length, less than a window, or no whole number of windows.
 
     >>> lags_in("14d", "1d"), lags_in("2w", "1d"), lags_in("2d", "1h"), lags_in("6mo", "3mo")
     (14, 14, 48, 2)
@@ -544,7 +546,7 @@ def lags_in(revise: str, every: str) -> int:
 
 
 class Once(Windows):
-    """One step and no calendar: all rows belong to it, whenever they happened.
+    """One step and no calendar: all rows belong to it, at any time.
 
     >>> Once().steps, Once().step_of(np.array([0, 5])).tolist()
     (1, [1, 1])
