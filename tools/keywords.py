@@ -22,7 +22,7 @@ _WIDER = {
     "moment": ("str | datetime", "str | date"),
     "columns": ("str", "str | Sequence[str]"),
 }
-_START = '''"""The fields of a job as keyword arguments: what editors offer and type checkers hold.
+_START = '''"""The fields of a job as keyword arguments, for editors and type checkers.
 
 `Job` says what each of them means, and ``python -m tools.keywords`` writes this file from it. A
 length of time may be a `timedelta` here, a moment a `date` or a `datetime`, and several columns a
@@ -41,20 +41,20 @@ if TYPE_CHECKING:
     from counton.state.key_and_witness import Kept
     from counton.strategies.strategy import StreamStrategy
 
-#: The statistics that counton has, by their names. One of another package is given as an object.
+#: Names of the statistics of counton. A statistic of another package is given as an object.
 StatisticName: TypeAlias = Literal[
     NAMES
 ]
 
 
 class RowFields(TypedDict, total=False):
-    """How rows are read, whatever reads them."""
+    """How rows are read, for every reader."""
 
 '''
 _JOBS = '''
 
 class JobFields(RowFields, total=False):
-    """What `counton.release` takes by name, besides where the state is and the guarantee.
+    """Keyword arguments of `counton.release`, besides the state and the guarantee.
 
     >>> stream: JobFields = {"time": "at", "every": "1d", "start": "2024-03-01", "steps": 365}
     >>> sorted(stream)
@@ -65,7 +65,7 @@ class JobFields(RowFields, total=False):
 
 
 def text() -> str:
-    """The file as it should be."""
+    """Return the text that the file must have."""
     how, told = options_of(RowFormat), options_of(Job)
     types = {item.name: str(item.type) for _, item in fields_of(Job)}
     rest = {name: told.get(name) for name in types if name not in (*how, *_POSITIONAL)}

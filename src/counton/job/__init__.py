@@ -1,1 +1,1 @@
-"""What is asked: a job, its parts and options, what may not go together, and files of jobs."""
+"""Jobs: their parts and options, refused combinations of options, and job files."""

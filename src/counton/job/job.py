@@ -1,8 +1,8 @@
-"""What is asked of a job: its parts, each option written once, and guards that all jobs share.
+"""A job: its parts, each option written once, and checks that all jobs share.
 
 The command line makes options of the fields, a job file keys, the schema and the documentation
-texts. What a stream keeps of an option, and who may state it, is said there too. Imports nothing
-heavy: the help of the command line is made from it.
+texts. Each field also says what a stream keeps of it, and who may state it. The module imports
+nothing heavy, since the help of the command line is made from it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from counton.statistics import Statistic
     from counton.strategies.strategy import StreamStrategy
 
-#: Kinds by how the type of a field is written; all others are texts.
+#: Kinds by the type annotation of a field; all other types are texts.
 _KINDS: dict[str, Kind] = {
     "bool": "flag",
     "int": "whole",
@@ -59,14 +59,14 @@ _KINDS: dict[str, Kind] = {
 def option(
     default: Any, help: str, called: str | None = None, *, repr: bool = True, **more: Any
 ) -> Any:
-    """A field of a dataclass that a user may state.
+    """Define a field of a dataclass that a user may state.
 
     Args:
-        default: ``...`` where it must be given.
-        help: what it means, in one line.
-        called: its name in commands and files, where it is not the field's; without dashes.
-        repr: whether it shows in a representation; not where a frame would show its rows.
-        more: what else an `Option` says.
+        default: ``...`` if the option must be given.
+        help: meaning, in one line.
+        called: name in commands and files if it differs from the field's; without dashes.
+        repr: whether a representation shows it; not if a frame would show its rows.
+        more: further attributes of the `Option`.
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def option(
 
 
 def fields_of(kind: Any) -> Iterator[tuple[type, Field[Any]]]:
-    """The fields of a record, and in place of a part its fields, with whose they are.
+    """Yield the fields of a record with their classes; a part is replaced by its own fields.
 
     >>> [whose.__name__ for whose, item in fields_of(Job) if item.name in ("every", "by")]
     ['Times', 'Groups']
@@ -95,7 +95,7 @@ def fields_of(kind: Any) -> Iterator[tuple[type, Field[Any]]]:
 
 
 def options_of(kind: Any) -> dict[str, Option]:
-    """What may be stated of a dataclass, by the names of its fields; arguments first."""
+    """Return the options of a dataclass, by the names of its fields; arguments first."""
     return _read_options(kind)
 
 
@@ -127,12 +127,12 @@ def _option(kind: type, item: Field[Any]) -> Option:
     )
 
 
-#: The most events of one user that may count.
+#: Largest bound on the counted events of one user.
 MOST_EVENTS = 1_000_000
 
 
 def check_most(most: int | None) -> None:
-    """Refuse a bound on the events of a user that bounds nothing, or lets nothing count.
+    """Refuse a bound on a user's events that bounds nothing, or lets nothing count.
 
     >>> check_most(3)
     >>> check_most(10**9)
@@ -153,7 +153,7 @@ def check_most(most: int | None) -> None:
 
 
 def check_most_a_window(a_window: int | None, most: int) -> None:
-    """Refuse a bound on a user's events in one window that is larger than that on all.
+    """Refuse a bound on a user's events in one window that exceeds the bound on all.
 
     >>> check_most_a_window(2, most=20)
     """
@@ -177,20 +177,20 @@ def check_people_columns(user: str | None, row: str | None) -> None:
         )
 
 
-#: What is published of each window: the total so far, the window's own count, or both; or of users
-#: who are counted anew in each period the number of the period so far.
+#: Series that may be published of each window: the total so far, the window's own count, or both;
+#: for users who are counted anew in each period, the number of the period so far.
 RELEASES = ("totals", "windows", "both", "periods")
 
 
 class OptionRecord:
-    """What is stated of options: by a job, or by the words of a command."""
+    """Stated options of a job, or of a command."""
 
     def option(self, name: str) -> Any:
-        """What is stated by a field; None where nothing is."""
+        """Return the value of a field; None if it is not stated."""
         return getattr(self, name, None)
 
     def states(self, name: str) -> bool:
-        """Whether a field, or an option of the statistic, says more than what is usual.
+        """Whether a field, or an option of the statistic, differs from its default.
 
         >>> job = Job("count", "visits.csv", "visits.db", release="totals", steps=9)
         >>> job.states("release"), job.states("steps"), job.states("missing")
@@ -201,23 +201,23 @@ class OptionRecord:
         return self.has(name) and value not in known
 
     def has(self, name: str) -> bool:
-        """Whether a field has a value, even one that is usual."""
+        """Whether a field has a value, even the default."""
         return self.option(name) is not None and self.option(name) is not False
 
 
 class JobPart(OptionRecord):
-    """What all parts share: their fields have the types that they say.
+    """Base of the parts of a job: it checks that each field has its type.
 
     Attributes:
-        heading: under which the fields of a part stand in the help.
-        kept: what a stream keeps of those that do not say it (`counton.base.options.Kept`).
+        heading: section of the help for the part's fields.
+        kept: how a stream keeps fields that do not say it (`counton.base.options.Kept`).
     """
 
     heading: ClassVar[str] = ""
     kept: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
-        """Refuse a field of another type, or another word than it may be.
+        """Refuse a field of a wrong type, or a word that is not among its choices.
 
         Whole numbers of other libraries become Python's.
         """
@@ -233,7 +233,7 @@ class JobPart(OptionRecord):
                 _refuse_key(value)
 
     def __repr__(self) -> str:
-        """As a call, without passwords of addresses."""
+        """Write the part as a call, without passwords of addresses."""
         shown = (f"{name}={getattr(self, name)!r}" for name in options_of(type(self)))
         return hide_secrets(f"{type(self).__name__}({', '.join(shown)})")
 
@@ -254,10 +254,11 @@ def _check_key(value: object) -> None:
 
 @dataclass(frozen=True, repr=False)
 class Keeping(JobPart):
-    """Where a stream is kept, and what it is called there.
+    """The place and the name of a stream.
 
-    With ``drop_waiting`` rows that wait in the stream that ends, and come in no file again, count
-    nowhere. A `ledger` that a state counts in already is the one that is meant where none is named.
+    With ``drop_waiting`` some rows count nowhere: those that wait in the stream that ends, and come
+    in no file again. If no `ledger` is named, a state goes on with the ledger that already counts
+    it.
     """
 
     heading = "State"
@@ -302,14 +303,14 @@ class Keeping(JobPart):
 
 @dataclass(frozen=True, repr=False)
 class Times(JobPart):
-    """How time is cut into windows, and which of them are released.
+    """How time is cut into windows, and which windows are released.
 
     Lengths may be a `timedelta`, and moments a `date` or a `datetime`. With ``around`` protection
-    never fades, and the stream serves as many windows as come. ``until`` is "now" unless stated;
-    the time of the newest event ("newest") is somebody's and not protected. Whatever tells the
-    time, a window waits for its ``watermark``, and rows that are late by less count in their own.
-    With ``revise`` a late row counts in its own window as well, which is published anew, and with
-    ``corrections`` a row may take the place of another until then.
+    never fades, and the stream has no last window. ``until`` is "now" unless stated; the time of
+    the newest event ("newest") belongs to a person and is not protected. Under every choice of
+    ``until`` a window waits for its ``watermark``, and rows that are late by less count in their
+    own window. With ``revise`` a late row counts in its own window too, and the window is published
+    anew; with ``corrections`` a row may replace another until then.
     """
 
     heading = "Time"
@@ -378,12 +379,12 @@ class Times(JobPart):
 
 @dataclass(frozen=True, repr=False)
 class Groups(JobPart):
-    """Which groups there are, and what becomes of rows of others.
+    """The groups, and the policy for rows of other groups.
 
-    Of several columns (``["region", "product"]`` or ``"region,product"``) groups are called
-    ``north / shoes``, and ``domain`` is a table with them, a sequence of tuples, or a mapping of
-    lists, all of whose combinations are declared. Where there is ``other``, a group that ``also``
-    names counts by itself from the first window on that no run has read rows of.
+    Groups of several columns (``["region", "product"]`` or ``"region,product"``) have names like
+    ``north / shoes``. Then ``domain`` is a table with these columns, a sequence of tuples, or a
+    mapping of lists, all of whose combinations are declared. If there is ``other``, a group named
+    by ``also`` counts by itself from the first window whose rows no run has read.
     """
 
     heading = "Groups"
@@ -428,12 +429,12 @@ class Groups(JobPart):
 
 @dataclass(frozen=True, repr=False)
 class Promise(JobPart):
-    """What is promised, and to whom.
+    """The guarantee, and the unit that it protects.
 
-    With ``within`` epsilon or rho is the least with which an interval of the last release is at
-    most this to either side: 20, "2%" of ``size``, or by name, "count=20,mean=0.5". The ``unit`` is
-    that of the state where none is named, else "event", or with ``user`` "user"; with ``per`` it
-    has the period's name too.
+    With ``within`` epsilon or rho is the smallest for which an interval of the last release reaches
+    at most this far to either side: 20, "2%" of ``size``, or by name, "count=20,mean=0.5". The
+    default ``unit`` is the state's, then "event", or with ``user`` "user"; with ``per`` the
+    period's name is added.
     """
 
     heading = "Guarantee"
@@ -487,9 +488,10 @@ class Promise(JobPart):
 
 @dataclass(frozen=True, repr=False)
 class Arrangement(JobPart):
-    """How the noise is arranged.
+    """The choice of the noise: its strategy, its error metric, and the released series.
 
-    A ``strategy`` may be a `Factorisation` of one's own, or a file with what its ``to_dict`` says.
+    A ``strategy`` may be a `Factorisation` of your own, or a file with the output of its
+    ``to_dict``.
     """
 
     heading = "Noise"
@@ -517,13 +519,13 @@ class Arrangement(JobPart):
 
 @dataclass(frozen=True, repr=False)
 class Users(JobPart):
-    """Whose events are bounded, and how many of them count.
+    """The column of users, and the bound on the events of each that count.
 
-    With ``per`` one period of a user is protected. A late event counts among ``most_a_window`` of
-    the window that releases it, so that late windows of a period keep some. After ``retain``, 35
-    days unless stated, the next release deletes the digests of a period's users, and no row of
-    that period counts any more; a later run may say another length. With ``first`` a user counts
-    once in each of ``most`` groups (1).
+    With ``per`` the protected unit is one period of a user. A late event counts among the
+    ``most_a_window`` of the window that releases it, so that late windows of a period keep some.
+    After ``retain``, 35 days unless stated, the next release deletes the digests of a period's
+    users, and no further row of that period counts; a later run may change this length. With
+    ``first`` a user counts once in each of ``most`` groups (1).
     """
 
     heading = "People"
@@ -561,7 +563,7 @@ class Users(JobPart):
 
 @dataclass(frozen=True, repr=False)
 class RowFormat(JobPart):
-    """How rows are read, and what becomes of those that cannot be: the same for every door."""
+    """How rows are read, and the policy for unreadable rows: equal for all ways in."""
 
     heading = "Rows"
     kept = "policy"
@@ -601,7 +603,7 @@ class RowFormat(JobPart):
     missing: str = option("refuse", "rows without a time, group, value, user or id: refuse or skip")
 
     def open_rows(self, events: object) -> Source:
-        """The rows of files, a folder, a pattern, standard input or a data frame."""
+        """Open the rows of files, a folder, a pattern, standard input or a data frame."""
         from counton.rows.files import open_source
         from counton.rows.paths import CsvForm
 
@@ -609,7 +611,7 @@ class RowFormat(JobPart):
         return open_source(events, self.file_format, form)
 
     def policies(self) -> Policies:
-        """What becomes of rows that cannot be counted."""
+        """Policies for rows that cannot be counted."""
         from counton.rows.policies import Policies
 
         return Policies.read(self.bad_rows, self.bad_rows_most, self.missing)
@@ -617,11 +619,11 @@ class RowFormat(JobPart):
 
 @dataclass(frozen=True, repr=False)
 class RowPolicies(RowFormat):
-    """Which rows count, and what becomes of those that come late or again.
+    """Which rows count, and the policy for late and repeated rows.
 
-    Rows that are ``late`` are refused or dropped where they count in their order; in files of new
-    events others count at the next release. For a file of all events a released window is closed,
-    but for rows with an ``id`` and those of bounded users.
+    If rows count in their order, ``late`` rows are refused or dropped. In files of new events all
+    other late rows count at the next release. In a file of all events a released window is closed,
+    except for rows with an ``id`` and for rows of bounded users.
     """
 
     heading = "Rows"
@@ -651,9 +653,9 @@ class RowPolicies(RowFormat):
 
 @dataclass(frozen=True, repr=False)
 class OutputFiles(JobPart):
-    """What is written and drawn, and how it looks.
+    """The files and charts that a run writes, and their form.
 
-    Thresholds (``above``, ``surely_above``) are numbers chosen without looking at the data.
+    Choose thresholds (``above``, ``surely_above``) without looking at the data.
     """
 
     heading = "Output"
@@ -702,9 +704,9 @@ class OutputFiles(JobPart):
 
 @dataclass(frozen=True, repr=False)
 class Showing(JobPart):
-    """What is shown of what was released: remembered with the stream.
+    """The view of released values that is shown: remembered with the stream.
 
-    Totals that are ``known`` may be a mapping from paths of nodes to totals.
+    ``known`` totals may be a mapping from paths of nodes to totals.
     """
 
     heading = "Output"
@@ -738,43 +740,43 @@ class Showing(JobPart):
 
 _Given = TypeVar("_Given")
 
-#: The time at which a run begins, or the end of the stream where that is over.
+#: The time at which a run begins, or the end of the stream if that is over.
 NOW = "now"
 #: The time of the newest event.
 NEWEST = "newest"
 
 
 class Arrow(Protocol):
-    """What lends its columns as Arrow's PyCapsule interface says: a data frame of any library."""
+    """A data frame of any library that exports Arrow through the PyCapsule interface."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """A capsule with the rows."""
+        """Return a capsule with the rows."""
 
 
-#: Where events are read from.
+#: Sources of events.
 Events: TypeAlias = (
     "str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | pl.LazyFrame | Arrow"
 )
 
 
 def _check_events(value: Any) -> None:
-    """Paths are texts; what else there is, is looked at where it is read."""
+    """Check that paths are texts; the reader checks all other sources."""
     for one in value if isinstance(value, list | tuple) else [value]:
         if isinstance(one, str | os.PathLike):
             check_text("events", os.fspath(one))
 
 
 def part(kind: type[JobPart]) -> Any:
-    """A field of a job that holds one of its parts."""
+    """Define a field of a job that holds one of its parts."""
     return made(metadata={"part": kind})
 
 
 @dataclass(frozen=True, init=False)
 class Job(OptionRecord):
-    """A job states what one run is asked; a field that is left out is None.
+    """The request for one run; a field that is left out is None.
 
     A new stream needs the fields that define it. A later run may leave them out, and may not
-    contradict them. The fields of its parts are keywords of the job.
+    contradict them. The fields of the parts are keyword arguments of the job.
 
     >>> job = Job(what="count", events="visits.csv", state="visits.db", every="1d")
     >>> job.keeping.name, job.times.every
@@ -782,12 +784,13 @@ class Job(OptionRecord):
 
     Attributes:
         what: a statistic, or its name: "count", "sum", "average", "top-k" and others.
-        events: one row each: a file, ``-`` for standard input, a folder of files, a pattern, or
-            several of these; or a data frame that speaks Arrow (polars, pandas, pyarrow, DuckDB).
-        options: the options of the statistic by name, as its ``options`` list them, each a
-            keyword: ``lower=0``. A statistic that is given as an object takes only ``columns``,
-            the columns of an event's parts in their order, or ``value``, where that is one.
-        keeping, times, groups, promise, noise, people, rows, output, view: its parts.
+        events: source of events, one per row: a file, ``-`` for standard input, a folder of files,
+            a pattern, or several of these; or a data frame that exports Arrow (polars, pandas,
+            pyarrow, DuckDB).
+        options: options of the statistic by name, as in its ``options``, each a keyword:
+            ``lower=0``. If the statistic is an object, only ``columns`` (the columns of an event's
+            parts in their order) or ``value`` (if there is one) are allowed.
+        keeping, times, groups, promise, noise, people, rows, output, view: parts of the job.
     """
 
     what: str | Statistic
@@ -837,7 +840,8 @@ class Job(OptionRecord):
             object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
-        """As a call with what is stated, without events and passwords of addresses.
+        """Write the job as a call with its stated fields, without events and passwords of
+        addresses.
 
         >>> Job("count", "visits.csv", "visits.db", every="1d")
         Job(what='count', state='visits.db', name='events', every='1d')
@@ -850,7 +854,7 @@ class Job(OptionRecord):
 
     @override
     def option(self, name: str) -> Any:
-        """What is stated by a field, or by an option of the statistic; None where nothing is.
+        """Return the value of a field, or of an option of the statistic; None if it is not stated.
 
         >>> Job("average", "visits.csv", "visits.db", lower=0).option("lower")
         0
@@ -859,7 +863,7 @@ class Job(OptionRecord):
         return self.options.get(name) if place is None else place(self)
 
     def having(self, **changes: Any) -> Job:
-        """This job with other values of some fields or options.
+        """Return this job with other values of some fields or options.
 
         >>> Job("average", "visits.csv", "visits.db", lower=0).having(lower=1, steps=9).options
         {'lower': 1}
@@ -871,11 +875,11 @@ class Job(OptionRecord):
 
     @property
     def statement(self) -> Statement:
-        """What a statistic looks at: all that is stated, by its name."""
+        """All stated values by name, as a statistic reads them."""
         return _JobStatement(self)
 
 
-#: Where a job has what is stated by a name.
+#: Access to a stated value by its name.
 _PLACES = {
     name: attrgetter(name if "part" not in item.metadata else f"{item.name}.{name}")
     for item in fields(Job)
@@ -885,7 +889,7 @@ _PLACES = {
 
 
 class _JobStatement(Statement):
-    """What a job states, by name."""
+    """Stated values of a job, by name."""
 
     def __init__(self, job: Job) -> None:
         self._job, self.options = job, job.options
@@ -934,7 +938,8 @@ class _JobStatement(Statement):
 
 
 def _in_words(said: Option, given: Any) -> Any:
-    """A value as files and commands say it: a date, a length of time, several columns."""
+    """Convert a value to the form of files and commands: a date, a length of time, several
+    columns."""
     if said.words == "length" and isinstance(given, timedelta):
         return length_in_words(said.name, given)
     if said.words == "moment" and isinstance(given, date) and not isinstance(given, datetime):
@@ -953,13 +958,13 @@ def _stream_of(what: object) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A whole number of another library as Python's."""
+    """Convert a whole number of another library to Python's."""
     other = isinstance(value, Integral) and not type(value).__module__.startswith("builtins")
     return int(value) if other else value
 
 
 def length_in_words(name: str, length: timedelta) -> str:
-    """A length of time as options have it.
+    """Convert a `timedelta` to the text form of options.
 
     >>> length_in_words("every", timedelta(hours=36)), length_in_words("every", timedelta(days=7))
     ('36h', '7d')
@@ -994,7 +999,7 @@ def _are_texts(values: Sequence[object]) -> bool:
 
 
 def require_guarantee(guarantee: _Given | None) -> _Given:
-    """A guarantee that may be missing, which must not."""
+    """Return a guarantee, and refuse its absence."""
     if guarantee is None:
         raise MissingOptions(
             f"no guarantee is stated; give {field('epsilon')}, {field('epsilon')} and "

@@ -1,7 +1,7 @@
-"""Job files: several jobs in TOML, as ``counton run`` carries them out.
+"""Job files: several jobs in TOML, for ``counton run``.
 
-The keys of a job are the options of its command without dashes; what all jobs share stands once,
-under ``[defaults]``. Paths are those seen from the folder of the file.
+The keys of a job are the options of its command without dashes. Values for all jobs stand once,
+under ``[defaults]``. Paths are relative to the folder of the file.
 
     [defaults]
     state = "visits.db"
@@ -51,29 +51,29 @@ if TYPE_CHECKING:
     from counton.privacy import ZCDP, ApproxDP, PureDP
 
 _T = TypeVar("_T")
-#: How a field is called that says which statistic it is.
+#: Key of a job's statistic.
 STATISTIC = "statistic"
-#: The table of a job file for what a service needs besides its jobs.
+#: Table of a service's own settings.
 SERVICE = "serve"
-#: The table of reports: jobs of several statistics, each a table of its own.
+#: Table of reports: jobs of several statistics, each with a table of its own.
 REPORT = "report"
-#: The tables of what holds for all jobs: what their states may spend, and where they publish.
+#: Tables for all jobs: the privacy limit of their states, and the place of publication.
 LIMIT, PUBLISH = "limit", "publish"
 
 
-#: The table below a job that says when its numbers are an alarm.
+#: Table below a job with the terms of its alarms.
 ALARM = "alarm"
 
 
 class AlarmTerms(NamedTuple):
-    """The terms of a job's alarms: see `counton.watch`.
+    """Terms of a job's alarms: see `counton.watch`.
 
     Attributes:
-        false_alarms: expected number in a year where nothing changes.
-        over: length of the changes that are looked for; None: changes that last.
-        groups: those that are watched; None: all.
+        false_alarms: expected number of alarms in a year without changes.
+        over: length of the changes to detect; None: lasting changes.
+        groups: watched groups; None: all.
         trend: whether constant growth is no change.
-        webhook: an address that takes each alarm as JSON; None: nobody is told.
+        webhook: address that receives each alarm as JSON; None: nobody is told.
     """
 
     false_alarms: float = 1.0
@@ -84,14 +84,15 @@ class AlarmTerms(NamedTuple):
 
 
 class _ValueOfFile(NamedTuple):
-    """What a value of a kind is in a file: its types, what it is called, and its types in JSON."""
+    """Form of a kind of value in a file: its Python types, its name in messages, its types in
+    JSON."""
 
     types: tuple[type, ...]
     said: str
     json: list[str]
 
 
-#: What values of each kind are in a file.
+#: Form of each kind of value in files.
 VALUES: dict[Kind, _ValueOfFile] = {
     "text": _ValueOfFile(
         (str, int, float, datetime, date, list), "a text or a number", ["string", "number"]
@@ -104,25 +105,24 @@ VALUES: dict[Kind, _ValueOfFile] = {
 }
 
 
-#: How types of values are called.
+#: Names of types of values in messages.
 _TYPES = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
 def _keys(options: Iterable[Option]) -> dict[str, Option]:
-    """What a file may say of every job, and some options more, by their names there."""
+    """Return the options that a file may state for every job and some more, by their keys."""
     return {option.key: option for option in (*options_of(Job).values(), *options)}
 
 
 def load(path: str | os.PathLike[str], *, without_rows: bool = False) -> dict[str, Job]:
-    """The jobs of a file, by name, in their order.
+    """Read the jobs of a file, by name, in their order.
 
     Args:
-        without_rows: no row is read, so that jobs of a service may be among them, which name no
-            events.
+        without_rows: no row is read. Jobs of a service are allowed then, which name no events.
 
     Raises:
-        InvalidInput: no such file, no TOML, or a key or value that there is not, naming job and
-            key.
+        InvalidInput: the file is missing or no TOML, or it has an unknown key or a wrong value; the
+            message names job and key.
 
     >>> file = Path("nightly.toml")
     >>> _ = file.write_text('[defaults]\\nstate = "v.db"\\n[jobs.visits]\\nevents = "v.csv"\\n')
@@ -140,11 +140,11 @@ def load(path: str | os.PathLike[str], *, without_rows: bool = False) -> dict[st
 def load_each(
     path: str | os.PathLike[str], events: Events | None = None, *, without_rows: bool = False
 ) -> dict[str, Job | CountonError]:
-    """As `load`; in the place of a job that cannot be read, why.
+    """Read jobs as `load`; a job that cannot be read is replaced by its error.
 
     Args:
-        events: of all jobs, where these come from elsewhere and the file must name none.
-        without_rows: as of `load`.
+        events: source of all jobs' events if it comes from elsewhere; the file must name none then.
+        without_rows: see `load`.
     """
     file, read = Path(path), read_file(path)
     taken = ("defaults", "jobs", REPORT, SERVICE, LIMIT, PUBLISH)
@@ -214,7 +214,7 @@ def _alarm_terms(name: str, own: Any, file: Path) -> AlarmTerms | None:
 
 
 def alarms_in(path: str | os.PathLike[str]) -> dict[str, AlarmTerms]:
-    """The terms of alarms of a file's jobs, by name; jobs without them are left out.
+    """Read the terms of alarms of a file's jobs, by name; jobs without alarms are left out.
 
     >>> file = Path("nightly.toml")
     >>> _ = file.write_text('[jobs.visits.alarm]\\nfalse_alarms = 2\\n')
@@ -228,12 +228,12 @@ def alarms_in(path: str | os.PathLike[str]) -> dict[str, AlarmTerms]:
 
 
 class ForAll(NamedTuple):
-    """What a file says of all its jobs.
+    """Statements of a file for all its jobs.
 
     Attributes:
-        limit: what each of their states may spend; None: nothing is said.
-        about: what that limit is about, as "reader"; None: whatever each job protects.
-        publish: the database into which their streams are published; None: into none.
+        limit: privacy limit of each state; None: not stated.
+        about: kind of unit that the limit is for, as "reader"; None: the unit of each job.
+        publish: database in which the streams are published; None: they are not.
     """
 
     limit: PureDP | ApproxDP | ZCDP | None
@@ -242,7 +242,7 @@ class ForAll(NamedTuple):
 
 
 def for_all(path: str | os.PathLike[str]) -> ForAll:
-    """What a file says of all its jobs.
+    """Read the statements of a file for all its jobs.
 
     >>> file = Path("nightly.toml")
     >>> _ = file.write_text('[limit]\\nepsilon = 3\\n')
@@ -266,7 +266,7 @@ def for_all(path: str | os.PathLike[str]) -> ForAll:
 
 
 def _place_to_publish(to: str, file: Path) -> str:
-    """A database that can be one, before anything is released for it."""
+    """Check the database for publication before anything is released for it."""
     from counton.state.database import state_file
 
     called = f"'to' in [{PUBLISH}] of {str(file)!r}"
@@ -281,10 +281,10 @@ def _place_to_publish(to: str, file: Path) -> str:
 def read_table(
     file: Path, read: Mapping[str, Any], name: str, keys: Mapping[str, tuple[type, ...]]
 ) -> dict[str, Any]:
-    """What a table of a file says that is about all its jobs.
+    """Return the values of a table that is for all jobs of the file.
 
     Args:
-        keys: those that it may have, and the types of their values.
+        keys: allowed keys, with the types of their values.
     """
     table, where = read.get(name, {}), f"[{name}] of {str(file)!r}"
     if not isinstance(table, dict):
@@ -302,19 +302,19 @@ def read_table(
     return table
 
 
-#: How a text of a file names a variable of the environment; and what begins so and is no name.
+#: A reference to a variable of the environment in a text; and a malformed reference.
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _NO_VARIABLE = re.compile(r"\$\{(?![A-Za-z_][A-Za-z0-9_]*\})[^}]{0,40}\}?")
 
 
 def read_file(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The tables of a job file, with the values of the variables that its texts name.
+    """Read the tables of a job file, and replace references to variables in its texts.
 
-    ``${NAME}`` is a variable of the environment; nothing else is replaced, and no value is looked
-    at again. The names of tables and keys stay, and so does SQL.
+    ``${NAME}`` is a variable of the environment; nothing else is replaced, and replaced text is not
+    searched again. Names of tables and keys stay, and so does SQL.
 
     Raises:
-        InvalidInput: no such file, no TOML, or variables that there are not.
+        InvalidInput: the file is missing or no TOML, or a variable is not set.
 
     >>> file = Path("nightly.toml")
     >>> _ = file.write_text('[defaults]\\nstate = "${COUNTON_EXAMPLE}"\\n')
@@ -346,11 +346,11 @@ def read_file(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _with_variables(value: Any, where: str, absent: dict[str, str]) -> Any:
-    """A value with those of the variables that its texts name.
+    """Replace references to variables in the texts of a value.
 
     Args:
-        where: it stands in the file.
-        absent: takes the names of variables that there are not, and where each is named.
+        where: place of the value in the file.
+        absent: collects the names of missing variables, with the place of each.
     """
     if isinstance(value, dict):
         below = f"{where}." if where else ""
@@ -376,7 +376,7 @@ def _with_variables(value: Any, where: str, absent: dict[str, str]) -> Any:
 
 
 def _refuse_no_text(value: Any, where: str) -> None:
-    """Refuse texts that no file and no database can hold, wherever in the tables they stand."""
+    """Refuse texts anywhere in the tables that no file and no database can hold."""
     if isinstance(value, str) and not is_text(value):
         raise InvalidInput(f"{where} is {value[:80]!r}, with NUL in it, which no text has")
     tables = dict(enumerate(value, 1)) if isinstance(value, list) else value
@@ -408,7 +408,7 @@ def _job(
                 continue
             others = _keys(all_options().values())
             if key in others and shared:
-                continue  # for jobs whose statistic has it
+                continue  # a default for other jobs, whose statistic has this option
             in_python = [item.key for item in known.values() if item.name == key]
             near = in_python or get_close_matches(key, [*known, STATISTIC], 1)
             meant = f"; did you mean {near[0]!r}?" if near and near[0] != key else ""
@@ -433,12 +433,12 @@ def _job(
         if of_service:
             refuse_of_service(job)
         return job
-    except InvalidInput as error:  # a word that a field may not be, or that a service decides
+    except InvalidInput as error:  # a wrong choice of a field, or a value that the service refuses
         raise InvalidInput(f"{where}: {error.translate(words_of_files())}") from error
 
 
 def _value(item: Option, value: Any, where: str, folder: Path) -> Any:
-    """A value as the option takes it; paths as seen from the folder of the file."""
+    """Convert a value to the option's type; paths are relative to the folder of the file."""
     kind, key, several = item.kind, item.key, item.several
     if item.nested and isinstance(value, dict):
         return {name: _nested_options(name, one, where, folder) for name, one in value.items()}
@@ -453,7 +453,7 @@ def _value(item: Option, value: Any, where: str, folder: Path) -> Any:
     if isinstance(value, list):
         if not several or not all(isinstance(one, str | int | float) for one in value):
             raise InvalidInput(f"{where}: {key} is {value!r}; it must be {VALUES[kind].said}")
-        if item.name == "domain":  # names of groups, also where a file beside is called so
+        if item.name == "domain":  # names of groups, even if a file of this name exists
             return [*map(str, value)]
         return [_seen_from(item.name, str(one), folder) for one in value]
     if isinstance(value, datetime | date):
@@ -472,7 +472,7 @@ def _nested_options(name: str, own: Any, where: str, folder: Path) -> dict[str, 
 
 
 def _mapping(item: Option, value: dict[str, Any], where: str) -> dict[str, Any]:
-    """What a table says by name: of each column its values, of each level its deviation."""
+    """Return the values of a table by name: lists of a column's values, or a level's deviation."""
     lists = item.several
     found: dict[str, Any] = {}
     for name, one in value.items():
@@ -488,7 +488,7 @@ def _mapping(item: Option, value: dict[str, Any], where: str) -> dict[str, Any]:
 
 
 def _path_in(name: str, value: str, folder: Path) -> tuple[str, str] | None:
-    """What stands before the path in a value, and the path; None where the value names no file."""
+    """Split a value into the text before its path, and the path; None if it names no file."""
     said = options_of(Job).get(name)
     before, quarantine, path = value.rpartition("quarantine:")
     if said is None or not said.file or value == "-" or "://" in value:
@@ -497,14 +497,14 @@ def _path_in(name: str, value: str, folder: Path) -> tuple[str, str] | None:
         "bad_rows": not quarantine,
         "key": path.startswith(("env:", "command:")),
         "witness": path == "none",
-        "domain": not (folder / path).exists(),  # but groups
+        "domain": not (folder / path).exists(),  # a list of groups
         "strategy": not is_file_of(path),
     }
     return None if names_none.get(name) else (before + quarantine, path)
 
 
 def _seen_from(name: str, value: str, folder: Path) -> str:
-    """A path of a file as seen from another folder; what is no path stays as it is."""
+    """Resolve a path of a file in a folder; other text is unchanged."""
     found = _path_in(name, value, folder)
     return value if found is None else found[0] + str(folder / found[1])
 
@@ -516,23 +516,19 @@ def save(
     *,
     anew: bool = False,
 ) -> None:
-    """Write a job into a file, beside the jobs that it has, in place of one of its name.
+    """Write a job into a file: add it to the file's jobs, or replace the job of its name.
 
-    Comments and the order of what is there stay as they are. A date of `until` is of one run, and
-    is not written. Addresses of databases are written without their passwords, which the
-    environment may give (PGPASSWORD, PGPASSFILE); a new file is its owner's alone.
-
-    Args:
-        comments: what stands above keys, and under "" above the job.
-        anew: in place of all that the file has.
+    Comments and the order of other text stay. A date of `until` belongs to one run, and is not
+    written. Addresses of databases are written without passwords, which the environment may give
+    (PGPASSWORD, PGPASSFILE). A new file has mode 0600.
 
     Args:
-        comments: what stands above keys, and under "" above the job.
-        anew: in place of all that the file has.
+        comments: comments above keys; under "" the comment above the job.
+        anew: replace everything in the file.
 
     Raises:
-        InvalidInput: the job has no form in a file (a frame, or a statistic given as such), or the
-            file is no job file.
+        InvalidInput: the job has no form in a file (a frame, or a statistic given as an object), or
+            the file is no job file.
     """
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
@@ -575,7 +571,7 @@ def save(
 
 
 def last_date(job: Job) -> str | None:
-    """The date after which a job releases nothing more; None where the rows or the clock decide.
+    """Return the date after which a job releases nothing; None if the rows or the clock decide.
 
     >>> last_date(Job("count", "visits.csv", "visits.db", until="2024-03-04"))
     '2024-03-04'
@@ -584,7 +580,7 @@ def last_date(job: Job) -> str | None:
 
 
 def job_entries(job: Job, folder: Path | None = None) -> dict[str, Any]:
-    """What a job says, as keys and values of a job file; what has its default is left out.
+    """Return the keys and values of a job in a job file; defaults are left out.
 
     >>> job = Job("count", "visits.csv", "visits.db", start="2024-03-01")
     >>> job_entries(job)["start"], list(job_entries(job))
@@ -636,7 +632,7 @@ def job_entries(job: Job, folder: Path | None = None) -> dict[str, Any]:
 
 
 def _seen_in(name: str, value: str, folder: Path | None) -> str:
-    """A path of a file as a job file in a folder says it, without passwords."""
+    """Return a path as a job file in a folder writes it, without passwords."""
     said = options_of(Job).get(name)
     value = without_secrets(value) if said is not None and said.file else value
     found = _path_in(name, value, Path())
@@ -646,7 +642,7 @@ def _seen_in(name: str, value: str, folder: Path | None) -> str:
 
 
 def schema() -> dict[str, Any]:
-    """The JSON schema of a job file, from the fields of `Job` and what is said of them.
+    """Build the JSON schema of a job file from the fields of `Job` and their options.
 
     >>> schema()["$defs"]["job"]["properties"]["every"]["description"]
     'length of a window: 15m, 1h, 1d, 1w, 1mo'
@@ -683,7 +679,7 @@ def schema() -> dict[str, Any]:
     }
     job = {"type": "object", "properties": properties, "additionalProperties": False}
     own = {option.key for option in all_options().values()} | {STATISTIC, "by", "domain"}
-    own |= {"shares"}  # of quantiles
+    own |= {"shares"}  # options of quantiles
     part = {name: one for name, one in properties.items() if name in own}
     part["within"] = {
         "type": ["number", "string", "object"],
@@ -722,7 +718,7 @@ def schema() -> dict[str, Any]:
 
 
 def select_jobs(jobs: Mapping[str, _T], only: str | Sequence[str] | None) -> dict[str, _T]:
-    """Some of the jobs of a file, in its order; all of them where none is named."""
+    """Return the named jobs of a file, in its order; all jobs if none is named."""
     names = () if only is None else split_names(only)
     for name in names:
         if name not in jobs:

@@ -1,4 +1,4 @@
-"""The fields of a job as keyword arguments: what editors offer and type checkers hold.
+"""The fields of a job as keyword arguments, for editors and type checkers.
 
 `Job` says what each of them means, and ``python -m tools.keywords`` writes this file from it. A
 length of time may be a `timedelta` here, a moment a `date` or a `datetime`, and several columns a
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from counton.state.key_and_witness import Kept
     from counton.strategies.strategy import StreamStrategy
 
-#: The statistics that counton has, by their names. One of another package is given as an object.
+#: Names of the statistics of counton. A statistic of another package is given as an object.
 StatisticName: TypeAlias = Literal[
     "count",
     "sum",
@@ -43,7 +43,7 @@ StatisticName: TypeAlias = Literal[
 
 
 class RowFields(TypedDict, total=False):
-    """How rows are read, whatever reads them."""
+    """How rows are read, for every reader."""
 
     file_format: str | None
     separator: str
@@ -57,7 +57,7 @@ class RowFields(TypedDict, total=False):
 
 
 class JobFields(RowFields, total=False):
-    """What `counton.release` takes by name, besides where the state is and the guarantee.
+    """Keyword arguments of `counton.release`, besides the state and the guarantee.
 
     >>> stream: JobFields = {"time": "at", "every": "1d", "start": "2024-03-01", "steps": 365}
     >>> sorted(stream)

@@ -1,4 +1,4 @@
-"""Strategies of one's own in jobs: a matrix in Python, or what it says of itself in a file."""
+"""A user's own strategies in jobs: a matrix in Python, or its dictionary in a file."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from counton.base.outside_input import parse_json, read_plain
 if TYPE_CHECKING:
     from counton.strategies.strategy import StreamStrategy
 
-#: What a job is said to have chosen that has a strategy of its own.
+#: Name of the choice of a job with its own strategy.
 OWN = "own"
-#: How the name of a file ends that holds one, as `to_dict` says it, in JSON.
+#: Ending of the name of a file that holds a strategy's `to_dict`, in JSON.
 ENDING = ".json"
-#: Characters of what a strategy says of itself, at most: every release of a stream carries it.
+#: Largest number of characters of a strategy's dictionary: every release of a stream carries it.
 _MOST_TEXT = 2**24
 
 
@@ -31,11 +31,11 @@ def is_file_of(given: object) -> bool:
 
 
 def own_strategy(given: object) -> StreamStrategy | None:
-    """The strategy that a job brings along; None where it names one, or none.
+    """Return the strategy that a job itself carries; None if it names one, or none.
 
     Args:
-        given: a strategy, such as `counton.strategies.Factorisation`; a file with what its
-            ``to_dict`` says, in JSON; or a name.
+        given: a strategy, such as `counton.strategies.Factorisation`; a JSON file with the output
+            of its ``to_dict``; or a name.
 
     >>> from counton.strategies import Factorisation
     >>> mine = Factorisation([[1, 0], [0.5, 1]])
@@ -90,7 +90,7 @@ def own_strategy(given: object) -> StreamStrategy | None:
 
 
 def write_strategy(strategy: StreamStrategy, path: str | os.PathLike[str]) -> None:
-    """Write a strategy into a file that jobs name.
+    """Write a strategy into a file for jobs.
 
     >>> from counton.strategies import Factorisation
     >>> file = Path("mine.json")

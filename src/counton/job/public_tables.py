@@ -1,4 +1,4 @@
-"""Public tables that say which cells a released table has: read from files, labels as texts."""
+"""Public tables that declare the cells of a released table: read from files, labels as texts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _Path = str | os.PathLike[str]
 
 
 def read_table(path: _Path, columns: Sequence[str], value: str | None = None) -> pl.DataFrame:
-    """The named columns of a file, in its order; all but that of the values hold names."""
+    """Read the named columns of a file, in its order; all but the column of values hold names."""
     for place, name in enumerate(columns):
         if name in columns[:place]:
             raise InvalidInput(
@@ -35,7 +35,7 @@ def read_table(path: _Path, columns: Sequence[str], value: str | None = None) ->
 
 
 def labels_of(table: pl.DataFrame, columns: Sequence[str]) -> dict[str, NDArray[np.object_]]:
-    """Columns as text; empty text counts as missing."""
+    """Return columns as text; empty text counts as missing."""
     return {
         name: np.array(
             [value or None for value in table[name].cast(pl.String).to_list()], dtype=object
@@ -45,7 +45,7 @@ def labels_of(table: pl.DataFrame, columns: Sequence[str]) -> dict[str, NDArray[
 
 
 def names_of(given: str | Sequence[str], name: str) -> list[str]:
-    """Names of columns: a list, or a text with commas between them."""
+    """Split names of columns: a list, or text with commas."""
     names = [each.strip() for each in given.split(",")] if isinstance(given, str) else [*given]
     if "" in names:
         raise InvalidInput(f"{field(name, given)} holds an empty name; write it as A,B,C")
@@ -53,7 +53,8 @@ def names_of(given: str | Sequence[str], name: str) -> list[str]:
 
 
 def totals_of(file: _Path, known_levels: Sequence[str] | None = None) -> dict[tuple[str, ...], int]:
-    """Known totals of a table: its first columns are levels, the coarsest first, then ``total``."""
+    """Read known totals from a table: its first columns are levels, the coarsest first, then
+    ``total``."""
     present = EventFile(file).columns()
     levels = [name for name in present if name != "total"]
     all_levels = levels if known_levels is None else list(known_levels)
@@ -86,11 +87,11 @@ def totals_of(file: _Path, known_levels: Sequence[str] | None = None) -> dict[tu
 
 
 def tree_of(domain: Any, levels: Sequence[str], value: str | None = None) -> Tree:
-    """The tree whose leaves are the rows of a public table.
+    """Build the tree whose leaves are the rows of a public table.
 
     Args:
         domain: a file, a mapping from level names to labels, or the tree itself.
-        value: column of the private counts, which a public table has not.
+        value: column of the private counts, which a public table does not have.
     """
     named = names_of(levels, "levels")
     if isinstance(domain, Tree):
@@ -109,7 +110,7 @@ def tree_of(domain: Any, levels: Sequence[str], value: str | None = None) -> Tre
 
 
 def values_of(domain: Any, columns: Sequence[str]) -> dict[str, list[str]]:
-    """The public values that each column can have, in the order stated.
+    """Return the public values of each column, in the order stated.
 
     Args:
         domain: a table with these columns (shorter ones end in empty cells), a text
@@ -160,7 +161,7 @@ def values_of(domain: Any, columns: Sequence[str]) -> dict[str, list[str]]:
 
 
 def refuse_counts(domain: Any, value: str | None) -> None:
-    """Refuse a table of the cells there are that has the column of the private counts."""
+    """Refuse a table of public cells that has the column of the private counts."""
     if value is None or not isinstance(domain, str | os.PathLike):
         return
     if is_file(os.fspath(domain)) and value in table_columns(domain):

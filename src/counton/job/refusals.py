@@ -1,6 +1,6 @@
-"""What does not go together in a job: tables, and loops that word the messages.
+"""Options that exclude each other in a job: tables of them, and loops that write the messages.
 
-What an option needs stands beside it (`counton.base.options.Option.needs`).
+Each option itself names the option that it needs (`counton.base.options.Option.needs`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from counton.base.errors import InvalidInput, field
 from counton.job.job import NEWEST, Job, OptionRecord, options_of
 
-#: What an option is that others need.
+#: Meaning of the options that others need.
 _NEEDED = {
     "domain": ", the groups that are declared",
     "user": ", the column that says whose an event is",
@@ -20,7 +20,7 @@ _NEEDED = {
     "corrections": ", how often a row may be corrected",
 }
 
-#: By an option, or a kind of streams, the options that do not go with it, and why.
+#: Options excluded by an option or a kind of stream, with the reason.
 EXCLUDED: Mapping[str, Mapping[str, str]] = {
     "within": {
         "epsilon": ", which finds it",
@@ -101,7 +101,7 @@ def refuse(
     *,
     but: Collection[str] = (),
 ) -> None:
-    """Refuse what a job, or a command, states that does not go with something else.
+    """Refuse stated options of a job or a command that are excluded by another one.
 
     >>> job = Job("count", "visits.csv", "visits.db", user="who", first=True, per="1d")
     >>> refuse(job, EXCLUDED["first"], field("first", True))
@@ -117,7 +117,7 @@ def refuse(
 
 
 def refuse_of_service(job: Job) -> None:
-    """Refuse what a job of a service may not state.
+    """Refuse options that a job of a service may not state.
 
     >>> refuse_of_service(Job("count", "-", "visits.db", plot="visits.png"))
     Traceback (most recent call last):
@@ -144,7 +144,7 @@ def refuse_others(stated: OptionRecord, taken: Collection[str], beside: str, why
 
 
 def refuse_without(stated: OptionRecord, *needed: str, but: Collection[str] = ()) -> None:
-    """Refuse options that need another one of some, which is not stated.
+    """Refuse options that need another option, if that is not stated.
 
     >>> refuse_without(Job("count", "visits.csv", "visits.db", growth=2), "expire")
     Traceback (most recent call last):

@@ -13,7 +13,7 @@ _Call = TypeVar("_Call", bound=Callable[..., object])
 
 
 def with_job_fields(call: _Call) -> _Call:
-    """A function whose ``**more`` are fields of a job, with a signature that names each of them.
+    """Give a function whose ``**more`` are fields of a job a signature that names each field.
 
     >>> @with_job_fields
     ... def count(events: str, **more: object) -> None: ...
@@ -34,6 +34,6 @@ def with_job_fields(call: _Call) -> _Call:
         for name, kind in JobFields.__annotations__.items()
         if name not in there
     ]
-    # What `inspect.signature` looks at first.
+    # `inspect.signature` reads this attribute first.
     call.__signature__ = given.replace(parameters=[*own, *fields])  # type: ignore[attr-defined]
     return call

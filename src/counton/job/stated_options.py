@@ -1,8 +1,8 @@
-"""What a job states of its statistic: its options, and the public files that it names.
+"""A job's statements of its statistic: its options, and the public files that it names.
 
-A job that names a statistic states its options by name; one in Python may hand over a `Statistic`
-instead, and name its columns. Which statistics there are, and what each takes, stands in their own
-files (`counton.statistics`).
+A job that names a statistic states its options by name; a job in Python may pass a `Statistic`
+instead, and name its columns. The list of statistics and their options stand in their own files
+(`counton.statistics`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def statistic_class(name: str) -> type[Statistic]:
-    """The statistic of a name.
+    """Return the class of a statistic by its name.
 
     >>> [option.name for option in statistic_class("average").card.options]
     ['value', 'lower', 'upper', 'resolution', 'number']
@@ -37,7 +37,7 @@ def statistic_class(name: str) -> type[Statistic]:
 
 
 def nearest(name: object) -> str | None:
-    """The statistic that is meant by a word which is none; None: nobody knows.
+    """Return the statistic whose name is closest to an unknown word; None if none is close.
 
     >>> nearest("mean"), nearest("averge"), nearest("x")
     ('average', 'average', None)
@@ -56,13 +56,14 @@ def nearest(name: object) -> str | None:
 
 
 def hint(name: object) -> str:
-    """The same as the end of a message; nothing where nobody knows."""
+    """Return the closest name as the end of a message; empty if none is close."""
     found = nearest(name)
     return "" if found is None else f"; did you mean {found!r}?"
 
 
 def stated_options(job: Job) -> dict[str, Any]:
-    """What a job says of its statistic, as JSON values: kept, so that later runs may leave it out.
+    """Return a job's options of its statistic as JSON values: kept, so that later runs may omit
+    them.
 
     >>> stated_options(Job("average", "visits.csv", "visits.db", value="paid", lower=0, upper="9"))
     {'value': 'paid', 'lower': '0', 'upper': '9'}
@@ -75,7 +76,7 @@ def stated_options(job: Job) -> dict[str, Any]:
 
 
 def kept_value(option: Option, value: Any) -> Any:
-    """What a job states by an option, as a stream keeps it in JSON; paths where they are.
+    """Convert the value of an option to JSON, as a stream keeps it; paths are unchanged.
 
     >>> kept_value(options_of(Job)["shares"], [0.5, 0.9])
     ['0.5', '0.9']
@@ -96,7 +97,7 @@ def kept_value(option: Option, value: Any) -> Any:
 
 
 def kind_of(what: str | Statistic) -> type[Statistic]:
-    """The class of what a job asks for.
+    """Return the class of a job's statistic.
 
     >>> kind_of("count").card.windowed
     True
@@ -105,7 +106,7 @@ def kind_of(what: str | Statistic) -> type[Statistic]:
 
 
 def name_of(what: str | Statistic) -> str:
-    """The name of what a job asks for.
+    """Return the name of a job's statistic.
 
     >>> from counton.statistics import TopK
     >>> name_of(TopK(["home", "shop"]))
@@ -118,7 +119,7 @@ def name_of(what: str | Statistic) -> str:
 def is_once(job: Job) -> bool:
     """Whether a new stream of a job is a table that is released once: its rows have no times.
 
-    With a number of steps each row is one of them, as of all statistics.
+    With a number of steps each row is one step, as for all statistics.
 
     >>> is_once(Job("ranges", "visits.csv", "visits.db")), is_once(Job("count", "-", "visits.db"))
     (True, False)
@@ -137,14 +138,15 @@ def declares_nodes(job: Job) -> bool:
 
 
 def is_numbered(job: Job) -> bool:
-    """Whether the cells of a new line have no names: its rows are they, one after the other."""
+    """Whether the cells of a new line have no names: its rows are the cells, one after the
+    other."""
     unnamed = job.option("label") is None and job.option("value") is not None
     options = kind_of(job.what).card.options if isinstance(job.what, str) else ()
     return "label" in {one.name for one in options} and is_once(job) and unnamed
 
 
 def label_columns(job: Job) -> tuple[str, ...]:
-    """The columns of labels that a job names with the options of its statistic.
+    """Return the columns of labels that a job names in the options of its statistic.
 
     >>> label_columns(Job("hierarchy", "visits.csv", "visits.db", levels="region,city"))
     ('region', 'city')
@@ -154,7 +156,7 @@ def label_columns(job: Job) -> tuple[str, ...]:
 
 
 def settle_statistic(job: Job) -> tuple[Statistic, OwnColumns]:
-    """The statistic that a job asks for, and its columns besides time, group and user."""
+    """Return a job's statistic, and its columns besides time, group and user."""
     if not isinstance(job.what, str):
         return job.what, _columns_of(job.what, job)
     found = checked_class(job)
@@ -192,7 +194,7 @@ def _columns_of(statistic: Statistic, job: Job) -> OwnColumns:
 
 
 def own_options(what: str | Statistic) -> tuple[Option, ...]:
-    """The options that define a statistic: of one that is given as such its columns alone."""
+    """Return the options that define a statistic; for an object, only its columns."""
     if isinstance(what, str):
         return statistic_class(what).card.options
     from counton.base.options import TABLE_COLUMNS, VALUE
@@ -201,7 +203,7 @@ def own_options(what: str | Statistic) -> tuple[Option, ...]:
 
 
 def options_of_job(job: Job) -> dict[str, Option]:
-    """All that a job may state, by name: what every job has, and the options of its statistic.
+    """Return all options of a job by name: those of every job, and those of its statistic.
 
     >>> options_of_job(Job("average", "visits.csv", "visits.db"))["lower"].help
     'smaller values count as this'
@@ -210,7 +212,7 @@ def options_of_job(job: Job) -> dict[str, Option]:
 
 
 def kept_as(kind: Kept, known: Mapping[str, Option]) -> list[Option]:
-    """The options that a stream keeps in one way (`counton.base.options.Kept`).
+    """Return the options that a stream keeps in one way (`counton.base.options.Kept`).
 
     >>> [option.name for option in kept_as("policy", options_of(Job))][:3]
     ['watermark', 'quiet', 'unknown']
@@ -219,7 +221,7 @@ def kept_as(kind: Kept, known: Mapping[str, Option]) -> list[Option]:
 
 
 def all_options() -> dict[str, Option]:
-    """The options of all statistics, by name; where several have one, as the first says it."""
+    """Return the options of all statistics, by name; the first statistic's wins."""
     from counton.statistics.catalogue import keywords, statistic_named
 
     found: dict[str, Option] = {}
@@ -230,7 +232,7 @@ def all_options() -> dict[str, Option]:
 
 
 def words_of_files() -> dict[str, str]:
-    """What job files call the fields of a job, and the options of all statistics.
+    """Return the names in job files of the fields of a job and of the options of all statistics.
 
     >>> words_of_files()["bad_rows"]
     'bad-rows'
@@ -239,10 +241,10 @@ def words_of_files() -> dict[str, str]:
 
 
 def rename_columns(job: Job, called: Callable[[str], str]) -> Job:
-    """A job with other names for the columns of its rows.
+    """Return a job with other names for the columns of its rows.
 
     Args:
-        called: what a column is called instead.
+        called: maps a column to its new name.
 
     >>> job = Job("hierarchy", "visits.csv", "visits.db", levels="region,city")
     >>> rename_columns(job, lambda name: name.upper()).options
@@ -298,7 +300,7 @@ def rename_columns(job: Job, called: Callable[[str], str]) -> Job:
 
 
 def checked_class(job: Job) -> type[Statistic]:
-    """The statistic that a job names, whose options have the types they say."""
+    """Return the class of a job's statistic, after a check of its options' types."""
     found = statistic_class(str(job.what))
     _check(job, found.card.options)
     return found
