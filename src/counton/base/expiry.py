@@ -75,7 +75,7 @@ class Expiry:
         return (LEVELS if self.levels is None else self.levels) - 1
 
     def factor(self, level: int) -> Fraction:
-        """Return (1 + level)^(1 - growth): exact if rational, else above by under 2^-39 of its value."""
+        """Return (1 + level)^(1 - growth): exact if rational, else above by under 2^-39 of it."""
         return _power_above(1 + level, 1 - self.growth)
 
     def law(self, base: NoiseDistribution, level: int) -> NoiseDistribution:
