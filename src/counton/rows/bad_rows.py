@@ -1,4 +1,4 @@
-"""Rows that cannot be counted: left out, set aside, or refused in words."""
+"""Rows that cannot be counted: left out, set aside, or refused with a message."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from counton.rows.window_marks import (
 
 _SHOWN = 5
 
-#: A number as half of Europe writes it.
+#: A number with a decimal comma, as half of Europe writes it.
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?\d[\d.]*,\d+\s*")
 
 
-#: Problems of rows that lack something.
+#: Problems of rows with a missing value.
 _LACKING = (
     *(Problem.NO_TIME, Problem.NO_GROUP, Problem.NO_VALUE),
     *(Problem.NO_USER, Problem.NO_ID),
@@ -39,13 +39,14 @@ _LACKING = (
 
 
 def _bad(part: Rows, reading: RowReading) -> pl.LazyFrame:
-    """Numbers of rows that cannot be counted, from 1, and their steps, which say why."""
+    """Return the numbers of rows that cannot be counted, from 1, and their steps, which hold the
+    reason."""
     steps = mark_part(part, reading).select("step").with_row_index("row", offset=1)
     return steps.filter(pl.col("step") < 0)
 
 
 def set_bad_rows_aside(source: Source, reading: RowReading) -> tuple[int, int]:
-    """How many rows are left out, and how many set aside, by the policies."""
+    """Apply the policies to bad rows; return how many are left out, and how many set aside."""
     policies, columns = reading.policies, reading.columns.names
     lacking = pl.col("step").is_in([-problem for problem in _LACKING])
     skipped, kept = 0, list[tuple[object, ...]]()
@@ -76,14 +77,14 @@ def set_bad_rows_aside(source: Source, reading: RowReading) -> tuple[int, int]:
 
 
 def of_unread(part: Rows, row: int, values: Sequence[object]) -> Sequence[object]:
-    """Cells of a row; of one that cannot be read its line, in the first of them."""
+    """Return the cells of a row; for an unreadable row its line, as the first cell."""
     if row not in part.unread:
         return values
     return [part.unread[row], *[None] * (len(values) - 1)]
 
 
 def texts_of(part: Rows, columns: Sequence[str]) -> pl.LazyFrame:
-    """What stands in some columns, as texts."""
+    """Return the values of some columns, as texts."""
     frame = part.scan(columns)
     types = frame.collect_schema()
     return frame.select(as_text(pl.col(name), types[name]) for name in columns)
@@ -92,7 +93,8 @@ def texts_of(part: Rows, columns: Sequence[str]) -> pl.LazyFrame:
 def set_bad_rows_aside_elsewhere(
     source: Spread, reading: RowReading, problems: pl.DataFrame
 ) -> tuple[int, int]:
-    """The same where rows lie elsewhere and have no numbers; ``problems`` says how many are bad."""
+    """Do the same for rows that lie elsewhere without numbers; ``problems`` has the number of bad
+    ones."""
     policies = reading.policies
     lacking = pl.col("problem").is_in([int(problem) for problem in _LACKING])
     skipped, which = 0, pl.col("step") < 0
@@ -116,7 +118,8 @@ def set_bad_rows_aside_elsewhere(
 
 
 def _some(source: Spread, reading: RowReading, which: pl.Expr, most: int) -> pl.DataFrame:
-    """A few rows of a source that lies elsewhere: for a message, or for the file of those."""
+    """Fetch a few rows of a source that lies elsewhere: for a message, or for the file of bad
+    rows."""
     return open_private(source.some(reading, which, most))
 
 
@@ -129,7 +132,7 @@ def _fetch(source: Spread, rows: pl.DataFrame) -> Source:
 
 
 def change_error(part: Rows) -> InvalidInput:
-    """The error for rows that were not the same all the time they were read."""
+    """Build the error for rows that changed while they were read."""
     return InvalidInput(
         f"{part.name} changed while it was read, so it cannot be told what was counted; "
         f"{part.still}"
@@ -139,7 +142,7 @@ def change_error(part: Rows) -> InvalidInput:
 def _explain(
     source: Source, reading: RowReading, rows_of_all: Mapping[int, int] | None = None
 ) -> InvalidInput:
-    """The error for the first row that cannot be counted, and how many like it there are."""
+    """Build the error for the first row that cannot be counted, with the number of similar rows."""
     alike, first = dict[int, int](), None
     for part in source.parts:
         bad = _bad(part, reading)
@@ -183,7 +186,7 @@ _OF_PARTS = (Problem.NO_VALUE, Problem.NOT_FINITE, Problem.NO_COUNT, Problem.NO_
 
 
 def _wrong_part(part: Rows, reading: RowReading, row: int, problem: Problem) -> str:
-    """The column of a part of an event in which a row has a problem."""
+    """Return the column of an event's part in which a row has a problem."""
     names, parts = reading.columns.parts, parts_of_columns(reading)
     for name, one in zip(names, parts, strict=True):
         kind = "number" if one is None else one.kind
@@ -204,18 +207,18 @@ def _short(value: object) -> str:
 
 _LONGEST = 80
 
-_FEW = 1000  # rows of undeclared groups that are looked at
+_FEW = 1000  # number of rows of undeclared groups to look at
 
-_APART = 2**40  # between numbers of rows of one file and of the next
+_APART = 2**40  # distance between the row numbers of one file and of the next
 
 
 def unknown_groups(source: Source, reading: RowReading, domain: Sequence[str]) -> InvalidInput:
-    """The error for groups, or labels, that are not declared."""
+    """Build the error for groups, or labels, that are not declared."""
     outside, by_label = pl.lit(False), (pl.col("total") < 0) & (pl.col("step") >= 0)
     if reading.columns.group is not None:
         names = GroupNames(domain).column.implode()
         outside = (pl.col("step") >= 0) & ~pl.col("group").is_in(names).fill_null(False)
-    if isinstance(source, Spread):  # enough of them to show
+    if isinstance(source, Spread):  # enough of them for a message
         first = outside
         if reading.columns.group is not None:
             first &= pl.col("group").is_first_distinct()
@@ -252,7 +255,7 @@ def unknown_groups(source: Source, reading: RowReading, domain: Sequence[str]) -
 
 
 def _number_rows(source: Source, reading: RowReading) -> pl.LazyFrame:
-    """Marked rows with their numbers, which those of the next file follow at a distance."""
+    """Number marked rows; the numbers of the next file follow at a distance."""
     return pl.concat(
         [
             mark_part(part, reading)

@@ -1,13 +1,13 @@
-"""Rows that a database has: a question in SQL, answered where the rows lie as far as can be.
+"""Rows of a database: a query in SQL, whose rows are counted in the database if possible.
 
-Where rows differ in nothing but a time within a window and in few labels, the database counts those
-that are alike, and only their numbers travel; else the columns that a run reads do. One statement
-is asked, which reads, of a file that is open for reading alone or in a transaction that is never
-committed; what functions of a server do outside it is beyond that. Keys never leave this process.
-What a database logs of a question is its text, which names columns and the widths of windows, and
+If rows differ only in a time within a window and in few labels, the database counts equal rows, and
+only their numbers travel; otherwise the columns that a run reads travel. One statement is sent,
+which only reads: from a file opened for reading, or in a transaction that is never committed.
+Functions of a server with effects outside the transaction are beyond this. Keys never leave this
+process. A database may log the text of a query, which names columns and the widths of windows, and
 no value.
 
-Tables that lie elsewhere, as other libraries name them (ibis, Delta, Iceberg), are read likewise.
+Tables of other libraries (ibis, Delta, Iceberg) are read likewise.
 """
 
 from __future__ import annotations
@@ -42,22 +42,22 @@ from counton.rows.window_marks import RowReading
 if TYPE_CHECKING:
     from counton.rows.sources import Rows
 
-#: A window is cut into this many pieces at most, of which each is in no other window.
+#: Largest number of pieces of a window; each piece lies in one window.
 _PIECES: Final = 31
 
 
 def _in_style(query: str, style: str) -> str:
-    """A question in which a database's own words stand for the moments."""
+    """Replace the moments in a query by a database's own parameters."""
     return MOMENT.sub(lambda named: style.replace("*", named[2]), query)
 
 
 class EventDatabase(ABC):
-    """What answers questions; nothing is ever changed in it.
+    """A read-only database that answers queries.
 
     Attributes:
-        name: for messages, without user and password.
-        inexact: columns with floating-point numbers, where columns have no types.
-        unread: columns of types that are never read, and the database's names of these types.
+        name: name in messages, without user and password.
+        inexact: columns with floating-point numbers, if columns have no types.
+        unread: columns of unsupported types, with the database's names of these types.
     """
 
     name: str
@@ -67,11 +67,11 @@ class EventDatabase(ABC):
     @cached_property
     @abstractmethod
     def empty(self) -> pl.DataFrame:
-        """The columns of the question, without rows."""
+        """The columns of the query, without rows."""
 
     @abstractmethod
     def read(self, names: Sequence[str]) -> pl.DataFrame:
-        """Those columns of all rows."""
+        """Read these columns of all rows."""
 
     def _refusal(self, error: BaseException) -> InvalidInput:
         reason = str(error).strip().partition("\n")[0]
@@ -82,10 +82,10 @@ class EventDatabase(ABC):
 
 
 class SqlDatabase(EventDatabase):
-    """A database that counts rows which are alike.
+    """A database that counts equal rows itself.
 
     Attributes:
-        quotient: its sign for the quotient of whole numbers, towards zero.
+        quotient: operator for the quotient of integers, rounded towards zero.
     """
 
     quotient: str
@@ -97,32 +97,36 @@ class SqlDatabase(EventDatabase):
         return found.rename(dict(zip(found.columns, names, strict=True)))
 
     def expression(self, name: str) -> str:
-        """A column as it is read, under its number."""
+        """Return the SQL of a column as it is read, under its number."""
         place = self.empty.columns.index(name)
         return f"{self.plain(place)} AS c{place}"
 
     @abstractmethod
     def rows(self, select: str) -> pl.DataFrame:
-        """The answer to a SELECT from ``events``, the rows of the question."""
+        """Return the answer to a SELECT from ``events``, the rows of the query."""
 
     @abstractmethod
     def plain(self, place: int) -> str:
-        """A column by its number, of a type that is read; texts are told apart by their bytes."""
+        """Return the SQL of a column, cast to a type that is read; texts are compared by their
+        bytes."""
 
     @abstractmethod
     def microseconds(self, column: str) -> str:
-        """Microseconds since 1970 of a column of times; what is infinite is beyond all years."""
+        """Return the SQL of a time column's microseconds since 1970; infinite times are beyond all
+        years."""
 
     def _schema(self, types: Mapping[str, pl.DataType | None], kinds: Sequence[str]) -> pl.Schema:
-        """Types of columns; those that have none of ours are kept by their names there."""
+        """Return the types of columns; columns of unsupported types are kept in ``unread``."""
         named = zip(types, kinds, strict=True)
         self.unread = {name: kind for name, kind in named if types[name] is None}
         return pl.Schema({name: dtype or pl.Object() for name, dtype in types.items()})
 
 
 class _Arrow:
-    """Rows as Arrow for polars, which keeps types that it has seen: those of DuckDB would then
-    outlive their module, and its complaint of that would be the last that a program prints."""
+    """Rows as Arrow, without DuckDB's own types.
+
+    Polars keeps types that it has seen. Those of DuckDB would outlive their module, whose complaint
+    would be the last line that a program prints."""
 
     def __init__(self, relation: Any) -> None:
         self._stream = relation.__arrow_c_stream__()
@@ -132,7 +136,7 @@ class _Arrow:
 
 
 class DuckRelation(SqlDatabase):
-    """A relation of DuckDB, on the connection that it belongs to."""
+    """A relation of DuckDB, on its own connection."""
 
     name = "the relation"
     quotient = "//"
@@ -178,11 +182,11 @@ class DuckRelation(SqlDatabase):
 
     @override
     def plain(self, place: int) -> str:
-        """A text without its collation."""
+        """Return the SQL of a column; texts have no collation."""
         dtype = self.empty.dtypes[place]
         if dtype == pl.String:
             return f"CAST(c{place} AS VARCHAR) COLLATE C"
-        if isinstance(dtype, pl.Decimal):  # a number with more digits is an error there
+        if isinstance(dtype, pl.Decimal):  # DuckDB refuses a number with more digits
             return f"CAST(c{place} AS DECIMAL({dtype.precision},{dtype.scale}))"
         return f"c{place}"
 
@@ -194,7 +198,8 @@ class DuckRelation(SqlDatabase):
 class DuckFile(DuckRelation):
     """A file of DuckDB, opened for reading only, or a database in memory.
 
-    One SELECT is taken. Nothing is set from then on, and a file's question asks no other files.
+    One SELECT is taken. No setting can be changed afterwards, and a file's query reads no other
+    files.
     """
 
     def __init__(self, url: str, query: str, moments: Mapping[str, str]) -> None:
@@ -209,11 +214,12 @@ class DuckFile(DuckRelation):
             connection = duckdb.connect(
                 path or ":memory:",
                 read_only=bool(path),
-                # A name that the database lacks is no variable of this program.
+                # A name that the database lacks must not become a variable of this program.
                 config={"enable_external_access": not path, "python_enable_replacements": False},
             )
             finalize(self, connection.close)
-            # What is set is so for all that have opened the file here, until the last closes it.
+            # Settings hold for every connection to the file in this process, until the last one
+            # closes.
             if connection.sql("SELECT NOT current_setting('lock_configuration')").fetchall()[0][0]:
                 connection.execute("SET GLOBAL TimeZone = 'UTC'")
                 connection.execute("SET GLOBAL lock_configuration = true")
@@ -227,9 +233,9 @@ class DuckFile(DuckRelation):
 
 
 class PostgreSQL(SqlDatabase):
-    """A PostgreSQL server, asked in one transaction that may only read and sees one moment.
+    """A PostgreSQL server, queried in one read-only transaction that sees one moment.
 
-    A question goes there as a part of one statement.
+    The query is sent as part of one statement.
     """
 
     quotient = "/"
@@ -257,17 +263,17 @@ class PostgreSQL(SqlDatabase):
             ) from None  # the words may hold the password
 
     def _take_no_power(self) -> None:
-        """Ask as somebody who reads tables, where the user may do all that a server can.
+        """Give up a superuser's rights, and read tables as the role that may read all.
 
-        No transaction that only reads keeps functions of a superuser from writing files, or from
-        ending other sessions. Where rows would be hidden from that other one, its server refuses.
+        In a read-only transaction a superuser's functions can still write files, or end other
+        sessions. If rows would be hidden from the other role, the server refuses.
         """
         info = self._connection.info
         if info.parameter_status("is_superuser") != "on" or info.server_version < _READS_ALL:
             return
         self._connection.execute(
             "SELECT set_config('search_path', coalesce((SELECT string_agg(quote_ident(one), ', ') "
-            "FROM unnest(current_schemas(false)) AS one), ''), false)"  # "$user" is another one
+            "FROM unnest(current_schemas(false)) AS one), ''), false)"  # "$user" is another role
         )
         self._connection.execute("SET row_security = off")
         self._connection.execute("SET ROLE pg_read_all_data")
@@ -302,7 +308,7 @@ class PostgreSQL(SqlDatabase):
             select = _in_style(select.replace("%", "%%"), "%(*)s")
         try:
             with self._connection.cursor() as cursor:
-                # Prepared, which takes no second statement.
+                # A prepared statement, since it cannot hold a second one.
                 cursor.execute(select, dict(self._moments) or None, prepare=True)
                 head = [(one.name, self._kind(one.type_code)) for one in cursor.description or ()]
                 return head, cursor.fetchall()
@@ -316,7 +322,7 @@ class PostgreSQL(SqlDatabase):
         return found.name if found.oid == number else f"{found.name}[]"
 
     def _own_kind(self, number: int) -> str:
-        """A type that the server does not have by itself; its enumerations and texts are texts."""
+        """Return the name of a type that a user defined; enumerations and text types are texts."""
         asked = "SELECT typcategory, format_type(oid, NULL) FROM pg_type WHERE oid = %s"
         found = self._connection.execute(asked, [number]).fetchone()
         if found is None:
@@ -327,12 +333,12 @@ class PostgreSQL(SqlDatabase):
     def plain(self, place: int) -> str:
         if self.empty.dtypes[place] == pl.String:
             return f'CAST(c{place} AS text) COLLATE "C"'
-        # Times as numbers, since there are more of them than Python has.
+        # Times as numbers, since the server has more of them than Python.
         if self.empty.dtypes[place] == pl.Date:
             return _finite(f"c{place}", f"c{place} - DATE '1970-01-01'", 2**31 - 1)
         if self.empty.dtypes[place].is_temporal():
             return self.microseconds(f"c{place}")
-        # A number without a bound on its digits is read as files have it.
+        # A number without a bound on its digits is read as in files.
         return f"CAST(c{place} AS float8)" if self._exact[place] else f"c{place}"
 
     @override
@@ -344,8 +350,8 @@ class PostgreSQL(SqlDatabase):
 class SqliteFile(EventDatabase):
     """A file of SQLite, opened for reading only.
 
-    A column there has no type, each value has its own. So values are texts as those of CSV are: a
-    row says what it says alone.
+    In SQLite each value has its own type, and a column has none. So values are read as texts, as in
+    CSV: a row's own values alone decide its meaning.
     """
 
     def __init__(self, url: str, query: str, moments: Mapping[str, str]) -> None:
@@ -416,7 +422,7 @@ class SqliteFile(EventDatabase):
         return [value if value is None else str(value) for value in values]
 
     def _data_version(self) -> int:
-        """Another number once somebody else has written to the file."""
+        """Return a number that changes when another connection has written to the file."""
         found: int = self._connection.execute("PRAGMA data_version").fetchone()[0]
         return found
 
@@ -438,16 +444,16 @@ _READ: Final = (
     "timestamp with time zone",
 )
 
-#: Servers and database of an address, without who asks; it is shown where it is written as usual.
+#: Servers and database of an address, without its user; shown if it has the usual form.
 _SERVER: Final = r"(?:\[[0-9a-fA-F:.]*\]|[^?#@/:,\[\]]*)(?::\d*)?"
 _PLACE: Final = re.compile(
     rf"[a-z0-9+]+://(?:[^?#@/]*@)?({_SERVER}(?:,{_SERVER})*(?:/[^?#@]*)?)(?:[?#].*)?", re.DOTALL
 )
 
-#: The first PostgreSQL that has a role which reads all tables.
+#: The first PostgreSQL with a role that reads all tables.
 _READS_ALL: Final = 140000
 
-#: Microseconds that no year has, and from which the beginning of windows can be taken.
+#: Microseconds that no year has; the beginnings of windows can be subtracted without overflow.
 _BEYOND: Final = 9 * 10**18
 
 
@@ -456,7 +462,7 @@ def _within(us: str) -> str:
 
 
 def _finite(column: str, finite: str, beyond: int) -> str:
-    """Of a column of times a number, which is beyond all years where they are infinite."""
+    """Convert times to numbers; infinite times fall outside every year."""
     sign = f"WHEN {column} > '1970-01-01' THEN {beyond} ELSE -{beyond}"
     return f"CASE WHEN {column} IS NULL THEN NULL WHEN isfinite({column}) THEN {finite} {sign} END"
 
@@ -477,7 +483,7 @@ _KINDS: Final[dict[str, pl.DataType]] = {
 
 
 def _apart(names: Sequence[str]) -> list[str]:
-    """Names of columns, a second one of the same name told apart as polars does."""
+    """Return names of columns, a repeated name told apart as polars does."""
     found = list[str]()
     for place, name in enumerate(names):
         number = list(names[:place]).count(name)
@@ -486,7 +492,7 @@ def _apart(names: Sequence[str]) -> list[str]:
 
 
 class UnorderedRows(EventFrame):
-    """Rows of a table that has them in no order: the same ones are known in any."""
+    """Rows of a table without an order: equal rows are recognised in any order."""
 
     kind = "a question to a database"
     numbered = False
@@ -498,7 +504,7 @@ class UnorderedRows(EventFrame):
 
 
 class QuestionRows(UnorderedRows):
-    """The rows of a question: only the columns that are read, when they are read."""
+    """The rows of a query: only the columns that are read, when they are read."""
 
     def __init__(self, database: EventDatabase) -> None:
         self.database, self.name = database, database.name
@@ -517,7 +523,7 @@ class QuestionRows(UnorderedRows):
         return self._held.lazy().select(columns)
 
     def refuse_unread(self, columns: Sequence[str]) -> None:
-        """Refuse columns of types that are never read."""
+        """Refuse columns of unsupported types."""
         for name in columns:
             if name in self.database.unread:
                 raise InvalidInput(
@@ -534,16 +540,17 @@ class QuestionRows(UnorderedRows):
         return found
 
     def digest(self, columns: Sequence[str] = ()) -> str:
-        """SHA-256 of what the rows come to in any order, here or where they were added up."""
+        """Return the SHA-256 of the sums of the rows in any order, added here or in the
+        database."""
         return self.alike_digest.get(tuple(columns)) or super().digest(columns)
 
 
 class Question(Source):
-    """A source whose rows a database has."""
+    """A source whose rows are in a database."""
 
     @override
     def delegate(self, reading: RowReading) -> Source:
-        """Where rows are alike their database counts them."""
+        """Let the database count equal rows, if they can be counted there."""
         rows = self.parts[0]
         if not isinstance(rows, QuestionRows) or _grain(rows, reading) is None:
             return self
@@ -551,9 +558,10 @@ class Question(Source):
 
 
 def _grain(rows: Rows, reading: RowReading) -> tuple[int, int] | None:
-    """Where times may be cut so that each piece is in one window: a microsecond, and a length.
+    """Return how to cut times so that each piece is in one window: an offset and a length in
+    microseconds.
 
-    (0, 0): rows are alike only with the same date, or have no time. None: each row is needed.
+    (0, 0): only rows with equal dates are equal, or rows have no time. None: each row is needed.
     """
     columns = reading.columns
     parts = () if reading.adds is None else reading.adds.parts
@@ -578,7 +586,7 @@ def _grain(rows: Rows, reading: RowReading) -> tuple[int, int] | None:
 
 
 class AlikeRows(Spread):
-    """Rows of a question that their database counts: alike but for times within a window."""
+    """Rows of a query that their database counts: equal but for times within a window."""
 
     def __init__(self, rows: QuestionRows) -> None:
         super().__init__((rows,), rows.name)
@@ -632,10 +640,11 @@ class AlikeRows(Spread):
 
 
 def _alike(rows: QuestionRows, names: Sequence[str], reading: RowReading) -> pl.DataFrame:
-    """The columns of the question, a row for all that are alike, and what these come to.
+    """Read the columns of the query, with one row for all equal rows, and their sums.
 
-    Columns: as given, of times where each piece begins; ``counton number``, and where times are cut
-    ``counton newest`` (microseconds) and sums of the times, and of squares of their low 30 bits.
+    Columns: the given ones, with the beginning of each piece for times; ``counton number``, and if
+    times are cut ``counton newest`` (microseconds) and sums of the times, and of squares of their
+    low 30 bits.
     """
     given, grain, database = rows.of_file(names), _grain(rows, reading), rows.database
     assert grain is not None
@@ -676,11 +685,11 @@ def _alike(rows: QuestionRows, names: Sequence[str], reading: RowReading) -> pl.
 
 
 def open_table(events: Any) -> Rows:
-    """The rows of a table of another library.
+    """Open the rows of a table of another library.
 
     Args:
-        events: an expression of ibis, a ``DeltaTable`` of deltalake, or of pyiceberg a table or a
-            scan of one.
+        events: an expression of ibis, a ``DeltaTable`` of deltalake, or a table or a scan of
+            pyiceberg.
     """
     library, kind = type(events).__module__.partition(".")[0], type(events).__name__
     if library == "ibis" and kind == "Table":
@@ -696,15 +705,15 @@ def open_table(events: Any) -> Rows:
 
 
 def _of_ibis(table: Any) -> EventDatabase:
-    """Rows that DuckDB counts where they are its own; those of other databases travel."""
+    """Open an ibis expression: DuckDB counts its own rows; rows of other databases travel."""
     found = IbisTable(table)
     try:
         backend = table.get_backend()
         if backend.name != "duckdb":
             return found
-        table.limit(0).to_pyarrow()  # brings what lies in memory to the database
+        table.limit(0).to_pyarrow()  # this moves tables in memory to the database
         return IbisInDuck(backend.con.sql(backend.compile(table)), table)
-    except Exception as error:  # of whatever database it is
+    except Exception as error:  # the error of any database
         raise found._refusal(error) from error
 
 
@@ -715,11 +724,11 @@ class IbisInDuck(DuckRelation):
 
     def __init__(self, relation: Any, table: Any) -> None:
         super().__init__(relation)
-        self._table = table  # ibis drops what it brought from memory with the last expression
+        self._table = table  # ibis drops tables that it moved from memory with the last expression
 
 
 class IbisTable(EventDatabase):
-    """An expression of ibis, whatever database answers it."""
+    """An expression of ibis that any other database answers."""
 
     name = "the ibis expression"
 
@@ -738,12 +747,12 @@ class IbisTable(EventDatabase):
     def _answer(self, table: Any) -> pl.DataFrame:
         try:
             return pl.DataFrame(table)
-        except Exception as error:  # of whatever database it is
+        except Exception as error:  # the error of any database
             raise self._refusal(error) from error
 
 
 class IcebergTable(EventDatabase):
-    """A scan of a table of Iceberg, which goes on to see the snapshot that it was made of."""
+    """A scan of a table of Iceberg: it keeps seeing the snapshot from which it was made."""
 
     name = "the Iceberg table"
 
@@ -759,13 +768,13 @@ class IcebergTable(EventDatabase):
     def read(self, names: Sequence[str]) -> pl.DataFrame:
         try:
             found = pl.DataFrame(self._scan.select(*names).to_arrow_batch_reader())
-        except Exception as error:  # of whatever storage it is
+        except Exception as error:  # the error of any storage
             raise self._refusal(error) from error
         return found.select(names)
 
 
 class DeltaRows(UnorderedRows):
-    """A table of Delta, as of the version that was opened: read in chunks, as lazy frames are."""
+    """A table of Delta, as of the version that was opened: read in chunks, like a lazy frame."""
 
     name = "the Delta table"
     kind = "a table of Delta"
@@ -774,7 +783,7 @@ class DeltaRows(UnorderedRows):
         try:
             frame = pl.scan_delta(table)
             frame.collect_schema()
-        except Exception as error:  # of deltalake, which may refuse what it does not know
+        except Exception as error:  # the error of deltalake, for versions that it does not know
             reason = str(error).strip().split("\n")[0]
             raise InvalidInput(
                 f"{self.name} cannot be read ({reason}); give its rows as a frame"
@@ -785,15 +794,15 @@ class DeltaRows(UnorderedRows):
 def open_question(
     events: Any, query: str | None, moments: Mapping[str, str] = MappingProxyType({})
 ) -> Source:
-    """The rows that a database answers with.
+    """Open the rows of a database's answer to a query.
 
     Args:
-        events: ``duckdb:///FILE``, ``duckdb://`` for a database in memory, which may ask files;
-            ``sqlite:///FILE``; ``postgresql://USER@HOST/DATABASE``; a relation of DuckDB, or what
-            `counton.rows.databases.open_table` takes.
-        query: one SELECT; None of a relation, which is one.
-        moments: values of those that the question names (`moments_named`), in ISO 8601 with an
-            offset; they are bound.
+        events: ``duckdb:///FILE``, ``duckdb://`` for a database in memory, which may read files;
+            ``sqlite:///FILE``; ``postgresql://USER@HOST/DATABASE``; a relation of DuckDB, or a
+            table for `counton.rows.databases.open_table`.
+        query: one SELECT; None for a relation, which is one.
+        moments: values of the moments in the query (`moments_named`), in ISO 8601 with an offset;
+            they are sent as parameters.
     """
     if isinstance(events, list | tuple):
         if len(events) > 1:

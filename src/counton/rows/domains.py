@@ -1,8 +1,8 @@
 """Declared groups of a histogram: from a list, a table or a text.
 
-Declared, because observed groups would leak: whether a rare group appears in the output at all
-would tell whether its one event is in the data, whatever noise the counts have; so the list of
-groups must come from public knowledge.
+Groups are declared, because observed groups would leak: the mere presence of a rare group in the
+output would tell that its one event is in the data, whatever the noise. So the list of groups must
+come from public knowledge.
 """
 
 from __future__ import annotations
@@ -30,41 +30,42 @@ from counton.rows.paths import ending, is_file, is_table
 from counton.rows.sources import UNREADABLE, Rows, Source, join_columns
 from counton.rows.timestamps import moments
 
-#: Tables that are not read: as text, a line of theirs would be taken for a group.
+#: Tables that are not read: as text, each line would be taken for a group.
 _OTHER_TABLES = (
     *(".tsv", ".tab", ".xlsx", ".xls", ".ods", ".json"),
     *(".feather", ".arrow", ".ipc", ".orc", ".avro"),
 )
 
 
-#: What is released at a step is one value of a database, which has no more than so many bytes.
+#: Largest number of bytes of one release: it is one value of a database.
 _MOST_BYTES = 9 * 10**8
 
-#: Groups at most: what is released of one takes 4 bytes at most where it is written down, unless
-#: the numbers of very many are beyond some billions.
+#: Largest number of groups: each takes at most 4 bytes in a release, unless the numbers of very
+#: many groups are beyond some billions.
 _MOST_GROUPS = 2 * 10**8
 
-#: Characters of a text of names that are read together.
+#: Number of characters of a text of names that are read together.
 _TEXT = 2**24
 
 
 def read_domain(
     source: str | os.PathLike[str] | Sequence[Any] | Mapping[str, Sequence[Any]], column: str
 ) -> GroupNames:
-    """Groups from a comma-separated list, a table's column or a text file with one group per line.
+    """Read groups from a comma-separated list, a table's column or a text file with one per line.
 
     Args:
-        source: ``A,B,C``, the path of a file, or the groups themselves. Of several columns a
-            table that has them, tuples, or a mapping of lists, of which all combinations are meant.
-        column: column of the table to read; a table with one column needs no such name. Several
-            with commas between.
+        source: ``A,B,C``, the path of a file, or the groups themselves. For several columns: a
+            table with these columns, tuples, or a mapping of lists, of which all combinations are
+            declared.
+        column: column of the table to read; not needed for a table with one column. Several are
+            separated by commas.
 
     Returns:
         The groups in the order stated.
 
     Raises:
-        InvalidInput: no such file, no such column, no groups, a group stated twice, or more than a
-            state can keep the sums of.
+        InvalidInput: the file or column is missing, there are no groups, a group is stated twice,
+            or there are more groups than a state can keep sums of.
 
     >>> read_domain("AA, UA,DL", "carrier")
     ('AA', 'UA', 'DL')
@@ -121,8 +122,8 @@ def _refuse_too_many(number: int) -> None:
 
 
 def refuse_long_terms(names: GroupNames) -> None:
-    """Refuse groups that a statistic keeps among its terms, which are one value of a database."""
-    # A letter takes up to 12 bytes where it is written down, and a name four more.
+    """Refuse groups whose names are too long for a statistic's terms, one value of a database."""
+    # A letter takes up to 12 bytes in JSON, and a name four more.
     letters = int(names.column.str.len_chars().sum())
     most = 12 * letters + 4 * len(names)
     if most > _MOST_BYTES and len(json.dumps(list(names))) > _MOST_BYTES:
@@ -165,7 +166,8 @@ def _combine(groups: Mapping[Any, Any], parts: list[str]) -> list[str]:
 
 
 def _label(group: object, parts: list[str]) -> str:
-    """What a declared group is called: of several columns their values, one after the other."""
+    """Return the name of a declared group: for several columns their values, one after the
+    other."""
     if isinstance(group, tuple):
         if len(group) != len(parts):
             raise InvalidInput(
@@ -202,12 +204,12 @@ def _parse_domain(source: str, column: str) -> GroupNames:
 
 
 def table_columns(source: str | os.PathLike[str]) -> list[str]:
-    """Columns of a domain that is a table; none of a text with one group per line."""
+    """Return the columns of a domain that is a table; none for a text with one group per line."""
     return EventFile(source).columns() if is_table(Path(source)) else []
 
 
 def text_lines(source: str | os.PathLike[str]) -> GroupNames:
-    """Lines of a domain that is a text with one group per line; none of a table."""
+    """Return the lines of a domain that is a text with one group per line; none for a table."""
     path = Path(source)
     if is_table(path):
         return GroupNames(())
@@ -226,7 +228,7 @@ def text_lines(source: str | os.PathLike[str]) -> GroupNames:
 
 
 def _some_lines(file: IO[str]) -> Iterator[list[str]]:
-    """Lines of a text that are not empty, some at a time: millions of texts take much room."""
+    """Yield nonempty lines of a text, some at a time: millions of texts take much memory."""
     while text := "".join(file.readlines(_TEXT)):
         yield [line for each in text.splitlines() if (line := each.strip())]
 
@@ -265,18 +267,18 @@ def refuse_events_as_domain(
     once: bool = False,
     same: bool = False,
 ) -> None:
-    """Refuse groups read from the events, which would say whose events are in them.
+    """Refuse groups read from the events: they would tell whose events are in them.
 
     Args:
-        domain: file of the declared groups, or a table of them; of a list nobody knows.
-        source: of the events.
+        domain: file or table of the declared groups; the origin of a list is unknown.
+        source: source of the events.
         time: their column of times; None: each row is a step.
-        time_format: of the times.
-        named: their columns of groups and values, or of what names the cells of a table.
+        time_format: format of the times.
+        named: their columns of groups and values, or of the names of a table's cells.
         people: their columns of users and of ids.
         once: all rows are released once, as a table: a public list may have all columns that name
             its cells, and events may have no others.
-        same: they are the events themselves.
+        same: whether the domain is the events themselves.
     """
     present = _columns_of(domain)
     if present is None:
@@ -307,7 +309,7 @@ def refuse_events_as_domain(
 
 
 def _columns_of(domain: object) -> list[str] | None:
-    """Names of the columns of a file, a frame or a mapping; None of a list."""
+    """Return the names of the columns of a file, a frame or a mapping; None for a list."""
     if isinstance(domain, str | os.PathLike):
         return [*table_columns(domain)] if is_file(os.fspath(domain)) else None
     if isinstance(domain, Mapping):
@@ -319,9 +321,9 @@ def _columns_of(domain: object) -> list[str] | None:
 
 
 def _are_rows(lines: GroupNames, source: Source, time: str | None, time_format: str | None) -> bool:
-    """Whether lines are rows of events: the header, or a time where the events have theirs.
+    """Whether lines are rows of events: the header, or a time in the place of the events' times.
 
-    At most 200 of the lines are looked at, from all parts of the text.
+    At most 200 of the lines are checked, from all parts of the text.
     """
     names = source.columns()
     if len(names) < 2:
@@ -339,14 +341,14 @@ def _are_rows(lines: GroupNames, source: Source, time: str | None, time_format: 
     texts = pl.DataFrame({"time": pl.Series(times, dtype=pl.String)})
     try:
         found = texts.select(moments("time", pl.String(), "UTC", "earliest", time_format))
-    except pl.exceptions.PolarsError:  # said of the events, which are read by the same format
+    except pl.exceptions.PolarsError:  # the events' own reading raises it again
         return False
     readable = found.to_series() > NO_MOMENT
     return 2 * int(readable.sum()) > len(times)
 
 
 def _cells(line: str, names: Sequence[str]) -> list[str | None] | None:
-    """A line's values under the columns, from CSV or JSON; None if it is neither."""
+    """Return a line's values under the columns, from CSV or JSON; None if it is neither."""
     try:
         if line.startswith("{"):
             row = json.loads(line)

@@ -1,4 +1,4 @@
-"""Rows of files, read lazily with polars; what a run is given: paths, a pattern, a frame."""
+"""Rows of files, read lazily with polars; and sources of events: paths, a pattern, a frame."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ from counton.rows.readable_lines import (
 from counton.rows.sources import UNREADABLE, EventFrame, Rows, Source, UnreadableRow, name_of
 
 CSV = CsvForm()
-#: Gzip and zstd, which polars unpacks.
+#: The first bytes of gzip and zstd, which polars unpacks.
 _COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
 
 _LOOKED_AT = 4096
 
-#: JSON lines in which names of columns are looked for.
+#: Number of JSON lines in which names of columns are collected.
 _JSON_ROWS = 10_000
 
 
@@ -53,7 +53,7 @@ def _beginning(path: str) -> bytes:
 
 
 def refuse_sqlite(path: str) -> None:
-    """Refuse a SQLite file, before it is opened as if it were none: see `sqlite_header`."""
+    """Refuse a SQLite file, before it is opened as another kind of file: see `sqlite_header`."""
     with suppress(OSError):
         if sqlite_header(Path(path)) is not None:
             raise InvalidInput(
@@ -67,13 +67,13 @@ class EventFile(Rows):
     """Rows of one file, or of standard input (``-``) or a pipe, which are kept in memory.
 
     Args:
-        path: a file, or ``-``.
-        stated: format; from the file's name if None. Standard input is CSV unless stated.
-        form: how CSV is written.
+        path: path of a file, or ``-``.
+        stated: format; None: that of the file's name. Standard input is CSV unless stated.
+        form: form of CSV.
         piped: whether it may be a pipe.
 
     Raises:
-        InvalidInput: no such file, an empty file, or an unknown format.
+        InvalidInput: the file is missing or empty, or its format is unknown.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class EventFile(Rows):
             self._bytes = sys.stdin.buffer.read()
         else:
             self.kind = format_of(path, stated)
-            if piped and Path(path).is_fifo():  # as bash's <(command) is
+            if piped and Path(path).is_fifo():  # such as bash's <(command)
                 self._bytes = Path(path).read_bytes()
             elif not Path(path).is_file():
                 raise InvalidInput(
@@ -104,7 +104,7 @@ class EventFile(Rows):
         self.path = path
         self._stamp = self._present()
         size = len(self._bytes) if self._bytes is not None else Path(path).stat().st_size
-        if not size and self.kind != "jsonl":  # JSON lines without events are no bytes
+        if not size and self.kind != "jsonl":  # JSON lines without events are an empty file
             needs = "the header of its columns" if self.kind == "csv" else "Parquet's own frame"
             raise InvalidInput(
                 f"{self.name} is empty (0 bytes); also without events a {self.kind} file holds "
@@ -131,10 +131,11 @@ class EventFile(Rows):
         return Path(self.path).samefile(other) or filecmp.cmp(self.path, other, shallow=False)
 
     def beginning(self, size: int) -> tuple[EventFile, bool, int]:
-        """The first lines of text as a file, whether these are all, and how many bytes they have.
+        """Return the first lines of text as a file, whether these are all, and their number of
+        bytes.
 
         Args:
-            size: bytes at most, unpacked.
+            size: largest number of bytes, unpacked.
         """
         try:
             with self._content() as lines:
@@ -160,14 +161,14 @@ class EventFile(Rows):
     def number(self, given: pl.Expr) -> pl.Expr:
         if self.kind != "csv" or self.form.decimal == ".":
             return given
-        return given.str.replace_many([".", ","], [",", "."])  # a point is none of one number
+        return given.str.replace_many([".", ","], [",", "."])  # a point is in no number
 
     @override
     def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
         self._refuse_no_text()
         source = Path(self.path) if self._bytes is None else io.BytesIO(self._bytes)
         if self.kind == "csv":
-            # Text only: a column of times or group names must not be guessed to be numbers.
+            # Text only: the type of a column of times or names must not be guessed.
             rows = pl.scan_csv(
                 source,
                 infer_schema=False,
@@ -175,17 +176,19 @@ class EventFile(Rows):
                 separator=self.form.separator,
                 comment_prefix=self.form.comment,
             )
-            # All columns are read: of some alone polars does not see that a row has too many.
+            # All columns are read: with some alone, polars misses that a row has too many fields.
             return rows.map_batches(self._refuse_short, projection_pushdown=False, streamable=True)
         if self.kind == "parquet":
             return pl.scan_parquet(source, glob=False)
         if columns is None:
             return pl.LazyFrame(schema=dict.fromkeys(self._keys, pl.String))
-        # Text, as of CSV: types guessed from all rows would let one row change what others say.
+        # Text, as for CSV: if types were guessed from all rows, one row could change the meaning of
+        # others.
         return pl.scan_ndjson(source, schema=dict.fromkeys(columns, pl.String))
 
     def _refuse_short(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Rows as they are; what a line lacks at its end polars takes for empty."""
+        """Return rows, and refuse short lines: polars fills missing fields at their end with
+        nothing."""
         width = rows.width
         if width > 1 and rows.to_series(width - 1).null_count():
             if self._is_short is None:
@@ -215,13 +218,13 @@ class EventFile(Rows):
 
     @override
     def _may_lack(self, name: str) -> bool:
-        """See `Rows._may_lack`: of JSON lines each row names its own columns."""
+        """See `Rows._may_lack`: each row of JSON lines names its own columns."""
         if self.kind != "jsonl":
             return False
         return self.settled or not self._keys or any(name in keys for keys in self._keys_of_lines())
 
     def sift(self, columns: Sequence[str], most: int) -> Rows:
-        """The rows with those empty that cannot be read; itself where all can be."""
+        """Return the rows, with unreadable ones empty; the file itself if all can be read."""
         asked = list(self._parts_of(columns))
         if self.kind == "parquet":
             return self
@@ -250,7 +253,7 @@ class EventFile(Rows):
 
     @override
     def unreadable(self, error: BaseException) -> InvalidInput:
-        """Names the first row that is wrong, if it can be found."""
+        """Name the first wrong row, if it can be found."""
         if self.kind == "parquet" or isinstance(error, OSError):
             return super().unreadable(error)
         try:
@@ -272,7 +275,7 @@ class EventFile(Rows):
         return _beginning(self.path) if self._bytes is None else self._bytes[:_LOOKED_AT]
 
     def _lines(self) -> IO[bytes]:
-        """The file without its compression, and without lines that are no rows."""
+        """Open the file without its compression, and without lines that are no rows."""
         sign = self.form.comment
         if self.kind != "csv" or sign is None:
             return self._content()
@@ -297,7 +300,8 @@ class EventFile(Rows):
             raise self.unreadable(error) from error
         if first.startswith(_COMPRESSED):
             return
-        # Of CSV the header alone is looked at, and of JSON lines no row, which decides for itself.
+        # For CSV only the header is checked, and for JSON lines no row: each row decides for
+        # itself.
         header = first.split(b"\n")[0] if self.kind == "csv" else b""
         if first.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in header:
             raise InvalidInput(
@@ -307,7 +311,7 @@ class EventFile(Rows):
 
 
 class SiftedFile(Rows):
-    """Rows of a file of which some cannot be read."""
+    """Rows of a file with some unreadable ones."""
 
     def __init__(self, file: EventFile, found: FileRows) -> None:
         self.name, self.kind, self.file = file.name, file.kind, file
@@ -336,7 +340,8 @@ class SiftedFile(Rows):
 
 
 def _wrong_row(lines: IO[bytes], kind: Format, separator: str) -> tuple[int, str] | None:
-    """The first row that is no CSV or JSON, and what it is in words; None if there is none."""
+    """Find the first row that is no CSV or JSON, with the reason in words; None if there is
+    none."""
     row = 0
     texts = _decode(lines)
     try:
@@ -387,17 +392,18 @@ def _decode(lines: IO[bytes]) -> Iterator[str]:
 
 
 def open_source(events: object, stated: str | None = None, form: CsvForm = CSV) -> Source:
-    """The rows of a path, of several, of a folder or pattern, or of a data frame.
+    """Open the rows of a path, of several, of a folder or pattern, or of a data frame.
 
     Args:
         events: path of a file, ``-`` for standard input, a folder (the event files in it), a
-            pattern such as ``logs/2024-*.csv``, a sequence of these; whatever speaks Arrow:
-            frames and lazy frames of polars, pandas, pyarrow, DuckDB; or a source, as it is.
-        stated: format of the files; from their names if None.
+            pattern such as ``logs/2024-*.csv``, a sequence of these; any table that exports Arrow:
+            frames and lazy frames of polars, pandas, pyarrow, DuckDB; or a source, which is
+            returned.
+        stated: format of the files; None: that of their names.
 
     Raises:
-        InvalidInput: nothing of this kind, no such file, the same file twice, an empty file or an
-            unknown format.
+        InvalidInput: the events are of an unknown kind, a file is missing, named twice or empty, or
+            a format is unknown.
     """
     if isinstance(events, Source):
         return events

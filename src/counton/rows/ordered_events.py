@@ -1,7 +1,7 @@
-"""Events of statistics in the order in which they happened: rows of a table, or letters of a text.
+"""Events in the order in which they happened: rows of a table, or letters of a text.
 
-A `tally` adds events up by window and group; letters that follow each other, or edges of a growing
-graph, are more than their number. Here each row stays what it is.
+A `tally` adds events up by window and group. Statistics of consecutive letters, or of edges of a
+growing graph, need more than numbers of events. Here each row is kept as it is.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class OrderedEvents(NamedTuple):
     """Events of steps. Exact: rooms hand them on as `Private`.
 
     Attributes:
-        events: all of them in order: texts or numbers, or tuples where an event has several parts.
+        events: all events in order: texts or numbers, or tuples if an event has several parts.
         stops: for each step up to that of the last event, the number of events up to its end.
-        newest: microsecond of the last event; None without times, or events.
-        before: rows before the first window, which count nowhere.
-        beyond: rows after the last window.
-        left_out: rows with values that are none of those known.
-        skipped, quarantined: rows that lack something, and rows that cannot be read.
+        newest: microsecond of the last event; None if there are no times, or no events.
+        before: number of rows before the first window, which count nowhere.
+        beyond: number of rows after the last window.
+        left_out: number of rows with unknown values.
+        skipped, quarantined: number of rows with a missing value, and of unreadable rows.
     """
 
     events: list[Any] | NDArray[Any]
@@ -52,7 +52,7 @@ class OrderedEvents(NamedTuple):
     quarantined: int = 0
 
     def until(self, steps: int) -> OrderedEvents:
-        """Those of the first steps, which all have a stop."""
+        """Return the events of the first steps, each with a stop."""
         stops = self.stops[:steps]
         stops = np.append(stops, np.full(steps - len(stops), len(self.events), np.int64))
         return self._replace(events=self.events[: stops[-1] if steps else 0], stops=stops)
@@ -64,13 +64,13 @@ def ordered_rows(
     *,
     ties: bool = False,
 ) -> Private[OrderedEvents]:
-    """Rows by time (of equal times in their order), or each a step in the order of the file.
+    """Read rows by time (of equal times in their order), or each a step in the order of the file.
 
     Args:
         source: the rows.
-        reading: how they are read: its ``kept`` parts are those of an event, and its windows are
-            the steps where it has a column of times.
-        ties: rows of equal times are ordered by their parts, so that their order does not matter.
+        reading: how they are read: its ``kept`` parts are those of an event. If there is a column
+            of times, its windows are the steps.
+        ties: order rows of equal times by their parts, so that their own order does not matter.
 
     >>> from datetime import UTC, datetime
     >>> from counton.base.windows import Windows
@@ -103,7 +103,7 @@ def ordered_rows(
     before, within = np.searchsorted(steps, [1, windows.steps + 1]).tolist()
     last = (
         int(steps[within - 1]) if within > before else 0
-    )  # and not the stream's: it may be endless
+    )  # not the stream's last step: the stream may be endless
     stops = np.searchsorted(steps[before:within], np.arange(1, last + 1), "right")
     return Private(
         OrderedEvents(
@@ -130,13 +130,13 @@ def _events(rows: pl.DataFrame, names: Sequence[str]) -> list[Any] | NDArray[Any
 def letters_of(
     path: str | os.PathLike[str], alphabet: Collection[str] = ()
 ) -> Private[OrderedEvents]:
-    """Letters of a text, each a step: all but spaces and ends of lines.
+    """Read the letters of a text, each a step: all but spaces and ends of lines.
 
-    Lines that begin with ``>`` or ``;`` are names and comments, as FASTA files have them. None of
-    these signs has such a meaning where it is a letter itself.
+    Lines that begin with ``>`` or ``;`` are names and comments, as in FASTA files. A sign that is a
+    letter of the alphabet has no such meaning.
 
     Args:
-        path: of a file, which may be compressed by gzip.
+        path: path of a file, which may be compressed by gzip.
     """
     name = os.fspath(path)
     if not Path(name).is_file():
@@ -145,7 +145,9 @@ def letters_of(
     data = Path(name).read_bytes()
     try:
         if data.startswith(b"\x1f\x8b"):
-            with gzip.open(io.BytesIO(data)) as unpacked:  # at once it takes a square of members
+            with gzip.open(
+                io.BytesIO(data)
+            ) as unpacked:  # in one piece, many members take quadratic time
                 data = unpacked.read()
         signs = tuple(sign.encode() for sign in _COMMENTS if sign not in alphabet)
         ends = bytes(end for end in _ENDS if chr(end) not in alphabet)

@@ -1,4 +1,4 @@
-"""Paths of event files and their formats: what a folder, a pattern or several names mean."""
+"""Paths of event files and their formats: the files of a folder, a pattern or several names."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def is_file(name: str) -> bool:
 
 
 def is_table(path: Path) -> bool:
-    """Whether a file is a table, as its name ends."""
+    """Whether a file is a table, by its ending."""
     return ending(str(path)) in SUFFIXES
 
 
 def ending(name: str) -> str:
-    """What a name ends with, whatever its letters and its compression."""
+    """Return the ending of a name in lower case, without that of a compression."""
     return Path(name.lower().removesuffix(".gz").removesuffix(".zst")).suffix
 
 
@@ -48,12 +48,12 @@ SUFFIXES: dict[str, Format] = {
 
 
 class CsvForm(NamedTuple):
-    """How CSV is written.
+    """The form of CSV.
 
     Attributes:
-        separator: what stands between fields.
-        decimal: what stands before the fraction of a number.
-        comment: how lines begin that are no rows; None: there are no such lines.
+        separator: separator of fields.
+        decimal: sign before the fraction of a number.
+        comment: beginning of lines that are no rows; None: there are none.
     """
 
     separator: str = ","
@@ -62,7 +62,7 @@ class CsvForm(NamedTuple):
 
     @classmethod
     def read(cls, separator: str = ",", decimal: str = ".", comment: str | None = None) -> CsvForm:
-        """The form that a job's words say.
+        """Return the form that a job states.
 
         >>> CsvForm.read("tab", ",").separator
         '\\t'
@@ -84,14 +84,14 @@ class CsvForm(NamedTuple):
         return cls(between, decimal, comment)
 
 
-#: Signs at most with which a line begins that is no row.
+#: Largest number of signs at the beginning of a comment.
 _SIGNS = 4
-#: What may stand between the fields of CSV.
+#: Allowed separators of the fields of CSV.
 SEPARATORS = (",", ";", "|", "\t")
 
 
 def format_of(path: str, stated: str | None = None) -> Format:
-    """Format of a file: what the caller states, else what its name ends with.
+    """Return the format of a file: the stated one, else that of its ending.
 
     >>> format_of("events.csv.gz"), format_of("-", "jsonl")
     ('csv', 'jsonl')
@@ -110,19 +110,19 @@ def format_of(path: str, stated: str | None = None) -> Format:
 
 
 class NoFiles(InvalidInput):
-    """There are no event files where some are named, and later there may be."""
+    """Event files are named that do not exist yet."""
 
 
-#: The moments that a question may name: the beginning of the first window that is not released, and
-#: the end of the last one that is released now. Only their values travel beside the question.
+#: The moments that a query may name: the beginning of the first unreleased window, and the end of
+#: the last window that is released now. Their values are sent as parameters.
 MOMENT: Final = re.compile(r"""(['"]?)\{(since|until)\}(['"]?)""")
 
 
 def moments_named(query: str) -> frozenset[str]:
-    """The moments that a question names, which a run binds: ``{since}`` and ``{until}``.
+    """Return the moments that a query names, which a run binds: ``{since}`` and ``{until}``.
 
     Raises:
-        InvalidInput: quotes around one would make a text of its name.
+        InvalidInput: a name stands in quotes, which would make it a text.
 
     >>> sorted(moments_named("select * from visits where at >= {since} and at < {until}"))
     ['since', 'until']
@@ -141,7 +141,7 @@ def moments_named(query: str) -> frozenset[str]:
 
 
 def is_database(events: object) -> bool:
-    """Whether events are the address of a database, or a table of one; or one is among them.
+    """Whether events are the address or a table of a database, or contain one.
 
     >>> is_database("duckdb:///visits.duckdb"), is_database(["visits.csv"])
     (True, False)
@@ -154,12 +154,12 @@ def is_database(events: object) -> bool:
 
 
 _DATABASES = ("duckdb", "sqlite", "postgresql")
-#: Whose tables are asked for columns.
+#: Libraries whose tables are asked for columns.
 _LIBRARIES = ("duckdb", "ibis", "deltalake", "pyiceberg")
 
 
 def event_paths(events: object, stated: str | None = None) -> list[str]:
-    """Paths of the files that events are read from; none of a data frame."""
+    """Return the paths of the files of events; none for a data frame."""
     if not isinstance(events, str | os.PathLike | list | tuple) or is_database(events):
         return []
     given = [events] if isinstance(events, str | os.PathLike) else list(events)
@@ -176,7 +176,7 @@ def event_paths(events: object, stated: str | None = None) -> list[str]:
 
 
 def names_tell_format(events: object) -> bool:
-    """Whether the names of all files say what they are; of a frame nothing has to be said.
+    """Whether the names of all files tell their formats; true for a frame, which needs none.
 
     >>> names_tell_format(["a.csv", "b.jsonl.gz"]), names_tell_format("a.log")
     (True, False)
@@ -199,7 +199,7 @@ def names_tell_format(events: object) -> bool:
 
 
 def refuse_among_events(events: object, out: Path | None) -> None:
-    """Refuse a table that a later run would take for events, since it lies in their folder."""
+    """Refuse an output that a later run would take for events, since it lies in their folder."""
     if out is None or ending(out.name) not in SUFFIXES:
         return
     given = events if isinstance(events, list | tuple) else [events]
@@ -214,7 +214,7 @@ def refuse_among_events(events: object, out: Path | None) -> None:
 
 
 def _find_files(given: object, stated: str | None) -> list[str]:
-    """Files that one path means: itself, those in a folder, those of a pattern."""
+    """Return the files of one path: itself, those in a folder, or those of a pattern."""
     if not isinstance(given, str | os.PathLike):
         raise InvalidInput(
             f"{field('events')} holds a value of type {type(given).__name__}, which is not the "

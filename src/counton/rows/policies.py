@@ -1,7 +1,8 @@
-"""What happens to rows that cannot be counted: refused, set aside, or left out.
+"""Policies for rows that cannot be counted: refused, set aside, or left out.
 
-Without a policy the first such row ends the run, so that one row decides whether there is a release
-at all. With one, a run goes on without them: a row is set aside, or left out, by itself alone.
+Without a policy the first bad row ends the run, so that one row decides whether there is a release
+at all. With one, the run goes on without bad rows: only a row itself decides whether it is set
+aside, or left out.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from counton.base.outside_input import open_plain
 
 
 class Problem(IntEnum):
-    """What is wrong with a row; of several, the first is named.
+    """The problem of a row; if it has several, the first one.
 
     >>> Problem.NO_GROUP.words
     'no group'
@@ -45,11 +46,11 @@ class Problem(IntEnum):
 
     @property
     def words(self) -> str:
-        """What the row has."""
+        """The problem, in words."""
         return _WORDS[self]
 
     def remedy(self, timezone: str) -> str:
-        """What to do."""
+        """Return the remedy."""
         return _REMEDIES[self].replace("TIMEZONE", timezone)
 
 
@@ -108,7 +109,7 @@ _REMEDIES = {
 
 Missing = Literal["refuse", "skip"]
 MISSING: tuple[Missing, ...] = get_args(Missing)
-#: Rows that are set aside at most, unless stated: more look like a wrong option, or another file.
+#: Default for the largest number of rows set aside: more look like a wrong option or file.
 MOST: Final = 1000
 _REFUSE, _QUARANTINE = "refuse", "quarantine:"
 
@@ -118,9 +119,9 @@ class Policies:
     """Policies for rows that are no events.
 
     Attributes:
-        quarantine: file into which rows that cannot be read are written; None: they are refused.
-        most: this many rows may be set aside in one run.
-        missing: whether rows that lack a time, user, group, value or id are left out.
+        quarantine: file for unreadable rows; None: they are refused.
+        most: largest number of rows set aside in one run.
+        missing: whether rows without a time, user, group, value or id are left out.
 
     >>> Policies.read("quarantine:bad.csv", 10, "skip").quarantine.name
     'bad.csv'
@@ -132,7 +133,7 @@ class Policies:
 
     @property
     def unread(self) -> int:
-        """How many lines may be such that they cannot be read.
+        """Largest number of unreadable lines that is allowed.
 
         >>> Policies().unread, Policies(Path("bad.csv")).unread
         (0, 1000)
@@ -141,7 +142,7 @@ class Policies:
 
     @classmethod
     def read(cls, bad_rows: str, most: int, missing: str) -> Policies:
-        """Policies as they are asked for."""
+        """Return the policies that options state."""
         file = bad_rows.removeprefix(_QUARANTINE)
         if bad_rows != _REFUSE and (file == bad_rows or not file):
             raise InvalidInput(
@@ -156,16 +157,16 @@ class Policies:
 
 
 def set_aside(file: Path, columns: Iterable[str], rows: Iterable[Sequence[object]]) -> None:
-    """Write rows into a new file which its owner alone can read; one of that name is replaced.
+    """Write rows into a new file that only its owner can read, in place of an old one.
 
     Args:
-        file: CSV, anew in each run.
-        columns: of the events.
-        rows: the file that each came from, its number there, what is wrong with it, and its cells.
+        file: path of a CSV file, written anew in each run.
+        columns: columns of the events.
+        rows: for each row its file, its number there, its problem, and its cells.
     """
     try:
         _refuse_no_file(file)
-        # A new file: who has the old one open, or links to it, sees none of these rows.
+        # A new file: a reader or a link of the old one sees none of these rows.
         descriptor, name = tempfile.mkstemp(prefix=".counton-aside-", dir=file.parent)
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as stream:
@@ -184,15 +185,15 @@ def set_aside(file: Path, columns: Iterable[str], rows: Iterable[Sequence[object
 def add_aside(
     file: Path, columns: Iterable[str], rows: Iterable[Sequence[object]], *, again: bool = False
 ) -> None:
-    """Add rows to the file of those that are set aside, which its owner alone can read from then.
+    """Add rows to the file of rows that are set aside; from then on only its owner can read it.
 
-    They are on the disk when this returns.
+    The rows are on the disk when this returns.
 
     Args:
-        file: CSV; made where it is missing.
-        columns, rows: as of `set_aside`.
-        again: whether somebody may have ended while it added the same rows: those that the file
-            ends with are not added again, and one of which a part is there is made whole.
+        file: path of a CSV file; made if it is missing.
+        columns, rows: see `set_aside`.
+        again: whether an earlier process may have ended while it added the same rows: rows at the
+            end of the file are not added again, and an incomplete one is completed.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
     header, lines = _as_csv([aside_header(columns)]), _as_csv(rows)
@@ -219,7 +220,7 @@ def _as_csv(rows: Iterable[Sequence[object]]) -> bytes:
 
 
 def _missing_end(stream: io.RawIOBase, header: bytes, lines: bytes, *, again: bool) -> bytes:
-    """What a file lacks to end with lines; all of them, unless they may be there already."""
+    """Return the bytes that a file lacks to end with lines; all lines, unless some may be there."""
     size = stream.seek(0, os.SEEK_END)
     if size < len(header):
         stream.seek(0)
@@ -235,7 +236,8 @@ def _missing_end(stream: io.RawIOBase, header: bytes, lines: bytes, *, again: bo
 
 
 def _ends_with(end: bytes, lines: bytes) -> Iterator[int]:
-    """Numbers of bytes with which lines begin and the end of a file ends; the largest first."""
+    """Yield lengths of common text of the lines' beginning and the file's end; the largest
+    first."""
     first = lines[: lines.find(b"\n") + 1]
     place = end.find(first)
     while place >= 0:
@@ -255,7 +257,7 @@ def _whole(stream: io.RawIOBase, size: int) -> bytes:
 
 
 def aside_header(columns: Iterable[str]) -> list[str]:
-    """Names of the columns of a file of rows that were set aside, each once.
+    """Return the names of the columns of a file of rows set aside, each once.
 
     >>> aside_header(["time", "row"])
     ['file', 'counton row', 'problem', 'time', 'row']

@@ -1,8 +1,8 @@
-"""Rows of a text file of which some lines cannot be read: the others, and which these are.
+"""Readable rows of a text file with some unreadable lines, and the list of these lines.
 
-Polars reads a file or refuses it; one line would so decide about all. Here lines that it refuses
-are found, by reading fewer and fewer at a time, and all others say what they say in a file without
-them. Of JSON lines only the keys that are asked for are read.
+Polars reads a file or refuses it, so one line would decide about all rows. Here refused lines are
+found by reading ever fewer at a time; all other lines keep the meaning that they have in a file
+without the refused ones. Of JSON lines only the wanted keys are read.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from typing_extensions import override
 
 from counton.base.exact import name_alone
 
-#: Lines on which a cell in quotation marks may go on.
+#: Largest number of lines of a cell in quotation marks.
 _MOST_LINES: Final = 1000
 _REPLACED: Final = "\ufffd"
-#: What stands in a line of JSON: texts, signs, and all else.
+#: Tokens of a line of JSON: texts, signs, and all else.
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s"{}\[\],:]+')
 _QUOTE, _NEWLINE, _RETURN = b'"\n\r'
-#: Texts of records that can be read, and of one that cannot.
+#: Texts of readable records, or of one unreadable record.
 Piece = tuple[pl.DataFrame | None, bytes]
 
-#: So many bytes are read at a time.
+#: Number of bytes that are read at a time.
 BLOCK = 2**20
 
 
 def select_keys(line: str, keys: Sequence[str]) -> str | None:
-    """A JSON object with some of its keys alone; None where a line is none.
+    """Return a JSON object with some of its keys alone; None if a line is no object.
 
-    Values of other keys are passed over, whatever they hold.
+    Values of other keys are skipped unread.
 
     >>> select_keys('{"at": "9:00", "n": 1e999, "deep": [[{"at": 2}]]}', ["at", "paid"])
     '{"at":"9:00"}'
@@ -51,7 +51,7 @@ def select_keys(line: str, keys: Sequence[str]) -> str | None:
     return "{" + ",".join(kept) + "}"
 
 
-#: Digits of a number that may be beyond all floats: an exponent, or very many of them.
+#: A number that may be beyond all floats: it has an exponent, or very many digits.
 _LARGE = re.compile(r"-?\d+(?:\.\d+)?(?:[eE]\+?\d+)?")
 
 
@@ -65,12 +65,12 @@ def is_beyond_floats(said: str) -> bool:
 
 
 def _as_read(said: str) -> str:
-    """A value as polars reads it: it refuses a number beyond floats, and reads it as a text."""
+    """Return a value as polars can read it: a number beyond floats becomes a text."""
     return json.dumps(said) if is_beyond_floats(said) else said
 
 
 def keys_of(line: str) -> list[str]:
-    """The keys of a JSON object; none of a line that is no object.
+    """Return the keys of a JSON object; none for a line that is no object.
 
     >>> keys_of('{"at": 1e999, "n": {"deep": 2}}'), keys_of("[1]")
     (['at', 'n'], [])
@@ -83,7 +83,7 @@ def keys_of(line: str) -> list[str]:
 
 
 def _values(line: str) -> list[tuple[str, str]] | None:
-    """Keys of a JSON object and what stands at each, which is not read."""
+    """Return the keys of a JSON object with their unparsed values."""
     found, key, depth, done = list[tuple[str, str]](), "", 0, False
     before, at, begin = "", 0, 0
     for match in _TOKEN.finditer(line):
@@ -129,7 +129,7 @@ def _name(token: str) -> str | None:
 
 
 def json_rows(stream: IO[bytes], columns: Sequence[str]) -> Iterator[Piece]:
-    """Rows of JSON lines, as texts of some columns; of lines that are no objects none."""
+    """Yield rows of JSON lines, as texts of some columns; a line that is no object has no row."""
     schema = dict.fromkeys(columns, pl.String)
 
     def parse(records: list[bytes]) -> pl.DataFrame:
@@ -151,7 +151,7 @@ def json_rows(stream: IO[bytes], columns: Sequence[str]) -> Iterator[Piece]:
 
 
 def csv_rows(stream: IO[bytes], columns: Sequence[str], separator: str = ",") -> Iterator[Piece]:
-    """Rows of CSV, as texts of some columns; of lines that cannot be read none."""
+    """Yield rows of CSV, as texts of some columns; an unreadable line has no row."""
     header, width = b"", 0
 
     def parse(records: list[bytes]) -> pl.DataFrame:
@@ -181,7 +181,7 @@ def _read_csv(
     *,
     whole: bool,
 ) -> Generator[Piece, None, list[bytes]]:
-    """Read lines; those of a last record that may go on are returned."""
+    """Read lines; return those of a last record that may go on."""
     while lines:
         sizes, goes_on = _records(lines)
         records, at = list[bytes](), 0
@@ -201,7 +201,7 @@ def _read_csv(
         begin = sum(sizes[:read])
         lossy = _without_bytes(records[read], parsed)
         yield (None, lines[begin]) if lossy is None else (lossy, b"")
-        # Where a quotation mark was open, the lines after it may be rows.
+        # If a quotation mark was open, the lines after it may be rows.
         lines = lines[begin + (1 if lossy is None else sizes[read]) :]
     return []
 
@@ -216,9 +216,9 @@ def _fields_of(record: bytes, separator: str) -> int:
 
 
 def has_short_line(stream: IO[bytes], width: int, separator: str = ",") -> bool:
-    """Whether a record of CSV has fewer fields than the header; empty lines have none.
+    """Whether a record of CSV has fewer fields than the header; empty lines do not count.
 
-    A reader that fills such a line with nothing does not tell it from one that ends with nothing.
+    A reader that fills a short line with nothing cannot tell it from a line that ends with nothing.
 
     Args:
         stream: the whole file, without a line that has more fields than the header.
@@ -234,7 +234,7 @@ def has_short_line(stream: IO[bytes], width: int, separator: str = ",") -> bool:
         more = bool(block)
         rest += block if more else b"\n"
         end = rest.rfind(b"\n") + 1
-        # No line has more fields than the header here: that is refused by itself.
+        # No line has more fields than the header: that is refused elsewhere.
         if b'"' not in rest and rest.count(between, 0, end) == rest.count(b"\n") * (width - 1):
             rest = rest[end:]
             continue
@@ -245,7 +245,7 @@ def has_short_line(stream: IO[bytes], width: int, separator: str = ",") -> bool:
             continue
         between_fields = np.flatnonzero((bytes_ == between[0]) & outside)
         fields = np.diff(np.searchsorted(between_fields, ends), prepend=0) + 1
-        # As long as an empty line, with and without a return.
+        # The length of an empty line, with and without a return.
         long = np.diff(ends, prepend=-1) - (bytes_[ends - 1] == _RETURN)
         if ((fields < width) & (long > 1)).any():
             return True
@@ -254,9 +254,9 @@ def has_short_line(stream: IO[bytes], width: int, separator: str = ",") -> bool:
 
 
 class LinesOfRows(io.RawIOBase):
-    """The lines of CSV without those that are comments.
+    """The lines of CSV without comments.
 
-    Inside quotation marks a line is part of a field, however it begins.
+    Inside quotation marks a line is part of a field, whatever its first sign.
 
     >>> LinesOfRows(io.BytesIO(b'# made\\na,b\\n"x\\n# y",1\\n#z\\n'), b"#").read()
     b'a,b\\n"x\\n# y",1\\n'
@@ -292,9 +292,9 @@ class LinesOfRows(io.RawIOBase):
 
 
 def _records(lines: Sequence[bytes]) -> tuple[list[int], bool]:
-    """On how many lines each record lies, and whether the last goes on.
+    """Return the number of lines of each record, and whether the last one goes on.
 
-    It does where a quotation mark is open, as long as that may be so.
+    It goes on while a quotation mark is open, up to the largest number of lines.
     """
     sizes, at, goes_on = list[int](), 0, False
     marks = [line.count(b'"') % 2 for line in lines]
@@ -320,7 +320,7 @@ def _of_height(frame: pl.DataFrame, rows: int) -> pl.DataFrame:
 def _without_bytes(
     record: bytes, parsed: Callable[[list[bytes]], pl.DataFrame]
 ) -> pl.DataFrame | None:
-    """A record whose bytes that are no UTF-8 are in columns that nobody reads."""
+    """Return a record in which bytes that are no UTF-8 stand in unread columns."""
     text = record.decode("utf-8", "replace").encode()
     if text == record:
         return None
@@ -332,7 +332,7 @@ def _without_bytes(
 def _prefix(
     records: list[bytes], parsed: Callable[[list[bytes]], pl.DataFrame]
 ) -> tuple[pl.DataFrame, int]:
-    """The rows up to the first that cannot be read, and how many they are."""
+    """Return the rows up to the first unreadable one, and their number."""
     try:
         return parsed(records), len(records)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
@@ -347,7 +347,7 @@ def _prefix(
 
 
 def _blocks(stream: IO[bytes]) -> Iterator[list[bytes]]:
-    """Lines with their ends, some at a time."""
+    """Yield lines with their ends, some at a time."""
     rest, first = b"", True
     while block := stream.read(BLOCK):
         if first:
@@ -362,11 +362,11 @@ def _blocks(stream: IO[bytes]) -> Iterator[list[bytes]]:
 
 @name_alone
 class FileRows(NamedTuple):
-    """Rows of a file; those that cannot be read are empty.
+    """Rows of a file; unreadable rows are empty.
 
     Attributes:
         rows: texts of some columns.
-        unread: numbers of those that cannot be read, from 0, and the lines that stand there.
+        unread: numbers of unreadable rows, from 0, with their lines.
     """
 
     rows: pl.DataFrame
@@ -376,10 +376,10 @@ class FileRows(NamedTuple):
 def sift(
     pieces: Iterator[Piece], columns: Sequence[str], most: int
 ) -> FileRows | tuple[int, bytes]:
-    """The rows of a file, if no more than ``most`` cannot be read; else the first such row.
+    """Return the rows of a file, if at most ``most`` are unreadable; else the first of these.
 
     Returns:
-        Of a row its number, from 0, and its line.
+        For an unreadable row its number, from 0, and its line.
     """
     schema = dict.fromkeys(columns, pl.String)
     frames, unread, row = [pl.DataFrame(schema=schema)], dict[int, str](), 0

@@ -1,4 +1,4 @@
-"""Rows that lie on several machines: what a run needs of them, computed where they are."""
+"""Rows on several machines: a run's computations on them, done where the rows are."""
 
 from __future__ import annotations
 
@@ -16,41 +16,41 @@ if TYPE_CHECKING:
 
 
 class Spread(Source):
-    """A source whose rows are marked and added up elsewhere; its one part has no row at hand.
+    """A source whose rows are marked and added up elsewhere; its one part has no rows here.
 
-    What it answers must not depend on how the rows are spread, nor on their order.
+    Its answers must not depend on the distribution or the order of the rows.
     """
 
     @abstractmethod
     def cells(self, reading: RowReading, domain: Sequence[str] | None) -> Private[pl.DataFrame]:
-        """Sums of rows by cell, as `counton.rows.tally.cells_of` says of some of them.
+        """Return sums of rows by cell, as `counton.rows.tally.cells_of`.
 
         Args:
-            domain: the groups; of those found by `labels` where ``reading`` discovers them.
+            domain: groups; if ``reading`` discovers groups, those of `labels`.
         """
 
     @abstractmethod
     def labels(self, reading: RowReading) -> Private[pl.DataFrame]:
-        """Labels of rows within the windows: ``group``, and the first ``step`` of each."""
+        """Return labels of rows within the windows: ``group``, and the first ``step`` of each."""
 
     def mark_rows(
         self, reading: RowReading, domain: Sequence[str] | None
     ) -> Private[Iterable[pl.DataFrame]]:
-        """Marked rows within the windows, of groups of the domain, as far as they could count.
+        """Yield marked rows within the windows, of groups of the domain, that could count.
 
-        Some at a time, with columns as of `counton.rows.window_marks.mark_rows`; a group may be its
-        place in the domain. They are the rows that `cells`, asked next, adds up. A source that is
-        never asked for them, since its rows are not told from each other, has none.
+        They come some at a time, with the columns of `counton.rows.window_marks.mark_rows`; a group
+        may be its position in the domain. The next call of `cells` adds up these rows. A source
+        whose rows are never told apart need not implement this.
         """
         raise NotImplementedError
 
     @abstractmethod
     def some(self, reading: RowReading, which: pl.Expr, most: int) -> Private[pl.DataFrame]:
-        """Rows as they were given, of which an expression of marked rows is true."""
+        """Return rows as given for which an expression of marked rows is true."""
 
 
 class FetchedRows(EventFrame):
-    """A few rows of a spread source, brought here to be named in a message or set aside.
+    """A few rows of a remote source, fetched to be named in a message or set aside.
 
     >>> FetchedRows(pl.DataFrame({"time": [None]}), "the data frame").place_of(1)
     'a row of the data frame'

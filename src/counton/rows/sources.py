@@ -1,4 +1,4 @@
-"""Rows of events with named columns, and all that a run is given of them; rows of data frames."""
+"""Rows of events with named columns, all sources of a run, and rows of data frames."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from counton.base.errors import InvalidInput, field
 from counton.rows.paths import SEPARATORS
 from counton.rows.timestamps import as_text
 
-#: What polars raises where rows cannot be read. It ends with a panic, which is no `Exception`, on
-#: types and values that it has not been taught.
+#: Exceptions of polars for unreadable rows. For some types and values it panics, which is no
+#: `Exception`.
 UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
 
 
 class UnreadableRow(InvalidInput):
-    """One line of a file cannot be read; the others may be, see `Source.sift`."""
+    """One line of a file cannot be read; others may be readable, see `Source.sift`."""
 
 
 class Rows(ABC):
     """Rows with named columns: one file, standard input, or a data frame.
 
     Attributes:
-        name: what messages call it.
-        kind: as what it is read, in messages.
-        numbered: its rows have an order, so that one is found again by its number.
-        together: columns that are made of others, see `join_columns`.
-        settled: its columns were there when its stream was made: where a format names them in each
-            row, none need be there tonight.
-        unread: numbers of rows that cannot be read, from 0, and what stands there; these are empty.
-        still: what to do where it changed while it was read.
-        again: what to do where new events turn out to have been counted.
+        name: name in messages.
+        kind: name of the format in messages.
+        numbered: whether its rows have an order, so that a row can be found by its number.
+        together: columns that are combined from others, see `join_columns`.
+        settled: whether its columns existed when its stream was made. If each row names its
+            columns, tonight's rows may have none of them.
+        unread: numbers of unreadable rows, from 0, with their lines; these rows are empty.
+        still: remedy if it changed while it was read.
+        again: remedy if new events have been counted already.
     """
 
     name: str
@@ -56,27 +56,28 @@ class Rows(ABC):
     )
 
     def place_of(self, row: int) -> str:
-        """Which row is meant, for messages."""
+        """Name a row in messages."""
         return f"row {row:,} of {self.name}" if self.numbered else f"a row of {self.name}"
 
     @abstractmethod
     def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
-        """The columns, or all of them with types only to look at; see `scan`."""
+        """Return the columns, or all of them for their types only; see `scan`."""
 
     def number(self, given: pl.Expr) -> pl.Expr:
-        """A column of numbers, so that it can be cast: of text with a decimal point."""
+        """Return a column of numbers in a form that can be cast: text with a decimal point."""
         return given
 
     def sift(self, columns: Sequence[str], most: int) -> Rows:
-        """The rows with those empty that cannot be read: see `EventFile.sift`."""
+        """Return the rows, with unreadable ones empty: see `EventFile.sift`."""
         return self
 
     @abstractmethod
     def digest(self, columns: Sequence[str] = ()) -> str:
-        """SHA-256 of a file's bytes, unpacked, or of a frame's ``columns``, in hexadecimal."""
+        """Return the SHA-256 of a file's bytes, unpacked, or of a frame's ``columns``, in
+        hexadecimal."""
 
     def has_bytes_of(self, other: str | os.PathLike[str]) -> bool:
-        """Whether a file is this one, by whatever path, or holds the same bytes."""
+        """Whether a file is this one, by any path, or holds the same bytes."""
         return False
 
     def has_changed(self) -> bool:
@@ -84,13 +85,13 @@ class Rows(ABC):
         return False
 
     def scan(self, columns: Sequence[str], names: Sequence[str] = ()) -> pl.LazyFrame:
-        """The named columns, text where the format has no types of its own.
+        """Return the named columns, as text if the format has no types of its own.
 
-        What a row says is a function of that row alone: no type is guessed from other rows.
+        The meaning of a row depends on that row alone: no type is guessed from other rows.
 
         Args:
-            columns: names of the columns wanted.
-            names: those of them by whose text rows are told: of groups, users, ids.
+            columns: names of the wanted columns.
+            names: columns among them whose texts identify rows: groups, users, ids.
         """
         asked, present = self._parts_of(columns), self.columns()
         for name in asked:
@@ -115,7 +116,7 @@ class Rows(ABC):
         return found.with_columns(self._combined_columns(columns, types)).select(columns)
 
     def _parts_of(self, columns: Sequence[str]) -> dict[str, None]:
-        """Those columns of the rows of which some are made, or are."""
+        """Return the columns of the file from which the wanted columns are made."""
         return dict.fromkeys(part for name in columns for part in self.together.get(name, (name,)))
 
     def _may_lack(self, name: str) -> bool:
@@ -123,13 +124,13 @@ class Rows(ABC):
         return False
 
     def of_file(self, columns: Sequence[str]) -> list[str]:
-        """The columns as they are given: what those are made of that are made of others."""
+        """Return the columns of the file: for a combined column, its parts."""
         return list(self._parts_of(columns))
 
     def _combined_columns(
         self, columns: Sequence[str], types: Mapping[str, pl.DataType]
     ) -> list[pl.Expr]:
-        """Those of the columns that are made of others; null where one of these is."""
+        """Return the combined columns; null if a part is null."""
         return [
             pl.concat_str(
                 [as_text(pl.col(part), types[part]) for part in parts], separator=BETWEEN
@@ -146,7 +147,7 @@ class Rows(ABC):
             raise self.unreadable(error) from error
 
     def unreadable(self, error: BaseException) -> InvalidInput:
-        """The error to raise when polars cannot read the rows."""
+        """Build the error to raise when polars cannot read the rows."""
         reason = str(error).strip().split("\n")[0]
         if isinstance(error, OSError):
             refused = isinstance(error, PermissionError) or "ermission denied" in reason
@@ -158,10 +159,10 @@ class Rows(ABC):
 
 
 def refuse_floats(rows: Rows, column: str, dtype: pl.DataType) -> None:
-    """Refuse a column of names whose texts hang on the type that all its rows together were given.
+    """Refuse a column of names whose texts depend on the common type of all its rows.
 
-    One missing value makes a column of whole numbers one of floats in many programs, and then every
-    row says "1.0" where it said "1".
+    In many programs one missing value turns a column of whole numbers into floats, and then every
+    row reads "1.0" in place of "1".
     """
     if dtype.is_float() or (isinstance(dtype, pl.Decimal) and dtype.scale):
         raise InvalidInput(
@@ -189,7 +190,7 @@ _COLUMNS_SHOWN, _SHOWN = 12, 60
 
 @dataclass(frozen=True)
 class Source:
-    """All rows that a run is given.
+    """All rows of a run.
 
     >>> from counton.rows.files import open_source
     >>> open_source(pl.DataFrame({"time": ["2024-03-01T09:00"]})).name
@@ -197,7 +198,7 @@ class Source:
 
     Attributes:
         parts: files in their order, or one frame; each has its own types of columns.
-        name: what messages call the whole.
+        name: name of the whole in messages.
     """
 
     parts: tuple[Rows, ...]
@@ -205,28 +206,28 @@ class Source:
 
     @property
     def live(self) -> bool:
-        """Whether it is a part of events that go on, in which no row need count yet."""
+        """Whether it is part of events that go on, so that none of its rows need count yet."""
         return False
 
     @property
     def checked(self) -> bool:
-        """Whether rows that cannot be counted were told apart when they came: there are none."""
+        """Whether bad rows were sorted out on arrival: there are none."""
         return False
 
     @property
     def comes_once(self) -> bool:
-        """Whether its rows are removed where they lie in the transaction that counts them.
+        """Whether its rows are removed from their place in the transaction that counts them.
 
-        Then they cannot come again, and nothing is kept by which they would be known.
+        Then they cannot come again, and no digest of them is kept.
         """
         return False
 
     def delegate(self, reading: Any) -> Source:
-        """The source that counts these rows: itself, or one that does so where they lie."""
+        """Return the source that counts these rows: itself, or one that counts them in place."""
         return self
 
     def digests(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """SHA-256 of each part: see `Rows.digest`."""
+        """Return the SHA-256 of each part: see `Rows.digest`."""
         return tuple(part.digest(columns) for part in self.parts)
 
     def columns(self) -> list[str]:
@@ -234,11 +235,11 @@ class Source:
         return self.parts[0].columns()
 
     def has_bytes_of(self, other: str | os.PathLike[str]) -> bool:
-        """Whether a file is a part, by whatever path, or holds the same bytes."""
+        """Whether a file is a part, by any path, or holds the same bytes."""
         return any(part.has_bytes_of(other) for part in self.parts)
 
     def sift(self, columns: Sequence[str], most: int) -> Source:
-        """The same with rows empty that cannot be read: see `Rows.sift`."""
+        """Return the source with unreadable rows empty: see `Rows.sift`."""
         parts = list[Rows]()
         for part in self.parts:
             left = most - sum(len(one.unread) for one in parts)
@@ -246,7 +247,7 @@ class Source:
         return Source(tuple(parts), self.name)
 
     def for_known_stream(self) -> Source:
-        """The same for a stream that there is: see `Rows`."""
+        """Return the source for an existing stream: see `Rows`."""
         if type(self) is not Source:
             return self
         parts = [copy(part) for part in self.parts]
@@ -255,29 +256,29 @@ class Source:
         return Source(tuple(parts), self.name)
 
     def of(self, parts: tuple[Rows, ...]) -> Source:
-        """This source with other parts in the place of its own."""
+        """Return this source with other parts."""
         found = copy(self)
         object.__setattr__(found, "parts", parts)
         return found
 
     def without(self, parts: Sequence[Rows]) -> Source:
-        """The other parts, which are called by what they are."""
+        """Return the other parts, under a name of their own."""
         rest = tuple(part for part in self.parts if part not in parts)
         return Source(rest, name_of(rest) if rest else self.name)
 
     def changed_part(self) -> Rows | None:
-        """A part that was written since it was opened, if any."""
+        """Return a part that was written since it was opened, if any."""
         return next((part for part in self.parts if part.has_changed()), None)
 
 
 def name_of(parts: Sequence[Rows]) -> str:
-    """What messages call some files together, as many as there are; of one its own name."""
+    """Name some files in messages, with their number; a single file by its own name."""
     first = parts[0].name
     return first if len(parts) == 1 else f"{len(parts):,} files from {first}"
 
 
 def join_columns(source: Source, column: str | None) -> Source:
-    """A source in which several columns, named with commas between, are one that has their values.
+    """Combine several columns, named with commas between, into one column of their values.
 
     >>> from counton.rows.files import open_source
     >>> rows = pl.DataFrame({"sex": ["f", "m"], "adult": [True, None]})
@@ -296,7 +297,7 @@ def join_columns(source: Source, column: str | None) -> Source:
     return source.of(tuple(found))
 
 
-#: What a frame lends its columns by, without a copy (the Arrow PyCapsule interface).
+#: Method by which a frame exports its columns without a copy (the Arrow PyCapsule interface).
 _STREAM = "__arrow_c_stream__"
 
 
@@ -304,10 +305,10 @@ class EventFrame(Rows):
     """Rows of a data frame. A lazy frame of polars stays lazy; others are not copied.
 
     Args:
-        frame: of polars (eager or lazy), or an object with ``__arrow_c_stream__``.
+        frame: frame of polars (eager or lazy), or an object with ``__arrow_c_stream__``.
 
     Raises:
-        InvalidInput: nothing that speaks Arrow, or a frame that cannot be handed over.
+        InvalidInput: the object does not export Arrow, or the export fails.
 
     >>> rows = EventFrame(pl.DataFrame({"time": ["2024-03-01T09:00"], "page": ["home"]}))
     >>> rows.columns()
@@ -337,7 +338,7 @@ class EventFrame(Rows):
         return found
 
     def digest(self, columns: Sequence[str] = ()) -> str:
-        """SHA-256 of the named columns as CSV; in any order, where the rows have none."""
+        """Return the SHA-256 of the named columns as CSV; in any order, if the rows have none."""
         names = tuple(columns)
         if names not in self._hashed:
             given = self.frame(self.of_file(names))
@@ -355,7 +356,7 @@ class EventFrame(Rows):
 
 
 class _HashFile:
-    """A file of which only a digest is kept."""
+    """A file that keeps only a digest of its content."""
 
     def __init__(self) -> None:
         self.sha256 = hashlib.sha256()
@@ -369,7 +370,7 @@ class _HashFile:
 
 
 def write_lines(frame: pl.LazyFrame, file: _HashFile) -> None:
-    """Write rows as CSV, in parts, since they may be larger than memory; of flat columns."""
+    """Write rows of flat columns as CSV, in parts, since they may be larger than memory."""
     types = frame.collect_schema()
     flat = [name for name, dtype in types.items() if not dtype.is_nested() and dtype != pl.Object]
     written = [
@@ -390,7 +391,7 @@ def _in_polars(frame: Any) -> pl.LazyFrame:
         )
     try:
         return pl.DataFrame(frame).lazy()
-    except ImportError as error:  # pandas lends its columns by way of pyarrow
+    except ImportError as error:  # pandas exports its columns through pyarrow
         raise InvalidInput(
             f"{field('events')} is a {type(frame).__module__.partition('.')[0]} data frame, which "
             f"needs pyarrow to hand over its columns: install counton's extra 'pandas' (in a "

@@ -1,4 +1,4 @@
-"""Marked rows, added up in one pass by window, group and place: what a file holds, exactly."""
+"""Exact sums of marked rows by window, group and place, in one pass."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from counton.rows.window_marks import (
     with_total,
 )
 
-#: So many rows are added up at a time where they are held too.
+#: Number of rows that are added up at a time if they are held too.
 ROWS_AT_A_TIME = 2**18
-#: Of more groups no table is held beside rows that are read.
+#: With more groups no table of them is held beside rows that are read.
 MANY_GROUPS = 2**22
 
 
 def merge_batches(added: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
-    """Sums of some rows and of others, in one frame."""
+    """Add up partial sums in one frame."""
     together = pl.concat(added)
     sums = [name for name in together.columns if name not in (*by, "us")]
     newest = [pl.col("us").max()] if "us" in together.columns else []
@@ -54,16 +54,16 @@ def cells_of(
     domain: Sequence[str] | None,
     alike: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
-    """Sums of some of a run's rows by cell: `sum_cells` adds up those of several.
+    """Return sums of some of a run's rows by cell; `sum_cells` adds up several of them.
 
     Args:
-        alike: where each row stands for several in its window that say the same: how many
-            (``number``), and where their times differ the microsecond of the newest (``newest``).
+        alike: if each row stands for several equal rows in its window: their number (``number``),
+            and if their times differ the microsecond of the newest (``newest``).
 
     Returns:
-        Columns ``cell`` (window, group and place), ``group`` (a label where they are discovered,
-        else null), ``rows``, ``us`` (the newest), and for each place to which rows add more than
-        themselves ``total N`` (int64, modulo 2^64) and ``magnitude N`` (float64).
+        Columns ``cell`` (window, group and place), ``group`` (a label if groups are discovered,
+        else null), ``rows``, ``us`` (the newest), and for each place to which rows add more than 1
+        ``total N`` (int64, modulo 2^64) and ``magnitude N`` (float64).
     """
     marked, number = mark_part(rows, reading), None
     if alike is not None:
@@ -90,7 +90,7 @@ def _cells_of(
 
 
 def sum_cells(cells: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Sums of rows from those of parts of them, in any order: see `cells_of`."""
+    """Add up the sums of parts of the rows, in any order: see `cells_of`."""
     together = pl.concat(cells)
     sums = [name for name in together.columns if name not in ("cell", "group", "us")]
     return (
@@ -101,7 +101,7 @@ def sum_cells(cells: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 def by_place(cells: pl.DataFrame, domain: Sequence[str], adds: Adds | None) -> pl.DataFrame:
-    """Sums by label as sums by the label's place in a domain; others are beyond it.
+    """Replace labels by their positions in a domain in sums by label; other labels are beyond it.
 
     >>> cells = {"cell": [1, 2], "group": ["b", "?"], "rows": [3, 1], "us": [0, 0]}
     >>> by_place(pl.DataFrame(cells), ["a", "b"], None).sort("cell")["cell"].to_list()
@@ -115,7 +115,7 @@ def by_place(cells: pl.DataFrame, domain: Sequence[str], adds: Adds | None) -> p
 
 
 def labels_of(cells: pl.DataFrame, reading: RowReading) -> pl.DataFrame:
-    """Labels that are within the windows, and the first window of each, from sums by label."""
+    """Return labels within the windows, with the first window of each, from sums by label."""
     found = cells.select("group", step=pl.col("cell") // cells_across(reading.adds)).filter(
         pl.col("step").is_between(1, reading.windows.steps), pl.col("group").is_not_null()
     )
@@ -123,7 +123,7 @@ def labels_of(cells: pl.DataFrame, reading: RowReading) -> pl.DataFrame:
 
 
 def pick_rows(rows: Rows, reading: RowReading, which: pl.Expr) -> pl.DataFrame:
-    """Of some rows, as they are, those of which an expression of marked rows is true."""
+    """Return the rows for which an expression of marked rows is true, as they are."""
     found = (
         mark_part(rows, reading).with_row_index("row").filter(which).select("row").collect()["row"]
     )
@@ -136,10 +136,10 @@ def pick_rows(rows: Rows, reading: RowReading, which: pl.Expr) -> pl.DataFrame:
 def candidates(
     rows: Rows, reading: RowReading, domain: Sequence[str] | None
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Of some rows those that could count, marked, and sums of all of them by cell.
+    """Return the rows that could count, marked, and sums of all rows by cell.
 
     Returns:
-        Rows of windows and groups that there are, with a declared group as its place in the
+        Rows within the windows and of known groups, with a declared group as its position in the
         domain; and sums as of `cells_of`.
     """
     frame = mark_part(rows, reading).collect()
@@ -158,18 +158,18 @@ def candidates(
 def sums_by_cell(
     rows: pl.LazyFrame, domain: Sequence[str] | None, adds: Adds | None, **more: Any
 ) -> pl.LazyFrame:
-    """Marked rows by window and place of a group: see `_add`."""
+    """Return sums of marked rows by window and position of a group: see `_add`."""
     return _add(_place(rows, domain), _cell(domain), adds, **more)
 
 
 def _place(rows: pl.LazyFrame, domain: Sequence[str] | None) -> pl.LazyFrame:
-    """Rows with the ``place`` of their group in the domain; null where it is not declared.
+    """Add the position ``place`` of each row's group in the domain; null if it is not declared.
 
-    A join, since categories of a million names take seven times as long.
+    It is a join, since categories of a million names take seven times as long.
     """
     if domain is None:
         return rows
-    if rows.collect_schema()["group"] != pl.String:  # categories of the domain: of rows of people
+    if rows.collect_schema()["group"] != pl.String:  # categories of the domain: rows of people
         return rows.with_columns(place=pl.col("group").to_physical())
     return rows.join(GroupNames(domain).positions().lazy(), on="group", how="left")
 
@@ -180,16 +180,16 @@ def sums_by_label(
     domain: Sequence[str] | None,
     collect: Callable[[pl.LazyFrame], pl.DataFrame],
 ) -> pl.DataFrame:
-    """The same with all that a tally asks: rows are added up by label, and labels then placed.
+    """Return sums of marked rows with all that a tally needs: by label, then by position.
 
-    To place all rows takes longer than to add them up, and of many groups it would hold a table
-    that takes more than the names. Where there may be any number of undeclared labels, rows are
-    placed nevertheless, since all of these labels would be held.
+    To find the positions of all rows takes longer than to add them up, and with many groups it
+    would hold a table larger than the names. If there may be any number of undeclared labels,
+    positions come first nevertheless, since sums would hold all of these labels.
 
     Args:
-        rows: marked; with raw labels where rows say labels alone.
-        reading: of them.
-        domain: the groups; None where there are none.
+        rows: marked rows; with raw labels if rows consist of labels alone.
+        reading: how they were read.
+        domain: groups; None if there are none.
         collect: computes a frame.
     """
     adds, by = reading.adds, [] if domain is None else ["group"]
@@ -217,7 +217,7 @@ def _add_alike(
     *,
     by: Sequence[str],
 ) -> pl.DataFrame:
-    """Rows with raw labels by cell: first those that say the same, then what these add."""
+    """Add up rows with raw labels by cell: first equal rows, then their encoded values."""
     labels = [name for name in rows.collect_schema().names() if name.startswith("part ")]
     sums = [pl.len().cast(pl.Int64).alias("rows"), pl.col("us").max()]
     alike = with_total(
@@ -228,10 +228,10 @@ def _add_alike(
 
 
 def _places_of(labels: pl.Series, domain: Sequence[str]) -> pl.Series:
-    """Of each label its place in the domain, beyond all where it is not declared."""
+    """Return each label's position in the domain, beyond all if it is not declared."""
     places = np.full(len(labels), len(domain), np.int64)
     wanted = labels.alias("group").to_frame().with_row_index("row")
-    # A join holds several times what it joins, so of few names some labels at a time.
+    # A join holds several times its input, so labels are joined some at a time if names are few.
     at_a_time = max(ROWS_AT_A_TIME, len(domain))
     for start, names in GroupNames(domain).parts():
         placed = names.to_frame().with_row_index("place")
@@ -242,7 +242,8 @@ def _places_of(labels: pl.Series, domain: Sequence[str]) -> pl.Series:
 
 
 def _cell(domain: Sequence[str] | None) -> pl.Expr:
-    """Number of a placed row's window and group; below 0, by its problem, where it cannot count."""
+    """Return the number of a row's window and group; below 0, by its problem, if it cannot
+    count."""
     groups: pl.Expr = pl.lit(0, pl.Int64)
     if domain is not None:
         groups = pl.col("place").cast(pl.Int64).fill_null(len(domain))
@@ -250,11 +251,11 @@ def _cell(domain: Sequence[str] | None) -> pl.Expr:
 
 
 def added_up(parts: Iterable[pl.DataFrame], groups: int, adds: Adds | None) -> pl.DataFrame:
-    """Rows of declared groups by window and place of a group: as `Tally.cells`.
+    """Add up rows of declared groups by window and position of a group, as in `Tally.cells`.
 
     Args:
-        parts: some rows at a time: ``step``, ``group`` (position in the domain) and ``total`` (what
-            each says), all Int64.
+        parts: some rows at a time: ``step``, ``group`` (position in the domain) and ``total``
+            (value of the row), all Int64.
     """
     cell = pl.col("step") * groups + pl.col("group")
     none = pl.DataFrame(schema=dict.fromkeys(("step", "group", "total"), pl.Int64))
@@ -271,11 +272,11 @@ def _sum_batches(
     adding: Callable[[pl.LazyFrame], pl.LazyFrame],
     by: Sequence[str],
 ) -> pl.DataFrame:
-    """Sums of rows that come some at a time.
+    """Add up rows that come some at a time.
 
     Args:
-        none: a frame without rows, which is added up where none come.
-        adding: adds some up, by the columns ``by``.
+        none: a frame without rows, which is added up if none come.
+        adding: adds some rows up, by the columns ``by``.
     """
     added: list[pl.DataFrame] = []
     least = 0
@@ -298,10 +299,11 @@ def _add(
     by: Sequence[str] = (),
     number: pl.Expr | None = None,
 ) -> pl.LazyFrame:
-    """Rows by cell, windows one after the other: how many, and what they add to each place.
+    """Return for each cell, windows one after the other, the number of rows and the sum of each
+    place.
 
     Args:
-        number: how many events each row stands for; None: one.
+        number: number of events that each row stands for; None: one.
     """
     each = pl.lit(1, pl.Int64) if number is None else number
     many = pl.len().cast(pl.Int64) if number is None else number.sum()
@@ -320,7 +322,7 @@ def _add(
             cell = cell * (none + 1) + pl.when(known).then(choice).otherwise(none)
         if not adds.counts_rows:
             for place, (_, amount) in enumerate(entries):
-                if isinstance(amount, int):  # of each row as much
+                if isinstance(amount, int):  # equal for each row
                     added, size = many * amount, many * float(abs(amount))
                 else:
                     added = (amount * each).sum()
@@ -331,7 +333,7 @@ def _add(
 
 
 def _by_place(found: pl.DataFrame, adds: Adds | None) -> pl.DataFrame:
-    """A row for each place, from one for each group and, where rows decide, place."""
+    """Return a row for each place, from one for each group and, if rows choose places, place."""
     group, names = pl.col("group"), ("step", "group", "rows", "total")
     if adds is None:
         return found.select("step", "group", "rows", total="rows")
@@ -349,41 +351,42 @@ def _by_place(found: pl.DataFrame, adds: Adds | None) -> pl.DataFrame:
     if len(parts) == 1:
         return parts[0]
     together = pl.concat(parts)
-    if by_row(adds):  # rows of one place may have chosen others elsewhere
+    if by_row(adds):  # other rows of the place may have chosen others elsewhere
         together = together.group_by("step", "group").agg(pl.col("rows", "total").sum())
     return together.sort("step", "group").select(names)
 
 
 class RowHolder(Protocol):
-    """What holds marked rows, until it is known which of them count."""
+    """Holds marked rows, until all are read and the counted ones can be chosen."""
 
     def select(self, marked: pl.LazyFrame) -> pl.LazyFrame:
-        """What is looked at of rows (see `mark_rows`), also of those that cannot be counted."""
+        """Select the columns of rows (see `mark_rows`) to look at, also for rows that cannot be
+        counted."""
 
     def take(self, rows: pl.DataFrame) -> None:
-        """Hold some of these, which come in order."""
+        """Hold some of these rows, which come in order."""
 
 
-#: Sums of one cell stay below this, so that a total over cells is still exact in int64.
+#: Bound on the sums of one cell, so that a total over cells is still exact in int64.
 _LARGEST_CELL = 2**61
 
 
 @name_alone
 @dataclass(frozen=True)
 class Tally:
-    """What a file holds, exactly. Secret: rooms hand it on as `Private`.
+    """Exact sums of a file. Secret: rooms hand them on as `Private`.
 
     Attributes:
-        cells: one row per window and place of a group that has events: ``step``, ``group``
-            (position in the domain, times the places of a group, and the place), ``rows``,
-            ``total`` (events, or what they add); all int64.
-        newest: microseconds of the newest event, None where there is no event.
-        rows: all rows read.
-        before: rows before the first window, counted nowhere.
-        beyond: rows after the last window.
-        unknown: rows of undeclared groups, counted nowhere.
-        skipped: rows that lack something, counted nowhere.
-        quarantined: rows that cannot be read, set aside.
+        cells: one row per window and place of a group with events: ``step``, ``group`` (position in
+            the domain, times the places of a group, and the place), ``rows``, ``total`` (number of
+            events, or their sum); all int64.
+        newest: microseconds of the newest event, None if there is no event.
+        rows: number of all rows read.
+        before: number of rows before the first window, counted nowhere.
+        beyond: number of rows after the last window.
+        unknown: number of rows of undeclared groups, counted nowhere.
+        skipped: number of rows with a missing value, counted nowhere.
+        quarantined: number of unreadable rows, set aside.
     """
 
     cells: pl.DataFrame
@@ -407,12 +410,12 @@ def tally(
     """Count events by window and group.
 
     Args:
-        bound: what holds the rows.
+        bound: holds the rows if their contributions are bounded.
 
     Raises:
-        InvalidInput: a missing column, a missing or unreadable time, a time that the
-            clocks skip or pass twice, a missing or unknown group, a value that is missing, NaN or
-            infinite, a missing user or id.
+        InvalidInput: a column is missing, a time is missing, unreadable, or skipped or passed twice
+            by the clocks, a group is missing or unknown, a value is missing, NaN or infinite, or a
+            user or id is missing.
         SumOverflow: the sum of one cell is too large.
     """
     width = 1 if domain is None else len(domain) + 1
@@ -462,7 +465,7 @@ def _by_cell(
     bound: RowHolder | None,
     watch: Callable[[int], None] | None,
 ) -> pl.DataFrame:
-    """Sums of rows by cell, of a source here or elsewhere."""
+    """Return sums of rows by cell, of a local or remote source."""
     if isinstance(source, Spread):
         if bound is not None:
             for some in open_private(source.mark_rows(reading, domain)):
@@ -487,7 +490,7 @@ def _hold(
     adding: Callable[[pl.LazyFrame], pl.LazyFrame],
     by: Sequence[str],
 ) -> pl.DataFrame:
-    """Rows added up, and held, some at a time."""
+    """Add rows up and hold them, some at a time."""
 
     def batches() -> Iterator[pl.DataFrame]:
         for batch in rows.collect_batches(chunk_size=ROWS_AT_A_TIME, engine="streaming"):

@@ -1,4 +1,4 @@
-"""Columns of times, whatever their type, as integers: microseconds since 1970-01-01 UTC."""
+"""Columns of times of any type as integers: microseconds since 1970-01-01 UTC."""
 
 from __future__ import annotations
 
@@ -26,26 +26,27 @@ EPOCH_FORMATS = tuple(_EPOCHS)
 _WITH_OFFSET: tuple[str, ...] = ("%Y-%m-%dT%H:%M:%S%.f%z", "%Y-%m-%dT%H:%M%z")
 _LOCAL: tuple[str, ...] = ("%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%dT%H:%M")
 _OFFSETS = ("%z", "%:z", "%#z", "%+")
-#: What ISO 8601 and databases write shorter or otherwise than the formats above.
+#: Replacements of other forms of ISO 8601, and of databases, by the formats above.
 _ISO_8601 = (
     (r"^(\d{4}-\d{2}-\d{2}) ", "${1}T"),
     (r"[Zz]$", "+0000"),
     (r"(T.*[+-]\d{2})$", "${1}00"),  # an offset in hours, as PostgreSQL writes
     (r"^(\d{4}-\d{2}-\d{2}T\d{2})([+-].*)?$", "${1}:00${2}"),
 )
-#: One digit of a clock's minute or second: the line that has it ends too early.
+#: One digit of a clock's minute or second: polars would read past the end of its field.
 _ONE_DIGIT = ":[0-9]([^0-9]|$)"
-#: What else a format may have after a colon.
+#: Other directives of a format after a colon.
 _OTHER_CLOCK = re.compile(":%[^HMSz]")
-#: Years 1 to 9999: beyond them a number of seconds is a misread unit, and calendars end.
+#: Years 1 to 9999: a number of seconds beyond them has a wrong unit, and calendars end.
 _EARLIEST_US, _LATEST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
-#: Local times may lie as far beyond these as clocks differ.
+#: Local times may lie beyond these years by the difference of clocks.
 _DAY_US = 86_400_000_000
 
-#: Of so many shapes times are read fast, in each batch of rows: offsets change with the season.
+#: Number of shapes of times that are read fast in each batch of rows: offsets change with the
+#: season.
 _SHAPES = 4
 
-#: Why a value is no moment, each less than `NO_MOMENT`.
+#: Reasons why a value has no moment, each less than `NO_MOMENT`.
 NO_TIME, UNREADABLE_TIME, CHANGED_CLOCKS = (NO_MOMENT - reason for reason in (1, 2, 3))
 
 
@@ -56,14 +57,15 @@ def moments(
     clock_change: ClockChange = "raise",
     time_format: str | None = None,
 ) -> pl.Expr:
-    """Microseconds since 1970 of a column of times (Int64), or why there are none.
+    """Return microseconds since 1970 of a column of times (Int64), or the reason why there are
+    none.
 
-    Never null: a missing time is `NO_TIME`, one that cannot be read, or lies beyond the years 1 to
-    9999, `UNREADABLE_TIME`, and one that the local clocks skip or pass twice `CHANGED_CLOCKS`, all
-    below `NO_MOMENT`.
+    The result is never null: a missing time is `NO_TIME`, an unreadable time, or one beyond the
+    years 1 to 9999, `UNREADABLE_TIME`, and one that the local clocks skip or pass twice
+    `CHANGED_CLOCKS`, all below `NO_MOMENT`.
 
     Args:
-        clock_change: which moment a local time means that comes twice.
+        clock_change: which of the two moments of a repeated local time is meant.
         time_format: ``epoch`` (seconds), ``epoch_ms``, ``epoch_us``, ``epoch_ns``, a strftime
             format, or None for ISO 8601.
 
@@ -83,7 +85,7 @@ def moments(
             f"other (a single missing value can have made it so); cast it to whole numbers"
         )
     if isinstance(dtype, pl.Datetime) or dtype == pl.Date:
-        # In integers: what computes with times ends the process where one has no date.
+        # In integers: polars ends the process when it computes with a time that has no date.
         if isinstance(dtype, pl.Datetime) and dtype.time_zone is not None:
             return _physical_us(column, dtype, UNREADABLE_TIME).fill_null(NO_TIME)
         local = _physical_us(column, dtype)
@@ -107,7 +109,7 @@ def moments(
 
 
 def format_like(text: str) -> str | None:
-    """The format of a time as much of Europe writes it; None of others.
+    """Return the format of a European time with points; None for others.
 
     >>> format_like("1.9.2026 09:17"), format_like("09/01/2026"), format_like("31.12.2026")
     ('%d.%m.%Y %H:%M', None, '%d.%m.%Y')
@@ -119,7 +121,7 @@ def format_like(text: str) -> str | None:
 
 
 def _physical_us(column: pl.Expr, dtype: pl.DataType, beyond: int | None = None) -> pl.Expr:
-    """Microseconds of dates and times as they are stored, or what is beyond all years."""
+    """Return microseconds of stored dates and times; ``beyond`` for times outside all years."""
     unit = dtype.time_unit if isinstance(dtype, pl.Datetime) else "d"
     many, of = {"d": (_DAY_US, 1), "ms": (1000, 1), "us": (1, 1), "ns": (1, 1000)}[unit]
     stored = column.to_physical().cast(pl.Int64)
@@ -130,10 +132,10 @@ def _physical_us(column: pl.Expr, dtype: pl.DataType, beyond: int | None = None)
 
 
 def as_text(column: pl.Expr, dtype: pl.DataType) -> pl.Expr:
-    """Texts of a column's values; null for bytes that are no UTF-8.
+    """Return texts of a column's values; null for bytes that are no UTF-8.
 
-    What makes texts of dates and times ends the process where there is no such date or time: then
-    the text is the number that is stored.
+    Polars ends the process when it formats a date or time that does not exist: then the text is the
+    stored number.
 
     >>> days = pl.Series("day", [0, 2**31 - 1], pl.Int32).cast(pl.Date)
     >>> days.to_frame().select(as_text(pl.col("day"), days.dtype))["day"].to_list()
@@ -159,7 +161,7 @@ def as_text(column: pl.Expr, dtype: pl.DataType) -> pl.Expr:
 
 
 def _clock_texts(moments: pl.Series) -> pl.Series:
-    """Times without a zone or in UTC as polars writes them, in a fifth of its time.
+    """Format times without a zone or in UTC like polars, in a fifth of its time.
 
     >>> minute = pl.Series([60, None]).cast(pl.Datetime("ms", "UTC"))
     >>> _clock_texts(minute).to_list() == minute.cast(pl.String).to_list()
@@ -194,7 +196,7 @@ _FEW_DAYS = 1000
 
 @cache
 def _clock() -> pl.Series:
-    """What a clock shows at each second of a day."""
+    """Return the text of a clock at each second of a day."""
     second = pl.int_range(86_400, eager=True)
     times = (second // 3600, second // 60 % 60, second % 60)
     hour, minute, rest = (part.cast(pl.String).str.zfill(2) for part in times)
@@ -212,14 +214,14 @@ def _decode(values: pl.Series) -> pl.Series:
 
 
 def _in_years(us: pl.Expr) -> pl.Expr:
-    """Moments in the years 1 to 9999; others cannot be read. A null stays one."""
+    """Return moments in the years 1 to 9999; others are unreadable. A null stays null."""
     near = us.is_between(_EARLIEST_US - _DAY_US, _LATEST_US + _DAY_US)
     inside = pl.when(near).then(us.clip(_EARLIEST_US, _LATEST_US))
     return inside.when(us.is_not_null()).then(UNREADABLE_TIME)
 
 
 def _from_epoch(column: pl.Expr, numerator: int, denominator: int) -> pl.Expr:
-    # Whole numbers exactly; text such as 1357016400.25 through float64 (exact to a microsecond).
+    # Integers are exact; text such as 1357016400.25 goes through float64 (exact to a microsecond).
     low, high = (bound * denominator // numerator for bound in (_EARLIEST_US, _LATEST_US))
     whole = column.cast(pl.Int64, strict=False)
     exact = pl.when(whole.is_between(low, high)).then(whole * numerator // denominator)
@@ -239,7 +241,8 @@ def _from_text(
     time_format: str | None,
     shapes: int = _SHAPES,
 ) -> pl.Series:
-    """As `moments`: texts of the first one's shape at once, then the others in the same way."""
+    """Parse as `moments`: texts of the first one's shape at once, then the others in the same
+    way."""
     if texts.null_count() == len(texts):
         return pl.repeat(NO_TIME, len(texts), dtype=pl.Int64, eager=True)
     found = None
@@ -254,7 +257,7 @@ def _from_text(
     return found.scatter(other.arg_true(), rest)
 
 
-#: What ISO 8601 writes after the seconds of times with an offset, and microseconds of the offset.
+#: Text after the seconds of times with an offset in ISO 8601, and its microseconds.
 _OFFSETS_US = {"Z": 0, "z": 0} | {
     f"{sign}{minutes // 60:02}{separator}{minutes % 60:02}": int(f"{sign}1") * minutes * 60_000_000
     for minutes in range(0, 16 * 60, 15)
@@ -264,10 +267,10 @@ _OFFSETS_US = {"Z": 0, "z": 0} | {
 
 
 def _from_one_shape(texts: pl.Series, timezone: str, clock_change: ClockChange) -> pl.Series | None:
-    """Times written as the first one is, with the same offset; others are null.
+    """Parse times that have the shape and the offset of the first one; others are null.
 
-    Programs write all times of a file alike, and a fixed shape is read in a sixth of the time that
-    a general parser takes. None where the first time has another shape.
+    Programs write all times of a file alike, and a fixed shape is read in a sixth of the time of a
+    general parser. None if the first time has another shape.
     """
     first = texts.drop_nulls().first()
     shape = None if first is None else _CLOCK_SHAPE.fullmatch(str(first))
@@ -277,8 +280,8 @@ def _from_one_shape(texts: pl.Series, timezone: str, clock_change: ClockChange) 
     fraction = "" if shape["fraction"] is None else f".%{len(shape['fraction'])}f"
     form = f"%Y-%m-%d{shape['between']}%H:%M{seconds}{fraction}{shape['offset']}"
     text = pl.col("text")
-    # Polars reads what is nearly of this shape too, a sign or a tab in place of a digit, and then
-    # a row would say what the first row says of it.
+    # Polars also reads times of almost this shape, with a sign or a tab in place of a digit. Then
+    # the first row would decide the meaning of another.
     digits = re.sub("[0-9]", "[0-9]", shape["seconds"] or "").replace(".", r"\.")
     alike = rf"^{_CLOCK.format(shape['between'])}{digits}{re.escape(shape['offset'])}$"
     parsed = text.str.to_datetime(form, time_unit="us", strict=False, cache=False)
@@ -294,7 +297,7 @@ def _from_one_shape(texts: pl.Series, timezone: str, clock_change: ClockChange) 
     return pl.DataFrame({"us": us}).select(_in_years(pl.col("us"))).to_series()
 
 
-#: A date and a time of day, as polars' own regular expressions have digits.
+#: A date and a time of day, with digits as in polars' own regular expressions.
 _CLOCK = "[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}{}[0-9]{{2}}:[0-9]{{2}}"
 _CLOCK_SHAPE = re.compile(
     r"\d{4}-\d\d-\d\d(?P<between>[T ])\d\d:\d\d"
@@ -308,7 +311,7 @@ _CLOCK_SHAPE = re.compile(
 def _from_any_shape(
     texts: pl.Series, timezone: str, clock_change: ClockChange, time_format: str | None
 ) -> pl.Series:
-    """As `moments`, of texts in ISO 8601's many shapes, or in a stated format."""
+    """Parse as `moments` texts in the many shapes of ISO 8601, or in a stated format."""
     text = pl.col("given").str.strip_chars()
     with_offset, local = _WITH_OFFSET, _LOCAL
     if time_format is None:
@@ -324,7 +327,7 @@ def _from_any_shape(
     naive = [_parse(text_column, form) for form in local]
     if time_format is None:
         naive.append(text_column.str.to_date("%Y-%m-%d", strict=False).cast(pl.Datetime("us")))
-    near = _in_years(pl.col("local").dt.epoch("us")) > NO_MOMENT  # else there may be no such date
+    near = _in_years(pl.col("local").dt.epoch("us")) > NO_MOMENT  # otherwise the date may not exist
     clocks = _local_to_utc(pl.when(near).then(pl.col("local")), timezone, clock_change)
     whole = pl.lit(True)
     if time_format is None or _OTHER_CLOCK.search(time_format) is None:

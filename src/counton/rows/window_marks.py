@@ -1,4 +1,4 @@
-"""How rows are read, and rows with their windows: one row an event, whatever it is read from."""
+"""How rows are read, and rows marked with their windows: one row per event, from any source."""
 
 from __future__ import annotations
 
@@ -29,24 +29,25 @@ class EventPart(Protocol):
 
     @property
     def name(self) -> str:
-        """Of the part."""
+        """Name of the part."""
 
     @property
     def kind(self) -> str:
-        """Numbers, whole counts, or labels; of parts that are kept also texts, or flags."""
+        """Kind of its values: numbers, whole counts, or labels; for kept parts also texts, or
+        flags."""
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Those that are known."""
+        """Known labels."""
 
 
 class KeptPart(NamedTuple):
-    """A part of an event that stays what it is, where rows are not added up.
+    """A part of an event that is kept as it is, since rows are not added up.
 
     Attributes:
-        name: of its column.
+        name: name of its column.
         kind: "number", "text", or "flag" (true or false, also as 1 and 0, yes and no).
-        labels: texts that it may be; rows with others are left out. Empty: any.
+        labels: allowed texts; rows with others are left out. Empty: any.
     """
 
     name: str
@@ -55,15 +56,15 @@ class KeptPart(NamedTuple):
 
 
 class Adds(Protocol):
-    """What rows are added up to: see `counton.statistics.TallyStatistic`."""
+    """Sums of rows: see `counton.statistics.TallyStatistic`."""
 
     @property
     def parts(self) -> Sequence[EventPart]:
-        """Of what a row consists."""
+        """Parts of a row."""
 
     @property
     def places(self) -> int:
-        """How many places of a group rows are added up in."""
+        """Number of places of a group to which rows are added."""
 
     @property
     def counts_rows(self) -> bool:
@@ -71,26 +72,26 @@ class Adds(Protocol):
 
     @property
     def spans(self) -> Sequence[range]:
-        """Places among which a row chooses, once for each choice that it makes."""
+        """Places among which a row chooses, once for each of its choices."""
 
     def encode(self, *parts: Any) -> NDArray[np.int64]:
-        """What rows say, one integer each."""
+        """Encode the values of rows, one integer each."""
 
     def entries(self, said: Any) -> Sequence[tuple[Any, Any]]:
-        """Places, and what is added to each."""
+        """Return places, and the amount added to each."""
 
 
-#: Characters of a label at most where no group is declared; longer ones are counted nowhere.
+#: Largest number of characters of a discovered label; longer ones are counted nowhere.
 _LONGEST_LABEL = 200
 
 _HIDDEN = r"[\p{C}\p{Zl}\p{Zp}]"
 
 
 def label(given: pl.Expr) -> pl.Expr:
-    """The group of which a text is the label; null where it is none that could be shown.
+    """Return the group of a label's text; null if the text cannot be shown.
 
-    Labels that differ in spaces around them or in Unicode's form (NFC) alone are one. Those with
-    control or formatting characters, empty ones and very long ones are none.
+    Labels that differ only in spaces around them or in Unicode's form (NFC) are one. Labels with
+    control or formatting characters, empty and very long ones are none.
     """
     text = given.cast(pl.String).str.normalize("NFC").str.strip_chars()
     good = text.str.len_chars().is_between(1, _LONGEST_LABEL) & ~text.str.contains(_HIDDEN)
@@ -99,14 +100,14 @@ def label(given: pl.Expr) -> pl.Expr:
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns hold what; None: there is none.
+    """Names of columns by their role; None: there is none.
 
     Attributes:
-        time, group, value: of the event; where the time is empty, rows have none.
-        user: whose event it is.
-        id: what no two rows have in common, unless they are the same event.
-        sign: 1, or -1 where a row is taken back.
-        several: of the parts of an event, where it is more than one number.
+        time, group, value: columns of the event; an empty name of the time: rows have no time.
+        user: column of users.
+        id: column of ids: no two rows share an id, unless they are the same event.
+        sign: column of 1, or -1 if a row is taken back.
+        several: columns of the parts of an event, if it is more than one number.
     """
 
     time: str
@@ -119,17 +120,17 @@ class Columns:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Of the parts of an event, in the order in which a statistic takes them."""
+        """Columns of the parts of an event, in the order in which a statistic takes them."""
         return self.several if self.value is None else (self.value,)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All of them, each once."""
+        """Names of all columns, each once."""
         named = (self.time, self.group, *self.parts, self.user, self.id, self.sign)
         return tuple(dict.fromkeys(name for name in named if name))
 
     def rename(self, old: str, new: str) -> Columns:
-        """The same with another name for one of them."""
+        """Return the columns with another name for one of them."""
         named = {"time": self.time, "group": self.group, "value": self.value}
         named |= {"user": self.user, "id": self.id, "sign": self.sign}
         changed: dict[str, Any] = {each: new for each, name in named.items() if name == old}
@@ -142,18 +143,18 @@ class RowReading:
     """How rows are read.
 
     Attributes:
-        columns: where time, group, value, user and id stand.
+        columns: columns of time, group, value, user and id.
         windows: how time is cut.
-        unknown: whether rows of undeclared groups are refused, counted nowhere, or by groups of
-            their own.
-        adds: what rows are added up to; None: they are counted, or kept.
-        clock_change: which moment a local time means that comes twice.
-        time_format: for times that are not ISO 8601.
-        declared: the groups that count by themselves where there is ``other``.
-        other: the group of all rows of other groups, or of none; None: there is no such group.
-        since: groups among those declared that do so from a step on.
-        policies: what happens to rows that cannot be counted.
-        kept: the parts of rows that are kept, in the order of their columns.
+        unknown: whether rows of undeclared groups are refused, counted nowhere, or counted in
+            groups of their own.
+        adds: sums of the rows; None: they are counted, or kept.
+        clock_change: which of the two moments of a repeated local time is meant.
+        time_format: format of times that are not ISO 8601.
+        declared: groups that count by themselves if there is ``other``.
+        other: group of all rows of other groups, or of none; None: there is no such group.
+        since: groups among the declared ones that count by themselves from a step on.
+        policies: policies for rows that cannot be counted.
+        kept: parts of rows that are kept, in the order of their columns.
     """
 
     columns: Columns
@@ -169,7 +170,7 @@ class RowReading:
     kept: Sequence[KeptPart] = ()
 
     def group(self, given: pl.Expr) -> pl.Expr:
-        """The group by which a row counts."""
+        """Return the group in which a row counts."""
         if self.unknown == "discover":
             return label(given)
         if self.other is None:
@@ -181,31 +182,31 @@ class RowReading:
 
 
 def cells_across(adds: Adds | None) -> int:
-    """Cells into which a group is cut: its places, and one for rows of none that is known."""
+    """Return the number of cells of a group: its places, and one for rows with an unknown value."""
     if adds is None or not by_row(adds):
         return 1
     return math.prod(map(len, adds.spans)) + 1
 
 
 def by_row(adds: Adds) -> bool:
-    """Whether what a row says decides in which place it counts; then it may be of none."""
+    """Whether a row's values decide in which place it counts; then it may count in none."""
     return any(not isinstance(place, int) for place, _ in adds.entries(pl.col("total")))
 
 
 def times_counted(adds: Adds | None) -> int:
-    """In how many places each row is counted."""
+    """Return the number of places in which each row is counted."""
     return 1 if adds is None else len(adds.entries(pl.col("total")))
 
 
-# Polars loads numpy when it first meets an array, and fails where two of its threads do so at once.
+# Polars loads numpy at its first array, and fails if two of its threads do so at once.
 pl.Series(np.zeros(1, np.int64))
 
-#: A row counts so often at most.
+#: Largest number of times that a row counts.
 MOST_COUNTED = 2**32
 
 
 def collect(source: Source, frame: pl.LazyFrame) -> pl.DataFrame:
-    """A frame of a source's rows, computed."""
+    """Compute a frame of a source's rows."""
     try:
         return frame.collect(engine="streaming")
     except UNREADABLE as error:
@@ -213,7 +214,7 @@ def collect(source: Source, frame: pl.LazyFrame) -> pl.DataFrame:
 
 
 def unreadable_part(source: Source, error: BaseException) -> Exception:
-    """The error of the part that cannot be read."""
+    """Return the error of the part that cannot be read."""
     for part in source.parts[:-1]:
         try:
             names = part.columns()
@@ -230,18 +231,19 @@ def mark_rows(
     *,
     raw_labels: bool = False,
 ) -> pl.LazyFrame:
-    """One row an event, in the source's order, whatever it is read from.
+    """Return one row per event, in the source's order, from any source.
 
     Args:
-        watch: told how many rows have been read, as often as some have.
-        raw_labels: rows that say labels alone (`says_labels`) keep them, in the place of ``total``.
+        watch: receives numbers of rows as they are read.
+        raw_labels: keep the labels of rows that consist of labels alone (`says_labels`), instead of
+            ``total``.
 
     Returns:
-        Columns ``us`` (microseconds since 1970), ``step`` (0 before the first window, one more than
-        there are after the last; a row that cannot be counted has its `Problem` less than 0
-        instead), ``group`` (text), ``total`` (1, or the value on the grid; see `with_total` where
-        there are labels instead; of rows that are kept ``part N``), and, where the columns are
-        stated, ``user`` and ``id`` (text), and ``sign``.
+        Columns ``us`` (microseconds since 1970), ``step`` (0 before the first window, the number of
+        windows plus 1 after the last; for a row that cannot be counted minus its `Problem`),
+        ``group`` (text), ``total`` (1, or the value on the grid; labels instead: see `with_total`;
+        for kept rows ``part N``), and, if the columns are stated, ``user`` and ``id`` (text), and
+        ``sign``.
     """
     parts = [mark_part(part, reading, watch, raw_labels=raw_labels) for part in source.parts]
     return parts[0] if len(parts) == 1 else pl.concat(parts)
@@ -254,7 +256,7 @@ def mark_part(
     *,
     raw_labels: bool = False,
 ) -> pl.LazyFrame:
-    """The rows of one part: see `mark_rows`."""
+    """Return the marked rows of one part: see `mark_rows`."""
     columns = reading.columns
     parts = list(zip(columns.parts, parts_of_columns(reading), strict=True))
     whose = (columns.group, columns.user, columns.id, columns.sign)
@@ -262,7 +264,7 @@ def mark_part(
     told += [name for name, one in parts if one is not None and one.kind in _TEXTS]
     frame = part.scan(columns.names, told)
     types = frame.collect_schema()
-    us = pl.col(columns.names[0]).is_null().cast(pl.Int64) * 0  # where rows have no time
+    us = pl.col(columns.names[0]).is_null().cast(pl.Int64) * 0  # if rows have no time
     if columns.time:
         us = moments(
             columns.time,
@@ -333,13 +335,13 @@ def mark_part(
 
 
 def says_labels(reading: RowReading) -> bool:
-    """Whether rows say labels and nothing else, so that many say the same."""
+    """Whether rows consist of labels alone, so that many are equal."""
     parts = parts_of_columns(reading)
     return bool(parts) and all(one is not None and one.kind == "label" for one in parts)
 
 
 def with_total(rows: pl.DataFrame, reading: RowReading) -> pl.DataFrame:
-    """Rows that keep their labels (see `mark_rows`) with ``total`` in their place."""
+    """Replace the labels of rows (see `mark_rows`) by ``total``."""
     parts = [one for one in parts_of_columns(reading) if one is not None]
     names = [f"part {place}" for place in range(len(parts))]
     codes = [_code(pl.col(name), one.labels) for name, one in zip(names, parts, strict=True)]
@@ -348,7 +350,7 @@ def with_total(rows: pl.DataFrame, reading: RowReading) -> pl.DataFrame:
 
 
 def unread_marked(frame: pl.LazyFrame, us: pl.Expr, part: Rows) -> tuple[pl.LazyFrame, pl.Expr]:
-    """Rows and their times where some rows of a part cannot be read, which have this for a time."""
+    """Return the rows and times of a part with unreadable rows; these have a problem for a time."""
     number = row_number_name(frame.collect_schema().names())
     unread = pl.Series(list(part.unread), dtype=pl.UInt32)
     problem = NO_MOMENT - int(Problem.UNREADABLE_ROW)
@@ -357,13 +359,13 @@ def unread_marked(frame: pl.LazyFrame, us: pl.Expr, part: Rows) -> tuple[pl.Lazy
 
 
 def parts_of_columns(reading: RowReading) -> Sequence[EventPart | None]:
-    """What is known of the columns of parts; nothing where rows are only read."""
+    """Return the known parts of the columns; None for each if rows are only read."""
     if reading.adds is None:
         return reading.kept or [None] * len(reading.columns.parts)
     return [part for part in reading.adds.parts if part.name != "by"]
 
 
-#: Parts that are read as texts.
+#: Kinds of parts that are read as texts.
 _TEXTS = ("label", "text", "flag")
 _FLAGS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
@@ -382,7 +384,7 @@ def _sign(text: pl.Expr) -> pl.Expr:
 
 
 def _code(given: pl.Expr, labels: Sequence[str]) -> pl.Expr:
-    """Places of texts among the labels, `MISSING` where there is none, `OUTSIDE` for others."""
+    """Return positions of texts among the labels, `MISSING` for null, `OUTSIDE` for others."""
     place = given.cast(pl.Enum(list(labels)), strict=False).to_physical().cast(pl.Int64)
     nothing = given.is_null() | (given == "")
     return pl.when(nothing).then(MISSING).otherwise(place.fill_null(OUTSIDE))
@@ -397,7 +399,7 @@ def _watch(us: pl.Expr, watch: Callable[[int], None]) -> pl.Expr:
 
 
 def _encode(values: Sequence[pl.Expr], adds: Adds) -> pl.Expr:
-    """What rows say, of their parts; of a row that lacks one whatever it may be."""
+    """Encode the parts of rows; the code of a row that lacks a part has no meaning."""
     if len(values) == 1:
         return values[0].map_batches(
             lambda given: pl.Series(adds.encode(given.to_numpy()), dtype=pl.Int64),
@@ -415,7 +417,7 @@ def _encode(values: Sequence[pl.Expr], adds: Adds) -> pl.Expr:
 
 
 def row_number_name(columns: Sequence[str]) -> str:
-    """A name for numbers of rows that none of the columns has: longer than each.
+    """Return a name for numbers of rows that no column has: longer than each.
 
     >>> row_number_name(["time", "row"])
     'row timerow'

@@ -1,9 +1,9 @@
 """Durable releases: what ``counton count`` and its like do, for Python.
 
-A `Job` says which events go into which stream of which state; `run` reads the events, releases
-the windows that have ended, once, and keeps what a later run has to know: rows may arrive late, but
-must not vanish. Everything that can be wrong is found before the state is touched. An error's
-``fields`` are the fields of `Job` that it is about.
+A `Job` says which events go into which stream of which state. `run` reads the events, releases the
+windows that have ended, once, and keeps the facts that a later run needs: rows may arrive late, but
+must not vanish. All checks come before the state is touched. The ``fields`` of an error name the
+fields of `Job` that it is about.
 
 >>> from pathlib import Path
 >>> from counton.run import Job, run
@@ -60,5 +60,5 @@ _load, __dir__, __all__ = attach(__name__, __file__)
 
 def __getattr__(name: str) -> Any:
     if name in __all__ and name != "Job":
-        require("polars")  # events are read with it; what is asked needs none
+        require("polars")  # events are read with polars; a job itself needs none
     return _load(name)

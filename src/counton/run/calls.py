@@ -1,4 +1,4 @@
-"""Releases from Python: one call for every statistic, the same state as the command line's."""
+"""Releases from Python: one call for every statistic, with the same states as the command line."""
 
 from __future__ import annotations
 
@@ -39,32 +39,33 @@ def release(
 
     The function serves counts, sums, averages, quantiles, the largest groups, distinct users,
     words, graphs, hierarchies and tables; ``by`` and ``domain`` split them by group. It does what
-    the command line does: either continues what the other began, and gives the same numbers. A
-    later call may leave out what defines the stream, and may not contradict it.
+    the command line does: each can continue a stream of the other, with the same numbers. A later
+    call may leave out options that define the stream, and may not contradict them.
 
     Args:
-        what: a statistic, such as ``Average(0, 200, resolution=1)``, or the name of one as commands
-            have it: "count", "sum", "average", "quantiles", "top-k", "distinct", ...
-        events: a file, ``-``, a folder, a pattern, several of these, or a data frame that speaks
-            Arrow: polars (eager or lazy), pandas, pyarrow, DuckDB. One row an event.
+        what: a statistic, such as ``Average(0, 200, resolution=1)``, or its name in commands:
+            "count", "sum", "average", "quantiles", "top-k", "distinct", ...
+        events: a file, ``-``, a folder, a pattern, several of these, or a data frame that exports
+            Arrow: polars (eager or lazy), pandas, pyarrow, DuckDB. One row per event.
         state: path of a SQLite file, made if missing, or a database URL. As secret as the events.
-            None: a file beside the events, ``visits.counton.db`` of ``visits.csv``; of a data frame
-            or a database ``counts.counton.db`` in the working folder. The same call again goes on
-            with it: it shows the same numbers and spends nothing more.
+            None: a file beside the events, ``visits.counton.db`` for ``visits.csv``; for a data
+            frame or a database ``counts.counton.db`` in the working folder. The same call again
+            continues this state: it shows the same numbers and spends nothing more.
         guarantee: `PureDP`, `ApproxDP`, `ZCDP`, or for a stream without an end `ExpiringDP` or
             `ExpiringZCDP`; or its numbers: ``epsilon=``, ``delta=``, ``rho=``.
-        progress: is told where the run is.
-        more: the fields of `Job`. A new stream needs ``time`` (column of the events' times),
-            ``every`` (length of a window: ``"15m"``, ``"1h"``, ``"1d"``, ``"1w"``, ``"1mo"``, or a
-            `timedelta`), ``start`` (of the first window) and ``steps`` (how many there will ever
-            be). ``value`` or ``columns`` name what a statistic reads. ``by`` names the column of
-            groups, or several. ``domain`` declares the groups, which are public knowledge: a list,
-            or for several columns a mapping of lists. ``user``, ``most``, ``per``: at most ``most``
-            events of a user count in each ``per``, and a user is protected.
+        progress: receives the run's progress.
+        more: fields of `Job`. A new stream needs ``time`` (column of the events' times), ``every``
+            (length of a window: ``"15m"``, ``"1h"``, ``"1d"``, ``"1w"``, ``"1mo"``, or a
+            `timedelta`), ``start`` (of the first window) and ``steps`` (number of windows of the
+            whole stream). ``value`` or ``columns`` name the columns that a statistic reads. ``by``
+            names the column of groups, or several. ``domain`` declares the groups, which are public
+            knowledge: a list, or for several columns a mapping of lists. ``user``, ``most``,
+            ``per``: at most ``most`` events of a user count in each ``per``, and a user is
+            protected.
 
     Returns:
-        All steps released so far, none where no window has ended. The exact numbers of rows that
-        were late or left out are not in it: `counton.run.run` tells them to the operator.
+        All released steps; none if no window has ended. The exact numbers of late or omitted rows
+        are not in it: `counton.run.run` returns them to the operator.
 
     Raises:
         CountonError: see `counton.run.run`; nothing was released or changed.
@@ -134,7 +135,7 @@ def release(
 
 
 def _numbers(guarantee: object, named: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a request that say a guarantee."""
+    """Return the fields of a request that state a guarantee."""
     if guarantee is None:
         return {}
     for name in ("epsilon", "delta", "rho"):

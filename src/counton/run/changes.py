@@ -1,20 +1,19 @@
-"""What a run adds to a stream: new windows, and late rows of files of new events.
+"""The changes of a run to a stream: new windows, and late rows of files of new events.
 
-Of each window the state keeps how many rows (and, for sums, what total) it has *seen* and how much
-of that it has *counted*. In a file of new events each row is new: a late one is seen in a window
-that was released without it, and is counted at the next release, once, so that one row still
-changes one step by what one row may change. For a file of all events a released window is closed:
-rows that come for it later do not count, and rows that vanish from it change nothing. How many
-there are is told to the operator and decides nothing, since one row that vanishes and one that
-comes look like none.
+For each window the state keeps how many rows (and, for sums, what total) it has *seen* and how much
+of that it has *counted*. In a file of new events each row is new. A late row is seen in a window
+that was released without it, and is counted once, at the next release. So one row still changes one
+step by at most its own contribution. In a file of all events a released window is closed: later
+rows of it do not count, and vanished rows change nothing. The operator is told how many there are;
+the number decides nothing, since one vanished row and one new row cancel in it.
 
-What windows hold that are not released yet is what the last file of all events said of them, and
-what files of new events have brought since. Which rows count is so decided by the kind of each run
-and by the window, which are public, never by what a cell holds: one row decides nothing for others.
+The content of windows that are not released yet is the last file of all events, plus all later
+files of new events. So the kind of each run and the window decide which rows count. Both are
+public; a cell's content never decides: one row decides nothing for others.
 
-Where windows are revised (`counton.base.windows.RevisedWindows`) a late row is counted at the next
-release too, and there in its own window, of which that is another version. The next release, and
-so the lag, is the same for all rows of a run. Rows of windows that are final are left out.
+If windows are revised (`counton.base.windows.RevisedWindows`), a late row is also counted at the
+next release, but in a new version of its own window. The next release, and so the lag, is equal for
+all rows of a run. Rows of final windows are left out.
 """
 
 from __future__ import annotations
@@ -62,23 +61,23 @@ X = TypeVar("X")
 @name_alone
 @dataclass(frozen=True)
 class Counts:
-    """Numbers of rows. Exact: only for the operator.
+    """Exact numbers of rows: only for the operator.
 
     Attributes:
-        rows: all that were read.
-        before, beyond: before the first window and after the last, counted nowhere.
-        unknown: of undeclared groups, counted nowhere.
-        skipped: that lack something, counted nowhere.
-        quarantined: that cannot be read, set aside.
-        late: that arrived for windows released earlier.
-        beyond_most: left out because their user had as many as may count.
+        rows: all rows read.
+        before, beyond: rows before the first window and after the last, counted nowhere.
+        unknown: rows of undeclared groups, counted nowhere.
+        skipped: rows with a missing value, counted nowhere.
+        quarantined: unreadable rows, set aside.
+        late: rows that arrived for windows released earlier.
+        beyond_most: rows left out because their user has reached the bound.
         known: new rows that were counted before.
-        closed: new rows that came too late to be counted at all.
-        dropped: that waited in the stream that this one continues.
-        gone: that were counted and are there no more, and stay counted.
-        shut: of a file of all events that came for windows released earlier, counted nowhere.
-        corrected: that took the place of earlier rows with their ids, or took them back.
-        often: that would have, and their rows had been corrected as often as they may be.
+        closed: new rows that came too late to count.
+        dropped: rows that waited in the stream that this one continues.
+        gone: counted rows that have vanished from the file; they stay counted.
+        shut: rows of a file of all events for windows released earlier, counted nowhere.
+        corrected: rows that replaced earlier rows with their ids, or took them back.
+        often: corrections left out because their rows had reached the bound on corrections.
     """
 
     rows: int
@@ -100,13 +99,13 @@ class Counts:
 
 @dataclass(frozen=True)
 class Changes:
-    """What rows add to a stream, however they are counted: what a run commits.
+    """Changes of rows to a stream, for every way to count: the input of a commit.
 
     Attributes:
-        counts: numbers of rows, for the operator.
-        additions: what the stream is given in each transaction, and before it how much of the new
-            steps comes before it. Its argument: also what changes nothing is a transaction.
-        again: an earlier run has counted the rows, and they add nothing.
+        counts: exact numbers of rows, for the operator.
+        additions: additions by transaction, each with the share of the new steps before it. Its
+            argument: whether a transaction without changes is included too.
+        again: whether an earlier run has counted the rows, so that they add nothing.
     """
 
     counts: Private[Counts]
@@ -115,12 +114,12 @@ class Changes:
 
 
 class ReadRows(ABC):
-    """The rows of a run, read, not yet beside what a stream has counted.
+    """The read rows of a run, not yet compared with a stream's counted rows.
 
     Attributes:
-        counts: numbers of the rows, for the operator, without those that a stream decides about.
-        until: microseconds up to which windows are released; None where no time is cut.
-        ended: how many steps have ended by then.
+        counts: exact numbers of rows, for the operator, without those that depend on a stream.
+        until: microseconds up to which windows are released; None if time is not cut.
+        ended: number of steps that have ended by then.
     """
 
     counts: Private[Counts]
@@ -129,20 +128,20 @@ class ReadRows(ABC):
 
     @abstractmethod
     def beside(self, stream: Stream | None) -> Changes:
-        """What is new in them, beside what a stream has counted; None: a stream that is new.
+        """Return the changes to a stream, given its counted rows; None: the stream is new.
 
         Raises:
-            ReplayMismatch: rows that come in order have changed, or a file was counted before.
+            ReplayMismatch: ordered rows have changed, or a file was counted before.
             SumOverflow: sums would not be exact.
         """
 
 
-#: Values released in one transaction.
+#: Largest number of values released in one transaction.
 _CHUNK = 2**20
 
 
 def chunks(steps: range, cells: int) -> Iterator[range]:
-    """Consecutive steps, as many at a time as are released in one transaction.
+    """Yield ranges of consecutive steps, each as long as one transaction releases.
 
     >>> [len(some) for some in chunks(range(3, 8), 2**19)]
     [2, 2, 1]
@@ -155,7 +154,8 @@ def chunks(steps: range, cells: int) -> Iterator[range]:
 def read_whole(
     job: Job, definition: Definition, source: Source, read: Callable[[Source], X]
 ) -> tuple[X, Source]:
-    """What is read of a source, and the source: without lines that are no rows, where they may be.
+    """Read a source, and return the result and the source; lines that are no rows are quarantined
+    if the job allows it.
 
     Raises:
         InvalidInput: the source changed while it was read.
@@ -171,7 +171,7 @@ def read_whole(
 
 
 def for_operator(private: Private[X]) -> X:
-    """Exact numbers of rows, for whoever may see the events: not for what is published."""
+    """Open exact numbers of rows, for people who may see the events: never for publication."""
     return open_private(private)
 
 
@@ -183,9 +183,9 @@ def ended_steps(
     released: int | None,
     now: datetime | None,
 ) -> tuple[int | None, int]:
-    """Until when windows are released, and how many have ended: see `clock.windows_ended`.
+    """Return the moment up to which windows are released, and how many have ended.
 
-    Where no time is cut all rows are one step, or each is.
+    See `clock.windows_ended`. If time is not cut, all rows are one step, or each row is one.
     """
     tally = open_private(found)
     if not definition.cut.goes_on:
@@ -217,16 +217,16 @@ def refuse_inexact_rows(
     taken: int = 0,
     before: float = 0.0,
 ) -> None:
-    """Refuse values whose sums would not be exact, at whichever step they are released.
+    """Refuse values whose sums would not be exact, at any later step.
 
-    What a run keeps of windows that go on is released later, and could not be taken back then.
+    Kept values of open windows are released later, and could not be taken back then.
 
     Args:
-        definition: of the stream.
-        largest: a bound on what is added to any total, in grid units.
-        sums: bounds on what is added to each place of all groups together.
-        taken: the largest running total that there is.
-        before: how much all places of a statistic have together.
+        definition: definition of the stream.
+        largest: bound on the addition to any total, in grid units.
+        sums: bounds on the addition to each place of all groups together.
+        taken: largest running total so far.
+        before: sum of all places of a statistic so far.
     """
     bound, statistic = largest_sum(definition.strategy), definition.statistic
     whole, inner = float(sums.sum()), inner_of(statistic)
@@ -235,7 +235,7 @@ def refuse_inexact_rows(
     if isinstance(statistic, TallyStatistic) and before + whole > statistic.most_counted(0.0, 0.0):
         refuse_unreadable(statistic, definition.strategy, _law_of(definition), before + whole)
     most, also = bound - taken, ", with what is counted already," if taken else ""
-    if isinstance(inner, TallyStatistic) and inner.largest_entry > 1:  # of what is measured
+    if isinstance(inner, TallyStatistic) and inner.largest_entry > 1:  # in measured units
         measured = inner.largest_measured(sums)
         refuse_overflow(
             measured,
@@ -258,11 +258,11 @@ def refuse_inexact_rows(
 
 
 class SumBounds(NamedTuple):
-    """The largest sums that a stream holds: see `refuse_inexact_rows`.
+    """Largest sums that a stream can hold: see `refuse_inexact_rows`.
 
     Attributes:
-        largest: any sum, in grid units.
-        read: all places of a statistic together, so that each release of them can be read.
+        largest: bound on any sum, in grid units.
+        read: bound on the sum of all places of a statistic, so that each release can be read.
     """
 
     largest: int
@@ -270,7 +270,7 @@ class SumBounds(NamedTuple):
 
     @classmethod
     def of(cls, definition: Definition) -> SumBounds:
-        """Those of a stream."""
+        """Return the largest sums of a stream."""
         largest, statistic = largest_sum(definition.strategy), definition.statistic
         if not isinstance(statistic, TallyStatistic):
             return cls(largest, math.inf)
@@ -287,15 +287,15 @@ def _law_of(definition: Definition) -> NoiseDistribution:
 def parts_of_bounds(
     definition: Definition, bounds: SumBounds, cells: pl.DataFrame
 ) -> dict[int, float]:
-    """Which part of what a stream's sums can hold some rows come to, at most.
+    """Return upper bounds on the share of a stream's largest sums that some rows fill.
 
-    Rows whose parts come to 1 or less together can be counted, in whichever runs they are.
+    Rows whose shares add up to 1 or less can be counted, in any division into runs.
 
     Args:
         cells: sums of rows by step and group: columns ``step``, ``group`` and ``total``.
 
     Returns:
-        Where a release is of one window, by window; else of all under 0.
+        Shares by window if a release is of one window; otherwise one share, with key 0.
     """
     if definition.strategy.facts.workload == "totals":
         return {0: _part_of(definition, bounds, cells)}
@@ -303,7 +303,7 @@ def parts_of_bounds(
     inner = inner_of(definition.statistic)
     entry = inner.largest_entry if isinstance(inner, TallyStatistic) else 1
     each = max(entry / bounds.largest, 1 / bounds.read if bounds.read > 0 else math.inf)
-    # No window comes to more than this; of many rows it is worked out.
+    # No window comes to more than this sum; for large sums the exact share is computed.
     most = cells.group_by("step").agg(size).select("step", part=pl.col("total") * each)
     return {
         step: part
@@ -324,12 +324,12 @@ def _part_of(definition: Definition, bounds: SumBounds, cells: pl.DataFrame) -> 
     return part
 
 
-#: The part of what a window can hold that is next to nothing.
+#: A share of a window's largest sum that is negligible.
 _LITTLE = 2.0**-20
 
 
 def counts_of(tally: Tally) -> Counts:
-    """Numbers of rows, without those that a stream decides about."""
+    """Return the numbers of rows, without those that depend on a stream."""
     return Counts(
         *(tally.rows, tally.before, tally.beyond, tally.unknown),
         *(tally.skipped, tally.quarantined),
@@ -339,28 +339,28 @@ def counts_of(tally: Tally) -> Counts:
 _KEY = ("step", "group")
 _KEPT = ("seen_rows", "seen_total", "counted_rows", "counted_total", "whole")
 _COLUMNS = (*_KEY, *_KEPT)
-#: What the state keeps: by window, or some windows at a time with their numbers.
+#: Kept totals: by window, or in blocks of windows with their numbers.
 Observed = Mapping[int, NDArray[np.int64]] | Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]]
 
 
 @name_alone
 @dataclass(frozen=True)
 class Intake:
-    """What to release and what to keep. Exact data: secret.
+    """The numbers to release and to keep. Exact data: secret.
 
     Attributes:
-        cells: of windows that changed, and others that wait, in the order of ``step`` and
-            ``group``: these, what was seen and counted of its ``rows`` and ``total``, and how many
-            of its rows the last file of all events said, as long as none is counted.
+        cells: cells of changed and of waiting windows, in the order of ``step`` and ``group``:
+            these two, seen and counted ``rows`` and ``total``, and the number of rows in the last
+            file of all events, until any of them is counted.
         released: steps released before this run.
-        target: steps released after it.
-        groups: cells of one step.
-        measures: columns that are kept: rows, and for sums the total.
-        changed: windows that were seen to hold more than is kept.
-        gone, shut: rows of released windows that are there no more, and that came later, where a
-            file holds all events; one that changed is both.
-        versions: how many versions a window has.
-        closed: rows of windows that are final, counted nowhere.
+        target: steps released after this run.
+        groups: number of cells of one step.
+        measures: kept columns: rows, and for sums the total.
+        changed: windows in which more was seen than the state keeps.
+        gone, shut: rows of released windows that vanished, and that came later, in a file of all
+            events; a changed row counts in both.
+        versions: number of versions of a window.
+        closed: rows of final windows, counted nowhere.
     """
 
     cells: Mapping[str, NDArray[np.int64]]
@@ -376,39 +376,41 @@ class Intake:
 
     @property
     def late_rows(self) -> int:
-        """Rows of released windows that have not been counted yet."""
+        """Number of rows of released windows that have not been counted yet."""
         new = self.cells["seen_rows"] - self.cells["counted_rows"]
         return max(int(new[self.cells["step"] <= self.released].sum()), 0)
 
     def largest_sums(self, places: int, *, alone: bool = False) -> tuple[int, NDArray[np.float64]]:
-        """Bounds on what this run and later ones add, in grid units: to any total, and to places.
+        """Return bounds on the additions of this run and later ones to any total, and to each
+        place.
 
         Args:
-            places: of a group; of all groups together they have the second bounds.
-            alone: to what one step releases by itself.
+            places: number of places of a group; the second bounds are on sums over all groups.
+            alone: bound the additions in the release of one step.
         """
         step, group, due = self._waiting()
-        if self.versions > 1:  # of which each is released by itself, with all that it has seen
+        if self.versions > 1:  # each version is released with all its rows
             step, due = self.cells["step"], self.cells["seen_total"]
             largest = np.abs(due).max(initial=0)
         else:
             sizes = np.abs(due.astype(np.float64))
-            # Only at the first new step several windows of a group are released together.
+            # Several windows of a group are released together only at the first new step.
             first = step == self.released + 1 if alone else np.ones(len(step), bool)
             together = np.bincount(group[first], sizes[first])
             largest = max(together.max(initial=0.0), sizes[~first].max(initial=0.0))
         return int(largest), _sums_of_places(group, due, places, step if alone else None)
 
     def _waiting(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Of each cell the step where it will be counted, its group, and what it still adds."""
+        """Return for each cell the step that will count it, its group, and the amount not yet
+        counted."""
         due = self.cells["seen_total"] - self.cells["counted_total"]
         return np.maximum(self.cells["step"], self.released + 1), self.cells["group"], due
 
     def inputs(self, steps: range) -> NDArray[np.int64]:
-        """Totals of new steps in grid units, shape ``(len(steps) * versions, groups)``.
+        """Return totals of new steps in grid units, shape ``(len(steps) * versions, groups)``.
 
-        Of windows that are revised each step has those of its own window first, and last of the one
-        that becomes final.
+        If windows are revised, each step has the total of its own window first, and of the window
+        that becomes final last.
         """
         dense = np.zeros((len(steps), self.versions, self.groups), dtype=np.int64)
         step, group, due = self._waiting()
@@ -420,21 +422,22 @@ class Intake:
     def observations(
         self, steps: range, *, first: bool, last: bool
     ) -> dict[int, NDArray[np.int64]]:
-        """What to keep of changed windows once some steps are released; or none, nothing more.
+        """Return the kept totals of changed windows after the release of some steps.
 
         Each has shape ``(2, measures, groups)``: seen, counted.
 
         Args:
-            first: they are the first new ones, with which come the released windows too, whose late
-                rows these count.
-            last: with them come windows after the target, which stay uncounted.
+            first: these are the first new steps. Their release also covers the released windows,
+                whose late rows it counts.
+            last: include the windows after the target, which stay uncounted.
         """
         begin, end = 0 if first else steps.start, np.inf if last else steps.stop
         changed = [step for step in self.changed if begin <= step < end]
         return self._pack(changed, counted_until=steps.stop - 1 if steps else 0)
 
     def _pack(self, steps: Sequence[int], counted_until: int) -> dict[int, NDArray[np.int64]]:
-        """The same of some windows, ascending, in the type of fewest bytes: they may be large."""
+        """Return the totals of some windows, ascending, in the smallest integer type: they may be
+        large."""
         if not steps:
             return {}
         first, last = np.searchsorted(self.cells["step"], (steps[0], steps[-1] + 1))
@@ -469,17 +472,17 @@ def compare(
     append: bool,
     cut: Windows | None = None,
 ) -> Intake:
-    """Set what a file holds against what was seen before.
+    """Compare a file's totals with the totals seen before.
 
     Args:
-        kept: what the state keeps, by window.
+        kept: totals that the state keeps, by window.
         found: the file's ``step``, ``group``, ``rows``, ``total``.
-        released: steps released so far.
-        target: windows that have ended.
-        groups: how many there are.
+        released: number of released steps.
+        target: number of windows that have ended.
+        groups: number of groups.
         measures: ``("rows",)`` for counts, ``("rows", "total")`` for sums.
         append: the file holds new events only, not everything since the first window.
-        cut: how rows become steps; None: as windows that are released once.
+        cut: how rows become steps; None: windows that are released once.
     """
     target, gone, shut = max(target, released), 0, 0
     too_late, versions = 0, 1
@@ -499,7 +502,7 @@ def compare(
     if append:
         cells["rows"] = cells["rows"] + cells["seen_rows"]
         cells["total"] = cells["total"] + cells["seen_total"]
-    elif released:  # this file says anew what windows hold that are not released
+    elif released:  # this file replaces the content of unreleased windows
         closed = step <= released
         gone, shut = _come_and_gone(cells, closed)
         for name in ("rows", "total"):
@@ -509,7 +512,7 @@ def compare(
         cells["whole"] = np.where(step > target, rows, 0)
     moved = (rows != cells["seen_rows"]) | (total != cells["seen_total"])
     moved |= cells["whole"] != before_whole
-    # A correction may change what rows say, and not how many there are.
+    # A correction may change values of rows, and not their number.
     waits = (rows != cells["counted_rows"]) | (total != cells["counted_total"])
     changed = step[moved | (waits & (step <= target))]
     changed = changed[np.diff(changed, prepend=0) != 0]  # cells are sorted by step
@@ -532,7 +535,7 @@ def compare(
 def _come_and_gone(
     cells: Mapping[str, NDArray[np.int64]], closed: NDArray[np.bool_]
 ) -> tuple[int, int]:
-    """How many rows of closed cells are there no more, and how many came: both at least."""
+    """Return lower bounds on how many rows of closed cells have vanished, and how many came."""
     more = (cells["rows"] - cells["seen_rows"])[closed]
     changed = (more == 0) & (cells["total"] != cells["seen_total"])[closed]
     return int((-more).clip(0).sum() + changed.sum()), int(more.clip(0).sum() + changed.sum())
@@ -541,13 +544,13 @@ def _come_and_gone(
 def place_sums(
     cells: pl.DataFrame, column: str, places: int, *, alone: bool = False
 ) -> NDArray[np.float64]:
-    """Sums of the sizes of a column by place, over all windows and groups.
+    """Return sums of the absolute values of a column by place, over all windows and groups.
 
     Args:
-        cells: with a column ``group``, of groups and their places.
-        column: which.
-        places: of a group.
-        alone: the largest of one step, by a column ``step``.
+        cells: table with a column ``group``, of groups and their places.
+        column: name of the column.
+        places: number of places of a group.
+        alone: return the largest sum of one step, by a column ``step``.
 
     >>> place_sums(pl.DataFrame({"group": [0, 3, 2], "total": [1, 5, -2]}), "total", 2).tolist()
     [3.0, 5.0]
@@ -562,7 +565,7 @@ def _sums_of_places(
     places: int,
     step: NDArray[np.int64] | None,
 ) -> NDArray[np.float64]:
-    """The same of columns; the largest sums of one step where steps are given."""
+    """Return the sums of columns by place; with steps, the largest sums of one step."""
     place, sizes = group % places, np.abs(added.astype(np.float64))
     if step is None:
         return np.asarray(np.bincount(place, sizes, places), np.float64)
@@ -576,7 +579,7 @@ _SCHEMA = dict.fromkeys(_COLUMNS, pl.Int64)
 
 
 def unpack_observed(kept: Observed, measures: tuple[str, ...]) -> pl.DataFrame:
-    """What the state keeps of windows, as columns of `Intake`: of rows, and their last measure."""
+    """Return kept totals of windows as columns of `Intake`: rows, and their last measure."""
     if isinstance(kept, Mapping):
         kept = [(np.array([step], np.int64), totals[None]) for step, totals in kept.items()]
     last = len(measures) - 1  # for counts the total is the number of rows

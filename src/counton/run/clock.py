@@ -1,7 +1,7 @@
-"""Until when windows are released: one rule for every job that cuts time.
+"""The rule for which windows are released: one rule for every job that cuts time.
 
-The clock decides unless a time is stated: how many steps there are is then no matter of the data.
-The newest event decides only where it is asked to by name, since it is somebody's.
+The clock decides unless a time is stated, so the number of steps does not depend on the data. The
+newest event decides only if it is asked for by name, since it belongs to a person.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from counton.base.errors import HorizonExceeded, InvalidInput, field
 from counton.base.windows import Windows, microseconds, moment, parse_time
 from counton.job.job import NEWEST, NOW
 
-#: More windows than this without an event before ``until`` look like a mistake, unless stated.
+#: A longer run of windows without an event before ``until`` looks like a mistake, unless stated.
 QUIET = 3
-#: By what windows have ended where nobody says.
+#: The default of ``until``.
 _UNSTATED = NOW
-#: A stream that ended longer ago holds data of the past, of which the clock says nothing.
+#: A stream that ended longer ago holds data of the past: the clock says nothing of it.
 _PAST = timedelta(days=31)
 #: No time is later.
 _LATEST = datetime(9999, 12, 31, tzinfo=UTC)
 
 
 class ClockFacts(NamedTuple):
-    """What a job knows of its events when it asks.
+    """Facts that a job knows of its events when it asks the clock.
 
     Attributes:
-        events: what they are called in messages.
-        newest: microsecond of the newest one; None where there is none.
-        beyond: whether one lies after the last window.
+        events: their name in messages.
+        newest: microsecond of the newest event; None if there is none.
+        beyond: whether an event lies after the last window.
         released: steps released before; None for a new stream.
-        all_of_them: whether these are all events since the first window, and not new ones alone.
+        all_of_them: whether these are all events since the first window, not only new ones.
     """
 
     events: str
@@ -52,29 +52,29 @@ def windows_ended(
     watermark: str | None = None,
     now: datetime | None = None,
 ) -> tuple[int, int]:
-    """Until when windows are released, in microseconds, and how many have ended by then.
+    """Return the moment up to which windows are released, in microseconds, and how many have ended.
 
     Args:
         until: a time, "now", or "newest"; None: now.
-        windows: of the stream.
-        seen: of the events.
-        yes: release also what looks like a mistake.
-        quiet: how many windows after the newest event are none; None: three.
-        watermark: a window is released only so long after its end, whatever says what time it is:
-            the clock, the newest event, or ``until``.
-        now: what the clock says; None: that of this machine.
+        windows: windows of the stream.
+        seen: facts of the events.
+        yes: release even if it looks like a mistake.
+        quiet: allowed number of windows after the newest event; None: three.
+        watermark: a window is released only this long after its end, whether the clock, the newest
+            event or ``until`` tells the time.
+        now: the current time; None: this machine's clock.
 
     Raises:
-        InvalidInput: a time that has not passed, is before the first window, or is many windows
-            after the newest event; a stream of the past without one; or "newest" without an event.
-        HorizonExceeded: a time, or an event that decides, after the last window.
+        InvalidInput: the time has not passed, is before the first window, or is many windows after
+            the newest event; a stream of the past has no stated time; or "newest" without an event.
+        HorizonExceeded: the time, or the deciding event, is after the last window.
     """
     now = now or datetime.now(UTC)
     stated, until = until is not None, _UNSTATED if until is None else until
     late = length_of(watermark)
-    whole = windows.end + late  # when the last window is released
+    whole = windows.end + late  # the time when the last window is released
     end = windows.at(min(whole, microseconds(_LATEST)))
-    if (seen.released or 0) >= windows.steps:  # then nothing can be released any more
+    if (seen.released or 0) >= windows.steps:  # then nothing more can be released
         return windows.end, windows.steps
     if until == NEWEST:
         us = _newest(windows, seen, end, now) - late
@@ -127,7 +127,7 @@ _UNITS = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_0
 
 
 def length_of(watermark: str | None) -> int:
-    """A length of time in microseconds; 0 where none is stated.
+    """Convert a length of time to microseconds; 0 if none is stated.
 
     >>> length_of("6h") == 6 * 3_600_000_000
     True
@@ -143,14 +143,14 @@ def length_of(watermark: str | None) -> int:
 
 
 def is_stated(until: str | datetime | None) -> bool:
-    """Whether windows end by the clock or by a time that was given, not by the newest event."""
+    """Whether the clock or a stated time ends windows, not the newest event."""
     return (_UNSTATED if until is None else until) != NEWEST
 
 
 def _refuse_quiet(given: str, count: int, windows: Windows, seen: ClockFacts, most: int) -> None:
-    """Refuse to release windows after many in which nothing is known to have happened.
+    """Refuse to release windows after many windows without a known event.
 
-    Of new events alone it is not known whether there were some in windows released before.
+    New events alone do not tell whether there were events in windows released before.
     """
     new, since = _quiet_windows(count, windows, seen)
     if new <= 0 or since <= most:
@@ -169,14 +169,15 @@ def _refuse_quiet(given: str, count: int, windows: Windows, seen: ClockFacts, mo
 
 
 def _quiet_windows(count: int, windows: Windows, seen: ClockFacts) -> tuple[int, int]:
-    """New windows without an event that is known, and how many there are since the newest one."""
+    """Return how many new windows have no known event, and how many windows follow the newest
+    event."""
     newest = 0 if seen.newest is None else windows.ended_by(seen.newest)
     new = count - max(newest, seen.released or 0)
     return new, count - newest if seen.all_of_them else new
 
 
 def _newest(windows: Windows, seen: ClockFacts, end: str, now: datetime) -> int:
-    """Until when the newest event says that windows have ended."""
+    """Return the moment up to which the newest event ends windows."""
     if seen.newest is None:
         raise InvalidInput(
             f"{seen.events} holds no rows, so it says of no window that it has "

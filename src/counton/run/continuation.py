@@ -1,18 +1,18 @@
-"""The end of a stream, and a stream that goes on from there.
+"""The end of a stream, and a stream that continues it.
 
-A successor is a stream of its own: it has its own guarantee in the ledger, its own noise, and a
-key of its own. It takes over what it does not state otherwise, and begins where its
-predecessor ended. The totals go on from the last that was released: the noise of that release comes
-to its own.
+A successor is a stream of its own: it has its own guarantee in the ledger, its own noise and its
+own key. It takes over all options that it does not state, and begins where its predecessor ended.
+Its totals go on from the last released total, so the noise of that release is added to its own
+noise.
 
-**What both cost.** Where the predecessor has released all of its steps, and the time of a row says
-in which of the two streams it counts, a unit whose rows count at one such time, or within one
-period that the cut does not part, counts in one stream alone. The two then lose no more than the
-larger of their guarantees (docs/promised.md, "A stream that follows another"), and `apart` says so.
-Everything else adds up: a stream that ended early, which a copy of its state may have gone on with;
-people over all periods; ids, which may come again at another time; times that are read otherwise,
-or ever were in the stream before: `time_format`, `clock_change` and the column's name are said by
-each run.
+**Privacy of both streams.** Suppose that the predecessor has released all of its steps, and that
+the time of a row decides in which of the two streams it counts. Then a unit counts in one stream
+alone if its rows count at one such time, or within one period that the cut does not part. Both
+streams together then lose no more than the larger of their guarantees (docs/promised.md, "A stream
+that follows another"), and `apart` is true. In all other cases the losses add up: the stream ended
+early, so that a copy of its state may have gone on; people are protected over all periods; ids may
+come again at another time; or times are read otherwise, or ever were in the earlier stream: each
+run states `time_format`, `clock_change` and the column's name.
 """
 
 from __future__ import annotations
@@ -46,22 +46,23 @@ from counton.strategies import StreamStrategy
 
 @name_alone
 class End(NamedTuple):
-    """Where a stream ended, and how many rows it had seen by then and not counted."""
+    """The last step of a stream, and how many rows it had seen and not counted."""
 
     step: int
     dropped: Private[int]
 
     def for_operator(self) -> int:
-        """How many rows it dropped. Exact: only for the operator."""
+        """Return how many rows it dropped. Exact: only for the operator."""
         return for_operator(self.dropped)
 
 
 def waiting_in(reader: JournalReader, *, kept: bool = True, loose: bool = False) -> Private[int]:
-    """How many rows of a stream wait for their windows to end, or came late since its release.
+    """Count the rows of a stream that wait for their windows to end, or that came late.
 
     Args:
-        kept: those in the state alone, since files of new events need not bring them again.
-        loose: those that the last file of all events had, and the next such file brings again.
+        kept: count rows that are in the state alone, since files of new events need not repeat
+            them.
+        loose: count rows of the last file of all events, which the next such file repeats.
     """
     cells = unpack_observed(open_private(reader.observed_blocks()), ("rows",))
     waiting = cells["seen_rows"] - cells["counted_rows"] - cells["whole"]
@@ -71,20 +72,20 @@ def waiting_in(reader: JournalReader, *, kept: bool = True, loose: bool = False)
 def end_stream(
     state: str | os.PathLike[str] | Store, name: str, *, drop_waiting: bool = False
 ) -> End:
-    """End a stream of events: it releases nothing more. It may have ended before.
+    """End a stream of events, so that it releases nothing more. It may have ended before.
 
     Args:
         state: path of a SQLite file, a database URL, or an open state.
-        name: of the stream.
-        drop_waiting: rows that it has seen and not counted may be dropped.
+        name: name of the stream.
+        drop_waiting: allow it to drop rows that it has seen and not counted.
 
     Returns:
-        The step at which it ended, and how many rows it drops now.
+        The last step, and how many rows are dropped now.
 
     Raises:
-        StateError: there is no such stream of events, or the state cannot be used.
-        InvalidInput: it would drop rows, which is not allowed; or it was released once, all of
-            it.
+        StateError: the stream of events is missing, or the state cannot be used.
+        InvalidInput: rows would be dropped without permission, or the stream is a table that was
+            released once.
     """
     if not isinstance(state, Store):
         with Store(state) as store:
@@ -106,7 +107,7 @@ def end_stream(
 
 
 def _definition_of(reader: JournalReader) -> Definition:
-    """The definition of a stream of declared groups."""
+    """Return the definition of a stream of declared groups."""
     found = Definition.reopen(reader.design, reader.details)
     if not found.cells.named_beforehand:
         raise RequestMismatch(
@@ -129,10 +130,11 @@ def _refuse_dropped(name: str, waiting: Private[int]) -> None:
 
 
 def succeed(request: Job, store: Store | None) -> tuple[Job, Definition, End]:
-    """A new stream's request with all that it takes over from the stream it continues.
+    """Complete a new stream's request with the options of the stream it continues.
 
     Returns:
-        The request, that stream's definition, its last step, and how many rows it drops.
+        The request, the definition of the earlier stream, its last step, and how many rows it
+        drops.
     """
     assert request.keeping.continues is not None
     if store is None:
@@ -169,7 +171,7 @@ def succeed(request: Job, store: Store | None) -> tuple[Job, Definition, End]:
             f"continued as {request.what!r}; use {field('what', before.what)}"
         )
     step = reader.step if before.ended is None else before.ended
-    # One that has ended dropped what it kept.
+    # An ended stream dropped its waiting rows.
     dropped = waiting_in(reader, kept=before.ended is None, loose=request.rows.append)
     if not request.keeping.drop_waiting:
         _refuse_dropped(request.keeping.continues, dropped)
@@ -177,7 +179,7 @@ def succeed(request: Job, store: Store | None) -> tuple[Job, Definition, End]:
 
 
 def _taken_over(job: Job, before: Definition, step: int) -> Job:
-    """A successor's job, with all that it does not state otherwise."""
+    """Return a successor's job, with the predecessor's options where the job states none."""
     windows, strategy, needs = before.windows, before.record["strategy"], options_of(Job)
     promise = job.promise
     taken: dict[str, Any] = {
@@ -191,7 +193,7 @@ def _taken_over(job: Job, before: Definition, step: int) -> Job:
     if (promise.epsilon, promise.delta, promise.rho, promise.within) == (None,) * 4:
         loss = before.guarantee.to_dict()
         taken |= {name: loss[name] for name in ("epsilon", "delta", "rho") if name in loss}
-    own = {"continues", "growth", "delay", "around"}  # what it says itself, or not at all
+    own = {"continues", "growth", "delay", "around"}  # not taken over
     if job.times.around is not None:
         own |= {"steps", "metric", "simple", "strategy"}
     for name, stated in (("domain", job.groups.domain), ("user", job.people.user)):
@@ -205,7 +207,7 @@ def _taken_over(job: Job, before: Definition, step: int) -> Job:
 
 
 def apart(definition: Definition, before: Definition, step: int) -> bool:
-    """Whether no unit counts both in a stream and in the one that it continues.
+    """Whether no unit counts both in a stream and in the stream that it continues.
 
 
     >>> from counton.run.new_stream import define
@@ -237,7 +239,8 @@ def apart(definition: Definition, before: Definition, step: int) -> bool:
 
 
 def _begins_period(end: int, definition: Definition, before: Definition) -> bool:
-    """Whether both protect one period of a person, and none of these has rows on both sides."""
+    """Whether both protect one period of a person, and no period has rows on both sides of the
+    cut."""
     from counton.run.contribution_bounds import period_of
 
     one, other = definition.counting, before.counting
@@ -251,7 +254,7 @@ def _begins_period(end: int, definition: Definition, before: Definition) -> bool
 
 
 def read_as(definition: Definition) -> dict[str, object]:
-    """The options that decide when a row counts, by name."""
+    """Return the options that decide when a row counts, by name."""
     told = definition.record
     return {
         "rename": definition.columns.time,
@@ -262,7 +265,7 @@ def read_as(definition: Definition) -> dict[str, object]:
 
 
 def as_read(definition: Definition, before: Definition) -> Definition:
-    """A known stream's definition, with whether its times were ever read otherwise."""
+    """Return a known stream's definition, and note whether its times were ever read otherwise."""
     if not definition.cut.timed:
         return definition
     now, then = read_as(definition), read_as(before)
@@ -281,14 +284,14 @@ def as_read(definition: Definition, before: Definition) -> Definition:
 def as_continuation(
     definition: Definition, job: Job, before: Definition, step: int, store: Store | None
 ) -> Definition:
-    """A new stream's definition, as it goes on from the one that its job names.
+    """Return a new stream's definition as a continuation of the stream that its job names.
 
     Args:
-        definition: of the new stream.
-        job: that asks for it.
-        before: the definition of the other one.
-        step: its last release that counts here.
-        store: the state of both, where its own ledger alone counts them.
+        definition: definition of the new stream.
+        job: job of the new stream.
+        before: definition of the earlier stream.
+        step: last release of the earlier stream that counts here.
+        store: state of both streams, if its own ledger alone counts them.
     """
     inherited = (
         definition.declared_groups == before.declared_groups and definition.other == before.other
@@ -297,7 +300,7 @@ def as_continuation(
     if inherited:
         named = [[group, 1] for group in before.named]
         definition = definition.having(domain=before.domain, named=named)
-    # Whoever was counted once for ever is seen for the first time again by another stream.
+    # A user who was counted once for ever is new to another stream.
     once = definition.record.get("first") or before.record.get("first")
     totals = (
         inherited
@@ -318,7 +321,8 @@ def as_continuation(
 
 
 def carried_by(stream: Stream | JournalReader, definition: Definition) -> CarriedTotals | None:
-    """What a stream's totals go on from, along all streams before it; None: they begin anew."""
+    """Return the totals that a stream continues, along all earlier streams; None: it begins
+    anew."""
     found = definition.continues
     if found is None or not found.totals:
         return None

@@ -1,27 +1,27 @@
-"""Which rows count, so that one user changes no more than is stated, and no row counts twice.
+"""The choice of counted rows: bounded contributions of users, and no row counts twice.
 
 A unit is a user or, with ``per``, one user's period. At most ``most`` of its rows are taken and,
-with ``most_a_window``, at most that number in one released window. A row that is taken stays
-taken; of the rows that a run finds anew, the first in the order (time, group, value, digest of the
-id) are taken as long as there is room: of each window first, and of these in all; with ``each``
-that number of each group, and of the groups the first ``most``. So the choice depends on the unit's
-own rows alone, and on the run that brought them: with or without the unit, the same rows of all
-others are taken. Rows that were taken and are there no more stay taken, and give no room back.
+with ``most_a_window``, at most that number in one released window. A taken row stays taken. Of the
+new rows of a run, the first in the order (time, group, value, digest of the id) are taken while
+there is room: first within each window, and then in all. With ``each``, that number of rows is
+taken from each group, of the first ``most`` groups. So the choice depends only on the unit's own
+rows and on the run that brought them: with or without the unit, the same rows of all others are
+taken. Taken rows that vanish stay taken, and give no room back.
 
-**What is remembered.** Of each row that is taken: the user's digest, the window, the group, the
-value; with ``most_a_window`` also the window that releases it. A file with everything
-since the first window holds the rows that were taken before; they are told from new ones by window,
-group and value, since rows that agree in these do the same. With a column of ids rows are told by
-their ids, unit by unit: else one unit's ids would decide which rows of another count.
+**Memory.** For each taken row the state remembers the user's digest, the window, the group and the
+value; with ``most_a_window`` also the window that releases it. A file of all events holds earlier
+taken rows again. Window, group and value tell them from new ones, since rows that agree in these
+have the same effect. With a column of ids, ids tell rows apart, unit by unit: otherwise one unit's
+ids would decide which rows of another count.
 
-**What is forgotten.** Rows from more than `Windows.remembered_days` before the end of the last
-released window count nowhere: with periods, rows of periods that ended before then; with ids, rows
-of days before then. (Where windows are revised, rows of final windows count nowhere either, and
-those of all others are younger.) What is remembered of such periods is forgotten, and no room comes
-back by that, because none of their rows is looked at again. The operator may close periods sooner
-(`counton.run.erasure`): then their rows count nowhere. Users without periods are never forgotten.
-An id is remembered by the day on which the window ends with which it is counted, so that it is
-known for as long after it was counted, whatever its time says then.
+**Forgetting.** Rows from more than `Windows.remembered_days` before the end of the last released
+window count nowhere: with periods, rows of periods that ended before then; with ids, rows of days
+before then. (If windows are revised, rows of final windows count nowhere either, and all other rows
+are younger.) The memory of these periods is deleted. This gives no room back, because none of their
+rows is looked at again. The operator may close periods sooner (`counton.run.erasure`): then their
+rows count nowhere. Users without periods are never forgotten. An id is remembered by the day on
+which the window that counts it ends. So it is known for an equal time after it was counted,
+whatever time its row has.
 """
 
 from __future__ import annotations
@@ -60,25 +60,25 @@ from counton.state import Stream
 from counton.state import seen as marks
 
 _DAY_US = 86_400_000_000
-_EARLIEST = -(2**62)  # no period or day is before it
-#: Names that are looked at together, so that what is computed of them stays in the cache.
+_EARLIEST = -(2**62)  # no period or day is earlier
+#: Number of names that are hashed together, so that the data stays in the cache.
 _TOGETHER = 2**14
 _CELL = ("step", "group", "total")
 _NAMES = ("user", "id", "sign")
-#: The purpose of digests of users, and the kind of marks that refuse new ones of a bucket.
+#: The purpose of digests of users, and the kind of marks that refuse new users of a bucket.
 USER, REFUSED = 1, "refused"
-#: The kind of marks up to whose period everybody is forgotten, and no row counts any more.
+#: The kind of marks that close periods: everybody in them is forgotten, and no row counts.
 CLOSED = "closed"
-#: Into this many parts all users fall, of which one is refused for each person who was forgotten.
+#: Number of parts into which all users fall; one part is refused for each forgotten person.
 BUCKETS = 1024
 
 
 class DigestHolder:
-    """Rows held in memory until it is known which of them count: what `tally` is ``bound`` by.
+    """Rows held in memory until all are read and the counted ones can be chosen; see `tally`.
 
     Args:
-        definition: of the stream.
-        secret: by which users and ids are known again.
+        definition: definition of the stream.
+        secret: key of the digests by which users and ids are recognised.
         thinned: see `Pool`.
     """
 
@@ -94,13 +94,13 @@ class DigestHolder:
         self._pool = Pool(thinned)
 
     def select(self, marked: pl.LazyFrame) -> pl.LazyFrame:
-        """Of marked rows what is held, with digests for names."""
+        """Select the columns to hold of marked rows, with digests in place of names."""
         columns, domain = self._definition.columns, self._definition.domain
         wanted = [pl.col("us"), pl.col("step")]
         types = marked.collect_schema()
         if domain is not None:
             group, declared = pl.col("group"), pl.Enum(list(domain))
-            text = types["group"] == pl.String  # else its place
+            text = types["group"] == pl.String  # otherwise its position
             wanted.append(group.cast(declared, strict=False) if text else group.cat.to(declared))
         if self._definition.adds is not None:
             wanted.append(pl.col("total"))
@@ -116,13 +116,13 @@ class DigestHolder:
         return marked.select(wanted)
 
     def take(self, rows: pl.DataFrame) -> None:
-        """Hold those of some rows that are of declared groups and within the windows."""
+        """Hold the rows that are of declared groups and within the windows."""
         inside = pl.col("step").is_between(1, self._definition.windows.steps)
         if self._definition.domain is not None:
             inside &= pl.col("group").is_not_null()
         adds = self._definition.adds
         if adds is not None and by_row(adds):
-            inside &= pl.col("total") >= 0  # else it is of no cell that is known
+            inside &= pl.col("total") >= 0  # otherwise it is of no known cell
         those = rows.select(inside).to_series()
         if not those.all():
             rows = rows.filter(those)
@@ -143,7 +143,7 @@ class DigestHolder:
 
 
 def _narrowest(largest: int) -> Any:
-    """The narrowest type of whole numbers up to one.
+    """Return the narrowest integer type that holds numbers up to a bound.
 
     >>> [_narrowest(size).__name__ for size in (100, 2**15 - 1, 2**15, 2**31)]
     ['int16', 'int16', 'int32', 'int64']
@@ -152,7 +152,7 @@ def _narrowest(largest: int) -> Any:
 
 
 def bucket_of(digests: Any) -> Any:
-    """Which part of all users a digest, or each of several, falls into."""
+    """Return the bucket of users that a digest, or each of several, falls into."""
     return np.asarray(digests, np.uint64) % np.uint64(BUCKETS)
 
 
@@ -172,15 +172,15 @@ class ChosenRows:
     """Rows that count. Exact data: secret.
 
     Attributes:
-        cells: ``step``, ``group``, ``rows``, ``total`` of the rows that are new and count.
-        ids: of them, with their steps.
-        users: what is to be remembered of them by period.
-        over: rows that were left out, because their unit had its share.
+        cells: ``step``, ``group``, ``rows``, ``total`` of the new rows that count.
+        ids: their ids, with their steps.
+        users: marks to remember for their users, by period.
+        over: rows left out because their unit has reached its bound.
         known: rows that were counted before.
-        gone: rows that were counted and are missing from a file of all events.
-        closed: rows that came too late to be counted at all.
-        corrected: rows that took the place of others, or took them back.
-        often: corrections of rows that were corrected as often as they may be.
+        gone: counted rows that are missing from a file of all events.
+        closed: rows that came too late to count.
+        corrected: rows that replaced others, or took them back.
+        often: corrections left out because their rows had reached the bound on corrections.
     """
 
     cells: pl.DataFrame
@@ -198,9 +198,10 @@ class ContributionBounder:
     """The choice of rows for one run of a stream.
 
     Args:
-        definition: of the stream.
-        secret: by which users and ids are known again; None where nobody is known yet.
-        append: the rows are new ones only, and not all since the first window.
+        definition: definition of the stream.
+        secret: key of the digests by which users and ids are recognised; None if nobody is known
+            yet.
+        append: the rows are new ones only, not all since the first window.
         released: steps released so far.
     """
 
@@ -214,33 +215,33 @@ class ContributionBounder:
         self._definition, self._append = definition, append
         self._counting, self._windows = definition.counting, definition.windows
         self._by_id, self._groups = definition.columns.id is not None, len(definition.groups)
-        self._named = np.empty(self._groups, np.int64)  # place of groups among their names
+        self._named = np.empty(self._groups, np.int64)  # position of groups by name
         self._named[np.argsort(np.array(definition.groups, dtype=object))] = range(self._groups)
         self._new = secret is None or not definition.cut.goes_on
         self.secret = self._secret = marks.Secret.fresh() if secret is None else secret
         self._released = released if definition.cut.goes_on else 0
         self._closed = self._left_out = 0  # before all rows were read
         self._memory: Stream | None = None
-        self._first_not_closed = _EARLIEST  # period; later once the stream was asked to forget
+        self._first_not_closed = _EARLIEST  # period; later if the operator closed periods
         self._kept: list[marks.MarkSet] = []
         self.held = DigestHolder(definition, self._secret, self._thin if self._thins else None)
 
     @property
     def _thins(self) -> bool:
-        """Whether it is known of some rows that they cannot count, before all rows are read.
+        """Whether some rows are known not to count before all rows are read.
 
-        It is not where rows that were counted have to be found among them, or ids that repeat.
+        This is false if counted rows must be found among them, or repeated ids.
         """
         return self._counting.users and not self._by_id and (self._new or self._append)
 
     def choose(self, memory: Stream | None, released: int) -> Private[ChosenRows]:
-        """Of the rows held, those that are new and count.
+        """Return the held rows that are new and count.
 
         Args:
-            memory: the stream; None for one that has counted nothing yet.
+            memory: the stream; None for a stream that has counted nothing yet.
 
         Raises:
-            StreamConflict: rows were left out that another process has made count meanwhile.
+            StreamConflict: meanwhile another process has changed which of the rows count.
         """
         self._memory, self._kept = memory, []
         closed = (part.period for part in self._parts_of(CLOSED))
@@ -269,7 +270,7 @@ class ContributionBounder:
         return Private(ChosenRows(cells, ids, users, *told))
 
     def _choose(self, before: _Before, found: _Findings) -> Iterator[pl.DataFrame]:
-        """Some at a time the rows that count; what else is found of them is added up beside."""
+        """Yield the rows that count, some at a time; add all other findings to ``found``."""
         for rows in self.held.by_keys():
             rows, period, closed = self._open(rows)
             found.closed += closed
@@ -296,23 +297,24 @@ class ContributionBounder:
             yield pl.DataFrame({name: getattr(rows, name).astype(np.int64) for name in _CELL})
 
     def _thin(self, rows: HeldRows) -> HeldRows:
-        """Of all rows of some users so far, those that may still count."""
+        """Return the rows that may still count, of all rows so far of some users."""
         rows, period, closed = self._open(rows)
         most: int | None = None
         if self._counting.each is not None and not self._new:
-            most = len(rows)  # which groups were entered before is not known yet
+            most = len(rows)  # the groups entered before are not known yet
         kept = self._choose_first(rows, period, np.zeros(len(rows), np.bool_), most)
         self._closed += closed
         self._left_out += len(kept) - int(kept.sum())
         return rows.at(kept)
 
     def change(self, private: Private[ChosenRows], target: int) -> Private[marks.Change]:
-        """What the stream has to remember of chosen rows once ``target`` steps are released."""
+        """Return the change of the stream's memory for chosen rows after ``target`` released
+        steps."""
         chosen, line = open_private(private), self._line(target)
         added, forgotten = list[marks.MarkSet](), list[tuple[str, int]]()
         if self._by_id:
             forgotten.append(("id", line.day))
-            # A row counts with its window, or with the next that is released.
+            # A row counts with its window, or with the next released one.
             steps = chosen.ids.facts[-1]
             ends = self._windows.ends(np.maximum(steps, target))
             days = np.asarray(ends, np.int64) // _DAY_US
@@ -334,7 +336,8 @@ class ContributionBounder:
         return Private(marks.Change(self._secret, held, replaced, forgotten))
 
     def _open(self, rows: HeldRows) -> tuple[HeldRows, Integers, int]:
-        """Rows that do not come too late, by key and period; their periods; how many do."""
+        """Return rows that do not come too late, by key and period; their periods; the number of
+        late rows."""
         period, line = self._periods(rows), self._line(self._released)
         first_open = self._definition.cut.first_open(self._released)
         if line == _NOTHING_OVER and first_open == 1:
@@ -349,7 +352,7 @@ class ContributionBounder:
         return rows.at(places), period[places], len(rows) - len(places)
 
     def _periods(self, rows: HeldRows) -> Integers:
-        """The number of each row's period; where windows are parts of periods, by window."""
+        """Return the number of each row's period; by window if windows are parts of periods."""
         per, zone = self._counting.per, self._windows.timezone
         if per is None or not len(rows):
             return np.zeros(len(rows), np.int64)
@@ -366,11 +369,11 @@ class ContributionBounder:
         return np.asarray(us.select(period_of(pl.col("us"), per, zone))["us"].to_numpy(), np.int64)
 
     def _line(self, released: int) -> _Line:
-        """What is over once so many steps are released.
+        """Return the first period and day that are still open after this many released steps.
 
-        Whose rows are looked at (`_open`), whose marks are read (`_marks`) and whose are forgotten
-        (`change`) is asked here alone: a row that is looked at, and whose mark is gone, counts
-        twice.
+        This function alone decides which rows are looked at (`_open`), which marks are read
+        (`_marks`) and which are deleted (`change`): a row that is looked at, and whose mark is
+        gone, counts twice.
         """
         period, day = _EARLIEST, _EARLIEST
         if released:
@@ -383,7 +386,7 @@ class ContributionBounder:
         return _Line(max(period, self._first_not_closed), day)
 
     def _parts_of(self, kind: str) -> list[marks.MarkSet]:
-        """What is remembered; kept in mind since it may have to be merged."""
+        """Return remembered marks of a kind; they are cached, since they may have to be merged."""
         if self._memory is None:
             return []
         parts = [*open_private(self._memory.marks(kind))]
@@ -393,7 +396,7 @@ class ContributionBounder:
     def _without_known_ids(
         self, rows: HeldRows, period: Integers, before: _Before, found: _Findings
     ) -> tuple[HeldRows, Integers]:
-        """Rows whose id was not counted before."""
+        """Return the rows whose ids were not counted before."""
         assert rows.id is not None
         kept = np.ones(len(rows), np.bool_)
         for part in before.ids:
@@ -404,7 +407,7 @@ class ContributionBounder:
         return rows.at(kept), period[kept]
 
     def _correct(self, rows: HeldRows, before: _Before, found: _Findings) -> HeldRows:
-        """Rows that count from now on; what they take the place of is found beside."""
+        """Return the rows that count from now on; add the replaced rows to ``found``."""
         assert rows.id is not None
         first_open = self._definition.cut.first_open(self._released)
         known = Records.of(rows.id, before.ids)
@@ -418,8 +421,9 @@ class ContributionBounder:
         return done.added
 
     def _once_each(self, rows: HeldRows, period: Integers) -> tuple[HeldRows, Integers]:
-        """One row of each id, the first in order; one that is taken back, if any of them is."""
-        # Each id with its unit: what one unit writes says nothing of another's rows.
+        """Return one row for each id: the first in order, or a row that is taken back if there is
+        one."""
+        # Each id with its unit, so that one unit's ids tell nothing of another's rows.
         owner = np.zeros(len(rows), np.uint64)
         if rows.user is not None:
             owner = self._secret.pair_digests(rows.user, period)
@@ -442,14 +446,14 @@ class ContributionBounder:
     def _apply_bounds(
         self, rows: HeldRows, period: Integers, before: _Before, found: _Findings
     ) -> tuple[HeldRows, Integers]:
-        """The rows that count, of some users."""
+        """Return the rows of some users that count."""
         asked_for = len(rows)
         if before.refused:
             stay = self._not_refused(rows, period, before)
             rows, period = rows.at(stay), period[stay]
         known = np.zeros(len(rows), np.bool_)
-        # A file of all rows brings those again that were taken before, which are not looked at any
-        # further; each row of a file of new ones is new. Ids have told rows apart already.
+        # A file of all rows repeats the rows that were taken before; they need no further look. In
+        # a file of new rows each row is new. Ids have told rows apart already.
         for places, part in () if self._by_id or self._append else _past(rows, period, before):
             known[places] = known_rows_of(rows.at(places), part, self._before_named())
         if known.any():
@@ -466,13 +470,14 @@ class ContributionBounder:
     def _beside_past(
         self, rows: HeldRows, period: Integers, before: _Before, beyond: int = 0
     ) -> tuple[HeldRows, Integers, NDArray[np.bool_]]:
-        """Rows with those of their units that were taken before; their periods; which are those.
+        """Join rows with the rows of their units taken before; return them, their periods, and a
+        mask.
 
-        By key and period. What was taken comes before all others and has used room up, in both
-        forms: a file of all rows gives none back, and who was first in an earlier file stays.
+        The order is by key and period. Rows taken before come first and have used room up, in both
+        forms: a file of all rows gives no room back, and who was first in an earlier file stays.
 
         Args:
-            beyond: of users with no more rows than so many in a period none is put beside them.
+            beyond: leave out earlier rows of users with at most this many rows in a period.
         """
         a_window = self._counting.most_a_window is not None
         parts, numbers = (
@@ -493,9 +498,9 @@ class ContributionBounder:
         return both.at(order), number[order], order >= len(rows)
 
     def _due(self, rows: HeldRows) -> NDArray[np.int64]:
-        """The step that releases each row: its own, or the next if that was released before.
+        """Return the step that releases each row: its own, or the next if that was released before.
 
-        Late rows stand in the step that releases them, beside those of its own window. Where
+        Late rows belong to the step that releases them, beside the rows of its own window. If
         windows are revised, each row counts in its own.
         """
         if self._definition.cut.lags:
@@ -509,7 +514,7 @@ class ContributionBounder:
         old: NDArray[np.bool_],
         most: int | None = None,
     ) -> NDArray[np.bool_]:
-        """The first rows of each unit that may count, and those that were taken before."""
+        """Mark the first rows of each unit that may count, and those taken before."""
         due = rows.due
         if due is None and self._counting.most_a_window is not None:
             due = self._due(rows)
@@ -517,9 +522,9 @@ class ContributionBounder:
         return first_rows(rows, unit, self._named, self._counting, old=old, due=due, most=most)
 
     def _with_ranks(self, rows: HeldRows, period: Integers, before: _Before) -> HeldRows:
-        """Rows that say which of their unit's rows that count they are, where units are counted.
+        """Add to each row its rank among the counted rows of its unit, if units are counted.
 
-        A function of the unit's own rows: those that are new, and those that were taken before.
+        The rank depends only on the unit's own rows: the new ones and those taken before.
         """
         adds = self._definition.adds
         if adds is None or not adds.counts_users:
@@ -536,10 +541,9 @@ class ContributionBounder:
         return replace(rows, total=(total + more)[~old])
 
     def _not_refused(self, rows: HeldRows, period: Integers, before: _Before) -> Places:
-        """Rows but for those that might be of a person who was forgotten: see `forgetting`.
+        """Leave out rows that might be of a person who was forgotten: see `forgetting`.
 
-        Whether a row stays depends on its own user's rows alone, and on who was asked to be
-        forgotten.
+        Whether a row stays depends on its own user's rows alone, and on the requests to forget.
         """
         refused = np.zeros(len(rows), np.bool_)
         for part in before.refused:
@@ -550,7 +554,8 @@ class ContributionBounder:
         return np.flatnonzero(~refused)
 
     def _before_named(self) -> NDArray[np.int64] | None:
-        """In which group each was counted before it was named; None where that is its own."""
+        """Return the group that counted each group before it was named; None: no group was named
+        later."""
         this = self._definition
         if this.other is None or not this.named:
             return None
@@ -559,7 +564,7 @@ class ContributionBounder:
         return before
 
     def _marks(self, released: int) -> dict[int, marks.MarkSet]:
-        """Rows of open periods that were taken before."""
+        """Return the marks of rows in open periods that were taken before."""
         first = self._line(released).period
         parts: dict[int, list[marks.MarkSet]] = {}
         for part in self._parts_of("user") if self._counting.users else ():
@@ -569,7 +574,7 @@ class ContributionBounder:
 
 
 class _Line(NamedTuple):
-    """The first period of users, and the first day of ids, that is not over."""
+    """The first period of users, and the first day of ids, that is still open."""
 
     period: int
     day: int
@@ -579,7 +584,7 @@ _NOTHING_OVER = _Line(_EARLIEST, _EARLIEST)
 
 
 class _Before(NamedTuple):
-    """What is remembered: who is refused, ids, and by period rows of users."""
+    """Remembered marks: refused users, ids, and rows of users by period."""
 
     refused: list[marks.MarkSet]
     ids: list[marks.MarkSet]
@@ -589,10 +594,10 @@ class _Before(NamedTuple):
 def _past(
     rows: HeldRows, period: Integers, before: _Before, beyond: int = 0
 ) -> Iterator[tuple[Any, marks.MarkSet]]:
-    """Places of rows of one period, and what is remembered of their users in it.
+    """Yield the positions of the rows of one period, with the remembered rows of their users in it.
 
     Args:
-        beyond: of users alone who have more than so many rows in it, these and those.
+        beyond: only users with more than this many rows in the period, old and new together.
     """
     for number, places in _by_number(period) if before.users else ():
         part = before.users.get(number)
@@ -610,7 +615,7 @@ def _past(
 
 @dataclass
 class _Findings:
-    """What is found of rows beside their cells, user by user."""
+    """Findings of a run besides the cells of its rows, collected user by user."""
 
     over: int
     closed: int
@@ -625,11 +630,11 @@ class _Findings:
 def known_rows_of(
     rows: HeldRows, part: marks.MarkSet, before: NDArray[np.int64] | None
 ) -> NDArray[np.bool_]:
-    """Which rows are those of a part: of equal ones the first, as many as it has.
+    """Mark rows that match remembered ones: the first among equal rows, as many as are remembered.
 
     Args:
-        before: of groups that were named later, the one in which their rows were counted until
-            then: a row of a window that was open may be known by that.
+        before: for groups that were named later, the group that counted their rows until then: a
+            row of an open window may be known by that group.
     """
     kinds, times = np.unique(_mix([part.digests, *part.facts[:3]]), return_counts=True)
     known = _among(rows, rows.group, kinds, times)
@@ -644,7 +649,7 @@ def known_rows_of(
 def _among(
     rows: HeldRows, group: NDArray[Any], kinds: NDArray[np.uint64], times: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Which rows are among those of each kind, which are then fewer."""
+    """Mark the first rows of each kind, up to the number of times it is remembered."""
     mine = _mix([rows.key, rows.step, group, rows.total])
     kind = np.searchsorted(kinds, mine)
     kind[kind == len(kinds)] = 0
@@ -661,9 +666,10 @@ def _among(
 
 
 def _mix(columns: Sequence[NDArray[Any]]) -> NDArray[np.uint64]:
-    """One word for each row, for comparisons in memory: rows that differ have others.
+    """Hash each row to one word, for comparisons in memory.
 
-    Not by chance in 2^64, and nobody can try: digests are secret.
+    Different rows have different words except with probability 2^-64, and nobody can try: digests
+    are secret.
     """
     word = columns[0].astype(np.uint64)
     for column in columns[1:]:
@@ -673,7 +679,7 @@ def _mix(columns: Sequence[NDArray[Any]]) -> NDArray[np.uint64]:
 
 
 def _numbers(*ordered: NDArray[Any] | None) -> Places:
-    """The number of each row's unit, from 0 on: rows of one unit are together.
+    """Return the number of each row's unit, from 0 on: rows of one unit are together.
 
     >>> _numbers(np.array([3, 3, 5])).tolist()
     [0, 0, 1]
@@ -683,14 +689,14 @@ def _numbers(*ordered: NDArray[Any] | None) -> Places:
 
 
 def _join(kind: str, period: int, parts: Sequence[marks.MarkSet]) -> marks.MarkSet:
-    """Parts whose digests ascend from one to the next, as one."""
+    """Join parts whose digests ascend from one to the next."""
     facts = zip(*(part.facts for part in parts), strict=True)
     digests = np.concatenate([part.digests for part in parts])
     return marks.MarkSet(kind, period, digests, tuple(np.concatenate(fact) for fact in facts))
 
 
 def _by_period(found: marks.MarkSet, period: Integers) -> list[marks.MarkSet]:
-    """Marks by period, with their facts if they have several; in each the digests ascend."""
+    """Return marks by period, with their facts if they have several; digests ascend in each."""
     made = []
     for number, places in _by_number(period):
         digests = found.digests[places]
@@ -701,7 +707,7 @@ def _by_period(found: marks.MarkSet, period: Integers) -> list[marks.MarkSet]:
 
 
 def _by_number(numbers: NDArray[np.int64]) -> Iterator[tuple[int, Any]]:
-    """Each number that occurs, and where."""
+    """Yield each number that occurs, with its positions."""
     if not len(numbers):
         return
     if (numbers == numbers[0]).all():
@@ -709,7 +715,7 @@ def _by_number(numbers: NDArray[np.int64]) -> Iterator[tuple[int, Any]]:
         return
     distinct: NDArray[Any] = numbers - numbers.min()
     if distinct.max() < 2**16:
-        distinct = distinct.astype(np.uint16)  # sorted without comparisons
+        distinct = distinct.astype(np.uint16)  # two bytes sort without comparisons
     order = np.argsort(distinct, kind="stable")
     ordered = numbers[order]
     begins = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))

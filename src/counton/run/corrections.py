@@ -1,15 +1,14 @@
-"""Rows that take the place of earlier ones with their ids: a minus there, and a plus here.
+"""Rows that replace earlier rows with their ids: a minus there, and a plus here.
 
-Of each id the state remembers the row that counts: window, group and value, how often it was
+For each id the state remembers the row that counts: window, group and value, how often it was
 corrected, and whether it was taken back. A later row with this id and other content is a
-correction: the row that counts is taken back from its own window, and the new one is added to its
-own. A row whose sign is -1 takes back alone. Both are versions of their windows, as of the night in
-which the correction comes. What becomes of a row hangs on the rows with its id alone, and on the
-night.
+correction: the counted row is subtracted from its own window, and the new row is added to its own.
+A row with sign -1 only takes back. Both changes make new versions of their windows, in the night in
+which the correction comes. Only the rows with one id, and the night, decide the fate of a row.
 
-A row is corrected no more often than the stream declares: noise is calibrated to that
-(`counton.strategies.WindowVersions`). It is corrected as long as its window is not final, since a
-final number never changes. Corrections that come too late, or too often, change nothing.
+A row is corrected at most as often as the stream declares: the noise is calibrated to that
+(`counton.strategies.WindowVersions`). It is corrected until its window is final, since a final
+number never changes. Corrections that come too late, or too often, change nothing.
 """
 
 from __future__ import annotations
@@ -29,21 +28,21 @@ from counton.state import seen as marks
 _Flags = NDArray[np.bool_]
 _Numbers = NDArray[np.int64]
 _CELL = ("step", "group", "total")
-#: What is remembered of a row: numbers, of which the last one is its last window.
+#: Number of remembered facts of a row; the last fact is its last window.
 FACTS = 6
 
 
 @name_alone
 class Records(NamedTuple):
-    """What is remembered of the id of each row. Secret.
+    """The remembered record of each row's id. Secret.
 
     Attributes:
-        there: whether anything is.
-        step, group, total: of the row that counts.
-        used: how often it was corrected.
+        there: whether a record exists.
+        step, group, total: cell and value of the row that counts.
+        used: number of its corrections.
         counts: whether it counts, and was not taken back.
-        last: the last window of any row with the id: as long as that all records are kept, so that
-            no earlier one outlives the newest.
+        last: last window of any row with the id. All records are kept until then, so that no
+            earlier record outlives the newest.
     """
 
     there: _Flags
@@ -56,7 +55,7 @@ class Records(NamedTuple):
 
     @classmethod
     def of(cls, ids: NDArray[np.uint64], parts: Sequence[marks.MarkSet]) -> Records:
-        """Of some ids, each once, by what is remembered part by part; the newest record of each."""
+        """Find the newest record of each of some distinct ids."""
         order = np.argsort(ids)
         ordered, rows, facts = ids[order], [], []
         for part in parts:
@@ -78,15 +77,15 @@ class Records(NamedTuple):
 @name_alone
 @dataclass(frozen=True)
 class CorrectedRows:
-    """What rows do, one for each id. Secret.
+    """Effects of rows, one for each id. Secret.
 
     Attributes:
         added: rows that count from now on.
-        taken: cells of rows that count no more: ``step``, ``group`` and ``total``.
-        remembered: the new records, without those that stay as they were.
-        known: rows that change nothing, since they count already or were taken back.
-        corrected: rows that take the place of others, or take them back.
-        often: corrections of rows that were corrected as often as they may be.
+        taken: cells of rows that no longer count: ``step``, ``group`` and ``total``.
+        remembered: new and changed records.
+        known: rows without effect, since they count already or were taken back.
+        corrected: rows that replace others, or take them back.
+        often: corrections left out because their rows had reached the bound on corrections.
         late: corrections of rows whose windows are final.
     """
 
@@ -100,13 +99,13 @@ class CorrectedRows:
 
 
 def correct(rows: HeldRows, before: Records, most: int, first_open: int) -> CorrectedRows:
-    """What becomes of rows, each with an id of its own.
+    """Compute the effects of rows with distinct ids.
 
     Args:
         rows: one for each id; their own windows are open.
-        before: what is remembered of their ids.
-        most: how often a row may be corrected.
-        first_open: the first window that is not final.
+        before: remembered records of their ids.
+        most: largest number of corrections of a row.
+        first_open: first window that is not final.
 
     >>> row = HeldRows(*(np.array([x]) for x in (0, 5, 0, 7)), id=np.array([9], np.uint64))
     >>> nothing = Records.of(row.id, [])
@@ -130,7 +129,7 @@ def correct(rows: HeldRows, before: Records, most: int, first_open: int) -> Corr
     same = before.counts & ~minus
     for name in _CELL:
         same &= getattr(before, name) == getattr(rows, name)
-    idle = same | (minus & ~before.counts)  # counts already, or there is nothing to take back
+    idle = same | (minus & ~before.counts)  # it counts already, or there is nothing to take back
     change = before.there & ~idle
     often = change & (before.used >= most)
     late = change & ~often & before.counts & (before.step < first_open)
@@ -153,7 +152,7 @@ def correct(rows: HeldRows, before: Records, most: int, first_open: int) -> Corr
 
 
 def without(cells: pl.DataFrame, taken: pl.DataFrame) -> pl.DataFrame:
-    """Sums of rows by cell, less those of rows that count no more."""
+    """Subtract the cells of rows that no longer count from sums of rows by cell."""
     if not taken.height:
         return cells
     less = taken.with_columns(-pl.col("rows"), -pl.col("total"))

@@ -1,4 +1,4 @@
-"""What defines a stream of events: fixed when it is created, kept with it, and opened again."""
+"""The definition of a stream of events: fixed at its creation, kept with it, and reopened."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ from counton.statistics.statistic import protects, shape_of
 from counton.statistics.tally_statistic import is_tallied
 from counton.strategies import StreamStrategy
 
-#: Of details that a job keeps with its stream.
+#: Kind of the details that a job keeps with its stream.
 KIND = "events by window and group"
-#: Options that say together what is promised: a stream keeps the guarantee in their place.
+#: Options that together state the guarantee, which a stream keeps in their place.
 GUARANTEE = ("epsilon", "delta", "rho", "within")
-#: The other options of every job that define its stream.
+#: All other options of every job that define its stream.
 DEFINING = tuple(
     option.name for option in kept_as("stream", options_of(Job)) if option.name not in GUARANTEE
 )
 
 
 class Continuation(NamedTuple):
-    """The stream that another one goes on from.
+    """The earlier stream that a stream continues.
 
     Attributes:
-        name: in the same state.
+        name: its name in the same state.
         step: its last release that counts here.
-        totals: whether this stream's totals go on from that release; else they begin anew.
-        apart: whether no unit counts in both, so that the ledger counts the larger guarantee alone.
+        totals: whether this stream's totals continue that release; otherwise they begin anew.
+        apart: whether no unit counts in both, so that the ledger counts only the larger guarantee.
     """
 
     name: str
@@ -59,20 +59,20 @@ class Continuation(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Definition(Description):
-    """A stream of events: its description, and what its runs have to know besides.
+    """A stream of events: its description, and all that its runs need besides.
 
     Attributes:
         details: public facts that are kept with the stream, as JSON values and names of groups.
-        parts: columns of a statistic, as they were called when the stream was created.
-        columns: where time, group, user and id stand in the events, as they are called now.
-        named: groups that were named later, and from which step on they count.
-        renamed: columns that are called otherwise, old and new, since which step.
-        ended: the step at which it ended; None: it goes on.
-        record: what jobs asked, by the names of options: see `from_details`.
-        other: the group that counts rows of all groups not declared, if any. It stands after those
-            declared, and before those that were named later.
-        spare: cells that have no name yet; nothing is counted in them, and they are not shown.
-        continues: the stream that this one goes on from, if any.
+        parts: columns of a statistic, by their names at the stream's creation.
+        columns: columns of time, group, user and id, by their current names.
+        named: groups that were named later, each with the first step in which it counts.
+        renamed: renamed columns: old name, new name, and first step.
+        ended: step at which the stream ended; None: it goes on.
+        record: stated options of jobs, by name: see `from_details`.
+        other: group of the rows of all groups not declared, if any. It stands after the declared
+            groups, and before the groups that were named later.
+        spare: number of cells without a name; nothing is counted in them, and they are not shown.
+        continues: the stream that this one continues, if any.
 
     >>> from counton.run import Job
     >>> from counton.run.new_stream import define
@@ -106,22 +106,22 @@ class Definition(Description):
         contribution: Contribution,
         strategy: StreamStrategy,
     ) -> Definition:
-        """The definition of what is kept of a stream.
+        """Build the definition from the kept facts of a stream.
 
         Args:
-            details: its public facts: ``what`` its statistic is called, its ``record``, ``domain``
-                and ``parts``, ``once`` for a table that is released once, and how groups are found
-                (``discovery``); and what changed since: groups that were ``named`` later, columns
-                that were ``renamed``, each with its step; the stream that it ``continues``, those
-                that it ``follows``, the step at which it ``ended``, and ``reread``: a later job
-                read the times of rows otherwise than one before. The record has what jobs asked,
-                by the names of options: what defines the stream, as it was when the stream was
-                created, with what was settled then; policies and outputs of the last job; and
-                ``dropped``, where one of the jobs left out rows of undeclared groups.
-            statistic, guarantee, contribution, strategy: as of `Description`.
+            details: public facts of the stream: the name of its statistic (``what``), its
+                ``record``, ``domain`` and ``parts``, ``once`` for a table that is released once,
+                and how groups are found (``discovery``); and later changes: groups that were
+                ``named`` later, columns that were ``renamed``, each with its step; the stream that
+                it ``continues``, the streams that it ``follows``, the step at which it ``ended``,
+                and ``reread``: a later job read the times of rows otherwise than an earlier one.
+                The record has the stated options of jobs, by name: options that define the stream,
+                as settled at its creation; policies and outputs of the last job; and ``dropped``,
+                if one of the jobs left out rows of undeclared groups.
+            statistic, guarantee, contribution, strategy: see `Description`.
 
         Raises:
-            InvalidInput: two parts of an event have one column.
+            InvalidInput: two parts of an event have the same column.
         """
         record, continues = details["record"], details["continues"]
         cut = cut_of(record, once=details["once"])
@@ -163,7 +163,7 @@ class Definition(Description):
 
     @classmethod
     def reopen(cls, saved: Design, details: Mapping[str, Any]) -> Definition:
-        """The definition of a stream that exists."""
+        """Return the definition of an existing stream."""
         if details.get("kind") != KIND:
             raise RequestMismatch(
                 f"stream {saved.name!r} does not count or sum events by windows of time; continue "
@@ -178,7 +178,7 @@ class Definition(Description):
         )
 
     def having(self, **facts: Any) -> Definition:
-        """The same stream with other facts."""
+        """Return the same stream with other facts."""
         return Definition.from_details(
             {**self.details, **facts},
             statistic=self.statistic,
@@ -189,13 +189,13 @@ class Definition(Description):
 
     @property
     def apart_from(self) -> str | None:
-        """The stream of which no unit counts in this one, if it goes on from such a one."""
+        """Name of the continued stream if no unit counts in both; else None."""
         before = self.continues
         return before.name if before is not None and before.apart else None
 
     @cached_property
     def adds(self) -> TallyStatistic | None:
-        """What rows of one group are added up to; None where they are counted."""
+        """The statistic that adds up the rows of one group; None if they are counted."""
         inner = inner_of(self.statistic)
         if not isinstance(inner, TallyStatistic):
             return None
@@ -204,7 +204,7 @@ class Definition(Description):
 
     @property
     def corrections(self) -> int:
-        """How often a row may be corrected, or taken back, by a later one with its id."""
+        """How often a later row with the same id may correct a row, or take it back."""
         return int(self.record.get("corrections") or 0)
 
     @property
@@ -214,7 +214,7 @@ class Definition(Description):
 
     @property
     def unit_in_ledger(self) -> str:
-        """By which word a ledger counts what the stream protects: a period with its clock."""
+        """The ledger's word for the protected unit: a period is named with its clock."""
         from counton.state.unit_names import by_its_clock  # which needs a database's library
 
         window = getattr(self.statistic, "window", None)
@@ -222,24 +222,25 @@ class Definition(Description):
 
     @property
     def own_options(self) -> dict[str, Any]:
-        """What was said of its statistic, by the names of options."""
+        """Stated options of the stream's statistic, by name."""
         names = [option.name for option in own_options(self.what)]
         return {name: self.record[name] for name in names if name in self.record}
 
     @property
     def places(self) -> int:
-        """How many numbers rows of one group are added up to."""
+        """Number of sums that rows of one group are added up to."""
         return 1 if self.adds is None else self.adds.places
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """What is kept of each place: how many rows, and what they add up to if that is more."""
+        """Kept measures of each place: the number of rows, and their sum if that differs."""
         return ("rows",) if self.adds is None or self.adds.counts_rows else ("rows", "total")
 
     def measure(self, sums: Integers) -> Integers:
-        """What is released of sums by place, shape ``(steps, groups * places)``, in grid units.
+        """Return the released cells from sums by place, shape ``(steps, groups * places)``, in grid
+        units.
 
-        Of windows that are revised sums are those of `counton.run.changes.Intake.inputs`, and a
+        If windows are revised, the sums are those of `counton.run.changes.Intake.inputs`, and a
         last axis has the versions of each step.
         """
         if self.statistic.card.additive:
@@ -260,7 +261,7 @@ class Definition(Description):
 
     @property
     def cell_names(self) -> GroupNames:
-        """All cells of one step: first the groups, then those that have no name yet."""
+        """Names of all cells of one step: first the groups, then the cells without a name."""
         if not self.spare:
             return self.groups
         return self.groups.plus([f"(spare {number + 1})" for number in range(self.spare)])
@@ -271,27 +272,27 @@ class Definition(Description):
         return self.groups[: len(self.groups) - len(self.named) - (self.other is not None)]
 
     def current_name(self, column: str) -> str:
-        """What a column is called now that was called so once."""
+        """Return the current name of a column, given its original name."""
         for old, new, _ in self.renamed:
             column = new if column == old else column
         return column
 
     def called_once(self, column: str) -> str:
-        """What a column was called when the stream was created that is called so now."""
+        """Return the original name of a column, given its current name."""
         for old, new, _ in reversed(self.renamed):
             column = old if column == new else column
         return column
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """All columns, as they are called now."""
+        """All columns that rows must have, by their current names."""
         return tuple(
             dict.fromkeys((*self.columns.names, *map(self.current_name, self.parts.names)))
         )
 
 
 def cut_of(record: Mapping[str, Any], *, once: bool) -> Windows:
-    """How rows become steps, as a record says it."""
+    """Return how rows become steps, from a record."""
     if record.get("time") is None:
         return Once() if once else EachRow()
     start = datetime.fromisoformat(record["start"])
@@ -302,7 +303,7 @@ def cut_of(record: Mapping[str, Any], *, once: bool) -> Windows:
 
 
 def counting_of(record: Mapping[str, Any], statistic: Statistic, *, in_order: bool) -> Counting:
-    """How rows count, as a record says it."""
+    """Return how rows count, from a record."""
     if in_order:
         return Ordered(protects(statistic) == "user")
     if record.get("user") is None:
@@ -314,7 +315,7 @@ def counting_of(record: Mapping[str, Any], statistic: Statistic, *, in_order: bo
 
 
 def rows_of_each_group(statistic: Statistic | None) -> int | None:
-    """How many rows of a user count in each group, where a statistic says it; None: it does not."""
+    """Return how many rows of a user count in each group; None if the statistic sets no bound."""
     inner = None if statistic is None else inner_of(statistic)
     ranks = isinstance(inner, TallyStatistic) and inner.counted_ranks
     return ranks[-1] if ranks else None

@@ -1,4 +1,4 @@
-"""A run without its commit: what is asked, checked; rows, read; nothing written."""
+"""A run without its commit: the job is checked, and its rows are read; nothing is written."""
 
 from __future__ import annotations
 
@@ -20,15 +20,14 @@ from counton.run.settlement import resolve
 
 @dataclass(frozen=True)
 class DryRun:
-    """The work that a run would do.
+    """The releases that a run would make.
 
     Attributes:
-        definition: of the stream.
-        before: steps that are released; None: the stream would be new.
-        after: steps that would be released.
+        definition: definition of the stream.
+        before: number of released steps; None: the stream would be new.
+        after: number of released steps after the run.
         until: microseconds; windows that ended by then would be released.
-        counts: the numbers of rows, as they were read: what an earlier run has counted is among
-            them.
+        counts: exact numbers of rows as read, including rows that an earlier run has counted.
     """
 
     definition: Definition
@@ -38,18 +37,18 @@ class DryRun:
     counts: Private[Counts] = attribute(repr=False)
 
     def for_operator(self) -> Counts:
-        """Exact numbers of rows, for whoever may see the events: not for what is published."""
+        """Open exact numbers of rows, for people who may see the events: never for publication."""
         return for_operator(self.counts)
 
 
 def dry_run(job: Job, progress: Progress = silent) -> DryRun:
-    """Do everything of a run up to its commit: resolve the job, check its outputs, read its rows.
+    """Do a whole run except its commit: resolve the job, check its outputs, read its rows.
 
-    Rows of a stream that there is are not set beside what it has counted, since only its writer
-    can do that. Rows that cannot be read are set aside in no file.
+    Rows are not compared with the counted rows of an existing stream, since only its writer can do
+    that. Unreadable rows are set aside in no file.
 
     Raises:
-        InvalidInput, StateError, BudgetExceeded, ReplayMismatch, SumOverflow: as of a run.
+        InvalidInput, StateError, BudgetExceeded, ReplayMismatch, SumOverflow: see `run`.
 
     >>> events = Path("visits.csv")
     >>> _ = events.write_text("time\\n2024-03-01T09:00\\n2024-03-02T10:15\\n")
@@ -69,7 +68,7 @@ def dry_run(job: Job, progress: Progress = silent) -> DryRun:
             if settled.saved is not None:
                 if (doubt := settled.saved.doubt()) is not None:
                     raise OldCopy(doubt)
-                settled.saved.secret()  # which asks for the key
+                settled.saved.secret()  # this asks for the key
             rows = read_rows(settled, progress)
             if settled.saved is None:
                 rows.beside(None)

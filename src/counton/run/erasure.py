@@ -1,20 +1,19 @@
-"""To forget a person, or all people of long ago: what a state keeps of them is deleted.
+"""Deletion of a state's memory of a person, or of all people of periods long ago.
 
-No bound is exceeded by that.
+Contribution bounds still hold afterwards.
 
-Of people whose rows are bounded a state keeps keyed digests: whose rows count, and which. Without
-them the same person could count anew, twice as much as is promised. So one more thing is kept in
-their place, and it names nobody: a *refused* bucket, one of `BUCKETS` into which all digests fall.
-Who is new and falls into it does not count any more, in any period up to the one in which the
-person was forgotten; whoever is known already goes on. The bucket is a function of the name that
-was asked for, whether the state knew it or not. So with or without a person's rows, the same rows
-of all others count, and the person's own are at most as many as before.
+For people with bounded rows a state keeps keyed digests: whose rows count, and which. Without them
+a person could count again, twice as much as promised. So the state keeps one more thing in their
+place, which names nobody: a *refused* bucket, one of `BUCKETS` into which all digests fall. New
+people in this bucket count nowhere, in any period up to the one of the deletion; known people in it
+go on. The bucket is a function of the name in the request, whether the state knew it or not. So
+with or without a person's rows, the same rows of all others count, and at most as many rows of the
+person as before.
 
-All people of long ago are forgotten period by period, where single periods are protected (``per``).
-Then a mark closes all periods up to the last that is forgotten: nobody is known in it any more, so
-no row of it counts again, whoever wrote it. That depends on the clock alone. A job that says for
-how long people are known (``retain``) does it by itself, after each release, by the end of the last
-window that is released.
+If single periods are protected (``per``), all people of long ago are forgotten period by period.
+Then a mark closes all periods up to the last forgotten one: the state knows nobody in them, so no
+row of them counts again, whoever wrote it. Only the clock decides this. A job with ``retain`` does
+it by itself after each release, by the end of the last released window.
 """
 
 from __future__ import annotations
@@ -46,14 +45,15 @@ X = TypeVar("X")
 
 
 class Forgetting(NamedTuple):
-    """What was done for one stream.
+    """The deletion in one stream.
 
     Attributes:
-        name: of the stream.
-        keeps: what it keeps of people: "digests", or "sums" alone, of which nothing is deleted.
-        marks: how many rows of the people were known. Exact: only for the operator.
-        before: with an age: people are forgotten in all periods that ended by then; None: in none.
-        over: it releases nothing more, so that nobody is new to it from now on.
+        name: name of the stream.
+        keeps: the stream's memory of people: "digests", or only "sums", from which nothing is
+            deleted.
+        marks: number of remembered rows of the people. Exact: only for the operator.
+        before: for an age: people are forgotten in all periods that ended by then; None: in none.
+        over: whether the stream has ended, so that nobody is new to it from now on.
     """
 
     name: str
@@ -73,27 +73,27 @@ def forget(
     wait: float = 0,
     yes: bool = True,
 ) -> list[Forgetting]:
-    """Delete what a state keeps of a person, in all of its streams or in one.
+    """Delete a state's memory of a person, in all of its streams or in one.
 
-    What was released stays released, and what was added to sums stays in them. A service may run
-    meanwhile, if there is time to ``wait`` for it.
+    Releases stay released, and sums keep the person's contribution. A service may run meanwhile, if
+    there is time to ``wait`` for it.
 
     Args:
         state: path of a SQLite file, or a database URL.
-        person: as the column of users has it.
-        name: of one stream; None: all.
-        key: where the streams' key is kept, as of `Stream.open`.
-        now: what the clock says, aware; None: that of this machine.
-        wait: at most this many seconds for a service to count the rows that wait in its inbox now,
-            and for a run that writes a stream or its state.
-        yes: a bucket of people to come may be closed: for any name, known or not.
+        person: name of the person in the column of users.
+        name: name of one stream; None: all.
+        key: place of the streams' key: see `Stream.open`.
+        now: the current time, aware; None: this machine's clock.
+        wait: largest number of seconds to wait for a service to count the rows in its inbox, and
+            for a run that writes a stream or its state.
+        yes: allow closing a bucket of future people: for any name, known or not.
 
     Raises:
-        InvalidInput: a bucket would be closed, and nobody says yes, whoever the person is; a
-            stream keeps rows or an exact table, rows wait in an inbox, or there are
-            rows of the person that are dated later than now; nothing is deleted.
+        InvalidInput: a bucket would be closed without permission (for every person, known or not);
+            a stream keeps rows or an exact table; rows wait in an inbox; or rows of the person are
+            dated later than now. Nothing is deleted.
         StreamConflict: another process wrote a stream meanwhile; nothing is deleted in that one.
-        StateError, WrongKey: as of `Stream.open`.
+        StateError, WrongKey: see `Stream.open`.
     """
     given: object = person
     if not isinstance(given, str) or not given:
@@ -120,20 +120,20 @@ def forget(
 
 
 class _Patience:
-    """Some seconds in which others may be in the way."""
+    """A time limit for retries."""
 
     def __init__(self, seconds: float) -> None:
         self._end = monotonic() + seconds
 
     def goes_on(self) -> bool:
-        """Whether there is time left; then a little of it is over."""
+        """Whether time is left; if so, wait a moment."""
         if monotonic() >= self._end:
             return False
         _pause()
         return True
 
     def retry(self, act: Callable[[], X], conflict: type[CountonError]) -> X:
-        """What an act gives, tried again while something is in its way."""
+        """Return the result of an act, tried again while another process is in its way."""
         while True:
             try:
                 return act()
@@ -155,22 +155,22 @@ def forget_older(
     now: datetime | None = None,
     wait: float = 0,
 ) -> list[Forgetting]:
-    """Delete what a state keeps of people in periods that ended long ago, in all streams or in one.
+    """Delete a state's memory of people in periods that ended long ago, in all streams or in one.
 
-    Rows of these periods do not count from then on, so nobody counts twice.
+    Rows of these periods no longer count, so nobody counts twice.
 
     Args:
         state: path of a SQLite file, or a database URL.
-        age: how long ago a period must have ended, in days or weeks: ``90d``, ``12w``.
-        name: of one stream; None: all.
-        key: where the streams' key is kept, as of `Stream.open`.
-        now: what the clock says, aware; None: that of this machine.
-        wait: as of `forget`.
+        age: age of a period's end, in days or weeks: ``90d``, ``12w``.
+        name: name of one stream; None: all.
+        key: place of the streams' key: see `Stream.open`.
+        now: the current time, aware; None: this machine's clock.
+        wait: see `forget`.
 
     Raises:
-        InvalidInput: another age, or a stream keeps rows, an exact table, or people whose
+        InvalidInput: the age is malformed, or a stream keeps rows, an exact table, or people whose
             protection has no periods; nothing is deleted.
-        StreamConflict, StateError, WrongKey: as of `forget`.
+        StreamConflict, StateError, WrongKey: see `forget`.
     """
     patience = _Patience(wait)
     moment = (datetime.now(UTC) if now is None else now) - _length(age)
@@ -191,7 +191,7 @@ def forget_older(
 
 
 def check_retain(length: str, definition: Definition) -> None:
-    """Refuse a length that is none, or a stream that does not protect periods of people."""
+    """Refuse a malformed length, or a stream that does not protect periods of people."""
     days = _length(length, "retain").days
     if days >= LATE_DAYS:
         raise InvalidInput(
@@ -207,7 +207,7 @@ def check_retain(length: str, definition: Definition) -> None:
 
 
 def retain(stream: Stream, definition: Definition, length: str) -> None:
-    """Forget everybody in periods that ended so long ago, by the last release."""
+    """Forget everybody in periods that ended this long before the end of the last release."""
     windows = definition.windows
     end = moment(int(windows.ends(range(stream.step, stream.step + 1))[0]))
     last = _period(definition, end - _length(length, "retain")) - 1
@@ -233,7 +233,8 @@ def _refuse_lasting(name: str, definition: Definition) -> None:
 
 
 class _KeptStream(NamedTuple):
-    """A stream of a state: None of a program's, which gives sums; and whether it is over."""
+    """A stream of a state: its definition (None if a program gives it sums), and whether it has
+    ended."""
 
     definition: Definition | None
     over: bool
@@ -247,11 +248,12 @@ class _KeptStream(NamedTuple):
 def _streams(
     state: str | os.PathLike[str], name: str | None, patience: _Patience
 ) -> dict[str, _KeptStream]:
-    """The streams to look at; no row waits any more that waited when they were asked for."""
+    """Return the streams to look at, after the rows that waited at the request have been
+    counted."""
     with Store(state) as store:
         names = store.streams if name is None else (name,)
         for one in names:
-            store.reader(one)  # it is there
+            store.reader(one)  # it raises if the stream is missing
         held = {one: held_batches(store.database, one) for one in names}
         for one, before in held.items():
             _await_rows(store, one, before, patience)
@@ -265,7 +267,7 @@ def _period(definition: Definition, moment: datetime) -> int:
 
 
 def _forget_periods(state: str | os.PathLike[str], name: str, last: int, key: Kept) -> Private[int]:
-    """Forget everybody in all periods up to the last, in which nobody counts any more."""
+    """Forget everybody in all periods up to the last, so that nobody counts in them any more."""
     with Stream.open(state, name, key=key, forgetting=True) as stream:
         parts = [part for part in _users_of(stream) if part.period <= last]
         change = _closing(_secret_of(stream), last)._replace(forgets=True)
@@ -274,7 +276,7 @@ def _forget_periods(state: str | os.PathLike[str], name: str, last: int, key: Ke
 
 
 def _closing(secret: marks.Secret, last: int) -> marks.Change:
-    """Nobody is known any more in the periods up to the last, and no row of them counts."""
+    """Return the change that forgets everybody in periods up to the last, and closes them."""
     closed = marks.MarkSet(CLOSED, last, np.zeros(1, np.uint64))
     gone = [("user", last + 1), (REFUSED, last + 1), (CLOSED, last)]
     return marks.Change(secret, [closed], [(CLOSED, last)], gone)
@@ -297,7 +299,7 @@ def _look_up(store: Store, name: str) -> _KeptStream:
 
 
 def _await_rows(store: Store, name: str, before: HeldBatches, patience: _Patience) -> None:
-    """Wait for rows that stand there as they were sent: whose they are is not known yet."""
+    """Wait for raw rows in the inbox: their users are not known yet."""
     if before.left_out:
         raise InvalidInput(
             f"rows that no run could count stand in the inbox of stream {name!r}, as they were "
@@ -355,7 +357,7 @@ def _users_of(stream: Stream) -> list[marks.MarkSet]:
 
 
 def _without(parts: Sequence[marks.MarkSet], period: int, digest: np.uint64) -> marks.MarkSet:
-    """All parts of a period as one, without a digest."""
+    """Merge all parts of a period, without a digest."""
     whole = marks.merge([part for part in parts if part.period == period])
     stays = whole.digests != digest
     return marks.MarkSet(

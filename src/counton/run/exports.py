@@ -1,8 +1,8 @@
-"""What was released, once more: ``counton export`` and ``publish`` for Python.
+"""Exports of releases: ``counton export`` and ``publish`` for Python.
 
-A state needs no key, no events and no permission to write for it, and whoever writes the stream is
-not disturbed. A released table, or what else `counton.read` reads, is exported as well. What is
-published stands in plain rows of a database, to which every later run adds.
+An export needs no key, no events and no permission to write to the state, and does not disturb the
+stream's writer. Released tables and all other sources of `counton.read` are exported too. Published
+rows are plain rows of a database, to which every later run adds.
 """
 
 from __future__ import annotations
@@ -70,15 +70,15 @@ if TYPE_CHECKING:
     from counton.released.revisions import When
     from counton.state.key_and_witness import Kept
 
-#: What a reading says of each of its numbers.
+#: Columns of each number of a reading.
 _NUMBERS = ("estimate", "std", "lower", "upper")
-#: Values written in one transaction.
+#: Largest number of values written in one transaction.
 _CHUNK = 2**18
 
 
 @dataclass(frozen=True)
 class Publication:
-    """What `publish` did.
+    """The result of `publish`.
 
     Attributes:
         stream: name of the stream.
@@ -98,7 +98,7 @@ class Publication:
 def publish_new(
     source: JournalReader | Stream, place: published.Place, level: float | None
 ) -> Publication:
-    """Add what is not published yet."""
+    """Publish all steps that are not published yet."""
     if "every" not in record_in(source.details) and source.design.statistic is None:
         raise InvalidInput(
             f"stream {source.design.name!r} was not made from events, so its steps have no times "
@@ -118,7 +118,7 @@ def publish_new(
     elif not definition.cells.named_beforehand:
         found = read_released(source, definition, level_of(definition))
         groups, own = found.groups, own_facts_of(found)
-        own.pop("cells", None)  # which have a table of their own
+        own.pop("cells", None)  # cells have a table of their own
     elif of_cells:
         carried = carried_by(source, definition)
         own = {} if carried is None else carried.facts(groups, design)
@@ -137,7 +137,7 @@ def publish_new(
         )
         description = description_of(design, definition, shown.level, own)
         begun = published.begin(connection, shown, source.step, description, AUTHOR)
-        if revised and source.step > begun.step:  # what readers see is of one night
+        if revised and source.step > begun.step:  # readers see the windows as of one night
             kept_until = max(begun.step - definition.cut.lags, 0)
             left = published.take_back(connection, begun, kept_until)
             _publish_rows(
@@ -149,12 +149,12 @@ def publish_new(
 
 
 class _OneTransaction(NamedTuple):
-    """A transaction that has begun, as a place of which every transaction is that one."""
+    """An open transaction in the form of a place: each transaction of the place is this one."""
 
     connection: Connection
 
     def transaction(self, *, write: bool) -> AbstractContextManager[Connection]:
-        """The one that has begun."""
+        """Return the open transaction."""
         return nullcontext(self.connection)
 
 
@@ -166,7 +166,7 @@ def _publish_rows(
     level: float,
     readings: View,
 ) -> None:
-    """Add the rows of what is not published yet."""
+    """Add the rows that are not published yet."""
     if not definition.shows_cells:
         _publish_readings(source, definition, place, begun, level, readings)
     elif source.step > begun.step:
@@ -202,13 +202,13 @@ def _publish_readings(
     level: float,
     readings: View,
 ) -> None:
-    """Add the readings of a statistic: what its table says, a row a number; and its cells."""
+    """Add the readings of a statistic, a row for each number, and its cells."""
     stream_id, before, cells_until = begun
     if before == source.step:
         return
     released, cut = read_released(source, definition, level, readings), definition.cut
     cells = cells_of(released)
-    # Of what is read, `over` windows before its end; a table that was released once has no times.
+    # Readings begin `over` windows before their end; a table that was released once has no times.
     starts = cut.starts(range(1, source.step + 1)) if cut.timed else None
     size = max(1, _CHUNK // max(1, released.last_rows().height))
     for first in range(before + 1, source.step + 1, size):
@@ -223,7 +223,7 @@ def _publish_readings(
             "over",
             "running_total",
             "running_total_std",
-        }  # of a line: sums of what is published
+        }  # for a line: sums of its published cells
         labels = [name for name in table.columns if name not in aside]
         rows = []
         counts: dict[int, int] = {}
@@ -252,7 +252,7 @@ def _publish_readings(
 
 
 def _finite(value: Any) -> Any:
-    """A number as databases keep it: NaN and infinity are none."""
+    """Return a number as databases keep it: NaN and infinity become NULL."""
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
@@ -279,7 +279,7 @@ def _write(connection: Any, stream_id: int, released: Release, steps: range) -> 
     step_of = np.repeat(np.asarray(steps), cells)
     cell_of = np.tile(np.arange(cells), len(steps))
     rows: Iterator[Any] = zip(step_of.tolist(), cell_of.tolist(), *numbers, strict=True)
-    if released.since is not None:  # nothing of a group before it is shown
+    if released.since is not None:  # a group has no rows before it is shown
         first = np.array([released.since[group] for group in released.groups], np.int64)
         rows = compress(rows, (step_of >= first[cell_of]).tolist())
     published.write(
@@ -293,7 +293,7 @@ def _write(connection: Any, stream_id: int, released: Release, steps: range) -> 
 
 
 class _Selection(NamedTuple):
-    """Which of the steps and groups that were released are read: see `export`."""
+    """The selected steps and groups of a release: see `export`."""
 
     steps: str | range | None = None
     start: Moment | None = None
@@ -302,7 +302,7 @@ class _Selection(NamedTuple):
     as_of: When | None = None
 
     def of(self, found: Release) -> Release:
-        """Those of a release."""
+        """Return the selection of a release."""
         if self.as_of is not None:
             found = found.as_of(self.as_of)
         if self[:3] != (None, None, None):
@@ -339,44 +339,43 @@ def export(
     as_of: When | None = None,
     metadata: str | Sequence[str] | None = None,
 ) -> Release:
-    """Read what was released again, and write it if a file is named.
+    """Read a release again, and write it if a file is named.
 
     Args:
-        state: path of a SQLite file, or a database URL; or what `counton.read` reads: a released
+        state: path of a SQLite file, or a database URL; or a source of `counton.read`: a released
             table, a published database, the address of a stream of a service.
         out: a table (.parquet, .csv, .json, .jsonl, .arrow, .xlsx), a chart (.png, .svg, .pdf), or
-            a page (.html) with newest numbers, chart, methods, and all numbers to download.
-            A table carries what it promises: Parquet in its metadata, others in ``OUT.json``
-            beside it. A name without an ending is a folder of Parquet files, one for each step and
-            block of groups of counts and sums: those that are there stay, and the last step is
-            returned.
-        name: of the stream; needed where the state has several.
+            a page (.html) with newest numbers, chart, methods, and all numbers to download. A table
+            carries its guarantee: Parquet in its metadata, others in ``OUT.json`` beside it. A name
+            without an ending is a folder of Parquet files, one for each step and block of groups of
+            counts and sums. Existing files stay, and the last step is returned.
+        name: name of the stream; needed if the state has several.
         steps: ``"25:48"`` for the steps 25 to 48, both included, days as in
             ``"2024-03-18:2024-03-24"``, or a ``range``; None: all.
         start, until: only windows that begin at ``start`` or later, and end by ``until``.
-        groups: only these, in this order; None: all.
-        level: probability with which each interval holds; None: as the stream's own files have
-            it, at first 0.95. What was shown of a statistic, as by ``over`` or ``shares``, is
-            shown again.
-        like: of a released table whose description was lost, as of `counton.read`.
-        panels: of a chart: one for each group.
-        title, axis, source, width: of a chart, as of `Release.figures`.
-        fit: how the numbers of a hierarchy or contingency table are made to fit, where its state
-            does not say so.
-        above: of many groups only rows whose estimate is above this: a number that is chosen
+        groups: only these groups, in this order; None: all.
+        level: probability with which each interval holds; None: the level of the stream's own
+            files, initially 0.95. The view of a statistic (``over``, ``shares``) is remembered too.
+        like: for a released table whose description was lost: see `counton.read`.
+        panels: for a chart: draw one panel for each group.
+        title, axis, source, width: for a chart: see `Release.figures`.
+        fit: how the numbers of a hierarchy or contingency table are made to fit, if its state does
+            not say so.
+        above: for many groups, keep only rows whose estimate is above this number, which is chosen
             without looking at the data. The file says what is left out.
-        surely_above: the same of the lower ends of intervals.
+        surely_above: likewise for the lower ends of intervals.
         csv_formulas: "text" or "keep": in CSV, names that a spreadsheet would take for a formula
-            begin with an apostrophe, or stand as they are.
-        as_of: of windows that are revised: what was known then, as of `Release.as_of`.
-        metadata: of a CSV file, what catalogues read beside it: csvw, dcat, sdmx, or several
-            (`counton.released.metadata`).
+            get an apostrophe in front, or stay unchanged.
+        as_of: for revised windows: the numbers that were known then: see `Release.as_of`.
+        metadata: for a CSV file: formats of metadata beside it for catalogues: csvw, dcat, sdmx, or
+            several (`counton.released.metadata`).
 
     Raises:
-        StateError: the state cannot be read, has no such release, or several and no name is given.
-        InvalidInput: steps, times or groups that are not among what was released, or a file that
-            could not be written.
-        OSError: the file could not be written; the old one, if any, is as it was.
+        StateError: the state cannot be read, lacks the release, or has several and no name is
+            given.
+        InvalidInput: steps, times or groups are not among the released ones, or the file cannot be
+            written.
+        OSError: the file could not be written; an old file is unchanged.
 
     >>> from counton.run import Job, run
     >>> events, state = Path("visits.csv"), Path("visits.db")
@@ -431,7 +430,7 @@ def _into_folder(
     above: float | None,
     surely_above: float | None,
 ) -> Release:
-    """Add what a folder lacks; the last step of it."""
+    """Add the missing files to a folder, and return the last step."""
     of_events = reader.details.get("kind") == KIND
     definition = Definition.reopen(reader.design, reader.details) if of_events else None
     check_foldable(definition, folder)
@@ -455,7 +454,7 @@ def _into_folder(
     return write_folder(folder, read, steps, len(definition.groups), above, surely_above)
 
 
-#: What stands in the name of a file for that of a release.
+#: Placeholder for the name of a release in the name of a file.
 NAMED = "{name}"
 
 
@@ -465,21 +464,21 @@ def export_all(
     name: str | None = None,
     **asked: Any,
 ) -> dict[str, Release]:
-    """`export` of everything that a state, or the states of a job file, have released.
+    """Call `export` for every release of a state, or of the states of a job file.
 
-    All is read before anything is written. A stream that has released nothing yet is left out.
+    All releases are read before anything is written. A stream without a release is left out.
 
     Args:
-        state: as of `export`, or a job file (.toml).
-        out: as of `export`, with ``{name}`` where the name of each release is to stand.
-        name: of one of them; None: all.
-        asked: all else, as of `export`.
+        state: see `export`; or a job file (.toml).
+        out: see `export`, with ``{name}`` in place of the name of each release.
+        name: name of one release; None: all.
+        asked: further arguments of `export`.
 
     Returns:
-        What was read, by the names of releases.
+        Releases by name.
 
     Raises:
-        StateError, InvalidInput, OSError: as `export`; or two releases whose files would be one.
+        StateError, InvalidInput, OSError: see `export`; or two releases would have the same file.
 
     >>> from counton import PureDP, Stream
     >>> from counton.strategies import Binary
@@ -551,7 +550,7 @@ def _streams_with_releases(
     *,
     of_jobs: bool = False,
 ) -> list[str]:
-    """What has been released in a state, by name; nothing where it is still to be made."""
+    """Return the names of streams with releases in a state; empty if the state is missing."""
     if not of_jobs and (public := read_public(state, name=name, like=like)) is not None:
         return [public.design.name]
     file = state_file(state)
@@ -562,7 +561,7 @@ def _streams_with_releases(
 
 
 def file_of(out: str | os.PathLike[str], name: str) -> Path:
-    """The file that `export_all` writes for a release.
+    """Return the file that `export_all` writes for a release.
 
     >>> file_of("out/{name}.csv", "visits").as_posix()
     'out/visits.csv'
@@ -574,12 +573,12 @@ def file_of(out: str | os.PathLike[str], name: str) -> Path:
 def released_in(
     state: str | os.PathLike[str], name: str | None = None, *, level: float | None = None
 ) -> Release:
-    """Everything that a stream of events has released, from its state alone: needs no key.
+    """Read all releases of a stream of events, from its state alone: needs no key.
 
     Args:
         state: path of a SQLite file, or a database URL.
-        name: of the stream; needed where the state has several.
-        level: probability with which each interval holds; None: as the stream's files have it.
+        name: name of the stream; needed if the state has several.
+        level: probability with which each interval holds; None: the level of the stream's files.
     """
     with Store(state) as store:
         reader = store.reader(only_name(store.streams) if name is None else name)
@@ -587,7 +586,7 @@ def released_in(
 
 
 def _with_doubt(reader: JournalReader, found: Release) -> Release:
-    """With a note where the state may be an old copy."""
+    """Add a note if the state may be an old copy."""
     doubt = reader.doubt()
     return found if doubt is None else found.with_note(doubt).at_hand()
 
@@ -599,20 +598,20 @@ def methods(
     level: float | None = None,
     full: bool = False,
 ) -> dict[str, str]:
-    """The text for a publication, of each release of a state: see `Release.methods`.
+    """Return the text for a publication, for each release of a state: see `Release.methods`.
 
     Args:
         state: path of a SQLite file, or a database URL, or an open state.
-        name: of one stream; None: all that have released something.
-        level: of the intervals of which it tells; None: as the stream's own files have it.
-        full: the whole account, for specialists.
+        name: name of one stream; None: all with a release.
+        level: level of the intervals in the text; None: the level of the stream's own files.
+        full: return the whole account, for specialists.
 
     Returns:
         Texts by the names of releases.
 
     Raises:
         StateError: the state cannot be read, or has released nothing.
-        InvalidInput: a level outside (0, 1 - 1e-9], or a stream without a step.
+        InvalidInput: the level is outside (0, 1 - 1e-9], or the stream has no step.
 
     >>> from counton import PureDP, Stream
     >>> from counton.strategies import Binary
@@ -637,13 +636,13 @@ def registry(
     *,
     like: str | os.PathLike[str] | None = None,
 ) -> dict[str, dict[str, Any]]:
-    """A record for the public register of deployments, of each release of a state.
+    """Return a record for the public register of deployments, for each release of a state.
 
     Args:
-        state: path of a SQLite file, or a database URL; or what `counton.read` reads, which does
-            not say when the stream began and what others have spent: that is to be filled in.
-        name: of one stream; None: all that have released something.
-        like: of a released table whose description was lost, as of `counton.read`.
+        state: path of a SQLite file, or a database URL; or a source of `counton.read`, which lacks
+            the stream's beginning and the spending of others: fill these in.
+        name: name of one stream; None: all with a release.
+        like: for a released table whose description was lost: see `counton.read`.
 
     Returns:
         Records by the names of releases, JSON values: see `counton.released.registry`.
@@ -705,7 +704,7 @@ def _released_names(store: Store, name: str | None) -> list[str]:
 
 
 def checked_file(out: str | os.PathLike[str], state: str | os.PathLike[str]) -> Path:
-    """A path that a table or a chart may be written to, which is none of a state's files."""
+    """Return the path of a table or a chart, after a check that it is none of a state's files."""
     path = Path(out)
     check_text("out", str(path))
     chart = path.suffix.lower() in PICTURES
@@ -716,7 +715,7 @@ def checked_file(out: str | os.PathLike[str], state: str | os.PathLike[str]) -> 
 
 
 def only_name(names: Sequence[str]) -> str:
-    """The one of the names that there is."""
+    """Return the only name, and refuse none or several."""
     if len(names) != 1:
         if not names:
             raise RequestMismatch("the state has released nothing: release first")
@@ -764,7 +763,7 @@ def _of_stream(
         refuse_other_fit(name, kept.fit, fit)
         shown = replace(kept, fit=fit)
     found = chosen.of(read_released(reader, definition, level, shown))
-    return found.at_hand()  # a table that is asked for later must not open the state again
+    return found.at_hand()  # a later request for the table must not open the state again
 
 
 def publish(
@@ -776,26 +775,26 @@ def publish(
     remove: bool = False,
     key: Kept = None,
 ) -> Publication:
-    """Write what a stream has released into plain tables, and a view over them for SQL.
+    """Write a stream's releases into plain tables, and a view over them for SQL.
 
-    What is there already stays, and what is new is added, so it is run after each release. Within
-    the state's own database every later run of the stream does so by itself. Of windows that are
-    revised the rows of those that were not final yet are written again: rows are the newest ones.
+    Existing rows stay and new ones are added, so run it after each release. In the state's own
+    database every later run of the stream does so by itself. If windows are revised, the rows of
+    windows that were not final yet are written again: rows are the newest ones.
 
     Args:
         state: path of a SQLite file, or a database URL.
-        to: another database: a SQLite file, made if missing, or a URL; None: that of the state.
-            Whoever may read a SQLite state reads exact sums in it: publish to a file of its own.
-        name: of the stream; needed where the state has several.
-        level: probability with which each interval holds; None: as before, at first as the
-            stream's own files have it. What is shown of a statistic is what they show.
-        remove: take the stream's rows away instead.
-        key: where the key is kept, if not beside the state; its witness says how new the state is.
+        to: another database: a SQLite file, made if missing, or a URL; None: the state's own. Every
+            reader of a SQLite state can read exact sums in it: publish to a file of its own.
+        name: name of the stream; needed if the state has several.
+        level: probability with which each interval holds; None: unchanged, initially the level of
+            the stream's own files. The view of a statistic is that of these files.
+        remove: remove the stream's rows instead.
+        key: place of the key, if not beside the state; its witness tells how new the state is.
 
     Raises:
-        StateError: no such stream, a state restored from an old copy, another stream of this name
-            is published there, or a database that cannot be used.
-        InvalidInput: a stream that was not made from events, or arguments out of range.
+        StateError: the stream is missing, the state was restored from an old copy, another stream
+            has this name there, or a database cannot be used.
+        InvalidInput: the stream was not made from events, or an argument is out of range.
 
     >>> from counton.run import Job, run
     >>> events, state = Path("visits.csv"), Path("visits.db")

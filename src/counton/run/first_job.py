@@ -1,7 +1,7 @@
-"""A first job for events: what their header tells, what is usual, and what is left to say.
+"""A first job for events: facts of their header, common defaults, and a list of open questions.
 
-Rows decide nothing here: `first_look` tells names of columns and how times are written, and all
-other defaults are the same whatever the rows say.
+Rows decide nothing here: `first_look` finds names of columns and the format of times, and all other
+defaults are the same for all rows.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from counton.run.job_plan import PlannedJob, planned_job
 from counton.run.new_stream import EACH_WINDOW
 from counton.state.database import state_file
 
-#: A stream is made for so many years: each window's own number is no less accurate for it.
+#: Years of a new stream: a window's own number is no less accurate in a longer stream.
 _YEARS, _MOST_WINDOWS = 10, 100_000
 #: Names of columns that name people.
 _PEOPLE = re.compile(
@@ -41,16 +41,16 @@ _PEOPLE = re.compile(
     re.I,
 )
 
-#: What is said of a job, by the names of its fields, events and state among them.
+#: Stated fields of a job by name, events and state among them.
 Said: TypeAlias = Mapping[str, Any]
 
 
 class Unsaid(NamedTuple):
-    """Something that no file tells.
+    """An open question that no file answers.
 
     Attributes:
-        why: it has to be said.
-        example: fields of a `Job` that say it.
+        why: reason why it must be stated.
+        example: fields of a `Job` that state it.
     """
 
     why: str
@@ -63,19 +63,18 @@ def init(
 ) -> Job:
     """Make a job that counts events, to print, to change and to run; nothing is spent or stored.
 
-    The header says which column holds times, and the first rows how they are written. What is not
-    stated is as usual: each day's own number (``release="windows"``), rows without a value and
-    those that cannot be read left out, ten years. Groups are those that ``by`` and ``domain``
-    declare.
+    The header tells which column holds times, and the first rows tell their format. All other
+    defaults are common ones: each day's own number (``release="windows"``), rows without a value
+    and unreadable rows left out, ten years. ``by`` and ``domain`` declare the groups.
 
     Args:
-        events: as of `counton.release`; also the address of a database, with ``query``.
-        state: as of `counton.release`; None: beside the file.
-        more: the fields of `Job`.
+        events: see `counton.release`; also the address of a database, with ``query``.
+        state: see `counton.release`; None: beside the file.
+        more: fields of `Job`.
 
     Raises:
-        InvalidInput: it names all that is left to say: what no file tells. Or the events cannot be
-            read, or a run would refuse the job.
+        InvalidInput: options are open that no file answers; the message names all of them. Or the
+            events cannot be read, or a run would refuse the job.
 
     >>> import polars as pl
     >>> import counton
@@ -104,15 +103,15 @@ def init(
 
 
 def job_of(said: Said) -> Job:
-    """A job that says this and no more."""
+    """Return a job with these fields alone."""
     return Job("count", **said)
 
 
 def check_job(said: Said, look: FirstLook) -> tuple[Job, PlannedJob]:
-    """A job with what is usual, and its plan; a run would refuse what is refused here.
+    """Complete a job with common defaults, and plan it; a refusal here is one of a run, too.
 
     Raises:
-        CountonError: as of a run, up to its first row.
+        CountonError: see `run`, up to its first row.
     """
     job = complete_job(said, look)
     for name in filter(
@@ -123,7 +122,7 @@ def check_job(said: Said, look: FirstLook) -> tuple[Job, PlannedJob]:
 
 
 def default_state(events: object) -> str:
-    """Where a stream is kept unless it is said: beside its file.
+    """Return the default place of a stream: beside its file.
 
     >>> default_state("library/loans.2024.csv.gz"), default_state("logs/2024-*.csv")
     ('library/loans.2024.counton.db', 'logs.counton.db')
@@ -132,7 +131,7 @@ def default_state(events: object) -> str:
 
 
 def is_named(events: object) -> bool:
-    """Whether events are files, which have names; a frame and a database have none.
+    """Whether events are files, which have names; a frame or a database has none.
 
     >>> is_named("loans.csv"), is_named("sqlite:///library.db"), is_named([])
     (True, False, False)
@@ -141,13 +140,13 @@ def is_named(events: object) -> bool:
 
 
 def state_beside(events: object, *, append: bool) -> str:
-    """The same where nobody was asked: each run over these events must find the same state.
+    """Return the default state of a run: each run over the same events must find it again.
 
     A link has a state of its own, since it may lead to another file tomorrow.
 
     Raises:
-        MissingOptions: the events have no name that stays, or each night has its own file; or they
-            are a link to a file that has a state.
+        MissingOptions: the events have no lasting name, each night has its own file, or they are a
+            link to a file that has a state.
 
     >>> state_beside("library/loans.csv", append=False)
     'library/loans.counton.db'
@@ -175,7 +174,7 @@ def state_beside(events: object, *, append: bool) -> str:
 
 
 def _state_behind(events: Any) -> str | None:
-    """The state of the file to which a link leads, where the link itself has none."""
+    """Return the state of a link's target, if the link itself has none."""
     path = Path(events)
     if not path.is_symlink() or Path(default_state(events)).exists():
         return None
@@ -184,15 +183,15 @@ def _state_behind(events: Any) -> str | None:
 
 
 def _beside(events: object, ending: str) -> Path:
-    """A file beside the events, called as they are."""
+    """Return a file beside the events, with their name."""
     path = _path_of(events)
     return Path(f"counts{ending}") if path is None else path.parent / f"{_stem(path)}{ending}"
 
 
 def _path_of(events: object) -> Path | None:
-    """The file, or the folder of several; None of a frame or a database.
+    """Return the file, or the folder of several; None for a frame or a database.
 
-    A folder has its own name from wherever it is seen: ``.`` and ``..`` are no names.
+    A folder is named by its full path, since ``.`` and ``..`` are no names.
     """
     first = events[0] if isinstance(events, list | tuple) and events else events
     if not isinstance(first, str | os.PathLike) or is_database(first) or first == "-":
@@ -220,17 +219,17 @@ def holds_new_events(events: object) -> bool:
 
 
 def usual_start() -> str:
-    """The beginning of this year: it is published, so no row chooses it."""
+    """Return the beginning of this year: it is published, so no row may choose it."""
     return f"{datetime.now(UTC).year}-01-01"
 
 
 def usual_wait(every: str) -> str:
-    """How long a run waits for late rows: where a window is a day or more, some hours."""
+    """Return the default wait for late rows: some hours if a window is a day or more."""
     return "6h" if days_of(every) >= 1 else "0s"
 
 
 def days_of(every: str) -> float:
-    """Days of a window, about; of what is no length, which a run refuses, as many as one has."""
+    """Return the approximate days of a window; 1 if the text is no length, which a run refuses."""
     try:
         return days_in(every) or 1
     except (KeyError, ValueError):
@@ -238,7 +237,7 @@ def days_of(every: str) -> float:
 
 
 def noun_of(every: str) -> str:
-    """What a window is called.
+    """Return the common word for a window.
 
     >>> noun_of("1d"), noun_of("36h")
     ('day', 'window')
@@ -247,7 +246,7 @@ def noun_of(every: str) -> str:
 
 
 def person_column(look: FirstLook) -> str | None:
-    """A column whose name says that it names people."""
+    """Return a column whose name suggests that it names people."""
     return next((name for name in look.columns if _PEOPLE.search(name.replace("_", " "))), None)
 
 
@@ -256,7 +255,7 @@ def _steps(every: str) -> int:
 
 
 def complete_job(said: Said, look: FirstLook) -> Job:
-    """A job with what is usual, wherever nothing is said; epsilon = 1 where nothing is promised."""
+    """Complete a job with common defaults; epsilon is 1 if no guarantee is stated."""
     job, times = job_of(said), {one.name: one for one in look.times}
     path, endless = _path_of(job.events), job.times.around is not None or job.promise.expire
     found: dict[str, Any] = {"missing": "skip", "separator": look.separator}
@@ -292,12 +291,12 @@ def complete_job(said: Said, look: FirstLook) -> Job:
 
 
 def is_unpromised(said: Said) -> bool:
-    """Whether nothing says how much may be lost, or how far off a number may be."""
+    """Whether neither a privacy loss nor a half-width is stated."""
     return not {"epsilon", "rho", "within"} & {*said}
 
 
 def _unit(name: str) -> str:
-    """What one is called of which a column or a file has the name.
+    """Return the word for one unit, from the name of a column or a file.
 
     >>> _unit("reader_id"), _unit("loans"), _unit("2024")
     ('reader', 'loan', 'row')
@@ -310,7 +309,7 @@ def _unit(name: str) -> str:
 
 
 def unsaid(said: Said, look: FirstLook) -> list[Unsaid]:
-    """List what is left to say: the events do not tell it."""
+    """List the options that must still be stated: the events do not tell them."""
     job, found = job_of(said), list[Unsaid]()
     times, people = [one.name for one in look.times], person_column(look)
     if job.times.time is None and len(times) != 1:
@@ -349,7 +348,7 @@ def unsaid(said: Said, look: FirstLook) -> list[Unsaid]:
 
 
 def refuse_state(job: Job) -> None:
-    """Refuse a state that is there where nobody named it: its streams are begun."""
+    """Refuse an existing state that nobody named: its streams have begun."""
     file = state_file(job.keeping.state)
     if (
         file is not None
@@ -364,7 +363,7 @@ def refuse_state(job: Job) -> None:
 
 
 def within(said: Said, look: FirstLook, most: str) -> str:
-    """The least epsilon with which a number is at most this far off: see `counton.run.Job`.
+    """Return the least epsilon for which a number is at most this far off: see `counton.run.Job`.
 
     >>> import polars as pl
     >>> said = {"events": pl.DataFrame({"at": ["2026-03-01T09:00Z"]}), "state": "loans.db"}
@@ -376,7 +375,7 @@ def within(said: Said, look: FirstLook, most: str) -> str:
 
 
 def errors_in_words(plan: PlannedJob) -> list[str]:
-    """How far off the numbers of a count are, a sentence each.
+    """Say how far off the numbers of a count are, a sentence for each.
 
     >>> import polars as pl
     >>> said = {"events": pl.DataFrame({"at": ["2026-03-01T09:00Z"]}), "state": "loans.db"}

@@ -1,8 +1,8 @@
-"""A first look at events: what their header and first rows say, before anything is asked of them.
+"""A first look at events: their header and first rows, for `init`.
 
-Nothing is written and nothing spent. Names of columns, and how times are written, are the schema of
-the events. All else is exact: it stays closed, and `FirstLook.for_operator` tells it to whoever may
-see the events. Nothing that it says belongs into a job.
+Nothing is written and nothing spent. Names of columns and the format of times are the schema of the
+events. All else is exact: it stays sealed, and `FirstLook.for_operator` shows it to people who may
+see the events. None of it belongs into a job.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from counton.run.clock import length_of
 from counton.run.contribution_bounds import period_of
 from counton.run.settlement import open_source
 
-#: So many bytes of each file are looked at, unpacked, and so many rows of what has no lines.
+#: Bytes of each file to look at, unpacked, and rows of sources without lines.
 SAMPLE_BYTES, _SAMPLE_ROWS = 2**25, 500_000
-#: Texts by which a column is taken for one of times, and the part of them that must be times.
+#: Number of texts tried to find a column of times, and the share of them that must be times.
 _TRIED, _MOST_ARE_TIMES = 1000, 0.9
-#: Years of a number of seconds since 1970 that looks like a time: 2001 to 2065.
+#: Numbers of seconds since 1970 that look like a time: the years 2001 to 2065.
 _EPOCH_SECONDS = (1e9, 3e9)
 _OFFSET = re.compile(r"(?:[Zz]|[T ].*[+-]\d\d(?::?\d\d)?)$")
-#: Bounds on the rows of a person, and waits for late rows, of which shares are told.
+#: Bounds on the rows of a person, and waits for late rows, for which shares are shown.
 BOUNDS, WAITS = (1, 2, 3, 5, 10, 20, 50), ("0s", "1h", "6h", "1d", "2d", "7d")
-#: Names of groups that are told.
+#: Largest number of names of groups to show.
 _NAMES = 20
-#: What holds when a file was written, beside its rows.
+#: Column of the time at which a file was written, beside its rows.
 _WRITTEN = "counton written"
 #: Files whose times are this far apart were not all copied at once.
 _APART_SECONDS = 3600
@@ -51,9 +51,9 @@ class TimeColumn(NamedTuple):
     """A column whose values are times.
 
     Attributes:
-        name: of the column.
-        local: whether they say no zone, so that one has to be stated.
-        time_format: as of `Job`; None: ISO 8601, or a type of times.
+        name: name of the column.
+        local: whether its times have no zone, so that one must be stated.
+        time_format: see `Job`; None: ISO 8601, or a type of times.
     """
 
     name: str
@@ -63,13 +63,13 @@ class TimeColumn(NamedTuple):
 
 @name_alone
 class FirstFacts(NamedTuple):
-    """What rows say, exactly: for the operator alone.
+    """Exact facts of rows: for the operator alone.
 
     Attributes:
-        rows: how many were looked at.
-        first, newest: times of the events, on clocks of the job's zone; None: nothing is known.
-        without: by column, how many rows have no value there; under "" in any of them.
-        names: of groups, those that have most rows, and how many there are.
+        rows: number of rows looked at.
+        first, newest: times of the events, on clocks of the job's zone; None: unknown.
+        without: by column, number of rows without a value there; under "" in any of them.
+        names: names of the groups with most rows, and the number of all groups.
         beyond: by bound, the share of rows that do not count under it.
         late: by wait, the share of rows that come later than that after their window's end.
     """
@@ -85,14 +85,14 @@ class FirstFacts(NamedTuple):
 
 @dataclass(frozen=True)
 class FirstLook:
-    """The header of events, and their first rows, closed.
+    """The header of events and their first rows, sealed.
 
     Attributes:
         columns: names of the columns.
-        times: those that hold times, likelier ones first.
+        times: columns of times, likelier ones first.
         whole: whether all rows were looked at.
-        written: whether the files say when each of their rows was there.
-        separator: what stands between fields of CSV.
+        written: whether the times of the files tell when each row was there.
+        separator: separator of the fields of CSV.
     """
 
     columns: tuple[str, ...]
@@ -103,10 +103,11 @@ class FirstLook:
     _sample: Private[pl.DataFrame]
 
     def for_operator(self, job: Job, entered: str | None = None) -> FirstFacts:
-        """What the rows say about a job, as far as it states anything.
+        """Return exact facts of the rows, for the options that a job states.
 
         Args:
-            entered: column that says when a row was there; None: the files say it, or nobody.
+            entered: column of the time at which a row was there; None: the files' times, or
+                unknown.
         """
         sample, zone = open_private(self._sample), job.times.timezone or "UTC"
         named = (job.times.time, *_parts(job.groups.by), job.people.user)
@@ -133,7 +134,7 @@ def look_at(job: Job) -> FirstLook:
     """Look at the events of a job: their header, and the first rows of each file, or of a query.
 
     Raises:
-        InvalidInput: they cannot be read, as a run would say.
+        InvalidInput: the events cannot be read; the message is that of a run.
 
     >>> rows = pl.DataFrame({"at": ["2024-03-01T09:00", None], "reader": ["ann", "bob"]})
     >>> found = look_at(Job("count", rows, "visits.db"))
@@ -146,7 +147,7 @@ def look_at(job: Job) -> FirstLook:
     if (other := _other_separator(job, source.columns())) is not None:
         job = job.having(separator=other)
         source = open_source(job)
-    if job.rows.query is not None:  # else a database gives all its rows
+    if job.rows.query is not None:  # otherwise a database gives all its rows
         question = job.rows.query.strip().rstrip(";")
         some = f"SELECT * FROM ({question}\n) AS looked_at LIMIT {_SAMPLE_ROWS + 1}"  # noqa: S608
         source = open_source(job.having(query=some))
@@ -176,7 +177,7 @@ def look_at(job: Job) -> FirstLook:
 
 
 def _other_separator(job: Job, columns: Sequence[str]) -> str | None:
-    """What stands between fields, where a header of one column has it and nobody said another."""
+    """Return another separator if a header has one column and contains it, and none is stated."""
     if job.states("separator") or len(columns) != 1:
         return None
     found = next((sign for sign in SEPARATORS[1:] if sign in columns[0]), None)
@@ -184,7 +185,7 @@ def _other_separator(job: Job, columns: Sequence[str]) -> str | None:
 
 
 def _beginning(part: Rows, names: Sequence[str], size: int) -> tuple[pl.DataFrame, bool, int]:
-    """The first rows, whether these are all, and how many bytes they took."""
+    """Return the first rows, whether these are all, and how many bytes they took."""
     whole, taken = True, 0
     if isinstance(part, EventFile) and part.kind != "parquet":
         part, whole, taken = part.beginning(size)
@@ -196,7 +197,7 @@ def _beginning(part: Rows, names: Sequence[str], size: int) -> tuple[pl.DataFram
         except UnreadableRow:
             raise part.unreadable(error) from error
         found = _rows_of(sifted, names)
-        if 2 * len(sifted.unread) > found.height:  # as where the file has another encoding
+        if 2 * len(sifted.unread) > found.height:  # as for a file of another encoding
             raise part.unreadable(error) from error
     if found.height > _SAMPLE_ROWS and not taken:
         found, whole = found.head(_SAMPLE_ROWS), False
@@ -215,7 +216,7 @@ def _rows_of(part: Rows, names: Sequence[str]) -> pl.DataFrame:
 
 
 def _time_column(sample: pl.DataFrame, name: str) -> TimeColumn | None:
-    """How the times of a column are written; None where it holds none."""
+    """Return the format of the times of a column; None if it holds no times."""
     values = sample[name].drop_nulls().head(_TRIED)
     dtype = values.dtype
     if isinstance(dtype, pl.Datetime) or dtype == pl.Date:
@@ -236,13 +237,14 @@ def _time_column(sample: pl.DataFrame, name: str) -> TimeColumn | None:
 
 
 def _formats(text: str) -> list[str]:
-    """Formats that a text may have which is no ISO 8601: as in Europe, and with the year first."""
+    """Return formats that fit a text that is no ISO 8601: European dates, and dates by year
+    first."""
     like = format_like(text)
     return [form for form in (like, "%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M") if form is not None]
 
 
 def _epochs(values: pl.Series) -> list[str]:
-    """The format of numbers since 1970, where they are in the years around now."""
+    """Return the format of numbers since 1970, if they are in the years around now."""
     number = values.cast(pl.Float64, strict=False).drop_nulls()
     if number.len() < values.len() or number.is_empty():
         return []
@@ -252,7 +254,7 @@ def _epochs(values: pl.Series) -> list[str]:
     return [form for form, size in sizes.items() if least * size < low <= high < most * size]
 
 
-#: Words in names of columns of times that are not when something happened.
+#: Words in names of columns of times other than the time of an event.
 _OTHER_TIMES = re.compile(r"birth|born|due|until|expir|return|updat|enter|insert|load|import", re.I)
 
 
@@ -291,7 +293,7 @@ def _names(sample: pl.DataFrame, by: str | None) -> tuple[list[str], int]:
 
 
 def _beyond(sample: pl.DataFrame, job: Job, zone: str) -> dict[int, float]:
-    """Of the rows of users, the share beyond each bound, in each period where there is one."""
+    """Return the share of users' rows beyond each bound, in each period if there is one."""
     if job.people.user is None or job.people.user not in sample.columns:
         return {}
     keys = [pl.col(job.people.user).cast(pl.String, strict=False).alias("user")]
@@ -309,7 +311,8 @@ def _beyond(sample: pl.DataFrame, job: Job, zone: str) -> dict[int, float]:
 
 
 def _late(sample: pl.DataFrame, job: Job, zone: str, entered: str | None) -> dict[str, float]:
-    """The share of rows that were there later than each wait after the end of their window."""
+    """Return the share of rows that were there later than each wait after the end of their
+    window."""
     if entered is None or job.times.time is None or job.times.every is None:
         return {}
     us = _moments(sample, job.times.time, zone, job.rows.time_format).alias("us")
@@ -322,7 +325,7 @@ def _late(sample: pl.DataFrame, job: Job, zone: str, entered: str | None) -> dic
     if both.is_empty():
         return {}
     local = pl.from_epoch("us", time_unit="us").dt.convert_time_zone("UTC")
-    clock = local.dt.convert_time_zone(zone).dt.replace_time_zone(None)  # a day is one by its date
+    clock = local.dt.convert_time_zone(zone).dt.replace_time_zone(None)  # a day is told by its date
     end = clock.dt.truncate(job.times.every).dt.offset_by(job.times.every)
     ended = end.dt.replace_time_zone(zone, ambiguous="latest", non_existent="null").dt.epoch("us")
     delay = both.select((pl.col("there") - ended).alias("delay"))["delay"].drop_nulls()
@@ -330,7 +333,7 @@ def _late(sample: pl.DataFrame, job: Job, zone: str, entered: str | None) -> dic
 
 
 def check_column(look: FirstLook, name: str) -> None:
-    """Refuse what is no column of the events.
+    """Refuse a name that is no column of the events.
 
     >>> rows = pl.DataFrame({"at": ["2024-03-01T09:00"]})
     >>> check_column(look_at(Job("count", rows, "visits.db")), "time")

@@ -1,7 +1,8 @@
 """The first rows of each unit, as arrays: by time, name of the group, value, and digest of the id.
 
-A function of the unit's own rows. What is not among its first ``most`` rows can never be chosen
-from them and others, so rows may be left out while more are read, wherever they are read.
+The choice is a function of the unit's own rows. A row that is not among its first ``most`` rows can
+never be chosen, whatever rows are added. So rows may be left out while more are read, wherever they
+are read.
 """
 
 from __future__ import annotations
@@ -17,27 +18,27 @@ from counton.base.exact import name_alone
 from counton.released.counting import Counting
 
 Places = NDArray[np.intp]
-#: So many rows, or fewer, have numbers that fit beside the first bits of a key.
+#: At most this many rows have numbers that fit beside the first bits of a key.
 _PACKED: Final = 2**22
-#: About this many rows are looked at together.
+#: Approximate number of rows that are processed together.
 _TOGETHER: Final = 2**18
-#: The first bits of a key, by which rows are held.
+#: Number of first bits of a key by which rows are held.
 _WORD: Final = 16
 
 
 @name_alone
 @dataclass(frozen=True, eq=False)
 class HeldRows:
-    """Rows as arrays of one length, each of the narrowest type that holds it.
+    """Rows as arrays of equal length, each of the narrowest type that holds it.
 
     Attributes:
         us: microseconds since 1970.
-        step, group: of the cell; the group is its position in the domain.
-        total: what the row says.
-        user, id: digests (uint64), or other numbers that are equal for equal names alone; None
-            where there is no such column.
-        sign: 1, or -1 where the row is taken back; None where there is no such column.
-        due: the step that releases the row, where that was worked out.
+        step, group: cell of the row; the group is its position in the domain.
+        total: value of the row.
+        user, id: digests (uint64), or other numbers that are equal for equal names alone; None if
+            there is no such column.
+        sign: 1, or -1 if the row is taken back; None if there is no such column.
+        due: step that releases the row, if it was computed.
     """
 
     us: NDArray[np.int64]
@@ -54,13 +55,13 @@ class HeldRows:
 
     @property
     def key(self) -> NDArray[np.uint64]:
-        """By which rows are held together: the user's digest, or the id's."""
+        """Key by which rows are held together: the user's digest, or the id's."""
         key = self.id if self.user is None else self.user
         assert key is not None
         return key
 
     def at(self, which: Any) -> HeldRows:
-        """Some of them: a slice, places, or a mask."""
+        """Return some of the rows: a slice, positions, or a mask."""
         if isinstance(which, np.ndarray) and which.dtype == np.intp:
             fields: Any = (None if one is None else one.take(which) for one in self.fields)
         else:
@@ -75,7 +76,7 @@ class HeldRows:
 
 
 def together(parts: Sequence[HeldRows]) -> HeldRows:
-    """Rows of several parts, one after the other."""
+    """Join rows of several parts, one after the other."""
     if len(parts) == 1:
         return parts[0]
     columns = zip(*(part.fields for part in parts), strict=True)
@@ -85,10 +86,10 @@ def together(parts: Sequence[HeldRows]) -> HeldRows:
 
 @name_alone
 class Pool:
-    """Rows that may count, held by their keys; what cannot count any more is left out at times.
+    """Rows that may count, held by their keys; rows that can no longer count are dropped at times.
 
     Args:
-        thinned: of some rows, with all of each key among them, those that may still count, in the
+        thinned: of some rows (with all rows of each key) returns those that may still count, in the
             order of their keys; None: all may.
     """
 
@@ -101,9 +102,9 @@ class Pool:
         self._rows = self._after = 0
 
     def add(self, rows: HeldRows) -> None:
-        """Take some rows."""
+        """Add some rows."""
         word = (rows.key >> np.uint64(64 - _WORD)).astype(np.uint16)
-        order = np.argsort(word, kind="stable")  # of so few bits without comparisons
+        order = np.argsort(word, kind="stable")  # so few bits are sorted without comparisons
         self._parts.append((word[order], rows.at(order)))
         self._rows += len(rows)
         if self._thinned is not None and self._rows > max(self.least, 2 * self._after):
@@ -115,7 +116,8 @@ class Pool:
             self._after = self._rows
 
     def by_keys(self) -> Iterator[HeldRows]:
-        """Some rows at a time: all of a key together, keys ascending from one time to the next."""
+        """Yield some rows at a time: all of a key together, keys ascending from one time to the
+        next."""
         times = 1 << min(_WORD, (self._rows // _TOGETHER).bit_length())
         width = 2**_WORD // times
         for first in range(0, 2**_WORD, width):
@@ -129,7 +131,7 @@ class Pool:
 
 
 def by_key(key: NDArray[np.uint64], period: NDArray[np.int64] | None = None) -> Places:
-    """The order by key, then period, then as they come.
+    """Return the order by key, then period, then arrival.
 
     >>> by_key(np.array([7, 5, 7], np.uint64), np.array([1, 0, 0])).tolist()
     [1, 2, 0]
@@ -138,7 +140,7 @@ def by_key(key: NDArray[np.uint64], period: NDArray[np.int64] | None = None) -> 
     if period is not None and len(period) and (period != period[0]).any():
         number: NDArray[Any] = period - period.min()
         if number.max() < 2**16:
-            number = number.astype(np.uint16)  # sorted without comparisons
+            number = number.astype(np.uint16)  # two bytes sort without comparisons
         first = np.argsort(number, kind="stable")
         key = key[first]
     order = _by_word(key)
@@ -146,7 +148,7 @@ def by_key(key: NDArray[np.uint64], period: NDArray[np.int64] | None = None) -> 
 
 
 def _by_word(key: NDArray[np.uint64]) -> Places:
-    """A stable order; by sorting words, which is faster than sorting places by words."""
+    """Return a stable order; sorting whole words is faster than sorting positions by words."""
     if len(key) > _PACKED:
         return np.argsort(key, kind="stable")
     low = np.uint64(max(1, len(key) - 1).bit_length())
@@ -156,12 +158,12 @@ def _by_word(key: NDArray[np.uint64]) -> Places:
     words >>= low
     ordered = key[order]
     if ((words[1:] == words[:-1]) & (ordered[1:] != ordered[:-1])).any():
-        return np.argsort(key, kind="stable")  # keys that are equal in their first bits alone
+        return np.argsort(key, kind="stable")  # keys that are equal in their first bits only
     return order
 
 
 def runs(*ordered: NDArray[Any] | None) -> tuple[Places, Places]:
-    """Where runs of equal values begin, and how long each is.
+    """Return where runs of equal values begin, and how long each is.
 
     >>> [one.tolist() for one in runs(np.array([3, 3, 5]))]
     [[0, 2], [2, 1]]
@@ -185,17 +187,18 @@ def first_rows(
     due: NDArray[np.integer[Any]] | None = None,
     most: int | None = None,
 ) -> NDArray[np.bool_]:
-    """Which rows are the first of their unit, as many as may count.
+    """Mark the rows that are the first of their unit, as many as may count.
 
     Args:
-        rows: with those of a unit together.
+        rows: rows; those of a unit are together.
         unit: number of each row's unit, from 0 on, ascending.
-        named: the place of each group in the order of their names. A function of the row: not the
-            number of the group, which may hang on other units' rows.
-        bound: on the rows of a unit.
-        old: rows that were taken before, whose times are before all others: they are taken.
-        due: the step that releases each row, where a bound holds for each.
-        most: in place of that of the bound.
+        named: position of each group in the order of names. It is a function of the row, unlike the
+            number of the group, which may depend on other units' rows.
+        bound: bound on the rows of a unit.
+        old: marks rows that were taken before; they are taken, and their times are before all
+            others.
+        due: step that releases each row, if there is a bound for each step.
+        most: replaces the bound's own ``most``.
     """
     most, each = bound.most if most is None else most, bound.each
     names = ("group",) if each is not None else ("step", "group") if bound.distinct else ()
@@ -223,7 +226,8 @@ def first_rows(
 
 
 def ranks(rows: HeldRows, unit: Places, named: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The rank of each row among those of its unit, from 1 on, in the order of `first_rows`."""
+    """Return each row's rank among the rows of its unit, from 1 on, in the order of
+    `first_rows`."""
     found = np.ones(len(unit), np.int64)
     places = np.flatnonzero((np.bincount(unit) > 1)[unit])
     ordered = places[_in_order(rows.at(places), unit[places], named)]
@@ -239,7 +243,8 @@ def _first_alike(
     most: int,
     old: NDArray[np.bool_],
 ) -> Places:
-    """The first places of each unit that agree in their cells, so many, and all old ones."""
+    """Return the first positions of each unit with equal cells, up to a number, and all old
+    ones."""
     keys = [unit[ordered], *(cell[ordered] for cell in cells)]
     alike = np.lexsort(keys[::-1])  # stable, so that the first stay first
     begins, sizes = runs(*(key[alike] for key in keys))
@@ -251,11 +256,11 @@ def _first_alike(
 def _in_first_groups(
     ordered: Places, unit: Places, group: NDArray[Any], most: int, old: NDArray[np.bool_]
 ) -> Places:
-    """Places in the first groups of each unit, so many."""
+    """Return positions in the first groups of each unit, up to a number of groups."""
     keys = unit[ordered], group[ordered]
     alike = np.lexsort(keys[::-1])
     begins, sizes = runs(*(key[alike] for key in keys))
-    firsts = alike[begins]  # of each group, by its place in the order
+    firsts = alike[begins]  # of each group, by its position in the order
     entered = np.zeros(len(unit), np.bool_)
     entered[_first_alike(ordered[np.sort(firsts)], unit, [], most, old)] = True
     stay = np.repeat(entered[ordered[firsts]], sizes)
@@ -263,9 +268,9 @@ def _in_first_groups(
 
 
 def _in_order(rows: HeldRows, unit: Places, named: NDArray[np.int64]) -> Places:
-    """The order by unit, time, name of the group, value, and id.
+    """Return the order by unit, time, name of the group, value, and id.
 
-    Without ties between rows that differ: how a sort leaves these would hang on all rows.
+    Different rows never tie: the order of a sort among ties would depend on all rows.
     """
     if not len(rows):
         return np.zeros(0, np.intp)

@@ -1,6 +1,6 @@
-"""Alarms of a job: after each release its newest window is compared with those before.
+"""Alarms of a job: after each release its newest window is compared with earlier ones.
 
-The numbers are those that were released, so that whoever is told learns nothing but what is public.
+The numbers are the released ones, so an alarm tells only public facts.
 """
 
 from __future__ import annotations
@@ -15,16 +15,15 @@ from counton.released.release import Release
 from counton.released.service_address import NoRedirect
 from counton.released.watching import WatchReport, watch, windows_to_learn
 
-#: Seconds that a receiver has to answer.
+#: Seconds until a receiver must answer.
 _TIME_OUT = 10
 
 
 def alarm_of(released: Release, terms: AlarmTerms) -> WatchReport | None:
-    """Return the alarms of a release; None where too few windows are released to learn from.
+    """Return the alarms of a release; None if too few windows are released to learn from.
 
     Raises:
-        InvalidInput: a statistic without counts or sums of windows, or terms that are outside what
-            is allowed.
+        InvalidInput: the statistic has no counts or sums of windows, or a term is out of range.
     """
     if released.steps.stop - 1 <= windows_to_learn(released, trend=terms.trend):
         return None
@@ -46,9 +45,9 @@ def report(found: WatchReport) -> dict[str, Any]:
 
 
 def send(found: WatchReport, webhook: str) -> str | None:
-    """Send an alarm to an address as JSON; return what went wrong, in words.
+    """Send an alarm to an address as JSON; return the error as text, or None.
 
-    The receiver knows an alarm that it has by its stream, group and window.
+    Stream, group and window identify an alarm to its receiver.
     """
     body = json.dumps(report(found)).encode()
     asked = urllib.request.Request(

@@ -1,9 +1,9 @@
-"""What the jobs of a file will release, how far off it will be and what it costs; nothing is run.
+"""Plans of jobs: the releases of a file's jobs, their errors and their cost; nothing is run.
 
 A plan resolves a job as a run does (`counton.run.settlement.resolve`), and so refuses what a run
-refuses. It reads no row and writes nothing: states, ledgers and files of events are looked at where
-they are there already, and of a file of events the header alone. Of a table whose cells are a
-file's rows without names it counts these, as is published.
+refuses. It reads no row and writes nothing: it looks at existing states, ledgers and files of
+events, and reads only the header of a file of events. Exception: if a table's cells are a file's
+rows without names, it counts these, since their number is published.
 """
 
 from __future__ import annotations
@@ -48,22 +48,22 @@ if TYPE_CHECKING:
     from counton.released.read_options import View
     from counton.released.release import Release
 
-#: Steps that are planned for where a stream has no last one and nobody says how many are in mind.
+#: Number of steps to plan if a stream has no last one and no number is stated.
 _AROUND = 1000
 
 
 class PlannedNumber(NamedTuple):
-    """How far off a number will be.
+    """The planned error of one released number.
 
     Attributes:
-        what: which; "" of a statistic that has one kind.
-        halfwidths: of its intervals, at each of the steps of its job.
-        percent: the last of them, in per cent of how many rows there will be; None: nobody says how
-            many, or it is no number of rows.
-        in_rank: the per cent are of the rows that may lie between a quantile and the true one.
-        part: of a report the statistic that it is of; "": it is no report.
-        share: of the report's budget that this statistic has; None: it follows from another.
-        source: that other one; "": there is none.
+        what: name of the number; "" if the statistic has one kind.
+        halfwidths: half-widths of its intervals, at each of the planned steps of its job.
+        percent: last half-width in per cent of the number of rows; None: this number is not stated,
+            or the released number does not count rows.
+        in_rank: whether the per cent are of rows that may lie between a quantile and the true one.
+        part: statistic of a report that the number belongs to; "": the job is no report.
+        share: that statistic's share of the report's budget; None: it follows from another one.
+        source: the other one; "": there is none.
     """
 
     what: str
@@ -77,21 +77,21 @@ class PlannedNumber(NamedTuple):
 
 @dataclass(frozen=True)
 class PlannedJob:
-    """What a job will release.
+    """The planned releases of one job.
 
     Attributes:
-        name: of the job.
-        definition: of its stream, as it would be made.
-        steps: the first, one in the middle, and the last; of a table that is released once, one; of
-            windows that are revised the versions of one.
+        name: name of the job.
+        definition: definition of its stream, as it would be made.
+        steps: the first step, one in the middle, and the last; one step for a table that is
+            released once; for revised windows the versions of one window.
         level: probability with which each interval holds.
-        numbers: what is released.
-        needs_size: whether there is more, whose half-width depends on how many rows there are.
-        state: where it will be kept.
-        ledger: a state whose limit it shares with others, if any.
-        spend: what the ledger of the state will hold.
-        shown: what is shown of a statistic's readings.
-        delays: of windows that are revised, what this delay and others cost.
+        numbers: released numbers.
+        needs_size: whether further half-widths depend on a number of rows that is not stated.
+        state: path or URL of its state.
+        ledger: state whose limit it shares with others, if any.
+        spend: its entry in the ledger of the state.
+        shown: view of a statistic's readings.
+        delays: for revised windows, the cost of this delay and others.
     """
 
     name: str
@@ -129,13 +129,13 @@ class PlannedJob:
         )
 
     def simulate(self, numbers: Any, n: int = 1) -> list[Release]:
-        """What a reader would see if the true numbers were these; nothing is read or spent.
+        """Simulate releases with these true numbers; nothing is read or spent.
 
         Args:
-            numbers: what happens in each step from the first on: of counts and sums a number for
-                each group, in data units, of shape ``(steps, groups)``; of other statistics what
-                their cells change by. As many steps as there are numbers are simulated.
-            n: how many releases, each with noise of its own.
+            numbers: change in each step from the first on: for counts and sums a number for each
+                group, in data units, of shape ``(steps, groups)``; for other statistics the change
+                of their cells. As many steps as there are numbers are simulated.
+            n: number of releases, each with noise of its own.
 
         >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d",
         ...           start="2024-03-01", steps=52, epsilon=1)
@@ -159,7 +159,7 @@ class PlannedJob:
         return begun.simulate(numbers, n)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return the plan as JSON values."""
         return {
             "what": self.definition.what,
             "steps": list(self.steps),
@@ -186,15 +186,15 @@ class PlannedJob:
 
 
 class Account(NamedTuple):
-    """What the ledger of a state, or one that several states share, will hold for a kind of unit.
+    """The planned ledger of a state, or of several states together, for one kind of unit.
 
     Attributes:
-        unit: what is protected.
-        relation: how neighbours differ.
-        spent: by all jobs together; None where no one sum is known.
-        limit: what may be spent; None: as much as anybody likes.
-        left: what is left of it; None: nothing, or there is no limit.
-        shares: of the limit, or of what is spent where there is none, by job.
+        unit: the protected unit.
+        relation: how neighbouring datasets differ.
+        spent: loss of all jobs together; None if their losses have no common sum.
+        limit: largest loss allowed; None: there is no limit.
+        left: rest of the limit; None: nothing, or there is no limit.
+        shares: share of each job in the limit, or without a limit in the sum.
     """
 
     unit: str
@@ -207,14 +207,14 @@ class Account(NamedTuple):
 
 @dataclass(frozen=True)
 class PlannedFile:
-    """What the jobs of a file will release.
+    """The plans of a file's jobs.
 
     Attributes:
-        jobs: those that can be planned, by name.
-        failed: why others cannot, or do not fit a limit, by name.
-        ended: at which step the streams of others ended, by name.
-        accounts: of each state, what its ledger will hold.
-        shared: of each ledger that states share, the same.
+        jobs: jobs that can be planned, by name.
+        failed: errors of jobs that cannot be planned, or do not fit a limit, by name.
+        ended: last steps of jobs whose streams have ended, by name.
+        accounts: planned ledgers by state.
+        shared: planned ledgers by the shared ledger.
     """
 
     jobs: Mapping[str, PlannedJob]
@@ -225,12 +225,12 @@ class PlannedFile:
 
 
 class _Book:
-    """The spending of a state, and that of the jobs of a file there.
+    """The spending of a state, with that of a file's jobs.
 
     Args:
-        label: what it is called.
-        store: it; None where there is none yet.
-        limit, about: as of `planned_jobs`.
+        label: name of the state.
+        store: the state; None if it does not exist yet.
+        limit, about: see `planned_jobs`.
     """
 
     def __init__(
@@ -253,7 +253,7 @@ class _Book:
             self.units += of_limit(about)
 
     def enter(self, settled: SettledJob, shared: dict[str, SharedBook]) -> None:
-        """Count what a job spends, unless it is entered."""
+        """Enter the spending of a job, unless it is entered already."""
         spend, ledger = settled.spend, deepcopy(self.ledger)
         new = settled.saved is None
         if ledger is not None and new:
@@ -280,18 +280,17 @@ def planned_jobs(
     level: float | None = None,
     size: int | None = None,
 ) -> PlannedFile:
-    """What jobs will release, and what all of them together will have spent.
+    """Plan jobs, and what all of them together will have spent.
 
     Args:
-        jobs: by name.
-        limit: what each state may spend, where it has no limit yet.
-        about: what that limit is about, as "reader"; None: whatever each job protects.
-        level: probability with which intervals hold; None: as each job has it.
-        size: how many rows there will be by the last step, where that is public; None: as each job
-            has it.
+        jobs: jobs by name.
+        limit: limit of each state that has none yet.
+        about: kind of unit that the limit is for, as "reader"; None: the unit of each job.
+        level: probability with which intervals hold; None: the level of each job.
+        size: public number of rows by the last step; None: the number of each job.
 
     Raises:
-        InvalidInput: a state has another limit, or one job would overwrite what another one has.
+        InvalidInput: a state has another limit, or one job would overwrite files of another.
         BudgetExceeded: more than the limit is spent already.
 
     >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
@@ -355,12 +354,12 @@ def planned_jobs(
 def planned_job(
     job: Job, name: str | None = None, *, level: float | None = None, size: int | None = None
 ) -> PlannedJob:
-    """What one job will release.
+    """Plan one job.
 
     Raises:
-        InvalidInput: what a run would refuse, or its rows would have to be read.
+        InvalidInput: a run would refuse the job, or its rows would have to be read.
         StateError: its state does not fit.
-        BudgetExceeded: it does not fit the limit of its state.
+        BudgetExceeded: the job does not fit the limit of its state.
     """
     with _before_rows(job) as (settled, shown):
         return _plan_of(settled, shown, job.keeping.name if name is None else name, level, size)
@@ -368,7 +367,7 @@ def planned_job(
 
 @contextmanager
 def _before_rows(job: Job, units: Sequence[SpentUnit] = ()) -> Iterator[tuple[SettledJob, View]]:
-    """A job as a run has it before it reads a row, and what is shown of its readings."""
+    """Yield a job as a run has it before it reads a row, and the view of its readings."""
     if statements.is_numbered(job):
         raise InvalidInput(
             "how many cells there are is how many rows there are, and a plan reads none: give "
@@ -385,7 +384,7 @@ def _before_rows(job: Job, units: Sequence[SpentUnit] = ()) -> Iterator[tuple[Se
 
 
 def _without_rows(job: Job) -> Job:
-    """A job without rows where its files are not there yet, or can be read but once."""
+    """Return the job without rows if its files do not exist yet, or can be read only once."""
     try:
         paths = event_paths(job.events, job.rows.file_format)
     except NoFiles:
@@ -431,7 +430,7 @@ def _plan_of(
 
 
 def _of_part(one: PlannedNumber, definition: Definition) -> PlannedNumber:
-    """With the statistic of a report that it is of, and the share of the budget that this has."""
+    """Add the statistic of a report that a number belongs to, and its share of the budget."""
     if not members_of(definition.inner):
         return one
     report: Any = definition.inner
@@ -449,7 +448,7 @@ def _with_percent(
     size: int | None,
     ranks: Mapping[str, Sequence[float]],
 ) -> PlannedNumber:
-    """In per cent of all rows, or of an even share of them where there are groups."""
+    """Add the per cent of all rows, or of an even share of them if there are groups."""
     inner, what = definition.inner, definition.what
     groups = 1 if definition.domain is None else max(len(definition.groups), 1)
     if one.part:
@@ -469,12 +468,12 @@ def _with_percent(
 def _accounts(
     ledger: Ledger | None, spends: Sequence[Spend], jobs: Mapping[str, str]
 ) -> tuple[Account, ...]:
-    """What a ledger will hold.
+    """Return the planned ledger for each kind of unit.
 
     Args:
-        ledger: with a limit; None: there is none.
-        spends: its entries, where there is no limit.
-        jobs: by the names of their streams, the names of those that are planned.
+        ledger: ledger with a limit; None: there is none.
+        spends: entries, if there is no limit.
+        jobs: names of the planned jobs by the names of their streams.
     """
     found = []
     if ledger is None:
@@ -498,7 +497,7 @@ def _accounts(
 
 
 def _part(one: Guarantee | None, whole: Guarantee | None) -> float:
-    """Which part of a guarantee another one is; nan where they are of different kinds."""
+    """Return one guarantee's part of another; nan if they are of different kinds."""
     if one is None or whole is None:
         return float("nan") if whole is None else 0.0
     for name in ("rho", "epsilon"):
@@ -508,10 +507,10 @@ def _part(one: Guarantee | None, whole: Guarantee | None) -> float:
 
 
 def planned_table(job: Job) -> tuple[dict[str, str], list[dict[str, Any]]]:
-    """How accurate a table would be that a job asks for.
+    """Plan how accurate the table of a job would be.
 
     Returns:
-        Words about guarantee, protected unit and measurements; and a row for each level, or each
+        Facts about guarantee, protected unit and measurements; and a row for each level, or each
         set of cells, with its standard deviations.
 
     >>> job = Job(

@@ -1,4 +1,4 @@
-"""What a stream has released, from its journal: the values that are public, and nothing else."""
+"""Releases of a stream, read from its journal: public values, and nothing else."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from counton.released.read_options import View
     from counton.state.reader import JournalReader
 
-#: Values of groups that nobody declared which are looked at together.
+#: Largest number of values of found groups that are read together.
 _READ = 2**22
 
 
@@ -39,12 +39,12 @@ def read_released(
     level: float | None,
     shown: View | None = None,
 ) -> Release:
-    """Everything that a stream has released, from its journal.
+    """Read all releases of a stream from its journal.
 
     Args:
-        level: probability with which each interval holds; None: as the stream's files have it.
-        shown: of a statistic, what is shown of its readings; None: what was shown of them before,
-            so that every door shows the same numbers.
+        level: probability with which each interval holds; None: the level of the stream's files.
+        shown: view of a statistic's readings; None: the view that was used before, so that all ways
+            to read show the same numbers.
     """
     level = level_of(definition) if level is None else level
     shown = shown_of(definition.record) if shown is None else shown
@@ -60,12 +60,12 @@ def read_released(
 
 
 def level_of(definition: Definition) -> float:
-    """The confidence level of a stream's files: what its last job said of it."""
+    """Return the confidence level of a stream's files: that of its last job."""
     return float(definition.record.get("level", 0.95))
 
 
 def shown_by(job: Job) -> View:
-    """What a job asks to be shown of a statistic's readings.
+    """Return the view of a statistic's readings that a job states.
 
     >>> shown_by(Job("quantiles", "-", "visits.db", shares="0.5")).ask
     (0.5,)
@@ -75,7 +75,7 @@ def shown_by(job: Job) -> View:
 
 
 def shown_of(told: Mapping[str, Any]) -> View:
-    """What is shown of a statistic's readings, by the options of jobs."""
+    """Return the view of a statistic's readings, from options of jobs."""
     from counton.released.read_options import View
 
     ask: tuple[Any, ...] | None = None  # shares, words, or sets of nodes
@@ -94,7 +94,7 @@ def shown_of(told: Mapping[str, Any]) -> View:
 
 
 def fit_of(told: Mapping[str, Any]) -> Fit | None:
-    """How the numbers of a table are made to fit, by the options of jobs; None: as released."""
+    """Return how the numbers of a table are made to fit, from options; None: as released."""
     integers, nonnegative = (bool(told.get(name)) for name in ("integers", "nonnegative"))
     known = () if told.get("known") is None else known_totals(told["known"])
     if not (integers or nonnegative or known):
@@ -105,7 +105,7 @@ def fit_of(told: Mapping[str, Any]) -> Fit | None:
 
 
 def refuse_other_fit(name: str, kept: Fit | None, asked: Fit | None) -> None:
-    """Refuse to show a table with other numbers than it has been shown with."""
+    """Refuse to show a table with other numbers than before."""
     if kept and asked and kept != asked:
         raise RequestMismatch(
             f"the numbers of {name!r} were made to fit in another way "
@@ -115,7 +115,7 @@ def refuse_other_fit(name: str, kept: Fit | None, asked: Fit | None) -> None:
 
 
 def known_totals(given: Any) -> tuple[tuple[tuple[str, ...], int], ...]:
-    """Public totals by the paths of nodes: of a file, a mapping, or as they are remembered."""
+    """Return public totals by the paths of nodes: from a file, a mapping, or their kept form."""
     if isinstance(given, str | os.PathLike):
         from counton.job.public_tables import totals_of
 
@@ -144,10 +144,11 @@ def read_cells(
     shown: View,
     steps: range | None = None,
 ) -> Release:
-    """Counts or sums in the journal, with intervals of confidence ``level``.
+    """Read counts or sums from the journal, with intervals of confidence ``level``.
 
     Args:
-        steps: of declared groups, read these alone and what their windows need; None: all.
+        steps: for declared groups, read only these and the steps that their windows need; None:
+            all.
     """
     if not definition.cells.named_beforehand:
         return _found_cells(stream, definition, level, shown)
@@ -157,7 +158,7 @@ def read_cells(
     start = 1 if steps is None else max(steps.start - 1, 1)
     releases = stream.releases(start, None if steps is None else steps.stop)
     cells = np.asarray(releases.values).reshape(len(releases.steps), len(definition.cell_names))
-    values = cells[:, : len(definition.groups)]  # what has no name yet is not shown
+    values = cells[:, : len(definition.groups)]  # cells without a name are not shown
     carried = None
     if definition.continues is not None:
         from counton.run.continuation import carried_by
@@ -173,12 +174,12 @@ def read_cells(
 def _newest_versions(
     stream: Stream | JournalReader, definition: Description, level: float, shown: View
 ) -> Release:
-    """The newest version of each window, with all that nights published."""
+    """Read the newest version of each window, with all versions that nights published."""
     from counton.released.revisions import Revisions
 
     releases, versions = stream.releases(), definition.cut.lags + 1
     values = np.asarray(releases.values)
-    if definition.statistic.card.additive:  # what has no name yet is not shown
+    if definition.statistic.card.additive:  # cells without a name are not shown
         values = values.reshape(len(values), -1, versions)[:, : len(definition.groups)]
     night = len(values)
     revisions = Revisions(cast("Any", stream.design), values)
@@ -194,7 +195,7 @@ def _found_cells(
     level: float,
     shown: View,
 ) -> Release:
-    """The groups that are shown, by the step since when and then by name."""
+    """Read the groups that are shown, ordered by their first shown step and then by name."""
     labels, terms = open_private(stream.labels()), stream.design
     steps = range(1, stream.step + 1)
     size = max(1, _READ // max(1, len(labels)))
@@ -213,6 +214,6 @@ def _found_cells(
         there = cells < values.shape[1]
         estimates[chunk.start - 1 : chunk.stop - 1, there] = values[:, cells[there]]
     for place, (step, _, _) in enumerate(since):
-        estimates[: step - 1, place] = 0  # also where there was noise: it says since when
+        estimates[: step - 1, place] = 0  # the zero tells nothing: there was noise before, too
     shown_since = {name: step for step, name, _ in since}
     return Release.of(definition, terms, estimates, level, since=shown_since, shown=shown)

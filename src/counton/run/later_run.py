@@ -1,4 +1,4 @@
-"""A later run beside its stream: it may leave out what defines that, and may not contradict it."""
+"""A later run of a stream: it may leave out options that define the stream, not contradict them."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from counton.strategies import Expiring
 
 
 def with_kept(job: Job, kept: Definition) -> Job:
-    """A later run's job with what defines its stream, where it says nothing of it.
+    """Complete a later run's job with the options that define its stream.
 
-    Columns are called as they were when the stream was created.
+    Columns get their original names, those of the stream's creation.
     """
     if kept.renamed:
         job = statements.rename_columns(job, kept.called_once)
@@ -47,11 +47,11 @@ def with_kept(job: Job, kept: Definition) -> Job:
 
 
 def refuse_other(job: Job, kept: Definition) -> None:
-    """Refuse a later run that contradicts what defines its stream.
+    """Refuse a later run that contradicts an option that defines its stream.
 
     Raises:
-        RequestMismatch: it states something else than the stream was created with.
-        InvalidInput: it states what no stream takes.
+        RequestMismatch: the job states another value than the stream was created with.
+        InvalidInput: the job states an option that no stream takes.
     """
     what = statements.name_of(job.what)
     check_words(job, once=not kept.cut.goes_on and what == kept.what, known=True)
@@ -80,7 +80,7 @@ def refuse_other(job: Job, kept: Definition) -> None:
         )
 
 
-#: What several options say together, by a name.
+#: Names of several options that are stated together.
 _TOGETHER = {
     "statistic": "the statistic is",
     "columns": "the columns are",
@@ -99,7 +99,7 @@ def _beside(job: Job, kept: Definition) -> dict[str, tuple[Any, Any]]:
         guarantee = guarantee.bound_to(kept.strategy)
     stated = {name: job.option(name) for name in DEFINING if name != "domain"}
     keeps = dict(kept.record)
-    for name in ("time", "by", "user", "id", "sign"):  # as they are called now
+    for name in ("time", "by", "user", "id", "sign"):  # by their current names
         for told in (stated, keeps):
             told[name] = told.get(name) and kept.current_name(told[name])
     if job.times.start is not None:
@@ -123,8 +123,8 @@ def _beside(job: Job, kept: Definition) -> dict[str, tuple[Any, Any]]:
 
 
 def _other_statistic(job: Job, kept: Definition) -> tuple[Statistic | str | None, str | None]:
-    """The statistic that is stated, if it is another one than a stream's, and its columns."""
-    silent = kept.cells.policy is not None  # which has no parameters
+    """Return the stated statistic if it differs from the stream's, and the name of its columns."""
+    silent = kept.cells.policy is not None  # such a statistic has no parameters
     if isinstance(job.what, str):
         card = statements.checked_class(job).card
         of_domain = job.groups.domain is not None and "domain" in card.reads
@@ -134,7 +134,7 @@ def _other_statistic(job: Job, kept: Definition) -> tuple[Statistic | str | None
     given, parts = statements.settle_statistic(with_kept(job, kept))
     columns = ", ".join(map(kept.current_name, parts.names)) or None
     if given.card.by_groups is not None and kept.inner.card.declares is not None:
-        # As groups, by themselves.
+        # As groups, which are compared separately.
         given = given.card.by_groups(given, kept.inner.card.declares) or given
     if given.allows(kept.inner):
         return None, columns
@@ -143,10 +143,10 @@ def _other_statistic(job: Job, kept: Definition) -> tuple[Statistic | str | None
 
 
 def _other_groups(job: Job, kept: Definition) -> GroupNames | None:
-    """Groups that a later run declares, if they are others than those of the stream.
+    """Return the groups that a later run declares, if they differ from those of the stream.
 
-    Those that were named later may be among them, and the order of groups that are ranked says
-    nothing.
+    They may include groups that were named later. If groups are ranked, their order does not
+    matter.
     """
     if job.groups.domain is None or statements.declares_nodes(job):
         return None

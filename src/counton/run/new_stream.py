@@ -1,4 +1,4 @@
-"""A new stream: its definition, from what a job asks, with a strategy chosen; and its errors."""
+"""A new stream: its definition from a job, with a strategy chosen; and its planned errors."""
 
 from __future__ import annotations
 
@@ -40,21 +40,21 @@ if TYPE_CHECKING:
 
 
 def define(job: Job, units: Sequence[SpentUnit] = ()) -> Definition:
-    """The definition of a new stream: all that can be said of a job without looking at events.
+    """Define a new stream: everything that follows from a job without its events.
 
     Args:
-        units: what its state, and the ledger that this shares, have spent for.
+        units: units that its state, and the ledger it shares, have spent for.
 
     Raises:
-        InvalidInput: the job is outside what is allowed.
+        InvalidInput: a value of the job is out of range.
     """
     return _definition_of(ask(job, units))
 
 
 def planned_people(job: Job, steps: int | None) -> tuple[Statistic, Contribution]:
-    """The statistic of a new stream that protects people, and what one of them changes in it.
+    """Return the statistic of a new stream that protects people, and one person's contribution.
 
-    Nothing is settled that needs a guarantee.
+    Values that need a guarantee are not settled.
 
     >>> job = Job("count", "visits.csv", "visits.db", user="reader", most=20, per="1mo")
     >>> print(planned_people(job, 365)[1])
@@ -71,7 +71,8 @@ def planned_people(job: Job, steps: int | None) -> tuple[Statistic, Contribution
 
 
 def _definition_of(asked: StreamRequest) -> Definition:
-    """The definition of what is asked: with a guarantee, a strategy, and all that hangs on them."""
+    """Return the definition of a request: its guarantee, its strategy, and all that follows from
+    them."""
     job, cut, most, record = asked.job, asked.cut, asked.counting.most, asked.record
     statistic, guarantee = asked.statistic, asked.guarantee
     cells: Cells = DECLARED
@@ -97,7 +98,7 @@ def _definition_of(asked: StreamRequest) -> Definition:
         promised = counters_of(guarantee) if discovering else guarantee
         steps = record.get("steps") if job.times.around is None or not cut.goes_on else None
         if cut.lags:
-            steps = cut.lags + 1  # of a window, whose noise is that of its versions
+            steps = cut.lags + 1  # of one window, whose noise is that of its versions
         statistic = for_people(statistic, most).settle(promised, steps)
         contribution = asked.contribution(statistic, steps)
         contribution = replace(contribution, unit=asked.contribution(asked.statistic).unit)
@@ -142,9 +143,9 @@ def _definition_of(asked: StreamRequest) -> Definition:
 
 
 def _enough(asked: StreamRequest) -> Guarantee:
-    """The least guarantee with which the last release is as accurate as it is wanted.
+    """Return the least guarantee with which the last release is as accurate as wanted.
 
-    A function of what the job states alone.
+    It is a function of the job's statements alone.
     """
     from counton.planning.least_privacy import least_guarantee
 
@@ -158,7 +159,7 @@ def _enough(asked: StreamRequest) -> Guarantee:
 
 
 def reached_halfwidths(definition: Definition, job: Job) -> ReachedHalfwidths:
-    """The half-widths that a job wants, beside those of a stream."""
+    """Return the half-widths that a job wants, beside those of a stream."""
     from counton.planning.least_privacy import bounds_of, compare_halfwidths
 
     within, size, level = job.promise.within, job.promise.size, job.view.level
@@ -184,7 +185,8 @@ def reached_halfwidths(definition: Definition, job: Job) -> ReachedHalfwidths:
 
 
 def _as_wanted(statistic: Statistic, most: int) -> tuple[Statistic, Guarantee | None]:
-    """A table that wants accuracies and states no guarantee: with that which they cost."""
+    """Complete a table that wants accuracies without a guarantee: return the guarantee they
+    cost."""
     wanting: Any = getattr(statistic, "as_wanted", None)
     if wanting is None:
         return statistic, None
@@ -205,7 +207,7 @@ def _strategy(
     contribution: Contribution,
     shape: tuple[int, ...],
 ) -> StreamStrategy:
-    """The planner's first choice, its best strategy of the kind asked for, or the job's own."""
+    """Return the planner's first choice, its best strategy of the kind stated, or the job's own."""
     job, form = asked.job, "totals" if asked.cut.lags else asked.record["release"]
     release = cast("ReleaseForm", "totals" if form == "periods" else form)
     name = "auto" if job.noise.strategy is None else job.noise.strategy
@@ -226,7 +228,7 @@ def _strategy(
                 f"{field('release', release)}; leave one of them out"
             )
     if horizon is None and release == "both":
-        release = "totals"  # which are planned; a window is the difference of two
+        release = "totals"  # totals are planned; a window is the difference of two
     periods = None
     if form == "periods" and horizon is not None and name == "auto":
         anew = period_anew(inner_of(asked.statistic), asked.counting.per)
@@ -250,7 +252,7 @@ def _strategy(
     )
 
 
-#: Steps at which the numbers of periods are weighed.
+#: Largest number of steps at which the numbers of periods are weighed.
 _WEIGHED = 512
 
 
@@ -270,18 +272,18 @@ def _best(
     periods: tuple[tuple[int, int], ...] | None,
     corrections: int = 0,
 ) -> StreamStrategy:
-    """The best strategy of a kind.
+    """Return the best strategy of a kind.
 
     Args:
-        whole: of those whose releases are sums of draws of one law.
-        periods: after which step each begins, and up to which it is counted: of that which has the
-            least error in these, and not in the totals of all steps. Where periods are short, it is
-            one draw for each step.
-        corrections: of the versions of a window whose rows may be corrected so often, with the
-            noise that this takes.
+        whole: only strategies whose releases are sums of draws of one law.
+        periods: first and last step of each period: choose the strategy with the least error of
+            their numbers, and not of the totals of all steps. If periods are short, this is one
+            draw for each step.
+        corrections: for versions of a window: largest number of corrections of a row, and so the
+            noise.
 
     Raises:
-        InvalidInput: none of them can serve the stream.
+        InvalidInput: no strategy of the kind can serve the stream.
     """
     from counton.planning.planner import plan_stream  # a later run needs no planner
 
@@ -332,7 +334,7 @@ def _best(
 
 
 def _check_own(own: StreamStrategy, horizon: int | None, release: ReleaseForm) -> None:
-    """Refuse a strategy of one's own that is for another stream."""
+    """Refuse a user's own strategy that is for another stream."""
     if own.horizon != horizon:
         has, steps = (
             "no last step" if one is None else f"{one:,} steps" for one in (own.horizon, horizon)
@@ -348,14 +350,14 @@ def _check_own(own: StreamStrategy, horizon: int | None, release: ReleaseForm) -
         )
 
 
-#: What the number of each window is called beside the totals.
+#: Name of the number of each window beside the totals.
 EACH_WINDOW = "in each window"
 
 
 def last_step(definition: Description, around: int | None = None) -> int | None:
-    """The last step of a stream; of one without an end the step that somebody has in mind.
+    """Return the last step of a stream; for a stream without an end the step that is planned for.
 
-    Of windows that are revised the last version of one.
+    For revised windows it is the last version of a window.
     """
     if definition.cut.lags:
         return definition.cut.lags + 1
@@ -363,7 +365,7 @@ def last_step(definition: Description, around: int | None = None) -> int | None:
 
 
 def design_of(definition: Description, shape: tuple[int, ...], name: str = "planned") -> Design:
-    """The design that a stream will have."""
+    """Return the design that a stream will have."""
     guarantee, statistic = definition.guarantee, definition.statistic
     return design_for(
         definition.strategy,
@@ -386,23 +388,23 @@ def halfwidths_at(
     over: int | None = None,
     ask: Sequence[Any] | None = None,
 ) -> dict[str, tuple[float, ...]]:
-    """Half-widths of what is released at some steps, by what they are of.
+    """Return half-widths of released numbers at some steps, by name.
 
     Args:
-        definition: of the stream.
-        shape: of one step's cells.
-        steps: which, from 1; the last one last. Of windows that are revised versions of one.
+        definition: definition of the stream.
+        shape: shape of one step's cells.
+        steps: steps, from 1; the last one last. For revised windows: versions of a window.
         level: probability with which each interval holds.
-        rows: how many rows there will be by the last of them; None: what depends on that is left
+        rows: number of rows by the last of the steps; None: half-widths that depend on it are left
             out.
-        over, ask: what is shown of a statistic's readings.
+        over, ask: view of a statistic's readings.
     """
     terms, lags = design_of(definition, shape), definition.cut.lags
     if lags:
         from counton.run.revised_plan import halfwidths_of_versions, newest_at
     if lags and definition.statistic.card.additive:
         return {EACH_WINDOW: halfwidths_of_versions(terms, steps, level)}
-    if lags:  # each version is one of a window of its own
+    if lags:  # each version belongs to a window of its own
         terms, over = newest_at(terms, lags), 1
         steps = [lags + 2 - version for version in steps]
     if definition.statistic.card.additive:
@@ -430,7 +432,7 @@ def halfwidths_at(
 def _of_cells(
     release: str, terms: Design, steps: Sequence[int], level: float
 ) -> dict[str, tuple[float, ...]]:
-    """Of counts and sums: so far, in each window, or both."""
+    """Half-widths of counts and sums: running, per window, or both."""
 
     def halfwidths(starts: Sequence[int]) -> tuple[float, ...]:
         return tuple(terms.window_halfwidths([*starts], [*steps], level).tolist())

@@ -1,7 +1,7 @@
-"""Rows that are taken one after the other: letters, edges, users who come and go.
+"""Rows taken one after the other: letters, edges, users who come and go.
 
-The file holds everything since the first step. What has been released is compared with it, step by
-step, and never released again.
+The file holds everything since the first step. Released steps are compared with it, step by step,
+and never released again.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from counton.statistics import Statistic
 
 
 def read_letters(job: Job, statistic: Statistic) -> Private[OrderedEvents]:
-    """The letters of a text, each an event."""
+    """Return the letters of a text, each an event."""
     events = job.events
     if isinstance(events, list | tuple) and len(events) == 1:
         events = events[0]
@@ -61,10 +61,10 @@ def read_letters(job: Job, statistic: Statistic) -> Private[OrderedEvents]:
 
 
 def read_rows(job: Job, definition: Definition, source: Source) -> Private[OrderedEvents]:
-    """The rows of a source in the order in which they happened.
+    """Return the rows of a source in the order in which they happened.
 
     Raises:
-        InvalidInput: a column is missing, or a row that is no event.
+        InvalidInput: a column is missing, or a row is no event.
     """
     parts, statistic, policies = definition.parts, definition.statistic, job.rows.policies()
     if not definition.cut.timed and policies != Policies():
@@ -99,7 +99,7 @@ def read_rows(job: Job, definition: Definition, source: Source) -> Private[Order
 
 
 def in_any_order(definition: Definition) -> bool:
-    """Whether the order of rows of one time says nothing: of letters, and of comings it does."""
+    """Whether the order of rows of equal time has no meaning; for letters and comings it has."""
     return definition.cut.timed and not (
         definition.statistic.card.of_letters or definition.parts.flags
     )
@@ -107,14 +107,14 @@ def in_any_order(definition: Definition) -> bool:
 
 @dataclass(frozen=True)
 class OrderedRows(ReadRows):
-    """Rows in their order, and the steps that are to be released of them.
+    """Rows in their order, and the steps to release.
 
     Attributes:
-        settled: the job, and what its stream remembers.
+        settled: the job, with the options that its stream remembers.
         events: all rows since the first step, as many as the stream can take.
-        counts: of rows, for the operator.
-        until: microseconds up to which windows are released; None where each row is a step.
-        ended: how many steps have ended.
+        counts: exact numbers of rows, for the operator.
+        until: microseconds up to which windows are released; None if each row is a step.
+        ended: number of steps that have ended.
     """
 
     settled: SettledJob
@@ -125,7 +125,7 @@ class OrderedRows(ReadRows):
 
     @override
     def beside(self, stream: Stream | None) -> Changes:
-        """Events that are none are refused, and others than a stream has counted."""
+        """Refuse malformed events, and events that differ from the counted ones."""
         definition, events = self.settled.definition, open_private(self.events)
         statistic, before = definition.statistic, 0 if stream is None else stream.step
         if not definition.cut.timed and len(events.stops) < before:
@@ -139,7 +139,7 @@ class OrderedRows(ReadRows):
         known = events.until(self.ended)
         new = [_of_steps(known, some) for some in chunks(range(before, self.ended), cells)]
         if stream is None or (before and len(new) > 1):
-            # What is refused is refused before there is a stream, or a part is committed.
+            # Refuse before a stream is created, or a part is committed.
             exact = statistic.begin() if stream is None else open_private(stream.exact())
             for some in new:
                 exact.take(*some)
@@ -162,7 +162,7 @@ class OrderedRows(ReadRows):
 
 
 def _of_steps(events: OrderedEvents, steps: range) -> tuple[Any, NDArray[np.int64]]:
-    """Events of some steps, counted from 0, and their stops."""
+    """Return the events of some steps, counted from 0, and their stops."""
     begin = int(events.stops[steps.start - 1]) if steps.start else 0
     stops = events.stops[steps.start : steps.stop] - begin
     return events.events[begin : begin + int(stops[-1])], stops
@@ -172,8 +172,8 @@ def rows_in_order(settled: SettledJob, now: datetime | None) -> OrderedRows:
     """Read the rows, or letters, of a job in their order.
 
     Raises:
-        HorizonExceeded: each row is a step, and there are more than the stream has; a full one
-            takes its own.
+        HorizonExceeded: each row is a step, and there are more rows than steps. A stream that has
+            released all its steps takes its own rows.
     """
     job, definition = settled.job, settled.definition
     source = None if settled.source is None else open_private(settled.source)

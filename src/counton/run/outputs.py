@@ -1,4 +1,5 @@
-"""What a job's outputs are: checked before anything is released, written from the journal after."""
+"""The output files of a job: checked before anything is released, written from the journal
+after."""
 
 from __future__ import annotations
 
@@ -36,13 +37,13 @@ from counton.state.shared import ledger_files
 
 @dataclass(frozen=True)
 class WrittenOutputs:
-    """What was released so far, and what was written of it.
+    """The releases so far, and the files written.
 
     Attributes:
-        released: None where nothing is released yet; the last step alone where no file needs the
-            others and that was allowed.
-        drawn: whether there was anything to draw, and nothing went wrong.
-        not_drawn: what went wrong with the chart, a sentence; None: nothing.
+        released: releases so far; None if there are none. Only the last step, if no file needs the
+            others and the caller allows it.
+        drawn: whether a chart was drawn without an error.
+        not_drawn: sentence on what went wrong with the chart; None: nothing.
     """
 
     released: Release | None
@@ -59,10 +60,10 @@ class Outputs:
     """The outputs of a job.
 
     Attributes:
-        job: what is asked.
+        job: the job.
         out, plot: files of the table and the chart.
         sums: files of sums, by the length of a period.
-        shown: what is shown of a statistic's readings.
+        shown: view of a statistic's readings.
         level: probability with which each interval holds.
 
     >>> job = Job("count", "-", "visits.db", out="visits.parquet", sums="1w")
@@ -79,14 +80,14 @@ class Outputs:
 
     @classmethod
     def of_run(cls, settled: SettledJob) -> Outputs:
-        """Those of a resolved job, checked beside what defines its stream."""
+        """Return the outputs of a resolved job, checked against the definition of its stream."""
         found = cls.of(settled.outputs)
         found.approve(settled.definition)
         return found
 
     @classmethod
     def of(cls, job: Job) -> Outputs:
-        """What a job asks for, as far as it can be checked without its events."""
+        """Return the outputs of a job, with all checks that need no events."""
         out, plot = (
             None if path is None else Path(path) for path in (job.output.out, job.output.plot)
         )
@@ -106,7 +107,8 @@ class Outputs:
         return cls(job, out, plot, sums, shown_by(job), level)
 
     def approve(self, definition: Definition) -> None:
-        """Refuse what a stream of this definition does not have, before anything is released."""
+        """Refuse outputs that a stream of this definition does not have, before anything is
+        released."""
         check_shown(self.shown, definition.statistic)
         if self.out is not None and is_folder(self.out):
             check_foldable(definition, self.out)
@@ -138,10 +140,10 @@ class Outputs:
         """Write the files, from the journal.
 
         Args:
-            outcome: of the run.
-            progress: is told where the run is.
-            warn: is told what went wrong with a chart.
-            whole: read all steps, also where no file needs them.
+            outcome: outcome of the run.
+            progress: receives the run's progress.
+            warn: receives the error of a chart.
+            whole: read all steps, even if no file needs them.
         """
         if not outcome.after:
             return WrittenOutputs(None, drawn=False)
@@ -176,13 +178,13 @@ class Outputs:
             progress("drawing", 0.85)
             try:
                 draw_release(released, self.plot, **{name: self.job.option(name) for name in LOOK})
-            except (CountonError, OSError) as error:  # numbers are out by now
+            except (CountonError, OSError) as error:  # the numbers are released by now
                 failed = str(error)
                 warn(failed)
         return WrittenOutputs(released, released.drawable and failed is None, failed)
 
     def _needs_all(self, definition: Definition) -> bool:
-        """Whether a file, a chart or the screen is of more than the last step."""
+        """Whether a file, a chart or the screen needs more than the last step."""
         shows_last = definition.shows_cells and definition.release != "windows"
         if not (shows_last and definition.cells.named_beforehand and definition.cut.goes_on):
             return True
@@ -191,7 +193,7 @@ class Outputs:
 
 
 def _threshold(job: Job) -> str | None:
-    """The threshold that a job gives, as messages call it."""
+    """Return the name of the threshold that a job states, for messages."""
     for name in ("above", "surely_above"):
         if (value := job.option(name)) is not None:
             return field(name, value)
@@ -199,7 +201,7 @@ def _threshold(job: Job) -> str | None:
 
 
 def files_of_sums(sums: str, out: Path | None) -> dict[str, Path]:
-    """Where sums over periods are written, by the length of a period."""
+    """Return the files of sums over periods, by the length of a period."""
     if out is None:
         raise InvalidInput(
             f"{field('sums', sums)} is written beside the table; give {field('out')} too"

@@ -1,10 +1,10 @@
-"""How many events of a user to count, and between which bounds values lie: asked privately, or not.
+"""Private questions on contribution bounds and value ranges, and their exact answers.
 
-What is asked privately becomes a job like any other: of each user's rows one row is made, or some
-(`counton.run.rows_of_user`), which are counted in cells that are public, and released once. So the
-answer is journaled, entered in the ledger and verified as every release is.
+A private question becomes a job like any other. Of each user's rows one row is made, or some
+(`counton.run.rows_of_user`); they are counted in public cells, and released once. So the answer is
+journaled, entered in the ledger and verified like every release.
 
-`activity` says exact facts about the events, for the operator's eyes only. What is chosen by them
+`activity` shows exact facts about the events, for the operator's eyes only. A choice made from them
 is not protected: choose by an older log or a public one, and keep the choice.
 """
 
@@ -65,8 +65,8 @@ class Activity:
 
     Attributes:
         sizes: numbers of events that occur, ascending.
-        units: how many users (or periods of users) have this many.
-        without: rows without a user, or without a time that can be read where periods are asked.
+        units: number of users (or periods of users) with this many events.
+        without: rows without a user, or with periods without a readable time.
 
     >>> activity = Activity(np.array([1, 4]), np.array([6, 1]), 0)
     >>> activity.events, activity.dropped_events(2), activity.above(2)
@@ -79,38 +79,38 @@ class Activity:
 
     @property
     def events(self) -> int:
-        """All events of all users."""
+        """Number of all events of all users."""
         return int(self.sizes @ self.units)
 
     @property
     def largest(self) -> int:
-        """Most events that one of them has."""
+        """Largest number of events of one user."""
         return int(self.sizes.max(initial=0))
 
     def dropped_events(self, most: int) -> int:
-        """Events that do not count where at most ``most`` of each do."""
+        """Return how many events do not count if at most ``most`` of each user do."""
         return int(np.maximum(self.sizes - most, 0) @ self.units)
 
     def above(self, most: int) -> int:
-        """Users, or periods of users, with more than ``most`` events."""
+        """Return how many users, or periods of users, have more than ``most`` events."""
         return int(self.units[self.sizes > most].sum())
 
     def bounds(self) -> list[int]:
-        """Bounds to look at: 1, 2, 3, 5, 10, ... up to the largest number of events."""
+        """Return bounds to look at: 1, 2, 3, 5, 10, ... up to the largest number of events."""
         steps = (factor * 10**power for power in range(12) for factor in (1, 2, 3, 5))
         return [*(step for step in steps if step < self.largest), max(1, self.largest)]
 
 
 class BoundCost(NamedTuple):
-    """What a bound on the events of a user costs.
+    """The cost of a bound on the events of a user.
 
     Attributes:
         most: the bound.
         dropped: share of all events that do not count.
-        above: how many users, or periods of users, have more events.
-        std: typical standard deviation of the noise in a total; None where it is not asked for.
-        error: typical error of the last total by both, if events come evenly: the root of
-            the noise's variance and the mean square of what is missing.
+        above: number of users, or periods of users, with more events.
+        std: typical standard deviation of the noise in a total; None without a guarantee.
+        error: typical error of the last total from both, if events come evenly: the root of the
+            noise's variance and the mean square of the missing events.
     """
 
     most: int
@@ -132,11 +132,11 @@ def activity(
     """Count how many events users have, or users' periods.
 
     Args:
-        events: as in `Job`.
-        user, time: columns.
+        events: see `Job`.
+        user, time: names of columns.
         per: length of a period, as ``1d``; None for the whole log.
         timezone: of local times and of periods.
-        how: how rows are read, as in `Job`.
+        how: options for reading rows: see `Job`.
 
     Raises:
         InvalidInput: the events cannot be read, lack a column or have no user.
@@ -196,17 +196,18 @@ def weigh(
     most_a_window: int | None = None,
     **options: Unpack[StreamOptions],
 ) -> list[BoundCost]:
-    """What each bound drops, and with a guarantee the error of its noise.
+    """Return the share of events that each bound drops, and with a guarantee the error of its
+    noise.
 
     Args:
         found: see `activity`.
-        steps: how many windows the stream will have.
-        guarantee: under which users are protected.
-        most_a_window: how many events of a user count in each window, at most.
-        options: of the plan, as of `counton.plan`.
+        steps: number of windows of the stream.
+        guarantee: guarantee for a user.
+        most_a_window: largest number of events of a user that count in each window.
+        options: options of the plan: see `counton.plan`.
 
     Raises:
-        InvalidInput: one of steps and guarantee without the other.
+        InvalidInput: steps and guarantee are given one without the other.
 
     >>> from counton.privacy import PureDP
     >>> bounds = weigh(Activity(np.array([1, 4]), np.array([6, 1]), 0), 365, PureDP(1))
@@ -229,7 +230,7 @@ def weigh(
             a_window = None if most_a_window is None else min(most_a_window, most)
             return Contribution.events(most, most_a_step=a_window)
 
-        # The norms of more events are multiples, so that one strategy is best for all bounds.
+        # The norms of more events are multiples, so one strategy is best for all bounds.
         best = plan_stream(steps, guarantee, contribution=unit(2), **options).best.strategy
         told: StreamOptions = {**options, "strategies": [best]}
         stds = [
@@ -244,7 +245,7 @@ def weigh(
     return made
 
 
-#: What the streams of looks at events, and of looks at values, are called unless stated.
+#: Default names of the streams of questions on events, and on values.
 NAME, OF_VALUES = "inspect", "inspect-bounds"
 
 
@@ -280,40 +281,40 @@ def inspect(
     """Ask privately how many events users have, or between which bounds the values of a column lie.
 
     The answer is one release of one step, and protects each user with all events. The state's
-    ledger counts it. The same call again reads the journal and costs nothing more.
+    ledger counts it. The same call again reads the journal and spends nothing more.
 
     *Events.* Each user counts once, in the cell of that user's number of events: each number up to
     16, then 17 to 20, to 25, 30, 40, 50, 60, 80, 100 and so on up to ``at_most``, and all larger
     ones.
 
     *Values.* At most ``most`` values of each user count, spread evenly among all values of that
-    user. The cells are powers of two from 2^-10 to 2^40, 0 and the same below it, unless they are
-    stated.
+    user. By default the cells are powers of two from 2^-10 to 2^40, 0, and the negative ones.
 
     Args:
-        events: as of `release`.
-        user: column that says whose an event is.
-        state: as of `release`.
-        guarantee: what the answer promises.
-        epsilon, delta, rho: the numbers of the guarantee instead.
-        share: part of the users (or values): the answer is how many events so large a part has at
-            most. Or several, of which the largest that the cells can tell of is suggested.
+        events: see `release`.
+        user: column of users.
+        state: see `release`.
+        guarantee: guarantee of the answer.
+        epsilon, delta, rho: numbers of the guarantee instead.
+        share: part of the users (or values): the answer is the number of events that this part has
+            at most. Of several shares the largest that the cells can resolve is suggested.
         at_most: the largest number of events that has a cell below "all larger ones".
-        bounds: column of values whose bounds are asked for instead.
-        most: how many values of each user count.
-        lower, upper, cells, edges: cells of the values, as of `Quantiles`.
+        bounds: column of values whose range is asked for instead.
+        most: number of values of each user that count.
+        lower, upper, cells, edges: cells of the values: see `Quantiles`.
         per, time: look at each period of a user, as ``1d``, by a column of times.
         timezone: zone of local times and of periods.
-        unit: what a user is called; None: "user", or as the state says.
+        unit: word for a user; None: "user", or the word of the state.
         name: name of the stream.
-        key, ledger: as of `release`.
+        key, ledger: see `release`.
         level: probability with which each interval holds.
-        progress: is told where the run is.
-        tell_set_aside: is told how many rows ``bad_rows`` set aside: exact, only for the operator.
-        how: how rows are read, as of `release`: ``file_format``, ``time_format``, ``missing``, ...
+        progress: receives the run's progress.
+        tell_set_aside: receives how many rows ``bad_rows`` set aside: exact, only for the operator.
+        how: options for reading rows: see `release`: ``file_format``, ``time_format``, ``missing``,
+            ...
 
     Raises:
-        CountonError: as of `release`; nothing was released or changed.
+        CountonError: see `release`; nothing was released or changed.
 
     >>> import polars as pl
     >>> from counton import PureDP, inspect
@@ -386,7 +387,7 @@ def inspect(
 
 
 def _quantiles(grid: dict[str, Any]) -> Quantiles:
-    """The cells, as a job of quantiles would state them."""
+    """Return the cells that a job of quantiles with these options has."""
     from counton.base.options import numbers_of
 
     if "edges" in grid:
@@ -397,11 +398,11 @@ def _quantiles(grid: dict[str, Any]) -> Quantiles:
 def _unit(
     state: Any, ledger: Any, unit: str | None, per: str | None, clock: tuple[str, str]
 ) -> str | None:
-    """What is protected, in the word by which the state counts it."""
+    """Return the state's word for the protected unit."""
     if per is None:
         return unit
     known: list[SpentUnit] = []
-    with suppress(CountonError):  # which the run says by itself
+    with suppress(CountonError):  # the run itself reports the error
         file = state_file(state)
         if file is not None and not file.exists():
             known = known_units(None, ledger)

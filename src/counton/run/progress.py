@@ -1,4 +1,4 @@
-"""Who is told how far a run is."""
+"""The receiver of a run's progress."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Protocol
 
 
 class Progress(Protocol):
-    """Called with what is being done and the share of the whole work that is behind it."""
+    """Receives the current task and the finished share of the whole work."""
 
     def __call__(self, stage: str, share: float, /) -> None:
-        """Take note."""
+        """Receive the progress."""
 
 
 def silent(_stage: str, _share: float) -> None:
-    """Tell nobody."""
+    """Ignore the progress."""

@@ -1,7 +1,7 @@
-"""What was released, read back from files, published tables or a service.
+"""Releases read back from files, published tables or a service.
 
-Files and services are read by `counton.released`; tables of a database by the store, which hands
-out nothing but what was published there.
+`counton.released` reads files and services. The store reads tables of a database, and hands out
+only what was published there.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ def read(
 ) -> Release:
     """Read a release from a file, published tables or a service, without state and key.
 
-    The reader does not miss rows that were left out or put in another order, until somebody asks
-    for them. It cannot notice changed values.
+    The rows may be incomplete or reordered; only a request for a missing row is refused. The reader
+    cannot notice changed values.
 
     Args:
         source: a table that a run or an export wrote: Parquet, a workbook, or CSV, JSON, JSON lines
             or Arrow with the description beside it (``visits.csv.json``); a pattern such as
             ``2024-*.parquet``; or a folder of such files by step. Or the address of a stream of a
-            service: ``https://counts.example/v1/streams/visits``. Or a database that
-            ``counton publish`` wrote: a SQLite file, ``sqlite:///public.db`` or ``postgresql://USER@HOST/DATABASE``.
-            Several, if they are of one stream. Or a frame of Spark from `Release.to_spark`, or
-            from a table that keeps the metadata of its columns.
+            service: ``https://counts.example/v1/streams/visits``. Or a database that ``counton
+            publish`` wrote: a SQLite file, ``sqlite:///public.db`` or
+            ``postgresql://USER@HOST/DATABASE``. Or several of one stream. Or a frame of Spark from
+            `Release.to_spark`, or from a table that keeps the metadata of its columns.
         name: name of the stream, for a database that has several.
-        level: probability with which each interval holds; None: as the file has it.
-        token: the token of a service, or ``env:NAME``, the environment variable that holds it;
-            None: COUNTON_TOKEN, if there is one.
-        like: for a file that lost its description, since some tool cut it and wrote it again: the
-            file from which it was cut, or another of the same stream. Its rows are checked.
+        level: probability with which each interval holds; None: the level of the file.
+        token: token of a service, or ``env:NAME``, the environment variable that holds it; None:
+            COUNTON_TOKEN, if set.
+        like: for a file that another tool cut, so that its description was lost: the original file,
+            or another file of the same stream. Its rows are checked.
 
     Raises:
-        InvalidInput: no such file or stream, one without a description, files of several streams,
-            or a token that the service refuses.
-        StateError: another version of counton wrote the file, in a form that this one does not
-            know; a state; or a database in which nothing, or no such stream, is published.
+        InvalidInput: the file or stream is missing or has no description, files are of several
+            streams, or the service refuses the token.
+        StateError: another version of counton wrote the file in an unknown form; the source is a
+            state; or nothing, or not this stream, is published in the database.
 
     >>> import polars as pl
     >>> from counton import PureDP, release
@@ -83,10 +83,10 @@ def read_public(
     token: str | None = None,
     like: str | os.PathLike[str] | None = None,
 ) -> Release | None:
-    """As `read`, of tables, a published database or a service; None: it is a state.
+    """Read tables, a published database or a service as `read`; None: the source is a state.
 
     Raises:
-        InvalidInput, StateError: as `read`; or a state where ``like`` is given.
+        InvalidInput, StateError: see `read`; or the source is a state and ``like`` is given.
     """
     places = public_places(given)
     if places is not None:
@@ -100,7 +100,8 @@ def read_public(
 
 
 def public_places(given: str | os.PathLike[str]) -> list[str] | None:
-    """What `counton.read` reads: tables, a published database, a service; None: it is a state."""
+    """Return the sources of `counton.read`: tables, a published database, a service; None: a
+    state."""
     source = os.fspath(given)
     if source.startswith(ADDRESSES):
         return [source]

@@ -1,4 +1,4 @@
-"""What delays cost: errors of windows that are revised, before anything is spent."""
+"""The cost of delays: errors of revised windows, before anything is spent."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from counton.run.definition import Definition
     from counton.strategies import Metric
 
-#: What versions of a window are called by those who state how far off they may be.
+#: Names of versions of a window, for statements of wanted half-widths.
 FIRST, FINAL = "first", "final"
 
 
 class PlannedDelay(NamedTuple):
-    """Standard deviations of windows that are final after so many more; in data units.
+    """Standard deviations of windows that are final after some more windows; in data units.
 
     Attributes:
-        lags: how many more windows.
+        lags: number of further windows.
         first: of the version at a window's end.
-        mean: typical of all versions.
+        mean: typical over all versions.
         final: of the last version.
         week, year: of the sum of all final windows of a week, and of a year; None: a window is
             longer.
@@ -46,7 +46,7 @@ class PlannedDelay(NamedTuple):
 
 
 def newest_at(terms: Design, lags: int) -> Design:
-    """A design of windows that are revised, as of a night with all versions."""
+    """Return a design of revised windows, as of a night with all versions."""
     strategy: Any = terms.strategy
     return replace(terms, strategy=AsOf(strategy, lags + 1))
 
@@ -54,7 +54,7 @@ def newest_at(terms: Design, lags: int) -> Design:
 def halfwidths_of_versions(
     terms: Design, versions: Sequence[int], level: float
 ) -> tuple[float, ...]:
-    """Half-widths of a cell in some versions of a window, from 1 on."""
+    """Return half-widths of a cell in some versions of a window, from 1 on."""
     strategy = cast("WindowVersions", terms.strategy)
     at = newest_at(terms, strategy.lags)
     steps = strategy.lags + 2 - np.asarray(versions, np.int64)
@@ -62,14 +62,14 @@ def halfwidths_of_versions(
 
 
 def named_versions(terms: Design, level: float) -> Mapping[str, tuple[float, ...]]:
-    """Half-widths of the first version and of the final one, by name."""
+    """Return half-widths of the first version and of the final one, by name."""
     last = cast("WindowVersions", terms.strategy).lags + 1
     first, final = halfwidths_of_versions(terms, (1, last), level)
     return {FIRST: (first,), FINAL: (final,)}
 
 
 def planned_delays(definition: Definition, terms: Design) -> tuple[PlannedDelay, ...]:
-    """What half the delay, the delay and twice the delay cost; of counts and sums.
+    """Return the cost of half the delay, the delay and twice the delay; for counts and sums.
 
     >>> from counton.job.job import Job
     >>> from counton.run.new_stream import define, design_of
@@ -106,15 +106,15 @@ def planned_delays(definition: Definition, terms: Design) -> tuple[PlannedDelay,
 
 
 def error_with_corrections(terms: Design, corrections: int, metric: Metric) -> float:
-    """Mean or largest variance of a window's versions, where rows may be corrected so often.
+    """Return the mean or largest variance of a window's versions, with corrections of rows.
 
     Args:
-        terms: of the versions of a window, whose rows are never corrected.
-        corrections: how often they are.
+        terms: design of the versions of a window without corrections.
+        corrections: largest number of corrections of a row.
         metric: "mean" or "max".
 
     Returns:
-        In squared data units; infinite where such noise is too wide.
+        In squared data units; infinite if the noise would be too wide.
     """
     steps = range(1, (terms.strategy.horizon or 0) + 1)
     try:

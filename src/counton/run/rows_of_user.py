@@ -1,8 +1,8 @@
-"""One row for each user, made of all rows of that user: how many there are, or some of the values.
+"""Rows made from all rows of each user: their number, or some of their values.
 
-What is released of such rows says how many events users have, and between which bounds a column of
-theirs lies. What becomes of a user's rows hangs on that user's rows alone: with or without one of
-them, the rows of all others are the same.
+The release of these rows tells how many events users have, and in which range a column of theirs
+lies. A user's made rows depend on that user's rows alone: with or without one user, the rows of all
+others are the same.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from counton.run.contribution_bounds import period_of
 from counton.run.stream_request import check_period
 from counton.statistics import Quantiles
 
-#: Between what a user is called and the number of a period.
+#: Separator of a user's name and the number of a period.
 _BETWEEN = "\x1f"
 
 
@@ -38,15 +38,15 @@ class UserRows:
     """How the rows of users are read.
 
     Attributes:
-        user: column that says whose a row is.
-        named: what the column is called that is made of a user's rows.
-        grid: the cells in which values are told apart; None: none is looked at.
-        value: the column of the values; None: rows are counted.
-        most: this many values of each user are taken.
-        per: length of a user's period, each of which is one by itself; None: there is one.
-        time: column of times, by which periods are told apart.
-        timezone: of local times and of periods.
-        how: rows are read.
+        user: column of users.
+        named: name of the column that is made of a user's rows.
+        grid: cells of the values; None: no values are read.
+        value: column of the values; None: rows are counted.
+        most: number of values of each user that are taken.
+        per: length of a user's period, each treated as a user; None: there are no periods.
+        time: column of times, which tells periods apart.
+        timezone: zone of local times and of periods.
+        how: options for reading rows.
     """
 
     user: str
@@ -79,8 +79,8 @@ class UserRows:
 
     @property
     def reading(self) -> RowReading:
-        """The same for `tally`."""
-        windows: Windows = Once()  # which window a row is in does not matter
+        """The options for `tally`."""
+        windows: Windows = Once()  # the window of a row does not matter
         if self.time is not None:
             windows = Windows(datetime(2000, 1, 1, tzinfo=UTC), "1s", 1, self.timezone)
         return RowReading(
@@ -94,10 +94,10 @@ class UserRows:
 
 
 class EachUser(EventFrame):
-    """Rows of which each user has one, or as many as values are taken; made when they are read.
+    """Rows made for each user: one, or as many as values are taken; made when they are read.
 
-    Columns are the user's, and ``asked.named``: the number of rows, or a number of the cell in
-    which a value lies. Of more values than are taken those that stand evenly among them are.
+    The columns are the user's, and ``asked.named``: the number of rows, or the number of a value's
+    cell. If a user has more values than are taken, evenly spaced ones are taken.
 
     Args:
         source: all rows.
@@ -129,7 +129,7 @@ class EachUser(EventFrame):
 
     @override
     def columns(self) -> list[str]:
-        """Known before anything is read."""
+        """Return the names of the columns, before anything is read."""
         return [self._asked_for.user, self._asked_for.named]
 
     @override
@@ -162,13 +162,13 @@ class EachUser(EventFrame):
 
 
 class _MarkedRowHolder:
-    """Marked rows, held: what `tally` is ``bound`` by."""
+    """Marked rows, held in memory; see `tally`."""
 
     def __init__(self) -> None:
         self.rows: list[pl.DataFrame] = []
 
     def select(self, marked: pl.LazyFrame) -> pl.LazyFrame:
-        """All of it."""
+        """Select all columns."""
         self.rows.append(marked.collect_schema().to_frame())
         return marked
 
@@ -178,7 +178,7 @@ class _MarkedRowHolder:
 
 
 def _evenly(rows: pl.DataFrame, most: int) -> pl.DataFrame:
-    """At most this many rows of each user, evenly among all by what they say."""
+    """Return at most this many rows of each user, evenly spaced in the order of their values."""
     place, many = pl.int_range(pl.len()).over("user"), pl.len().over("user").cast(pl.Int64)
 
     def before(count: pl.Expr) -> pl.Expr:

@@ -1,8 +1,8 @@
-"""One run of a job in parts: `resolve` what is asked, `read_rows`, `commit` what they change.
+"""One run of a job in parts: `resolve` the job, `read_rows`, `commit` their changes.
 
-A job is resolved beside what its stream remembers (`counton.run.settlement`); its rows become exact
-changes, added up (`counton.run.unordered_rows`) or in their order (`counton.run.ordered_rows`); the
-stream journals and releases them.
+A job is resolved with the facts that its stream remembers (`counton.run.settlement`). Its rows
+become exact changes, added up (`counton.run.unordered_rows`) or in their order
+(`counton.run.ordered_rows`). The stream journals and releases them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Outcome(Closing):
         before, after: steps released before and after the run.
         until: microseconds; windows that ended by then are released.
         until_stated: whether ``until`` is stated, and not the newest event's time.
-        counts: the numbers of rows: see `for_operator`.
+        counts: exact numbers of rows: see `for_operator`.
         again: an earlier run has counted these new events, so nothing was done.
     """
 
@@ -55,19 +55,19 @@ class Outcome(Closing):
     again: bool = False
 
     def for_operator(self) -> Counts:
-        """Exact numbers of rows, for whoever may see the events: not for what is published."""
+        """Open exact numbers of rows, for people who may see the events: never for publication."""
         return for_operator(self.counts)
 
     def read(self, level: float | None = None, shown: View | None = None) -> Release:
-        """Everything released so far, from the journal, with intervals of confidence ``level``.
+        """Read all releases so far from the journal, with intervals of confidence ``level``.
 
         Args:
             level: probability with which each interval holds; None: that of the stream's files.
-            shown: of a statistic, what is shown of its readings; None: what was shown before.
+            shown: view of a statistic's readings; None: the view that was used before.
 
         Raises:
-            InvalidInput: a level that is not above 0 or above 1 - 1e-9, or what the statistic does
-                not have.
+            InvalidInput: the level is not above 0 or is above 1 - 1e-9, or the statistic lacks the
+                view.
 
         >>> from pathlib import Path
         >>> from counton.run import Job, run
@@ -98,18 +98,18 @@ def run(
 ) -> Outcome:
     """Read the events, check them, release the windows that have ended, and keep what was seen.
 
-    The run finds everything that can be wrong with the request or the events before it touches the
-    state. Who has something to do between its parts calls `resolve`, `read_rows` and `commit`.
+    All checks of the request and the events come before the run touches the state. To act between
+    its parts, call `resolve`, `read_rows` and `commit`.
 
     Args:
-        request: what is asked; a job whose state is open already is not opened again.
-        progress: is told where the run is.
-        also, now: as of `commit` and `read_rows`.
+        request: the job; a job with an open state uses that.
+        progress: receives the run's progress.
+        also, now: see `commit` and `read_rows`.
 
     Raises:
-        InvalidInput: the request or the data is outside what is allowed.
+        InvalidInput: a value of the request or the data is out of range.
         StateError: the state does not fit the request.
-        ReplayMismatch: rows have disappeared, or a file was counted before.
+        ReplayMismatch: ordered rows have changed, or a file was counted before.
 
     >>> from pathlib import Path
     >>> events, state = Path("visits.csv"), Path("visits.db")
@@ -137,16 +137,15 @@ def run(
 def read_rows(
     settled: SettledJob, progress: Progress = silent, now: datetime | None = None
 ) -> ReadRows:
-    """The rows of a resolved job, read: added up, or in their order. Nothing is written.
+    """Read the rows of a resolved job: added up, or in their order. Nothing is written.
 
     Args:
         settled: the job.
-        progress: is told where the run is.
-        now: the time, aware; None: that of a question that names moments, else the clock of this
-            machine.
+        progress: receives the run's progress.
+        now: the time, aware; None: that of a query that names moments, else this machine's clock.
 
     Raises:
-        InvalidInput: a column is missing, a row is refused, or no such windows have ended.
+        InvalidInput: a column is missing, a row is refused, or the wanted windows have not ended.
         HorizonExceeded: more rows than the stream has steps.
 
     >>> import polars as pl
@@ -173,7 +172,7 @@ def check_rows(settled: SettledJob, rows: ReadRows) -> None:
     """Refuse rows that `commit` would refuse; nothing is counted.
 
     Raises:
-        ReplayMismatch: rows have disappeared, or a file was counted before.
+        ReplayMismatch: ordered rows have changed, or a file was counted before.
         SumOverflow: sums would not be exact.
     """
     with open_stream(settled) as stream:
@@ -186,16 +185,16 @@ def commit(
     progress: Progress = silent,
     also: CommitHook | None = None,
 ) -> Outcome:
-    """Release what is due of some rows; the state of the job is then the outcome's.
+    """Release the due windows of some rows; the outcome then owns the state of the job.
 
     Args:
-        progress: is told where the run is.
-        also: is called once in the transaction of a run over new events, in any order, to an
-            existing stream, also where the rows change nothing. What it does is committed with the
-            rest, and what it raises undoes all.
+        progress: receives the run's progress.
+        also: called once, in the transaction of a run that adds unordered new events to an existing
+            stream, even if the rows change nothing. Its effects are committed with the rest, and
+            its exception undoes everything.
 
     Raises:
-        StateError, ReplayMismatch, SumOverflow: as of `run`.
+        StateError, ReplayMismatch, SumOverflow: see `run`.
 
     >>> import polars as pl
     >>> rows = pl.DataFrame({"at": ["2024-03-01T09:00", "2024-03-02T11:30"]})
@@ -207,7 +206,7 @@ def commit(
     ...     outcome.before, outcome.after
     (0, 2)
     """
-    # What a new stream cannot take is refused before there is one.
+    # Rows that a new stream cannot take are refused before it is created.
     new, definition = rows.beside(None) if settled.saved is None else None, settled.definition
     stream = open_stream(settled)
     try:
@@ -233,7 +232,7 @@ def commit(
 
 
 def open_stream(settled: SettledJob) -> Stream:
-    """The stream, as its writer; made where there is none. What it continues is ended."""
+    """Open the stream as its writer, or create it. The stream that it continues is ended."""
     definition, store, keeping = settled.definition, settled.store, settled.job.keeping
     kept: dict[str, Any] = {
         "key": keeping.key,
@@ -285,7 +284,7 @@ def _create(settled: SettledJob, kept: Mapping[str, Any]) -> Stream:
 
 
 def _publish(stream: Stream) -> None:
-    """Add what is new where the stream is published in the state's own database."""
+    """Publish new steps if the stream is published in the state's own database."""
     from counton.state import published
 
     place = published.Place(stream.database, None)

@@ -1,9 +1,9 @@
-"""What is settled before a row is read: what a job asks, beside what its stream remembers.
+"""The settlement of a job before a row is read: its statements and its stream's memory.
 
-Everything that can be refused without rows is refused here. The state is open, but nobody writes. A
-new stream is defined (`counton.run.new_stream`); a later run of one that there is may leave out
-what defines it, and may not contradict it, and its operator may change some of it. A stream
-remembers policies, outputs, and what is shown of its readings.
+All refusals that need no rows happen here. The state is open, but nobody writes. A new stream is
+defined (`counton.run.new_stream`). A later run of an existing stream may leave out options that
+define it, and may not contradict them; its operator may change some. A stream remembers policies,
+outputs, and the view of its readings.
 """
 
 from __future__ import annotations
@@ -60,18 +60,18 @@ from counton.state.shared import SharedBook, known_units, ledger_of
 from counton.state.sqlite_file import NoState
 from counton.state.unit_names import SpentUnit
 
-#: How a stream keeps options that a later run has again where it leaves them out.
+#: Ways to keep options that a later run inherits if it does not state them.
 _REMEMBERED = ("policy", "view", "output")
 
 
 @dataclass(frozen=True)
 class OpenedJob(Closing):
-    """A job beside its open state, from which `resolve` goes on. Close it, or what it becomes.
+    """A job with its open state, the input of `resolve`. Close it, or the object made from it.
 
     Attributes:
-        job: what is asked, with what its stream remembers where it says nothing else.
-        store: the state; None where there is none yet.
-        saved: the stream in it, read and not written; None of a new one.
+        job: the job, completed with its stream's memory.
+        store: the state; None if it does not exist yet.
+        saved: its stream, read and not written; None if it is new.
     """
 
     job: Job
@@ -79,7 +79,7 @@ class OpenedJob(Closing):
     saved: JournalReader | None
 
     def having(self, **more: Any) -> OpenedJob:
-        """The same with other fields of the job."""
+        """Return the same with other fields of the job."""
         return replace(self, job=self.job.having(**more))
 
     def close(self) -> None:
@@ -90,15 +90,15 @@ class OpenedJob(Closing):
 
 @dataclass(frozen=True)
 class SettledJob(OpenedJob):
-    """A job beside its open state, with its stream's definition: a run up to its first row.
+    """A job with its open state and its stream's definition: a run up to its first row.
 
     Attributes:
-        definition: of the stream, with what is to be remembered of this job.
-        source: of rows; None where the events are the letters of a text.
-        outputs: the job that says what is written and shown: with what is remembered, and with its
-            rows as they were named.
-        dropped: how many rows wait in the stream that this one continues; None: it continues none.
-        asked_at: the time of a question that names moments: windows end by it.
+        definition: definition of the stream, with the facts to remember of this job.
+        source: source of rows; None if the events are the letters of a text.
+        outputs: the job that states outputs and view: completed from memory, with the original
+            names of its columns.
+        dropped: number of rows that wait in the continued stream; None: it continues none.
+        asked_at: time of a query that names moments: windows end by it.
     """
 
     definition: Definition
@@ -109,7 +109,7 @@ class SettledJob(OpenedJob):
 
     @property
     def steps_released(self) -> int | None:
-        """Steps that are released; None of a new stream."""
+        """Number of released steps; None for a new stream."""
         return None if self.saved is None else self.saved.step
 
     @property
@@ -120,7 +120,7 @@ class SettledJob(OpenedJob):
         return Spend(name, *promise, this.apart_from)
 
     def shared_book(self) -> SharedBook | None:
-        """The entries of the ledger that the job's state shares; None where it counts by itself."""
+        """Return the entries of the ledger that the job's state shares; None if it shares none."""
         database = None if self.store is None else self.store.database
         shared = ledger_of(database, self.job.keeping.ledger)
         if shared is None:
@@ -132,19 +132,19 @@ class SettledJob(OpenedJob):
 def resolve(
     asked: Job | OpenedJob, units: Sequence[SpentUnit] = (), *, progress: Progress = silent
 ) -> SettledJob:
-    """What is asked and what is remembered, as one: a run up to its first row. Close the result.
+    """Settle a job with its stream's memory: a run up to its first row. Close the result.
 
     Nothing is written; a plan does no more.
 
     Args:
-        asked: what is asked; or a job whose state is open, which belongs to the result then.
-        units: what the state will have spent for, besides those that it knows.
-        progress: is told where the run is.
+        asked: the job; or a job with an open state, which then belongs to the result.
+        units: further units that the state will have spent for.
+        progress: receives the run's progress.
 
     Raises:
-        InvalidInput: the job is outside what is allowed.
-        StateError: the state does not fit what is asked.
-        BudgetExceeded: the limit of the state, or of a ledger that it shares, does not allow it.
+        InvalidInput: a value of the job is out of range.
+        StateError: the state does not fit the job.
+        BudgetExceeded: the limit of the state, or of its shared ledger, does not allow the job.
 
     >>> job = Job("count", "visits.csv", "a-state-that-is-new.db", steps=9)
     >>> resolve(job)
@@ -164,7 +164,7 @@ def resolve(
             from counton.run.erasure import check_retain
 
             check_retain(job.people.retain, definition)
-        # Of rows in order the unit is called as the state says when the stream is entered.
+        # If rows count in order, the unit gets the state's word when the stream is entered.
         if settled.saved is None and not definition.counting.in_order:
             spend, book = settled.spend, settled.shared_book()
             if settled.store is not None:
@@ -178,10 +178,11 @@ def resolve(
 
 
 def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
-    """A job beside its stream: a new one is defined, a known one may not be contradicted."""
+    """Settle a job with its stream: a new stream is defined, a known one may not be
+    contradicted."""
     job, store, saved = opened.job, opened.store, opened.saved
     database = None if store is None else store.database
-    # One that cannot be read is refused first.
+    # An unreadable state is refused first.
     known = [*units, *known_units(database, job.keeping.ledger)]
     kept = before = predecessor = dropped = None
     if saved is not None:
@@ -220,7 +221,7 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
                 )
         source = source if saved is None else source.for_known_stream()
         source = join_columns(source, definition.columns.group)
-        if saved is None and isinstance(source.parts[0], EventFile):  # its header alone is read
+        if saved is None and isinstance(source.parts[0], EventFile):  # only its header is read
             source.parts[0].scan(definition.columns.names)
     if (fit := fit_of(vars(job.view))) is not None:
         from counton.released.read_options import check_fit
@@ -237,7 +238,7 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
 
         definition = as_read(definition, kept)
     elif predecessor is not None and store is not None:
-        # A ledger of several states adds all of their streams up.
+        # The ledger of several states adds up all of their streams.
         alone = store if job.keeping.ledger is None and store.shared_ledger is None else None
         definition = continuation.as_continuation(definition, job, predecessor, step, alone)
     rows = None if source is None else Private(source)
@@ -245,7 +246,7 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
 
 
 def _as_amended(kept: Definition, job: Job, released: int) -> Definition:
-    """The definition of a stream that goes on, as its operator changes it."""
+    """Return the definition of a stream that goes on, with its operator's changes."""
     definition = amend(kept, job, released)
     if definition.ended is not None:
         name = job.keeping.name
@@ -261,10 +262,10 @@ def _as_amended(kept: Definition, job: Job, released: int) -> Definition:
 
 
 def _remember(definition: Definition, job: Job) -> Definition:
-    """A stream's definition with the policies and outputs of its last job.
+    """Add the policies and outputs of the last job to a stream's definition.
 
-    A job that writes nothing leaves outputs as they were. What is asked of cells on demand is asked
-    anew.
+    A job without outputs leaves them unchanged. Questions to cells on demand are stated anew in
+    each job.
     """
     known, on_demand = options_of_job(job), definition.statistic.card.on_demand
     writes = any(job.option(name) is not None for name in ("out", "plot", "sums"))
@@ -272,7 +273,7 @@ def _remember(definition: Definition, job: Job) -> Definition:
     if not writes and not on_demand:
         anew -= {option.name for option in kept_as("output", known)}
     if job.rows.file_format is None:
-        anew -= {"file_format"}  # nights may come whose files need it again
+        anew -= {"file_format"}  # later nights may have files that need it again
     said = {
         name: kept_value(known[name], job.option(name))
         for name in anew
@@ -281,18 +282,18 @@ def _remember(definition: Definition, job: Job) -> Definition:
         and (name, job.option(name)) != ("unknown", "discover")
     }
     fixed = {name: value for name, value in definition.record.items() if name not in anew}
-    if said.get("unknown") == "drop":  # what was released by then lacks rows for ever
+    if said.get("unknown") == "drop":  # releases until then lack rows for ever
         fixed["dropped"] = True
     return definition.having(record=fixed | said)
 
 
 def number_rows(job: Job, before: Definition | None = None) -> Job:
-    """A line of rows without names, each of them a cell: with a column of their numbers.
+    """Add a column of row numbers to a line of rows without names, each a cell.
 
-    Any other job stays as it is. How many rows there are is published.
+    Any other job is unchanged. The number of rows is published.
 
     Args:
-        before: the stream that is there; None: it is new.
+        before: the existing stream; None: it is new.
     """
     if before is not None and name_of(job.what) == before.what:
         numbered = before.record.get("label") == ROWS
@@ -339,10 +340,10 @@ def number_rows(job: Job, before: Definition | None = None) -> Job:
 def moments_of(
     job: Job, definition: Definition, query: str, released: int
 ) -> tuple[datetime | None, dict[str, str]]:
-    """The time of a question that names moments, and their values: of the windows due by then.
+    """Return the time of a query that names moments, and their values: those of the due windows.
 
-    Rows from ``since`` to before ``until`` are those of the windows that are released now, so that
-    new events that are asked for with both come once.
+    Rows from ``since`` to before ``until`` belong to the windows that are released now. So new
+    events that are selected with both come once.
     """
     if not (named := moments_named(query)):
         return None, {}
@@ -376,10 +377,10 @@ def moments_of(
 def open_source(
     job: Job, before: Definition | None = None, moments: Mapping[str, str] | None = None
 ) -> Source:
-    """The rows of a job; groups that are read from them are refused.
+    """Open the rows of a job, and refuse groups that are read from them.
 
     Args:
-        moments: values of those that its question names; None: it may name none.
+        moments: values of the moments in its query; None: it may name none.
     """
     if is_database(job.events):
         from counton.rows.databases import open_question
@@ -417,7 +418,7 @@ def check_quarantine(
 
 
 def _refuse_events_as_domain(request: Job, definition: Definition | None, source: Source) -> None:
-    """Groups read from the events would say whose events are in them."""
+    """Refuse groups that are read from the events: they would tell whose events are in them."""
     if definition is None:
         time, by = request.times.time, request.groups.by
         whose = request.people.user, request.rows.id
@@ -441,17 +442,17 @@ def _refuse_events_as_domain(request: Job, definition: Definition | None, source
 
 
 def open_job(job: Job) -> OpenedJob:
-    """A job beside what its state says of its stream; not yet as the stream's writer.
+    """Open a job with its state and its stream's memory; not yet as the stream's writer.
 
     Raises:
-        InvalidInput: known totals that cannot be read, or must not be given.
+        InvalidInput: known totals cannot be read, or must not be given.
         StateError: the state cannot be read.
     """
     job = with_totals(job)
     for place in (
         job.keeping.ledger,
         job.keeping.witness,
-    ):  # what the state remembers of them has no password
+    ):  # the state keeps them without passwords
         if place is not None and "://" in os.fspath(place):
             kept_address(place)
     try:
@@ -467,10 +468,10 @@ def open_job(job: Job) -> OpenedJob:
 
 
 def recall(job: Job) -> Job:
-    """A job with what the stream remembers of earlier ones, where it says nothing else.
+    """Complete a job with the memory of its stream.
 
     Raises:
-        InvalidInput, StateError: as of `open_job`.
+        InvalidInput, StateError: see `open_job`.
 
     >>> recall(Job("count", "visits.csv", "a-state-that-is-new.db")).times.watermark is None
     True
@@ -480,7 +481,7 @@ def recall(job: Job) -> Job:
 
 
 def with_totals(job: Job) -> Job:
-    """A job with its known totals themselves, since a file of them may change."""
+    """Replace a job's file of known totals by the totals, since the file may change."""
     if not isinstance(job.view.known, str | os.PathLike):
         return job
     files = job.events if isinstance(job.events, list | tuple) else [job.events]
@@ -500,7 +501,7 @@ def with_totals(job: Job) -> Job:
 
 
 def as_before(job: Job, saved: JournalReader) -> Job:
-    """A job with what a stream remembers of earlier ones, where it says nothing else."""
+    """Complete a job with the options that a stream remembers of earlier ones."""
     kept, known = saved.details.get("record", {}), options_of_job(job)
     own = any(job.option(each.name) != each.default for each in kept_as("output", known))
     told = {
@@ -512,19 +513,19 @@ def as_before(job: Job, saved: JournalReader) -> Job:
         and not (own and known[name].kept == "output")
     }
     if "file_format" in told and names_tell_format(job.events):
-        del told["file_format"]  # of files whose names say nothing
+        del told["file_format"]  # files whose names do not tell it
     return job.having(**told) if told else job
 
 
 def amend(definition: Definition, request: Job, released: int) -> Definition:
-    """A stream as the operator changes it: columns called otherwise, spare groups named.
+    """Apply the operator's changes to a stream: renamed columns, and names for spare groups.
 
-    What is changed already stays as it is, so that the same request may come again and again.
+    Changes that were made already are left as they are, so the same request may come again.
 
     Args:
-        definition: as it is kept.
-        request: ``rename`` and ``also`` say what changes.
-        released: steps released so far; the change holds from the next one on.
+        definition: definition as it is kept.
+        request: ``rename`` and ``also`` state the changes.
+        released: number of released steps; a change holds from the next step on.
     """
     if request.rows.rename is not None:
         definition = _rename(definition, request.rows.rename, released + 1)
@@ -565,12 +566,12 @@ def amend(definition: Definition, request: Job, released: int) -> Definition:
 
 
 def _unread(definition: Definition, released: int) -> int:
-    """The first window of which no run has read rows that came when they were due.
+    """Return the first window whose due rows no run has read.
 
     Rows that were read before a group had its name wait among the others, and cannot be told from
-    them; so the group counts by itself from a window on that has none of these, and where a row
-    counts hangs on its own time alone. Which window that is follows from public facts: the last run
-    came before the first window that is not released had ended, and its watermark.
+    them. So the group counts by itself from a window on that has none of these, and a row's own
+    time alone decides where it counts. Public facts tell which window that is: the last run came
+    before the end of the first unreleased window, and its watermark.
     """
     windows, kept = definition.windows, definition.record.get("watermark")
     if released >= windows.steps:

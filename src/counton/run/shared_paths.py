@@ -1,8 +1,7 @@
-"""Jobs beside each other: none may write what another one writes, reads or keeps.
+"""Jobs beside each other: none may write a file that another one writes, reads or keeps.
 
-Each job looks at its own files before it runs (`counton.run.outputs`). What several jobs
-share, through the defaults of their file or through a link, shows only when all of them are looked
-at.
+Each job checks its own files before it runs (`counton.run.outputs`). Files that several jobs share,
+through the defaults of their file or through a link, show only when all jobs are compared.
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ if TYPE_CHECKING:
 
 
 class _Use(NamedTuple):
-    """A file and what a job does with it.
+    """A file and its use by a job.
 
     Attributes:
-        job: its name.
-        what: the key of a job file that says so.
-        path: as the job has it.
+        job: name of the job.
+        what: key of a job file that names the file.
+        path: path as the job states it.
     """
 
     job: str
@@ -49,9 +48,9 @@ class _Use(NamedTuple):
 
     @property
     def places(self) -> Iterator[object]:
-        """By what the file is known, whatever leads to it: links, and letters that are one to some.
+        """Identify the file regardless of links or letter case.
 
-        A name that differs in capitals alone is taken for the same: on many disks it is.
+        Names that differ only in capitals are taken for equal: on many disks they are.
         """
         real = os.path.realpath(self.path)
         yield real.casefold()
@@ -64,7 +63,7 @@ class _Use(NamedTuple):
 
 
 def refuse_shared(jobs: Mapping[str, Job]) -> None:
-    """Refuse jobs of which one would overwrite what another one writes, reads or keeps."""
+    """Refuse jobs of which one would overwrite a file that another one writes, reads or keeps."""
     streams: dict[tuple[str, str], str] = {}
     for name, job in jobs.items():
         stream = (state_of(job), job.keeping.name)
@@ -97,28 +96,28 @@ def refuse_shared(jobs: Mapping[str, Job]) -> None:
 
 
 class JobStates(Closing):
-    """The states of several jobs, each open once while the jobs are looked at together.
+    """The states of several jobs, each open once while the jobs are compared.
 
     Args:
-        jobs: by name.
+        jobs: jobs by name.
 
     Attributes:
-        jobs: with what their streams remember, as far as their states can be read.
-        begun: names of those whose streams are there.
+        jobs: jobs completed with their streams' memory, if their states can be read.
+        begun: names of jobs whose streams exist.
     """
 
     def __init__(self, jobs: Mapping[str, Job]) -> None:
         self._stores: dict[str, Store | None] = {}
         self.jobs, self.begun = dict(jobs), set[str]()
         for name, job in jobs.items():
-            with suppress(CountonError, OSError):  # which its run says
+            with suppress(CountonError, OSError):  # its run reports the error
                 store = self.at(job.keeping.state)
                 if store is not None and (saved := store.find(job.keeping.name)) is not None:
                     self.begun.add(name)
                     self.jobs[name] = as_before(with_totals(job), saved)
 
     def at(self, state: str | os.PathLike[str]) -> Store | None:
-        """The state of some of them; None where there is none yet."""
+        """Return the state of some jobs; None if it does not exist yet."""
         where = _place_of(state)
         if where not in self._stores:
             try:
@@ -133,15 +132,15 @@ class JobStates(Closing):
         limit: PureDP | ApproxDP | ZCDP | None,
         about: str | None = None,
     ) -> None:
-        """Set what the states of some jobs may spend, where nothing is set yet.
+        """Set the limits of the states of some jobs, if they have none yet.
 
         Args:
-            limit: of each state; None: nothing is said.
-            about: its subject; None: whatever each job protects.
+            limit: limit of each state; None: not stated.
+            about: kind of unit of the limit; None: the unit of each job.
 
         Raises:
-            InvalidInput: a limit that is set is another one; or a job protects something else than
-                what it is about, so that it would never run. Then nothing is set.
+            InvalidInput: a state has another limit; or a job protects another kind of unit than the
+                limit is for, so that it could never run. Then nothing is set.
         """
         if limit is None:
             return
@@ -158,7 +157,7 @@ class JobStates(Closing):
                 store.set_limit(limit, unit=about)
 
     def refuse_other_units(self, jobs: Mapping[str, Job], about: str | None) -> None:
-        """Refuse the subject of a limit that is not set yet, if new jobs of events have another."""
+        """Refuse the unit of a limit that is not set yet, if new jobs of events protect another."""
         for name, job in jobs.items():
             store = self.at(job.keeping.state)
             unset = store is None or store.ledger is None
@@ -166,7 +165,7 @@ class JobStates(Closing):
                 _refuse_other_unit(name, job, about)
 
     def close(self) -> None:
-        """Close all of them."""
+        """Close all states."""
         for store in self._stores.values():
             if store is not None:
                 store.close()
@@ -175,10 +174,10 @@ class JobStates(Closing):
 def ledger_within(
     store: Store, limit: PureDP | ApproxDP | ZCDP | None, about: str | None
 ) -> Ledger | None:
-    """The ledger of a state under the limit of its job file; nothing is set.
+    """Return the ledger of a state under the limit of its job file; nothing is set.
 
     Returns:
-        None where neither the state nor the file has a limit.
+        None if neither the state nor the file has a limit.
     """
     known = store.ledger
     if limit is None:
@@ -199,14 +198,14 @@ def ledger_within(
 
 
 def _is_subject(about: str | None, known: str | None) -> bool:
-    """Whether a file says what a limit is about, which has its clock since the first release."""
+    """Whether a file names a limit's unit, which has its clock since the first release."""
     if about is None or known is None:
         return about is known
     return known_unit(about, [known, without_clock(known)]) in (known, without_clock(known))
 
 
 def _refuse_other_unit(name: str, job: Job, about: str) -> None:
-    """Refuse a limit by which a job of events can never run: its word is taken for a person."""
+    """Refuse a limit under which a job of events can never run: its word is taken for a person."""
     kind = statements.kind_of(job.what)
     events = (
         kind.card.event not in NO_EVENTS and job.people.user is None and job.option("most") is None
@@ -233,12 +232,12 @@ def _both(mine: _Use, other: _Use, does: str) -> InvalidInput:
 
 
 def state_of(job: Job) -> str:
-    """Where a job's state is, the same of all paths that lead to it."""
+    """Return the place of a job's state, equal for all paths that lead to it."""
     return _place_of(job.keeping.state)
 
 
 def _place_of(state: str | os.PathLike[str]) -> str:
-    with suppress(CountonError):  # no state, as the job itself says
+    with suppress(CountonError):  # no state, as the job itself reports
         return parse_address(state).label
     return os.fspath(state)
 
@@ -248,7 +247,7 @@ def _writes(name: str, job: Job) -> Iterator[_Use]:
         out = Path(job.output.out)
         tables = [("out", out)]
         if job.output.sums is not None:
-            with suppress(CountonError):  # no period, as the job itself says
+            with suppress(CountonError):  # no period, as the job itself reports
                 tables += [("sums", path) for path in files_of_sums(job.output.sums, out).values()]
         for what, path in tables:
             yield _Use(name, what, path)
@@ -257,7 +256,7 @@ def _writes(name: str, job: Job) -> Iterator[_Use]:
     if job.output.plot is not None:
         for path in pictures_of("both", Path(job.output.plot)).values():
             yield _Use(name, "plot", path)
-    with suppress(CountonError):  # no such policy, as the job itself says
+    with suppress(CountonError):  # no such policy, as the job itself reports
         aside = job.rows.policies().quarantine
         if aside is not None:
             yield _Use(name, "bad-rows", aside)
@@ -274,7 +273,7 @@ def _reads(name: str, job: Job) -> Iterator[_Use]:
     if isinstance(job.groups.domain, str | os.PathLike) and is_file(os.fspath(job.groups.domain)):
         yield _Use(name, "domain", Path(job.groups.domain))
     found: list[str] = []
-    with suppress(CountonError, OSError):  # which the job says by itself
+    with suppress(CountonError, OSError):  # the job itself reports the error
         found = event_paths(job.events, job.rows.file_format)
     for file in found:
         if file != "-":

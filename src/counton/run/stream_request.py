@@ -1,7 +1,7 @@
-"""What a job asks of a stream, before any row and any plan: its parts, and the record of them.
+"""The request for a stream, before any row and any plan: its parts, and the record of them.
 
-A new stream is planned from it (`counton.run.new_stream`). A later run is asked in the same way,
-with what its stream keeps where it says nothing, and one loop compares the two (`refuse_other`).
+A new stream is planned from it (`counton.run.new_stream`). A later run makes a request too,
+completed with its stream's memory, and one loop compares the two (`refuse_other`).
 """
 
 from __future__ import annotations
@@ -50,25 +50,25 @@ from counton.statistics.tally_statistic import is_tallied
 from counton.strategies import Expiring
 
 _MOST_SPARE = 1_000_000
-#: So often a row may be corrected, at most.
+#: Largest number of corrections of a row.
 _MOST_CORRECTIONS = 1000
-#: So many windows a stream has that are revised, where nobody says how many.
+#: Default number of windows of a stream with revised windows.
 _MOST_REVISED = 1_000_000
 
 
 @dataclass(frozen=True)
 class StreamRequest:
-    """What a job asks of a stream.
+    """The request of a job for a stream.
 
     Attributes:
-        job: with fields that its statistic fills.
-        statistic: of all groups; what depends on the guarantee is not settled.
-        parts: its columns.
-        groups: those declared, and the one of all others; None: there is one total.
-        record: the options that define the stream, by name, as it keeps them.
+        job: the job, with the fields that its statistic fills.
+        statistic: statistic of all groups; values that depend on the guarantee are not settled.
+        parts: columns of the statistic.
+        groups: declared groups, and the group of all others; None: there is one total.
+        record: options that define the stream, by name, as it keeps them.
         cut, counting: how rows become steps, and how they count.
-        guarantee: None: it follows from the accuracy that is wanted.
-        unit: the word for what is protected; None: the statistic's own.
+        guarantee: stated guarantee; None: it follows from the wanted accuracy.
+        unit: word for the protected unit; None: the statistic's own.
     """
 
     job: Job
@@ -82,20 +82,21 @@ class StreamRequest:
     unit: str | None
 
     def contribution(self, statistic: Statistic, steps: int | None = None) -> Contribution:
-        """What one protected unit changes: what a row does, or all rows of a user that count."""
+        """Return the contribution of one protected unit: of a row, or of all counted rows of a
+        user."""
         found = statistic.contribution(batched=self.cut.batched, horizon=steps)
         found = replace(found, unit=self.counting.unit_of(self.unit, found.unit))
         return self.counting.bounding(found, norms_of_people(statistic, self.counting.most))
 
 
 def ask(job: Job, units: Iterable[SpentUnit] = ()) -> StreamRequest:
-    """What a job asks of a new stream.
+    """Build the request of a job for a new stream.
 
     Args:
-        units: what its state, and the ledger that this shares, have spent for.
+        units: units that its state, and the ledger it shares, have spent for.
 
     Raises:
-        InvalidInput: the job is outside what is allowed.
+        InvalidInput: a value of the job is out of range.
     """
     once = statements.is_once(job)
     check_words(job, once=once)
@@ -130,16 +131,16 @@ def ask(job: Job, units: Iterable[SpentUnit] = ()) -> StreamRequest:
 
 
 def growth_of(job: Job) -> str:
-    """How fast the loss of a job's stream grows with age, as it is kept."""
+    """Return how fast the loss of a job's stream grows with age, as it is kept."""
     return str(Expiring(1 if job.promise.growth is None else job.promise.growth).growth)
 
 
 def check_words(job: Job, *, once: bool, known: bool = False) -> None:
-    """Refuse what no stream takes, and words that do not go together whatever the statistic is.
+    """Refuse options that no stream takes, and options that exclude each other in every statistic.
 
     Args:
-        once: it is of a table that is released once.
-        known: the stream is there.
+        once: whether the job is a table that is released once.
+        known: whether the stream exists.
     """
     if once:
         remedy = "leave it out" if known else f"leave it out, or give {field('time')}"
@@ -189,7 +190,8 @@ def _check_corrections(job: Job) -> None:
 
 
 def _new_statistic(job: Job, *, once: bool) -> tuple[Statistic, OwnColumns]:
-    """The statistic of a new stream, and its columns; all that is missing is named at once."""
+    """Return the statistic of a new stream, and its columns; one message names all missing
+    options."""
     named, card = isinstance(job.what, str), statements.kind_of(job.what).card
     each_row = job.times.time is None and not card.windowed
     needed = () if once else ("steps",) if each_row else ("time", "every", "start", "steps")
@@ -229,7 +231,7 @@ def _lacks(lacking: Sequence[str]) -> MissingOptions:
 
 
 def _fill_open_fields(job: Job, statistic: Statistic) -> Job:
-    """A new stream's job with the fields that its statistic fills, where it leaves them open."""
+    """Complete a new stream's job with the fields that its statistic fills."""
     fills, declares = statements.kind_of(job.what).card.fills, statistic.card.declares
     filled = dict(fills(job.statement)) if isinstance(job.what, str) and fills else {}
     if declares is not None and job.groups.domain is None and job.times.time is not None:
@@ -238,7 +240,7 @@ def _fill_open_fields(job: Job, statistic: Statistic) -> Job:
 
 
 def _check_beside(job: Job, statistic: Statistic, parts: OwnColumns, *, ordered: bool) -> None:
-    """Refuse what does not go with a new stream's statistic, and with how its rows count."""
+    """Refuse options that a new stream's statistic, and its way to count rows, exclude."""
     name = statements.name_of(job.what)
     if isinstance(statistic, TallyStatistic) and statistic.counts_units:
         refuse(job, EXCLUDED["counts"], f"a {name} of counts", "leave it out")
@@ -252,7 +254,7 @@ def _check_beside(job: Job, statistic: Statistic, parts: OwnColumns, *, ordered:
         )
     each_row = job.times.time is None
     if ordered:
-        own = {"release"} if job.noise.release == "periods" else set()  # which is settled later
+        own = {"release"} if job.noise.release == "periods" else set()  # settled later
         own |= {"most", "first"} if statistic.card.declares is not None and each_row else set()
         own |= (
             {"user"} if job.people.user in parts.names and protects(statistic) == "user" else set()
@@ -284,12 +286,12 @@ def _check_beside(job: Job, statistic: Statistic, parts: OwnColumns, *, ordered:
 
 
 def in_which_order(statistic: Statistic) -> str:
-    """How rows are taken that are not added up, before the word "which"."""
+    """Return how rows without sums are taken, for a message before the word "which"."""
     return "where each row is a step," if is_tallied(statistic) else "whose rows count in order,"
 
 
 def stated_guarantee(job: Job, *, expires: bool) -> Guarantee | None:
-    """The guarantee that a job states; where protection fades, not bound to its strategy."""
+    """Return the stated guarantee of a job; with fading protection, without its strategy."""
     epsilon, delta, rho = job.promise.epsilon, job.promise.delta, job.promise.rho
     if job.promise.within is not None:
         check_delta(delta)
@@ -309,7 +311,7 @@ def stated_guarantee(job: Job, *, expires: bool) -> Guarantee | None:
 
 
 def needs_one_loss() -> InvalidInput:
-    """The error for a stream without an end that states no loss, or two."""
+    """Build the error for a stream without an end that states no loss, or two."""
     return InvalidInput(
         f"{field('expire')} needs either {field('epsilon')} (the loss of the newest event) or "
         f"{field('rho')}; {field('plan_expiring(...)')} finds it from the losses you allow"
@@ -317,7 +319,7 @@ def needs_one_loss() -> InvalidInput:
 
 
 def groups_of(job: Job) -> GroupNames | None:
-    """The groups of a new stream, with the one of all others; None: there are none, or nodes."""
+    """Return the groups of a new stream, with that of all others; None: no groups, or nodes."""
     groups, by, domain = job.groups, job.groups.by, job.groups.domain
     if groups.unknown == "discover":
         check_discovery(job, by)
@@ -352,7 +354,7 @@ def groups_of(job: Job) -> GroupNames | None:
 
 
 def check_discovery(job: Job, by: str | None) -> None:
-    """Refuse to find groups privately where that cannot be done."""
+    """Refuse private discovery of groups if the job does not allow it."""
     asked = field("unknown", "discover")
     if by is None:
         raise InvalidInput(f"{asked} needs {field('by')}, the column of the groups; give it")
@@ -370,10 +372,11 @@ def check_discovery(job: Job, by: str | None) -> None:
 
 
 def _by_group(statistic: Statistic, groups: GroupNames, job: Job) -> Statistic:
-    """A statistic of each group: its own cells, where groups are these, or one by itself."""
+    """Return the statistic by group: with cells of its own if it is by groups, else one for each
+    group."""
     own = statistic.card.by_groups and statistic.card.by_groups(statistic, groups)
     if own is statistic:
-        return statistic  # whose nodes they are
+        return statistic  # the groups are its nodes
     if job.groups.spare:
         raise InvalidInput(
             f"{field('spare', job.groups.spare)} reserves cells for counts and sums, and "
@@ -390,7 +393,7 @@ def _by_group(statistic: Statistic, groups: GroupNames, job: Job) -> Statistic:
 
 
 def _said_of_statistic(job: Job, statistic: Statistic, parts: OwnColumns) -> dict[str, Any]:
-    """What is kept of what a job says of its statistic."""
+    """Return the kept options of a job's statistic."""
     if isinstance(job.what, str):
         return statements.stated_options(job)
     known = {option.name for option in type(job.what).card.options}
@@ -404,14 +407,14 @@ def moment(given: str | datetime, timezone: str) -> datetime:
 
 
 def _cut_by_time(job: Job) -> dict[str, Any]:
-    """What is kept of how time is cut."""
+    """Return the kept options of how time is cut."""
     times, zone = job.times, job.times.timezone or "UTC"
     assert times.start is not None
     assert times.every is not None
     start = moment(times.start, zone)
     if times.revise is not None:
         steps = times.steps
-        if steps is None:  # noise is the same for any number
+        if steps is None:  # the noise is the same for any number
             steps = min(Windows.endless(start, times.every, zone).steps, _MOST_REVISED)
         versions = lags_in(times.revise, times.every) + 1
         cut: Windows = RevisedWindows(start, times.every, steps, zone, versions)
@@ -423,7 +426,7 @@ def _cut_by_time(job: Job) -> dict[str, Any]:
 
 
 def _uncut(job: Job, *, once: bool) -> dict[str, Any]:
-    """The same where rows have no times."""
+    """Return the kept options of rows without times, which are none."""
     for name in ("every", "start", "until", "timezone", "revise"):
         if job.option(name) is not None:
             then = "all rows are released once" if once else "each row is a step"
@@ -435,7 +438,7 @@ def _uncut(job: Job, *, once: bool) -> dict[str, Any]:
 
 
 def _most(job: Job, statistic: Statistic) -> int:
-    """How many events of a user count, or in how many groups."""
+    """Return how many events of a user count, or in how many groups."""
     people, by = job.people, job.groups.by
     if people.per is not None:
         check_period(people.per, job.times.timezone or "UTC")
@@ -473,7 +476,7 @@ def check_period(per: str, timezone: str = "UTC") -> None:
 
 
 def _form_of_release(job: Job, statistic: Statistic, per: str | None, cut: Windows) -> str:
-    """What is published of each step: of users who are counted anew in each period, its number."""
+    """Return the released series of each step; "periods" for users counted anew in each period."""
     if cut.lags:
         return "windows"
     every = period_anew(inner_of(statistic), per)
@@ -489,7 +492,7 @@ def _form_of_release(job: Job, statistic: Statistic, per: str | None, cut: Windo
 
 
 def _unit(job: Job, known: Iterable[SpentUnit]) -> str:
-    """The word by which a state counts what a stream of rows or users protects."""
+    """Return the state's word for the protected unit of a stream of rows or users."""
     kind, unit = "event" if job.people.user is None else "user", job.promise.unit
     if unit is not None:
         unit = unit_without_period(checked_unit(unit), job.people.per)
@@ -497,7 +500,7 @@ def _unit(job: Job, known: Iterable[SpentUnit]) -> str:
 
 
 def choice_of(job: Job, kept: Definition | None = None) -> str | None:
-    """What a job says of its strategy; one of its own that is not the stream's shows itself."""
+    """Return the stated strategy of a job; a user's own is named unless it is the stream's."""
     own = own_strategy(job.noise.strategy)
     if own is None:
         return None if job.noise.strategy is None else str(job.noise.strategy)

@@ -1,13 +1,13 @@
-"""Rows that are added up, in any order: late ones, new ones, those of users, those of found groups.
+"""Rows that are added up, in any order: late ones, new ones, rows of users, rows of found groups.
 
-Labels of rows where nobody declared the groups are secret until a group is shown.
+If groups are not declared, labels of rows are secret until a group is shown.
 
-**Files that come again.** A file of new events is known by SHA-256 of its bytes, unpacked, whatever
-its name, and by nothing else; a data frame, and rows that a database or Spark counts where they
-lie, by the columns that are read. A file counts once, and each row in it is new: nothing that a row
-says decides whether another one counts. A file with one row more or less is another file. Rows with
-ids are told one by one, and rows that lie in the state itself are removed where they are counted,
-so of these no file is known.
+**Repeated files.** A file of new events is recognised by SHA-256 of its unpacked bytes, whatever
+its name, and by nothing else; a data frame, and rows that a database or Spark counts in place, by
+the columns that are read. A file counts once, and each row in it is new: no row's content decides
+whether another row counts. A file with one row more or less is another file. Rows with ids are
+recognised one by one, and rows in the state itself are removed when they are counted, so these need
+no record of files.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class FoundLabels(NamedTuple):
     """Labels of the rows of a run. Secret.
 
     Attributes:
-        known: those that the state has, in the order of their cells.
-        new: others, by first window and name; of users, also of rows that do not count.
+        known: labels that the state has, in the order of their cells.
+        new: other labels, by first window and name; for users, also of rows that do not count.
     """
 
     known: tuple[str, ...]
@@ -70,14 +70,14 @@ class FoundLabels(NamedTuple):
 
     @property
     def all(self) -> tuple[str, ...]:
-        """Both."""
+        """Return known and new labels."""
         return (*self.known, *self.new)
 
 
 def labels_in(
     source: Source, reading: RowReading, known: Private[tuple[str, ...]]
 ) -> Private[FoundLabels]:
-    """Labels of rows within the windows."""
+    """Return the labels of rows within the windows."""
     before = open_private(known)
     if isinstance(source, Spread):
         found = open_private(source.labels(reading))
@@ -93,17 +93,17 @@ def labels_in(
 
 @dataclass(frozen=True)
 class AddedRows(ReadRows):
-    """Rows that are read and added up, not yet beside what a stream has counted.
+    """Read and added rows, not yet compared with a stream's counted rows.
 
     Attributes:
-        settled: the job, and what its stream remembers.
-        tally: sums of them all.
-        labels: where groups are found; None where they are declared.
-        bounder: the choice of rows, where users are bounded or rows have ids.
-        marks: by what the state knows each of their files again; none where rows come once.
-        counts: of the rows as they were read.
-        until: microseconds up to which windows are released; None of a table released once.
-        ended: how many windows have ended by then.
+        settled: the job, with its stream's memory.
+        tally: sums of all rows.
+        labels: labels, if groups are found; None if they are declared.
+        bounder: the choice of rows, if users are bounded or rows have ids.
+        marks: digests by which the state recognises each file; none if rows come once.
+        counts: exact numbers of the rows as read.
+        until: microseconds up to which windows are released; None for a table released once.
+        ended: number of windows that have ended by then.
     """
 
     settled: SettledJob
@@ -120,14 +120,14 @@ class AddedRows(ReadRows):
         job, definition = self.settled.job, self.settled.definition
         before = (
             0 if stream is None else stream.step
-        )  # since the state was read others may have run
+        )  # another process may have run since the state was read
         again, marks = self._new_marks(stream)
         tallied = open_private(self.tally)
         cells, chosen, over = tallied.cells, None, 0
         if again:
             cells = cells.head(0)
         elif self.bounder is not None and before and not definition.cut.goes_on:
-            # All rows are given again, and those that count are chosen as they were then.
+            # All rows are given again, and the choice of counted rows is the earlier one.
             whole = open_private(self.bounder.choose(None, 0))
             cells, over = whole.cells, whole.over
         elif self.bounder is not None:
@@ -145,7 +145,7 @@ class AddedRows(ReadRows):
         if self.bounder is not None and chosen is not None:
             remembered = self.bounder.change(Private(chosen), max(self.ended, before))
         each = times_counted(definition.adds)
-        known = chosen if job.rows.append else None  # of a file of all events nearly all are
+        known = chosen if job.rows.append else None  # of all events nearly all are known
         counts = replace(
             open_private(self.counts),
             late=intake.late_rows // each,
@@ -176,7 +176,7 @@ class AddedRows(ReadRows):
                 if new:
                     sums = definition.measure(intake.inputs(steps))
                     inputs = definition.contribution.exact_from_grid(sums)
-                # A file is known from the first transaction on: part of it is counted then.
+                # A file is recorded in the first transaction, since part of it is counted then.
                 once = (marks, change, labels) if first else ((), None, None)
                 observed = intake.observations(steps, first=first, last=steps.stop == new.stop)
                 done = (steps.start - new.start) / max(len(new), 1)
@@ -185,13 +185,13 @@ class AddedRows(ReadRows):
         return Changes(Private(counts), additions, again)
 
     def _new_marks(self, stream: Stream | None) -> tuple[bool, tuple[str, ...]]:
-        """Whether earlier runs have counted all of these new events, and marks of new files.
+        """Return whether earlier runs have counted all of these new events, and marks of new files.
 
-        A file of new events must not be counted twice, and neither as such after it was the file
-        of all events; so the marks of both are kept.
+        A file of new events must not be counted twice, and not as new events after it was the file
+        of all events. So the marks of both are kept.
 
         Raises:
-            InvalidInput: windows would be released without a new event, and nobody says so.
+            InvalidInput: windows would be released without a new event, without permission.
             ReplayMismatch: another run has counted a file of new events meanwhile.
         """
         job, given = self.settled.job, open_private(self.marks)
@@ -216,17 +216,17 @@ class AddedRows(ReadRows):
                 raise ReplayMismatch(
                     f"{part.name} has been counted already ({mark[:18]}...); {part.again}"
                 )
-        # Whether anything in a file counts must not decide whether it may come again.
+        # The content of a file must not decide whether the file may come again.
         new = () if nothing else (mark for mark, _ in given if mark not in known)
         return again, tuple(dict.fromkeys(new))
 
     def _counted_labels(
         self, stream: Stream | None, cells: pl.DataFrame, chosen: ChosenRows | None
     ) -> tuple[pl.DataFrame, ChosenRows | None, tuple[int, tuple[str, ...]]]:
-        """Cells for those labels alone that are counted: a unit's other rows bring no group.
+        """Return cells for counted labels alone: other rows of a unit bring no group.
 
         Raises:
-            StreamConflict: the state has other labels than those with which this run began.
+            StreamConflict: the state has other labels than at the beginning of this run.
         """
         assert self.labels is not None
         known, new = open_private(self.labels)
@@ -252,7 +252,7 @@ class AddedRows(ReadRows):
     def _intake(
         self, stream: Stream | None, cells: pl.DataFrame, groups: int, *, new: bool
     ) -> Intake:
-        """What rows add to a stream at its step.
+        """Return the changes of rows to a stream at its step.
 
         Args:
             new: the rows are new ones, and not all since the first window.
@@ -263,7 +263,7 @@ class AddedRows(ReadRows):
         definition, taken = self.settled.definition, (0, 0.0)
         kept: Observed = {}
         if stream is not None:
-            # New rows are set against what was seen of their own windows, and of those that wait.
+            # New rows are compared with the totals of their own windows, and of waiting windows.
             touched = Private(cells["step"].unique().sort().to_numpy()) if new else None
             kept = open_private(stream.observed_blocks(touched))
             taken = open_private(stream.amounts)
@@ -312,7 +312,7 @@ def added_rows(settled: SettledJob, progress: Progress, now: datetime | None) ->
 
     def read(source: Source) -> tuple[Any, ...]:
         found = _read(settled, source, progress)
-        # Bytes are hashed here too: a file is known by those that were counted.
+        # Bytes are hashed here, so that the digest is that of the counted bytes.
         parts = () if source.comes_once else source.parts
         return *found, Private([(_mark(part, definition), part) for part in parts])
 
@@ -322,7 +322,7 @@ def added_rows(settled: SettledJob, progress: Progress, now: datetime | None) ->
     return AddedRows(settled, found, labels, bounder, marks, counts, until, ended)
 
 
-#: Whether a stream has counted what a mark stands for.
+#: Tells whether a stream has counted the file of a mark.
 Counted = Callable[[str], bool]
 
 
@@ -331,9 +331,9 @@ def _mark(part: Rows, definition: Definition) -> str:
 
 
 def new_files(source: Source, definition: Definition, counted: Counted) -> Source:
-    """Of several files each once, without those that were counted before, unless all of them were.
+    """Leave out repeated and counted files, unless all files were counted.
 
-    So a folder to which a file is added every night is read from the new one on.
+    So a folder with a new file every night is read from the new one on.
     """
     if isinstance(source, Spread) or source.comes_once:
         return source
@@ -347,13 +347,13 @@ def new_files(source: Source, definition: Definition, counted: Counted) -> Sourc
 def _read(
     settled: SettledJob, source: Source, progress: Progress
 ) -> tuple[Private[FoundLabels] | None, ContributionBounder | None, Private[Tally]]:
-    """Labels, the choice of rows that count, and sums of all rows."""
+    """Return labels, the choice of rows that count, and sums of all rows."""
     job, definition, saved = settled.job, settled.definition, settled.saved
     reading = reading_of(job, definition)
     source, by, labels, bounder = source.delegate(reading), definition, None, None
     if not definition.cells.named_beforehand:
         labels = labels_in(source, reading, Private(()) if saved is None else saved.labels())
-        # What a stream keeps names none of them.
+        # The stream's memory names none of them.
         by = replace(definition, domain=GroupNames(open_private(labels).all))
     if definition.counting.users or definition.columns.id is not None:
         from counton.run.contribution_bounds import ContributionBounder
@@ -376,7 +376,7 @@ def _read(
 
 
 def reading_of(job: Job, definition: Definition) -> RowReading:
-    """How the rows of a job are read."""
+    """Return how the rows of a job are read."""
     unknown = definition.cells.policy or job.groups.unknown
     return RowReading(
         definition.columns,

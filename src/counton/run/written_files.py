@@ -1,12 +1,12 @@
-"""Files of a release: refused early where they could not be written, and written whole.
+"""Files of a release: refused early if they cannot be written, and written whole.
 
-A table is of use for as long as it is known what it promises. So a Parquet file carries that in its
-metadata, under the name ``counton``, and so does its Arrow schema, which pyarrow and pandas write
-again with what they cut; every other file has a second one beside it, FILE.json.
+A table is useful as long as its guarantee is known. So a Parquet file carries it in its metadata,
+under the name ``counton``, and in its Arrow schema, which pyarrow and pandas copy to files that
+they cut from it. Every other file has a second file beside it, FILE.json.
 
 A release of many steps and groups may be a folder of Parquet files, one for each step and block of
-groups. What was released never changes, so a file that is there stays, and a night adds its own.
-Steps are read a few at a time: memory hangs on the groups, and not on the steps.
+groups. Releases never change, so an existing file stays, and a night adds its own. Steps are read a
+few at a time: the groups decide the memory, not the steps.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ def check_output(
     """Refuse a path that could not be written later, or must not be.
 
     Args:
-        path: of the output.
-        formats: endings it may have; those of tables if None.
+        path: path of the output.
+        formats: allowed endings; None: those of tables.
         inputs: files of the run, which an output must not replace.
     """
     if formats is None and is_folder(path):
@@ -98,7 +98,7 @@ def check_output(
         from counton.charts.style import quietly
 
         with quietly():
-            pass  # or say how to install it
+            pass  # `load` tells how to install it
     _check_parent(path)
     if path.is_dir():
         raise InvalidInput(f"{str(path)!r} is a folder; name a file in it")
@@ -140,7 +140,7 @@ def is_folder(path: Path) -> bool:
 
 
 def in_folder(folder: Path) -> list[Path]:
-    """The Parquet files in a folder, in the order of their names.
+    """List the Parquet files in a folder, in the order of their names.
 
     >>> in_folder(Path("a folder that is new"))
     []
@@ -172,7 +172,8 @@ _OF_STEP = re.compile(r"step-\d{6,}-block-\d{4,}\.parquet")
 
 
 def pictures_of(release: str, plot: Path | None) -> dict[str, Path]:
-    """Where totals and windows are drawn: beside each other, if both are asked for.
+    """Return the files of the charts of totals and windows: beside each other, if both are asked
+    for.
 
     >>> [path.name for path in pictures_of("both", Path("visits.png")).values()]
     ['visits.png', 'visits.windows.png']
@@ -185,7 +186,7 @@ def pictures_of(release: str, plot: Path | None) -> dict[str, Path]:
 
 
 def beside(path: Path) -> Path:
-    """The file that says what a table promises.
+    """Return the file beside a table that states its guarantee.
 
     >>> beside(Path("visits.csv")).name
     'visits.csv.json'
@@ -194,10 +195,10 @@ def beside(path: Path) -> Path:
 
 
 def no_formulas(rows: pl.LazyFrame) -> pl.LazyFrame:
-    """Texts that a spreadsheet would take for a formula begin with an apostrophe.
+    """Put an apostrophe before texts that a spreadsheet would take for a formula.
 
-    Whoever sends rows, or writes a list of groups, can choose such a name. It can be undone: of
-    what begins with apostrophes and then as a formula does, the first is dropped.
+    A sender of rows, or the author of a list of groups, could choose such a name. It can be undone:
+    from a text that begins with apostrophes followed by a formula, drop the first apostrophe.
 
     >>> no_formulas(pl.LazyFrame({"group": ["=1+1", "home", "'=1+1"]})).collect()["group"].to_list()
     ["'=1+1", 'home', "''=1+1"]
@@ -209,7 +210,7 @@ def no_formulas(rows: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def check_metadata(kinds: Sequence[str], path: Path | None) -> None:
-    """Refuse metadata that there is not, or of what is no CSV file."""
+    """Refuse an unknown format of metadata, or metadata of a file that is no CSV."""
     from counton.released.metadata import ENDINGS
 
     for kind in kinds:
@@ -227,7 +228,7 @@ def _write_text(text: str, place: str) -> None:
 
 
 def write_metadata(released: Release, path: Path, kinds: Sequence[str]) -> None:
-    """Write what catalogues read beside a CSV file: each kind a file of its own."""
+    """Write metadata for catalogues beside a CSV file: each format in a file of its own."""
     from counton.released.metadata import ENDINGS, metadata_of
 
     for kind in kinds:
@@ -247,17 +248,16 @@ def write_table(
     *,
     formulas: str = "text",
 ) -> None:
-    """CSV, Parquet, JSON, JSON lines, Arrow or a workbook, as the name ends.
+    """Write CSV, Parquet, JSON, JSON lines, Arrow or a workbook, by the ending of the name.
 
-    Text has times in ISO 8601; `counton.released.workbooks.write_workbook` says what a workbook
-    has.
+    Text has times in ISO 8601; for workbooks see `counton.released.workbooks.write_workbook`.
 
     Args:
-        table: what is written; a lazy frame is made and written in parts.
-        path: of the file; its ending is one of `TABLES`.
-        facts: what `about` says, kept with the table; None for a table that promises nothing.
-        formulas: "text": what a spreadsheet would take for a formula is a text in CSV too, by an
-            apostrophe before it; "keep": it is written as it is, and the facts say so.
+        table: table to write; a lazy frame is computed and written in parts.
+        path: path of the file; its ending is one of `TABLES`.
+        facts: facts of `about`, kept with the table; None for a table without a guarantee.
+        formulas: "text": texts that a spreadsheet would take for a formula get an apostrophe in CSV
+            too; "keep": they are unchanged, and the facts say so.
     """
     kind = TABLES[path.suffix.lower()]
     if facts is not None and formulas == "keep" and kind == "csv":
@@ -294,17 +294,18 @@ def write_table(
 
 
 def _for_arrow(carried: Mapping[str, str]) -> dict[str, str]:
-    """What an Arrow schema holds, so that pyarrow and pandas write it again with what they cut.
+    """Return metadata of an Arrow schema that pyarrow and pandas copy to files that they cut from
+    it.
 
-    What is too long stands in the file's own metadata alone: pyarrow reads no larger schemas.
+    Long metadata stands in the file's own metadata alone: pyarrow reads no larger schemas.
     """
     short = sum(map(len, carried.values())) <= _MOST_IN_SCHEMA
     return {ATTRS: json.dumps(carried)} if carried and short else {}
 
 
-#: Characters of a description that an Arrow schema holds as well.
+#: Largest number of characters of a description in an Arrow schema.
 _MOST_IN_SCHEMA = 2**22
-#: As what a spreadsheet takes for a formula begins, also after apostrophes that were put before it.
+#: Pattern of a text that a spreadsheet takes for a formula, also after added apostrophes.
 _FORMULA = r"^'*[=+\-@\t\r\uFF1D\uFF0B\uFF0D\uFF20]"
 
 
@@ -335,13 +336,13 @@ def write_figure(figure: Figure, path: Path) -> None:
 
 
 def draw_release(found: Release, path: Path, **look: Any) -> None:
-    """Write its charts; totals and windows beside each other."""
+    """Write the charts of a release; totals and windows beside each other."""
     try:
         figures = found.figures(**look)
         pictures = pictures_of("both" if len(figures) > 1 else next(iter(figures)), path)
         for kind, figure in figures.items():
             write_figure(figure, pictures[kind])
-    except (CountonError, OSError):  # which say by themselves what to do
+    except (CountonError, OSError):  # these errors name their own remedy
         raise
     except Exception as error:
         raise OSError(
@@ -350,19 +351,19 @@ def draw_release(found: Release, path: Path, **look: Any) -> None:
         ) from error
 
 
-#: Groups of one file at most, and rows that are read together, if that is more than one step.
+#: Largest number of groups of one file, and of rows that are read together beyond one step.
 _BLOCK, _ROWS = 2**20, 2**20
 
 
 def check_foldable(definition: Description | None, folder: Path) -> None:
-    """Refuse what has no such files, before anything is released.
+    """Refuse releases that no folder of files can hold, before anything is released.
 
     Args:
-        definition: None for a stream that was not made from events.
+        definition: definition of the stream; None if it was not made from events.
 
     Raises:
-        InvalidInput: it is neither counts nor sums, nobody declared its groups, or its windows are
-            revised, so that a later run would change what an earlier file says.
+        InvalidInput: it is neither counts nor sums, its groups are not declared, or its windows are
+            revised, so that a later run would change the content of an earlier file.
     """
     if definition is not None and definition.cut.lags:
         raise InvalidInput(
@@ -386,18 +387,18 @@ def write_folder(
     above: float | None = None,
     surely_above: float | None = None,
 ) -> Release:
-    """Write the files that are not there yet.
+    """Write the files that are missing.
 
     Args:
-        folder: made if missing.
-        above, surely_above: as of `counton.run.exports.export`.
+        folder: folder, made if missing.
+        above, surely_above: see `counton.run.exports.export`.
 
     Returns:
         The last step.
 
     Raises:
-        InvalidInput: the folder has files of another release, or written in another way.
-        OSError: a file could not be written; those before it are whole.
+        InvalidInput: the folder has files of another release, or with another threshold.
+        OSError: a file could not be written; earlier files are whole.
     """
     last = read(steps[-1:])
     present = in_folder(folder)
@@ -423,7 +424,7 @@ def write_folder(
 
 
 def _blocks(released: Release, groups: int) -> Iterator[tuple[str, Release]]:
-    """The files of one step: their names, and what is in each."""
+    """Yield the files of one step: their names and contents."""
     for number, name in enumerate(_names(released.first, groups)):
         places = range(number * _BLOCK, min((number + 1) * _BLOCK, groups))
         yield name, block_of(released, places, number)
