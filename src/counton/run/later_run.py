@@ -89,7 +89,7 @@ _TOGETHER = {
 
 
 def _beside(job: Job, kept: Definition) -> dict[str, tuple[Any, Any]]:
-    """What a later run states of what makes its stream, as that keeps it, and what that keeps."""
+    """Pair each defining option that a later run states with the value that its stream keeps."""
     unknown, policy = job.groups.unknown, kept.cells.policy
     discovers = unknown == "discover" or (unknown == "drop" and policy is not None)
     if unknown == "discover":

@@ -156,7 +156,7 @@ def read_rows(
     ... )
     >>> with resolve(job) as settled:
     ...     found = read_rows(settled)
-    >>> found.ended, found.rows.found
+    >>> found.ended, found.tally
     (2, Private[Tally])
     """
     progress("reading events", 0.25)

@@ -160,7 +160,7 @@ class Store(Closing):
 
     @property
     def ledger(self) -> Ledger | None:
-        """What is spent and what remains under the limit; None without a limit.
+        """Spent and remaining privacy loss under the limit; None without a limit.
 
         The entries of other states (`shared_entries`) follow the state's own.
 
