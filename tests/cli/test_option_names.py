@@ -17,7 +17,8 @@ from counton.run import Job, run
 SOURCE = Path(counton.__file__).parent
 #: The command line, and the one file that is a program of its own.
 PROGRAMS = ("cli", "reference.py")
-OPTION = re.compile(r"(?<![\w-])--[a-z]")
+#: No variable of a stylesheet, which is set, used and no option.
+OPTION = re.compile(r"(?<![\w(-])--[a-z][a-z-]*(?![\w:-])(?! ?:)")
 
 
 def test_the_pattern_finds_options_and_no_dashes() -> None:
@@ -87,7 +88,8 @@ def test_a_state_is_the_argument_of_every_command_that_reads_no_events() -> None
             assert (words["state"] == "option") == (words.get("events") == "argument"), name
     arguments = {name for name, kind in taking.items() if kind == "argument"}
     assert arguments == {
-        "backup", "end", "export", "forget", "ledger", "methods", "publish", "show", "verify",
+        "backup", "end", "export", "forget", "ledger", "methods", "publish", "show", "upgrade",
+        "verify",
     }  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from counton import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, PureDP, release
 from counton.base.errors import InvalidInput
 from counton.cli.app import app
 from counton.job.job import fields_of
+from counton.job.stated_options import all_options
 from counton.privacy.guarantees import Guarantee
 from counton.rows.sources import Source
 from counton.rows.tally import tally
@@ -256,5 +257,5 @@ def test_of_a_folder_of_new_events_only_new_files_are_read(
 def test_every_argument_is_a_field_of_a_request() -> None:
     import inspect
 
-    known = {item.name for _, item in fields_of(Job)} | {"guarantee", "progress", "more"}
+    known = {item.name for _, item in fields_of(Job)} | {"guarantee", "progress", *all_options()}
     assert set(inspect.signature(release).parameters) <= known

@@ -89,7 +89,7 @@ def test_an_earlier_version_that_is_open_is_refused(state: Path) -> None:
 
 def test_a_copy_that_cannot_be_made_stops_it(state: Path) -> None:
     state.with_name(f"visits.db.format{NOW}").mkdir()
-    with next_version(), pytest.raises(StateUnavailable, match="counton upgrade --no-copy"):
+    with next_version(), pytest.raises(StateUnavailable, match="upgrade without a copy"):
         upgrade(state)
     assert rows_in(state, "PRAGMA user_version") == [{"user_version": NOW}]
     with next_version():

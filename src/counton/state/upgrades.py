@@ -148,7 +148,7 @@ def _copy_file(path: Path, found: int) -> str:
     except (sqlite3.Error, OSError) as error:
         raise StateUnavailable(
             f"state {path} could not be copied to {target} ({error}), so that it was not carried "
-            f"over: make room, or say that no copy is wanted (counton upgrade --no-copy)"
+            f"over: make room, or upgrade without a copy"
         ) from error
     finally:
         for suffix in ("", "-wal", "-shm", "-journal"):
