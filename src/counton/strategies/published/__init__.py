@@ -1,1 +1,1 @@
-"""Strategies of the papers, to compare with; plans choose some where units change few steps."""
+"""Strategies from papers, for comparison; plans choose some when units change few steps."""

@@ -1,4 +1,4 @@
-"""The binary mechanism: the k-ary tree of arity 2 without subtraction, left children alone.
+"""The binary mechanism: the k-ary tree of arity 2 without subtraction, left children only.
 
 Node j of level l covers the items 2j 2^l + 1 .. (2j+1) 2^l. A release at t reads one node for every
 set bit of t.
@@ -39,17 +39,17 @@ class Binary(DigitTree):
 
     @override
     def column(self, step: int) -> tuple[Node, ...]:
-        """The left children above leaf ``step``."""
+        """Return the left children above leaf ``step``."""
         return tuple(Node(level, end >> 1, 1) for level, end, _ in super().column(step))
 
     @override
     def row(self, step: int) -> tuple[Node, ...]:
-        """One node for each set bit of ``step``, from the highest down."""
+        """Return one node for each set bit of ``step``, from the highest down."""
         return tuple(Node(level, end >> 1, 1) for level, end, _ in super().row(step))
 
     @override
     def _by_right_end(self, field: NodeNoise) -> NodeNoise:
-        """Left children have odd right ends; 0 for others, and beyond the horizon."""
+        """Return noise by right ends: left children have odd ones; it is 0 for all others."""
 
         def run(level: int, nodes: range) -> Integers:
             found = np.zeros((len(nodes), *field.shape), np.int64)

@@ -1,10 +1,10 @@
 """The binary tree without least squares: an interval is the sum of its dyadic pieces.
 
 Chan, Shi and Song, "Private and continual release of statistics" (2011); Dwork, Naor, Pitassi and
-Rothblum (2010). "Ranges" compares with it as "Binary Tree". Every node is measured as by
-`Nodes.binary`; a query reads the largest nodes it is made of, and nothing else. So every node's
-answer has the same variance, but answers do not add up: a node and the sum of its children are two
-answers to one question. Least squares on the same measurements, `Nodes.binary`, is never worse.
+Rothblum (2010). "Ranges" compares with it as "Binary Tree". Every node is measured as in
+`Nodes.binary`. A query reads only the largest nodes that compose it. So every node's answer has the
+same variance, but answers do not add up: a node and the sum of its children are two answers to one
+question. Least squares on the same measurements, `Nodes.binary`, is never worse.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from counton.strategies.strategy import NodeNoise, Norm
 
 
 class Dyadic(LineStrategy):
-    """Noisy nodes of a binary tree, each answering for itself.
+    """Noisy nodes of a binary tree, each used without the others.
 
     Args:
-        cells: number of cells.
+        cells: the number of cells.
 
     Raises:
         InvalidInput: cells out of range.
@@ -49,7 +49,7 @@ class Dyadic(LineStrategy):
     sources = ("binary",)
 
     consistent: ClassVar[bool] = False
-    works_on_grids: ClassVar[bool] = False  # a grid's answers are products of consistent ones
+    works_on_grids: ClassVar[bool] = False  # answers on a grid are products of consistent answers
     unit_columns = True
 
     def __init__(self, cells: int) -> None:
@@ -65,7 +65,7 @@ class Dyadic(LineStrategy):
 
     @cached_property
     def _rows(self) -> list[range]:
-        """Rows of C that hold each level, leaves first."""
+        """Rows of C of each level, leaves first."""
         return self._nodes.rows()
 
     @override
@@ -83,35 +83,35 @@ class Dyadic(LineStrategy):
 
     @override
     def estimate(self, measured: NDArray[Any]) -> Floats:
-        """Each cell's largest node, the cell itself but for the last.
+        """Return for each cell its largest node: the cell itself, except for the last.
 
-        The last cell of a line may be all there is of some nodes above it.
+        The last cell of a line may be the only cell of some nodes above it.
         """
         cells = np.arange(self.cells)
         return np.asarray(self.answer(measured, cells, cells + 1), np.float64)
 
     @override
     def running_sums(self, counts: Integers, noise: NodeNoise, bits: int) -> tuple[Integers, int]:
-        """The sum of each prefix's own pieces, an integer."""
+        """Return integers: the sum of each prefix's own pieces."""
         measured = self.measure(counts)
         measured += noise.run(0, range(self.measurements))
         return self._prefixes(measured), 0
 
     def _prefixes(self, measured: Integers) -> Integers:
-        """Sums of the first 0, 1, ..., n cells."""
+        """Return the sums of the first 0, 1, ..., n cells."""
         ends = np.arange(self.cells + 1)
         return self.answer(measured, np.zeros_like(ends), ends)
 
     @override
     def reads(self, weights: Floats) -> Floats:
-        """They read a node all of whose cells they weigh alike, unless that is so of its parent."""
+        """Return weights: a query reads a node if it weighs its cells alike, not the parent's."""
         values, alike, read = weights, np.ones(weights.shape, bool), []
         for _ in range(self.height):
             pairs, lone = divmod(values.shape[1], 2)
             left, right = values[:, 0 : 2 * pairs : 2], values[:, 1 : 2 * pairs : 2]
             same = alike[:, 0 : 2 * pairs : 2] & alike[:, 1 : 2 * pairs : 2] & (left == right)
             covered = np.repeat(same, 2, axis=1)
-            if lone:  # an only child is its parent
+            if lone:  # an only child equals its parent
                 left = np.concatenate([left, values[:, -1:]], axis=1)
                 same = np.concatenate([same, alike[:, -1:]], axis=1)
                 covered = np.concatenate([covered, alike[:, -1:]], axis=1)
@@ -120,7 +120,7 @@ class Dyadic(LineStrategy):
         return np.concatenate([*read, np.where(alike, values, 0.0)], axis=1)
 
     def answer(self, measured: NDArray[Any], low: Integers, high: Integers) -> NDArray[Any]:
-        """Sums over the intervals [low, high): of the largest nodes they are made of.
+        """Return sums over the intervals [low, high): of the largest nodes that compose them.
 
         Args:
             measured: y = C x + z, shape (measurements, ...).
@@ -140,18 +140,18 @@ class Dyadic(LineStrategy):
     def _ends(
         self, low: Integers, high: Integers
     ) -> Iterator[list[tuple[NDArray[np.bool_], Integers]]]:
-        """By level, leaves first: which intervals read a node at one of their ends, and which."""
+        """Yield for each level, leaves first, the intervals with a node at an end, and the node."""
         first, stop = low, high
         for rows in self._rows[:-1]:
             more = first < stop
-            only = (stop == len(rows)) & (len(rows) % 2 == 1)  # an only child is its parent
+            only = (stop == len(rows)) & (len(rows) % 2 == 1)  # an only child equals its parent
             yield [(more & (first % 2 == 1), first), (more & (stop % 2 == 1) & ~only, stop - 1)]
             first, stop = (first + 1) // 2, np.where(more & only, stop + 1, stop) // 2
         yield [(first < stop, first)]
 
     @override
     def variance(self, low: Integers, high: Integers) -> Floats:
-        """The number of pieces."""
+        """Return the number of pieces."""
         pieces = np.zeros(low.shape)
         for ends in self._ends(low, high):
             for where, _ in ends:
@@ -167,7 +167,7 @@ class Dyadic(LineStrategy):
         return float((self.reads(weights) ** 2).sum())
 
     def subsets_variance(self, asked: RandomSubsets) -> float:
-        """Expected number of pieces of one random set."""
+        """Return the expected number of pieces of one random set."""
 
         def covering(low: Integers, high: Integers) -> Floats:
             sizes, which = np.unique(high - low, return_inverse=True)
@@ -176,8 +176,9 @@ class Dyadic(LineStrategy):
         return self._pieces(covering)
 
     def _pieces(self, covering: Callable[[Integers, Integers], Floats]) -> float:
-        """How many pieces queries have, given how many cover a node: those that read it do not
-        cover its parent.
+        """Return the number of pieces of queries, given how many queries cover a node.
+
+        Queries that read a node do not cover its parent.
         """
         total, above = 0.0, 0.0
         for level, rows in reversed(list(enumerate(self._rows))):
@@ -191,7 +192,7 @@ class Dyadic(LineStrategy):
 
     @override
     def largest_error(self, asked: Workload, noise: NodeNoise, bits: int) -> float:
-        """For all ranges in time linear in the cells."""
+        """Return the largest error of all ranges in time linear in the cells."""
         drawn = noise.run(0, range(self.measurements))
         if isinstance(asked, AllRanges):
             return float(max(self._largest_range(drawn), self._largest_range(-drawn)))
@@ -202,9 +203,9 @@ class Dyadic(LineStrategy):
         return asked.largest_error(self._prefixes(drawn))
 
     def _largest_range(self, drawn: Integers) -> int:
-        """Largest sum of an interval's pieces, from the leaves up."""
+        """Return the largest sum of an interval's pieces, from the leaves up."""
         own = drawn[: self.cells]
-        # Of what lies in a node and is not all of it: prefixes, suffixes, and any interval.
+        # Within a node, for proper parts of it: prefixes, suffixes, and all intervals.
         before = after = inner = np.full(self.cells, _NOTHING)
         for rows in self._rows[1:]:
             pairs = len(own) // 2
@@ -223,9 +224,9 @@ class Dyadic(LineStrategy):
 
 @lru_cache(maxsize=1)
 def _read(strategy: Dyadic, asked: Queries) -> Floats:
-    """What the queries read: the same for every draw of the noise."""
+    """Return the weights of the queries, cached: they are equal for every draw of the noise."""
     return strategy.reads(asked.matrix)
 
 
-#: Less than any sum, and so little that sums of two of it do not overflow.
+#: Less than any sum, yet sums of two do not overflow.
 _NOTHING = -(2**60)

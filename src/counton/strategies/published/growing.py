@@ -1,24 +1,25 @@
-"""The cascade that grows: doubled as data arrives, as often as was fixed in advance.
+"""The growing cascade: it doubles as data arrives, a number of times fixed in advance.
 
 "Ranges", appendix D.1: when the first 2^k cells are full, their root becomes the left child of a
-new root; the noise of its sibling is X_1 = -X_0 / 2 + (sqrt 3 / 2) Y, and cascades down. Every
-complete node of the binary tree over time has the same variance, whenever it is complete.
+new root. The noise of its sibling is X_1 = -X_0 / 2 + (sqrt 3 / 2) Y, and cascades down. Every
+complete node of the binary tree over time has the same variance, from the time it is complete.
 (Erratum: loop indices of the paper's Algorithm 2 are one short; the new subtree has 2^k leaves.)
 
-After j doublings the squared sensitivity over root variance is 1 + j/3: it grows for ever, so no
+After j doublings the squared sensitivity over root variance is 1 + j/3. It grows for ever, so no
 fixed noise is private for an unbounded stream. The number of doublings is fixed in advance and
-calibrated for; beyond it the stream refuses.
+noise is calibrated to it; beyond it the stream refuses.
 
-**Released is a function of the measurements.** In units of 2^-F, with weights w_0 of the first cell
-and w of everything else, noise is built by division, rounded to the nearest:
+**Releases are functions of the measurements.** In units of 2^-F, with weights w_0 of the first cell
+and w of all other measurements, noise is built by division, rounded to the nearest:
 
     first cell:   N = round(z 2^F / w_0)
     doubling:     N_1 = round((z 2^F - w N_0) / 2w),   measured is w (2 S_1 + S_0) + z
     in a subtree: N_0 = round((z 2^F + w N) / 2w),  N_1 = N - N_0,   measured is w (S_0 - S_1) + z
 
-If a cell changes by d, the shift of z by the change of the measurements moves the noise of the
-nodes that hold it by exactly -d 2^F and no other: rounding commutes with it, since each numerator
-changes by a multiple of its denominator or not at all. No node is rounded by more than one unit.
+If a cell changes by d, the change of z that compensates the change of the measurements moves the
+noise of the nodes that hold the cell by exactly -d 2^F, and no other. Rounding commutes with it,
+since each numerator changes by a multiple of its denominator or not at all. No node is rounded by
+more than one unit.
 """
 
 from __future__ import annotations
@@ -51,20 +52,20 @@ from counton.strategies.strategy import (
 )
 from counton.strategies.streams.look_ahead import LookAhead
 
-#: Levels of the noise table: heights of differences below, doublings from here on.
+#: Levels of the noise table: below this heights of differences, from it on doublings.
 _DOUBLINGS = 128
 MOST_DOUBLINGS = 32
 MOST_FRACTION_BITS = 16
-#: Solution of w_0^2 = 3 w^2 + 1 below 2^20 (Pell): the best approximation of sqrt 3 there is.
+#: The solution of w_0^2 = 3 w^2 + 1 below 2^20 (Pell): the best approximation of sqrt 3.
 _FIRST, _WEIGHT = 978122, 564719
-#: Noise of a standard deviation up to here, in units of 2^-F, stays below 2^61, but for one draw in
-#: 2^250. Wider noise is refused beforehand: stopping on the noise drawn is not a function of
-#: the measurements.
+#: Noise of a standard deviation up to this, in units of 2^-F, stays below 2^61, except for one draw
+#: in 2^250. Wider noise is refused beforehand: a stop that depends on the drawn noise would not be
+#: a function of the measurements.
 LARGEST_STD = 2**54
 
 
 class GrowingCascade(StreamStrategy):
-    """Each step's own count, in noise such that blocks are as accurate as steps.
+    """Each step's own count, with noise that makes blocks as accurate as steps.
 
     Every complete aligned block of 2^k steps has the variance of a single step. C has the columns
     of the cascade: D_2^2 over the squared weight of a cell is 1 + doublings / 3.
@@ -73,7 +74,7 @@ class GrowingCascade(StreamStrategy):
     Input Perturbation", appendix D.1.
 
     Args:
-        doublings: it serves 2^doublings steps, at most 2^32.
+        doublings: the strategy serves 2^doublings steps, at most 2^32.
         fraction_bits: released counts are multiples of 2^-fraction_bits, from 1 to 16.
 
     Raises:
@@ -95,17 +96,17 @@ class GrowingCascade(StreamStrategy):
         self.horizon = 1 << self.doublings
         bits = self.fraction_bits
         self.facts = StrategyFacts(workload="windows", fraction_bits=bits, unit_columns=False)
-        #: Weight of the first step's count, and of everything else.
+        #: Weight of the first step's count, and of all other measurements.
         self.first, self.weight = _FIRST, _WEIGHT
 
     @classmethod
     def examples(cls, horizon: int) -> tuple[GrowingCascade, ...]:
-        """As many doublings as the horizon takes, and one more on another grid."""
+        """Return the strategy with the needed doublings, and one with one more on another grid."""
         doublings = (horizon - 1).bit_length()
         return cls(doublings), cls(doublings + 1, fraction_bits=3)
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Differences below the doubling the step came with, that doubling, and all later ones."""
+        """Return differences below the step's doubling, that doubling, and all later ones."""
         cell, weight = check_step(self, step) - 1, self.weight
         came = cell.bit_length()
         later = [Node(_DOUBLINGS + j, 0, weight) for j in range(came + 1, self.doublings + 1)]
@@ -118,12 +119,12 @@ class GrowingCascade(StreamStrategy):
         return (*below, Node(_DOUBLINGS + came, 0, 2 * weight), *later)
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Doublings up to the step's own, halved once for each; and differences below its own."""
+        """Return doublings up to the step's own, each halved, and differences below its own."""
         cell = check_step(self, step) - 1
         came, own = cell.bit_length(), Fraction(1, 2 * self.weight)
         if cell == 0:
             return (Node(_DOUBLINGS, 0, Fraction(1, self.first)),)
-        # The block's noise is its own, less half of all before it; its cells share it evenly.
+        # The block's noise is its own minus half of all before it; its cells share it evenly.
         shared = Fraction(1, 1 << came - 1)
         before = [Fraction(1, self.first)] + [own] * (came - 1)
         early = [
@@ -141,26 +142,27 @@ class GrowingCascade(StreamStrategy):
         return (*below, *early, Node(_DOUBLINGS + came, 0, own * shared))
 
     def l1_sensitivity(self) -> Fraction:
-        """The first step's: its own weight, and that of each doubling."""
+        """Return the first step's: its own weight, and that of each doubling."""
         return Fraction(self.first + self.doublings * self.weight)
 
     def squared_sensitivity(self) -> Fraction:
-        """The first step's: (3 + doublings) w^2 + 1; of all others (3 + doublings) w^2."""
+        """Return the first step's, (3 + doublings) w^2 + 1; all others have (3 + doublings) w^2."""
         return Fraction(self.first**2 + self.doublings * self.weight**2)
 
     @property
     @override
     def structure(self) -> Structure:
-        """That of a tree of all nodes over the steps, made larger."""
+        """Structure of a tree of all nodes over the steps, with larger sums."""
         return Structure(largest_sum=self._largest_sum)
 
     def _largest_sum(self, norm: Norm, schedule: Schedule) -> int:
-        """As far as a tree of all nodes over the steps says how often a unit's steps meet.
+        """Return a bound from a tree of all nodes over the steps, which shows where steps meet.
 
         Two steps with c nodes of that tree in common (heights 0 to doublings) have columns whose
-        product is (1 + c) w^2, that of a step with itself is (2 + c) w^2, and one more for the
-        first: products are positive although columns have negative entries. So the squared 2-norm
-        is at most (k^2 + k + sum of n_v^2) w^2 + 1, with n_v of k steps below node v.
+        product is (1 + c) w^2. The product of a step with itself is (2 + c) w^2, and one more for
+        the first. So products are positive although columns have negative entries. Hence the
+        squared 2-norm is at most (k^2 + k + sum of n_v^2) w^2 + 1, with n_v of k steps below node
+        v.
         """
         k, w = schedule.steps, self.weight
         if norm == 1:
@@ -169,22 +171,22 @@ class GrowingCascade(StreamStrategy):
 
     @cached_property
     def _tree(self) -> LookAhead:
-        """That measures every node."""
+        """The tree that measures every node."""
         return LookAhead(self.horizon, (2,) * self.doublings)
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Variance of the sum of the steps start + 1 .. stop: a tree's, less a trifle.
+        """Return the variance of the sum of steps start + 1 .. stop: nearly that of a tree.
 
-        G = C^T C is H + e e^T, e the first step's unit vector and H^-1 the covariance of a tree in
-        which all complete nodes have variance v = 1 / (3 w^2): a total, halved at each node plus or
-        minus half an independent draw of variance 3 v. A sum has a part in the draws of the nodes
-        that an end of the window cuts. (Sherman and Morrison's formula for e.)
+        G = C^T C is H + e e^T. Here e is the first step's unit vector, and H^-1 is the covariance
+        of a tree whose complete nodes have variance v = 1 / (3 w^2): a total, halved at each node
+        plus or minus half an independent draw of variance 3 v. A sum has a part in the draws of the
+        nodes that an end of the window cuts. (Sherman and Morrison's formula handles e.)
         """
         first, last = window_ends(self, steps, since)
         total = ((last - first) / float(self.horizon)) ** 2
         for height in range(1, self.doublings + 1):
             half = 1 << height - 1
-            # Left less right among the steps of a node before the cut, at most half of them.
+            # Left minus right among the steps of a node before the cut, at most half of them.
             left, right = (half - np.abs((end & 2 * half - 1) - half) for end in (first, last))
             apart = left.astype(np.float64) ** 2 + right.astype(np.float64) ** 2
             within = (right - left).astype(np.float64) ** 2
@@ -194,14 +196,14 @@ class GrowingCascade(StreamStrategy):
         return v * (total - v / (1 + v) * (_with_first(last) - _with_first(first)) ** 2)
 
     def _window_rounding(self, first: Integers, last: Integers) -> NDArray[np.float64]:
-        """One unit for each node that a window is made of, two of a height at most."""
+        """Return one unit for each node that composes a window, at most two per height."""
         heights = np.ceil(np.log2(np.maximum(last - first, 1))) + 1
         return np.asarray(np.minimum(last - first, 2 * heights), dtype=np.float64)
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Mean or maximum over all steps: 1 / (3 w^2), or hardly less."""
+        """Return the mean or maximum over all steps: 1 / (3 w^2), or very slightly less."""
         check_metric(metric)
-        # What a step lacks of 1 / (3 w^2) by the doubling it came with; see `variance`.
+        # How far a step is below 1 / (3 w^2), by the doubling it came with; see `variance`.
         v = Fraction(1, 3 * self.weight**2)
         least = v * v / (1 + v)
         lacks = [least] + [least / 4 ** (2 * j - 1) for j in range(1, self.doublings + 1)]
@@ -216,7 +218,7 @@ class GrowingCascade(StreamStrategy):
         check_width(self, law, LARGEST_STD >> self.fraction_bits)
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """B z on a window: one subtree for each doubling it meets."""
+        """Return B z on a window: one subtree for each doubling that it meets."""
         check_window(self, steps)
         out = np.empty((len(steps), *field.shape), np.int64)
         start, end = steps.start - 1, steps.stop - 1
@@ -229,7 +231,7 @@ class GrowingCascade(StreamStrategy):
         return out
 
     def _block(self, field: NodeNoise, doubling: int) -> NDArray[np.int64]:
-        """Noise of the block that came with a doubling (0: the first cell)."""
+        """Return the noise of the block that came with a doubling (0: the first cell)."""
 
         def draw(number: int) -> NDArray[np.int64]:
             drawn: NDArray[np.int64] = field.run(_DOUBLINGS + number, range(1))[0]
@@ -242,7 +244,7 @@ class GrowingCascade(StreamStrategy):
         return np.asarray(block, dtype=np.int64)
 
     def _subtree(self, field: NodeNoise, doubling: int, cells: range) -> NDArray[np.int64]:
-        """The cascade below the block of one doubling, restricted to some of its cells."""
+        """Return the cascade below the block of one doubling, restricted to some of its cells."""
         start, last = cells.start, cells.stop - 1
         nodes = self._block(field, doubling)[None]
         for height in range(doubling - 1, 0, -1):
@@ -258,9 +260,10 @@ class GrowingCascade(StreamStrategy):
 
 
 def _with_first(ends: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Covariance of the sum of the first t cells with the first one, over that of a node.
+    """Return the covariance of the sum of t cells with the first one, relative to a node's.
 
-    In the tree it is halved from each node to the next, and evenly shared among a sibling's cells.
+    In the tree it is halved from each node to the next, and shared evenly by the cells of a
+    sibling.
     """
     block = 2.0 ** np.floor(np.log2(np.maximum(ends, 1)))
     return np.where(ends > 0, 1 / block - (ends - block) / (2 * block**2), 0.0)

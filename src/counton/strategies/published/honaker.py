@@ -1,17 +1,17 @@
-"""Honaker's online estimator: the binary tree with every node noised and used.
+"""Honaker's online estimator: the binary tree with noise on every node, all of them used.
 
-A completed node knows its items twice: by its own measurement, and as the sum of its children.
-Its estimate is the best linear combination of its own measurement and its children's estimates.
-Node j of level l covers the items j 2^l + 1 .. (j+1) 2^l.
+A completed node has two measurements of its items: its own, and the sum of its children. Its
+estimate is the best linear combination of its own measurement and its children's estimates. Node j
+of level l covers the items j 2^l + 1 .. (j+1) 2^l.
 
-The weights are fractions, to multiples of 2^-40, so estimates are rounded, to the nearest with
+The weights are rounded to multiples of 2^-40, and estimates to the nearest multiple of 2^-16,
 halves up. In units of 2^-16, with z the node's own noise:
 
     estimate = z + round((1 - v) * (left + right - z))
 
-An item in the node moves its measurement and exactly one child by one whole unit and leaves the
-bracket alone. So rounding commutes with a change of the data, whatever it does with the bracket:
-the release is a function of the private measurements C x + z alone.
+An item in the node moves its measurement and exactly one child by one whole unit, and does not move
+the bracket. So rounding the bracket commutes with a change of the data: the release is a function
+of the private measurements C x + z alone.
 """
 
 from __future__ import annotations
@@ -51,8 +51,9 @@ FRACTION_BITS = 16
 #: A release adds at most 41 estimates of at most (1.3 + level / 2) times the largest node's noise,
 #: together below 2^9 times; 2^9 * 2^37 * 2^16 is 2^62.
 LARGEST_NOISE = 2**37
-#: Noise of a standard deviation up to here stays below that, but for one node in 2^130. Wider noise
-#: is refused beforehand: stopping on the noise drawn is not a function of the measurements.
+#: Noise of a standard deviation up to this stays below that, except for one node in 2^130. Wider
+#: noise is refused beforehand: a stop that depends on the drawn noise would not be a function of
+#: the measurements.
 LARGEST_STD = 2**31
 
 
@@ -71,7 +72,7 @@ class HonakerOnline(StreamStrategy):
     226.870289
 
     Args:
-        horizon: steps it serves, at most 2^40.
+        horizon: number of steps, at most 2^40.
 
     Raises:
         InvalidInput: horizon not an integer, below 1 or above 2^40.
@@ -88,7 +89,7 @@ class HonakerOnline(StreamStrategy):
         self.height = self.horizon.bit_length()
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """The nodes above leaf ``step`` which are complete by the horizon."""
+        """Return the nodes above leaf ``step`` that are complete by the horizon."""
         leaf = check_step(self, step) - 1
         return tuple(
             Node(level, leaf >> level, 1)
@@ -97,7 +98,7 @@ class HonakerOnline(StreamStrategy):
         )
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """All nodes below the dyadic nodes of ``step``, with fractions as weights."""
+        """Return all nodes below the dyadic nodes of ``step``, with fractions as weights."""
         check_step(self, step)
         nodes: list[Node] = []
         for top in reversed(range(self.height)):
@@ -112,23 +113,23 @@ class HonakerOnline(StreamStrategy):
         return tuple(nodes)
 
     def l1_sensitivity(self) -> Fraction:
-        """The height: item 1 enters the first node of every level."""
+        """Return the height: item 1 enters the first node of every level."""
         return Fraction(self.height)
 
     @property
     @override
     def structure(self) -> Structure:
-        """Halves of halves, each a node if it is complete by the horizon."""
+        """Structure of halves of halves; a half is a node if it is complete by the horizon."""
         widths = [1 << level for level in range(self.height)]
         return tree_structure(self.horizon, widths, whole=True)
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Estimates that only one end reads, less what two of them share.
+        """Return the variance of estimates that only one end reads, minus what two ends share.
 
-        Let N be the node of the highest bit in which the ends differ: the later end reads it, the
-        earlier one nodes below it. A node m of level l below N enters N's estimate with weight
-        prod (1 - v_j) over the levels between, so their covariance is v_l times that, which is
-        2^l / (2^h - 1), h one more than the level of N.
+        Let N be the node of the highest bit in which the ends differ: the later end reads N, the
+        earlier one nodes below it. A node m of level l below N enters N's estimate with weight prod
+        (1 - v_j) over the levels between. So their covariance is v_l times that, which is 2^l /
+        (2^h - 1), with h one more than the level of N.
         """
         first, last = window_ends(self, steps, since)
         low = below_split(first, last)
@@ -141,11 +142,11 @@ class HonakerOnline(StreamStrategy):
     @property
     @override
     def _release_rounding(self) -> float:
-        """Half a unit a level for each estimate, and one estimate a level."""
+        """Half a unit per level for each estimate, and one estimate per level."""
         return self.height**2 / 4
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Sums of v_l over set bits, in closed form; of a step alone by its trailing zeros."""
+        """Return sums of v_l over set bits, in closed form; for one step by its trailing zeros."""
         check_metric(metric)
         if of == "windows":
             return self._overall_of_steps(metric)
@@ -157,7 +158,8 @@ class HonakerOnline(StreamStrategy):
                 pairs, rest = divmod(horizon + 1, 2 << level)
                 total += _variance(level) * ((pairs << level) + max(0, rest - (1 << level)))
             return float(total / horizon)
-        # The heaviest is the horizon, or shares its higher bits, clears one and sets all below.
+        # The heaviest step is the horizon, or shares its higher bits, clears one and sets all
+        # below.
         heaviest = kept = Fraction(0)
         below = list(accumulate(map(_variance, levels), initial=Fraction(0)))
         for level in reversed(levels):
@@ -180,7 +182,7 @@ class HonakerOnline(StreamStrategy):
         check_width(self, law, LARGEST_STD)
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """B z on a window, in units of 2^-16; draws all nodes from step 1 to the window's end.
+        """Return B z on a window, in units of 2^-16; draws all nodes from step 1 to its end.
 
         Raises:
             SumOverflow: a node's noise is 2^37 or more.
@@ -204,12 +206,12 @@ class HonakerOnline(StreamStrategy):
 
 
 def _variance(level: int) -> Fraction:
-    """v_l: variance of a node's estimate, and the weight of its own measurement in it."""
+    """Return v_l: a node's variance, and the weight of its own measurement in its estimate."""
     return Fraction(2**level, 2 ** (level + 1) - 1)
 
 
 def _of_children(level: int) -> int:
-    """Weight of the children in a node's estimate, in units of 2^-40."""
+    """Return the weight of the children in a node's estimate, in units of 2^-40."""
     return part_of(1 - _variance(level))
 
 

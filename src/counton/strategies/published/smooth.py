@@ -1,9 +1,9 @@
 """The smooth binary mechanism: every release has noise of the same distribution.
 
-Only leaves whose index has a fixed number of zeros are used, in increasing order. Item t sits in
-the t-th of them and enters one node for every zero of its index; the release at t reads one node
-for every one of the index of leaf t+1. A node is named by its level (the bit) and by its place
-among the nodes that releases read on that level, so that new nodes of a window are consecutive.
+Only leaves whose index has a fixed number of zeros are used, in increasing order. Item t belongs to
+the t-th of them and enters one node for every zero of its index. The release at t reads one node
+for every one of the index of leaf t+1. A node is identified by its level (the bit) and by its place
+among the nodes that releases read on that level, so new nodes of a window are consecutive.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from counton.strategies.strategy import (
     window_ends,
 )
 
-#: Levels of a table of noise are numbered by one byte.
+#: A noise table stores the number of a level in one byte.
 LARGEST_HEIGHT = 256
-#: Of the trees of one number of zeros this many are candidates.
+#: Number of candidates among the trees with one number of zeros.
 _OF_EACH_ZEROS = 8
 
 
@@ -57,9 +57,9 @@ class SmoothBinary(StreamStrategy):
     130.0
 
     Args:
-        horizon: steps it serves.
+        horizon: number of steps.
         height: bits of a leaf index, at most 256.
-        zeros: how many of them are zero.
+        zeros: the number of zeros among them.
 
     Raises:
         InvalidInput: too few leaves for the horizon, or an argument out of range.
@@ -85,10 +85,10 @@ class SmoothBinary(StreamStrategy):
 
     @classmethod
     def best(cls, horizon: int, norm: Norm = 1) -> SmoothBinary:
-        """The height and zeros with the least error at this horizon, by exact computation.
+        """Return the height and zeros of least error at this horizon, by exact computation.
 
-        Minimises (height - zeros) * D_1^2 for Laplace noise (``norm=1``) or (height - zeros) *
-        D_2^2 for Gaussian noise (``norm=2``). Of equals it takes the smallest height.
+        It minimises (height - zeros) * D_1^2 for Laplace noise (``norm=1``) or (height - zeros) *
+        D_2^2 for Gaussian noise (``norm=2``). Among equals it takes the smallest height.
 
         >>> SmoothBinary.best(2**20, norm=1), SmoothBinary.best(2**20, norm=2)
         (SmoothBinary(horizon=1048576, height=33, zeros=6),
@@ -106,14 +106,14 @@ class SmoothBinary(StreamStrategy):
 
     @classmethod
     def candidates(cls, horizon: int, of_each: int = _OF_EACH_ZEROS) -> list[SmoothBinary]:
-        """For each number of zeros the trees with the fewest ones, for units that act many times.
+        """Return for each number of zeros the trees with fewest ones, if units act many times.
 
-        Of two trees with equally many zeros the higher has more error, but its nodes are longer
-        where the horizon begins and end elsewhere, so that such a unit may move it less. With one
-        zero more and as many ones, though, all steps lie below one more node: a tree that would
-        serve with one zero less is none. The eight lowest (``of_each``) contained the best in all
-        cases examined. For units that act once the lowest do: no other tree has both fewer zeros,
-        its sensitivity, and fewer ones, its error.
+        Of two trees with equally many zeros the higher has more error. But its nodes are longer at
+        the beginning of the horizon and end elsewhere, so a unit may move it less. With one zero
+        more and as many ones, however, all steps lie below one more node: a tree that would serve
+        with one zero less is no candidate. The eight lowest (``of_each``) contained the best in all
+        cases examined. For units that act once the lowest suffice: no other tree has both fewer
+        zeros, its sensitivity, and fewer ones, its error.
 
         >>> [(tree.height, tree.zeros) for tree in SmoothBinary.candidates(20, of_each=1)]
         [(21, 1), (7, 2), (7, 3), (7, 4), (7, 5), (21, 20)]
@@ -123,7 +123,7 @@ class SmoothBinary(StreamStrategy):
         """
         horizon = check_integer("horizon", horizon, 1)
         trees: list[SmoothBinary] = []
-        below = LARGEST_HEIGHT  # fewest ones with one zero less
+        below = LARGEST_HEIGHT  # fewest ones for one zero less
         for zeros in range(1, LARGEST_HEIGHT):
             fewest = _fewest_ones(horizon, zeros)
             most = min(below - 1, fewest + of_each - 1, LARGEST_HEIGHT - zeros)
@@ -135,7 +135,7 @@ class SmoothBinary(StreamStrategy):
 
     @classmethod
     def even(cls, horizon: int) -> SmoothBinary:
-        """The paper's rule: the smallest even height that suffices, half of its bits zero.
+        """Return the paper's choice: the smallest sufficient even height, half of its bits zero.
 
         >>> SmoothBinary.even(2**20).height
         24
@@ -151,20 +151,20 @@ class SmoothBinary(StreamStrategy):
 
     @classmethod
     def examples(cls, horizon: int) -> tuple[SmoothBinary, ...]:
-        """The best for either norm, the paper's rule, and one with more leaves than needed."""
+        """Return the best for either norm, the paper's, and one with more leaves than needed."""
         even = cls.even(horizon)
         larger = cls(horizon, even.height + 3, even.zeros + 1)
         return cls.best(horizon, 1), cls.best(horizon, 2), even, larger
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """One node for each zero of leaf ``step`` above its lowest one, from the highest down."""
+        """Return one node per zero of leaf ``step`` above its lowest one, from the highest down."""
         leaf = unrank(self.height, self.zeros, check_step(self, step) - 1)
-        # A release reads a node only if its prefix can go on with a one: trailing zeros cannot.
+        # A release reads a node only if a one can follow its prefix; for trailing zeros it cannot.
         lowest = (leaf & -leaf).bit_length()
         return self._nodes(leaf, [i for i in range(lowest, self.height) if not leaf >> i & 1])
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """One node for each one of leaf ``step + 1``, from the highest down."""
+        """Return one node for each one of leaf ``step + 1``, from the highest down."""
         leaf = unrank(self.height, self.zeros, check_step(self, step))
         return self._nodes(leaf, [i for i in range(self.height) if leaf >> i & 1])
 
@@ -172,11 +172,11 @@ class SmoothBinary(StreamStrategy):
         return tuple(Node(level, self._place(leaf, level), 1) for level in reversed(levels))
 
     def _place(self, leaf: int, level: int) -> int:
-        """Place of the first node of ``level`` that is read at or after ``leaf``."""
+        """Return the place of the first node of ``level`` that is read at or after ``leaf``."""
         return forks_before(self.height, self.zeros, level, leaf >> level + 1)
 
     def _bits(self, ranks: NDArray[np.int64]) -> Iterator[NDArray[np.bool_]]:
-        """Which leaves have a one at each bit, from the highest down: `unrank` for all at once."""
+        """Yield which leaves have a one at each bit, from the highest: `unrank` for all at once."""
         ranks, zeros = ranks.copy(), np.full(ranks.shape, self.zeros)
         for bit in reversed(range(self.height)):
             with_zero = _ways_below(bit, self.zeros)[zeros]
@@ -186,19 +186,19 @@ class SmoothBinary(StreamStrategy):
             yield ones
 
     def l1_sensitivity(self) -> Fraction:
-        """The number of zeros, attained by item 1."""
+        """Return the number of zeros, attained by item 1."""
         return Fraction(self.zeros)
 
     @property
     @override
     def structure(self) -> Structure:
-        """How nodes divide; those of leaves of more than 62 bits are not numbered."""
+        """Divisions of nodes; nodes of leaves of more than 62 bits are not numbered."""
         return Structure(self._divisions, self._nodes_by_level, self._overlaps)
 
     def _divisions(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
-        """Leaves that go on with a zero, which is a node, and leaves that go on with a one.
+        """Return the leaves that continue with a zero, which is a node, and those with a one.
 
-        ``kind`` is how many zeros are left for the ``level`` bits below.
+        ``kind`` is the number of zeros left for the ``level`` bits below.
         """
         if part is None:
             part = Stretch(self.height, 0, self.horizon, self.zeros)
@@ -212,7 +212,7 @@ class SmoothBinary(StreamStrategy):
         return (with_zero, 1), (Stretch(bits - 1, 0, part.steps - half, zeros), 1)
 
     def _nodes_by_level(self) -> list[NDArray[np.int64]] | None:
-        """The bits above each zero of a leaf that lies above its lowest one."""
+        """Return the bits above each zero of a leaf that lies above its lowest one."""
         if self.height > 62:
             return None
         leaves = np.zeros(self.horizon, np.int64)
@@ -225,10 +225,10 @@ class SmoothBinary(StreamStrategy):
         ]
 
     def _overlaps(self, schedule: Schedule) -> list[int]:
-        """Leaves with z zeros in common lie among the C(height - z, zeros - z) of one prefix.
+        """Return bounds: leaves with z common zeros are among C(height - z, zeros - z) of a prefix.
 
-        There are no more of them where the prefix has ones too, so that many steps less one is the
-        largest lag.
+        There are no more of them if the prefix also has ones, so the largest lag is that number of
+        steps minus one.
         """
         found = []
         common = self.zeros
@@ -241,7 +241,7 @@ class SmoothBinary(StreamStrategy):
         return found
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Ones of both leaves from the highest bit in which they differ; at 0 nothing is read."""
+        """Return the ones of both leaves from the highest differing bit on; 0 reads nothing."""
         first, last = window_ends(self, steps, since)
         apart, total = np.zeros(first.shape, bool), np.zeros(first.shape, np.int64)
         for of_first, of_last in zip(self._bits(first), self._bits(last), strict=True):
@@ -252,10 +252,11 @@ class SmoothBinary(StreamStrategy):
         return total.astype(np.float64)
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """height - zeros, and of a step alone twice the nodes that its release reads anew.
+        """Return height - zeros, and for single steps twice the nodes that its release reads anew.
 
-        The first reads all of its own. As many nodes are new as the lowest run of ones of the leaf
-        before is long. Over all releases these are the nodes read so far, which are numbered.
+        The first release reads all its nodes. Each later one has as many new nodes as the lowest
+        run of ones of the previous leaf is long. Over all releases these are the numbered nodes
+        read so far.
         """
         check_metric(metric)
         if of == "totals":
@@ -273,10 +274,10 @@ class SmoothBinary(StreamStrategy):
         return (2 * read - ones) / last
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """B z on a window: sums over the bits of leaves from the highest down, once a prefix."""
+        """Return B z on a window: sums over bits of leaves from the highest, once per prefix."""
         ranks = np.arange(steps.start, check_window(self, steps).stop)
         sums = np.zeros((min(len(ranks), 1), *field.shape), np.int64)
-        begins = ranks == steps.start  # where the leaves of another prefix begin
+        begins = ranks == steps.start  # first leaf of each other prefix
         for bit, ones in zip(reversed(range(self.height)), self._bits(ranks), strict=True):
             above = np.cumsum(begins) - 1
             begins[1:] |= ones[1:] != ones[:-1]
@@ -292,7 +293,7 @@ class SmoothBinary(StreamStrategy):
 
 
 def _fewest_ones(horizon: int, zeros: int) -> int:
-    """Smallest number of ones that, with ``zeros`` zeros, gives more leaves than ``horizon``."""
+    """Return the smallest number of ones that gives more leaves than ``horizon``."""
     high = 1
     while math.comb(zeros + high, zeros) <= horizon:
         high *= 2
@@ -300,12 +301,12 @@ def _fewest_ones(horizon: int, zeros: int) -> int:
     return bisect_right(ones, horizon, high // 2, high, key=lambda n: math.comb(zeros + n, zeros))
 
 
-# Leaves: numbers with a fixed count of zeros among their bits, in increasing order. A *fork* of
-# level l is a prefix (the bits above bit l) that some such number continues with a 1 at bit l.
+# Leaves are numbers with a fixed count of zeros among their bits, in increasing order. A *fork* of
+# level l is a prefix (the bits above bit l) that some leaf continues with a 1 at bit l.
 
 
 def unrank(height: int, zeros: int, rank: int) -> int:
-    """The number at place ``rank`` (from 0) of the ``height``-bit numbers with ``zeros`` zeros.
+    """Return the number at place ``rank`` of the ``height``-bit numbers with ``zeros`` zeros.
 
     >>> [f"{unrank(4, 2, rank):04b}" for rank in range(6)]
     ['0011', '0101', '0110', '1001', '1010', '1100']
@@ -322,7 +323,7 @@ def unrank(height: int, zeros: int, rank: int) -> int:
 
 
 def forks_before(height: int, zeros: int, level: int, prefix: int) -> int:
-    """How many forks of ``level`` are smaller than ``prefix``.
+    """Return the number of forks of ``level`` that are smaller than ``prefix``.
 
     >>> [forks_before(4, 2, 1, prefix) for prefix in range(4)]  # 11 is none
     [0, 1, 2, 3]
@@ -340,11 +341,11 @@ def forks_before(height: int, zeros: int, level: int, prefix: int) -> int:
 
 @lru_cache(maxsize=4096)
 def _ways_below(bits: int, zeros: int) -> NDArray[np.int64]:
-    """Leaves that go on with a zero, by how many zeros are left: strings of the bits below it."""
+    """Return the leaves that continue with a zero, by zeros left: strings of the bits below it."""
     return np.array([0, *(min(math.comb(bits, n), 2**62) for n in range(zeros))])
 
 
 @lru_cache(maxsize=65_536)
 def _ways(bits: int, least: int, most: int) -> int:
-    """Strings of ``bits`` bits with between ``least`` and ``most`` zeros."""
+    """Return the number of strings of ``bits`` bits with ``least`` to ``most`` zeros."""
     return sum(math.comb(bits, zeros) for zeros in range(least, most + 1))

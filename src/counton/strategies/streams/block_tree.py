@@ -1,8 +1,8 @@
-"""A tree of nodes inside every block of steps, whose levels share the weight the block has.
+"""A tree of nodes inside every block of steps; its levels share the block's weight.
 
-`LeastSquaresFactorization` measures blocks of steps by a line strategy; this is what happens within
-a block. Upwards its nodes estimate the total of the block, downwards they take what the line found
-of it. Every number estimates a count, and is rounded at once.
+`LeastSquaresFactorization` measures blocks of steps by a line strategy; this tree is inside a
+block. Upwards its nodes estimate the total of the block. Downwards they receive the line's estimate
+of the total. Every number estimates a count, and is rounded at once.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from counton.strategies.strategy import PART, NodeNoise, Norm
 
 #: Longest block.
 LARGEST_BLOCK = 2**22
-#: Noise inside blocks stands on multiples of 2^-24.
+#: Noise inside blocks lies on multiples of 2^-24.
 INNER_BITS = 24
 #: Estimates inside blocks are combined with weights in units of 2^-8.
 _WEIGHT_BITS = 8
 
 
 class BlockTree:
-    """A tree of nodes inside every block, whose levels share the block's weight.
+    """A tree of nodes inside every block; its levels share the block's weight.
 
-    With w the weight that the line leaves to a block, a node of level l is measured with weight
-    ``shares[l] * w``. Numbers of nodes below a block go on from block to block.
+    With w the weight that the line gives a block, a node of level l is measured with weight
+    ``shares[l] * w``. Nodes below blocks are numbered across all blocks.
 
     Args:
-        radices: from below, children of a node of level 1, 2, ...
-        shares: of levels 0, 1, ..., with or without the block itself; integers.
-        norm: which norm of the shares the weight of the line is divided by.
+        radices: numbers of children of nodes of level 1, 2, ..., from below.
+        shares: integers for levels 0, 1, ..., with or without the block itself.
+        norm: the norm of the shares by which the line's weight is divided.
 
     Raises:
         InvalidInput: an argument out of range.
 
     Attributes:
-        unit: the line's weights are multiplied with it, so that shares are integers.
-        exact_variance: of the upward estimate of a block's total, times the square of its weight,
-            and in units of that of one node's noise.
-        variance: a fraction of short numbers close to it, by which totals are weighed.
+        unit: the factor of the line's weights that makes shares integers.
+        exact_variance: the variance of the upward estimate of a block's total, times the square of
+            its weight, in variances of one node's noise.
+        variance: a nearby fraction of short numbers; totals are weighed by it.
 
     >>> tree = BlockTree((4, 3), (5, 3), 1)
     >>> tree.widths, tree.unit
@@ -62,7 +62,7 @@ class BlockTree:
                 f"blocks have {self.widths[-1]} steps, at most 2^22 are possible: leave out some "
                 f"of the radices {list(self.radices)}, and use a longer line"
             )
-        #: As given, but for the default.
+        #: The given shares, or the default ones.
         self.given = check_integers("share", shares, 0, 2**10)
         if not self.given:
             self.given = (1,) * self.top
@@ -81,7 +81,7 @@ class BlockTree:
         self._combine()
 
     def _combine(self) -> None:
-        """Weights of children in estimates, in units of 2^-8, and the estimates' variances."""
+        """Set the weights of children in estimates, in units of 2^-8, and the variances."""
         one = 1 << _WEIGHT_BITS
         own = [Fraction(1, share**2) if share else None for share in self.shares]
         self._of_children = [0]
@@ -101,7 +101,7 @@ class BlockTree:
     def _measured_noise(
         self, field: NodeNoise, own: Integers, level: int, nodes: range
     ) -> Integers:
-        """Noise of counts as measured, (nodes, coordinates), in units of 2^-24."""
+        """Return the noise of measured counts, (nodes, coordinates), in units of 2^-24."""
         drawn = field.run(1 + level, nodes).reshape(len(nodes), -1)
         per_block = self.widths[-1] // self.widths[level]
         first, stop = nodes.start // per_block, -(-nodes.stop // per_block)
@@ -109,27 +109,28 @@ class BlockTree:
         return _quotients(drawn, weights[nodes.start - first * per_block :][: len(nodes), None])
 
     def _children(self, field: NodeNoise, own: Integers, level: int, nodes: range) -> Integers:
-        """What `_measured_noise` says of the children of nodes of a level above 0."""
+        """Return the measured noise of the children of nodes of a level above 0."""
         radix = self.radices[level - 1]
         children = range(nodes.start * radix, nodes.stop * radix)
         return self._measured_noise(field, own, level - 1, children)
 
     def _estimates(self, level: int, measured: Integers | None, below: Integers) -> Integers:
-        """Of nodes' counts, from their own measurement if any, which they overwrite, and below it
-        what is known of their children.
+        """Return estimates of nodes' counts from their own measurements and from their children.
+
+        Nodes without a measurement have None; given measurements are overwritten.
         """
         sums = _sum_children(below, self.radices[level - 1])
         if measured is None:
             return sums
         weight, mask = self._of_children[level], (1 << _WEIGHT_BITS) - 1
         lack = sums - measured
-        # By parts, so that no product leaves int64.
+        # In parts, so that no product leaves int64.
         measured += (lack >> _WEIGHT_BITS) * weight
         measured += ((lack & mask) * weight + (mask + 1) // 2) >> _WEIGHT_BITS
         return measured
 
     def roots(self, field: NodeNoise, own: Integers, blocks: range) -> Integers:
-        """Noise of the upward estimates of blocks' totals, (blocks, coordinates), in 2^-24."""
+        """Return noise of upward estimates of blocks' totals, (blocks, coordinates), in 2^-24."""
         radix, size = self.radices[-1], max(1, math.prod(field.shape))
         each = radix * (self.radices[-2] if self.top > 1 else 1)
         found = np.empty((len(blocks), size), np.int64)
@@ -147,9 +148,9 @@ class BlockTree:
         return found
 
     def inside(self, field: NodeNoise, own: Integers, steps: range, sums: Integers) -> Integers:
-        """Noise of running totals at steps (from 0 on), (steps, coordinates), in 2^-24.
+        """Return the noise of running totals at steps from 0 on, (steps, coordinates), in 2^-24.
 
-        ``sums`` hold the noise of the totals before the first of their blocks, and after each.
+        ``sums`` holds the noise of the totals before the first of their blocks, and after each.
         """
         first = steps.start // self.widths[-1]
         starts, totals = sums[:-1], np.diff(sums, axis=0)
@@ -168,7 +169,7 @@ class BlockTree:
             high = (steps.stop - 1) // width + 1 - children.start
             first = children.start + low
             totals = found[low:high] if level else totals
-            # One running sum, in which each family begins where it should.
+            # One running sum; each family begins at its own start.
             ends = found.copy() if level else found
             ends[::radix] += starts
             ends[radix::radix] -= (starts + counted + radix * added)[:-1]
@@ -181,7 +182,7 @@ class BlockTree:
 
     @property
     def rounding(self) -> tuple[float, float]:
-        """What rounding adds up to in a block's estimate, and inside a block, in 2^-24."""
+        """Largest rounding error of a block's estimate, and inside a block, in 2^-24."""
         errors = [0.5]
         for level, radix in enumerate(self.radices, start=1):
             below = 0.5 if level < self.top else errors[-1]
@@ -198,9 +199,9 @@ class BlockTree:
     def largest_read(self) -> float:
         """Largest weight of a node in a release that reads N at most once, up to its sign.
 
-        With r_l what is read of a family of level l, p_l the weight of children in N, and w_l the
-        share, a node is read (1 - p_l) (c - r_l) + p_{l+1} (r_l - r_{l+1}) times, over w_l, c = 0
-        or 1: at most the larger of 1 - p_l and p_{l+1}.
+        Let r_l be the reading of a family of level l, p_l the weight of children in N, and w_l the
+        share. Then a node is read (1 - p_l) (c - r_l) + p_{l+1} (r_l - r_{l+1}) times, over w_l,
+        with c = 0 or 1: at most the larger of 1 - p_l and p_{l+1}.
         """
         one = 1 << _WEIGHT_BITS
         parents = [*self._of_children[1 : self.top], 0]  # a block reads N of its children
@@ -216,7 +217,7 @@ class BlockTree:
         return (1 - part) / self.shares[-1] if self.top and self.shares[-1] else 0.0
 
     def _along(self, place: Integers) -> Iterator[tuple[Integers, Floats, float]]:
-        """From below: which child the step's node is, how much of it is over, and variances."""
+        """Yield for each level from below the step's child, its completed part, and variance."""
         part = np.ones(place.shape)
         for level, radix in enumerate(self.radices):
             child = place // self.widths[level] % radix
@@ -224,16 +225,16 @@ class BlockTree:
             part = (child + part) / radix
 
     def contrast(self, place: Integers) -> Floats:
-        """Variance of what a release reads inside its block, whose weight is 1."""
+        """Return the variance of a release's reading inside its block, for a block of weight 1."""
         total = np.zeros(place.shape)
         for radix, (child, part, variance) in zip(self.radices, self._along(place), strict=True):
             total += variance * (child + part**2 - (child + part) ** 2 / radix)
         return total
 
     def contrasts(self, one: Integers, two: Integers, inverse: Floats) -> Floats:
-        """Variance of what two releases read inside blocks, at steps from 0 on; -1 is none.
+        """Return the variance of two releases' readings in blocks, at steps from 0 on; -1: none.
 
-        ``inverse``: 1 / weight^2 of the block before the first (0), and of each.
+        ``inverse``: 1 / weight^2 of the block before the first (0), and of each block.
         """
         block = [steps // self.widths[-1] for steps in (one, two)]
         total = np.zeros(one.shape)
@@ -256,7 +257,7 @@ class BlockTree:
     def _read(
         self, weights: dict[tuple[int, int], Fraction], level: int, node: int, taken: Fraction
     ) -> None:
-        """Add N of a node, this many times, to the weights of z; the block's weight is in it."""
+        """Add a node's N, ``taken`` times, to the weights of z, including the block's weight."""
         part = Fraction(self._of_children[level], 1 << _WEIGHT_BITS)
         if self.shares[level]:
             address = (1 + level, node)
@@ -275,13 +276,13 @@ class BlockTree:
     def read_root(
         self, weights: dict[tuple[int, int], Fraction], block: int, taken: Fraction
     ) -> None:
-        """Add the upward estimate of a block's total, this many times, to the weights of z."""
+        """Add the upward estimate of a block's total, ``taken`` times, to the weights of z."""
         self._read(weights, self.top, block, taken)
 
     def read_inside(
         self, weights: dict[tuple[int, int], Fraction], step: int, taken: Fraction
     ) -> None:
-        """Add what a release reads inside its block."""
+        """Add the reading of a release inside its block to the weights of z."""
         part = Fraction(1)
         for level, radix in enumerate(self.radices):
             node = step // self.widths[level]
@@ -294,14 +295,14 @@ class BlockTree:
 
 
 def _sum_children(below: Integers, radix: int) -> Integers:
-    """Sums over the children of each node: (nodes * radix, n) to (nodes, n)."""
+    """Return sums over the children of each node: (nodes * radix, n) to (nodes, n)."""
     return np.asarray(np.einsum("ijk->ik", below.reshape(-1, radix, below.shape[1])))
 
 
 def _quotients(drawn: Integers, weights: Integers) -> Integers:
-    """drawn / weights in units of 2^-24, a half rounded up: floor(2^24 drawn / weight + h).
+    """Return drawn / weights in units of 2^-24, halves up: floor(2^24 drawn / weight + h).
 
-    h is a half, or less by 1 / (2 weight) for odd weights.
+    h is a half, or 1 / (2 weight) less for odd weights.
 
     >>> (_quotients(np.array([[4], [5], [8]]), np.array([[4], [4], [3]])) / 2**24).round(3).tolist()
     [[1.0], [1.25], [2.667]]
@@ -309,12 +310,13 @@ def _quotients(drawn: Integers, weights: Integers) -> Integers:
     half = weights >> 1
     most = max(int(drawn.max()), -int(drawn.min()))
     if most < 1 << 62 - INNER_BITS and most < int(weights.min()) << 50 - INNER_BITS:
-        # Float64 finds the quotient to half a unit, and integers which of two it is: in half of the
-        # time of an integer division, of which 10^7 releases would take a sixth longer.
+        # Float64 gives the quotient to half a unit, and integers decide between two candidates.
+        # This takes half the time of an integer division, with which 10^7 releases would take a
+        # sixth longer.
         rest = (drawn << INNER_BITS) + half
         found = np.rint(rest * (1.0 / weights)).astype(np.int64)
         rest -= found * weights
-        found += rest >> 63  # one less where it was rounded up
+        found += rest >> 63  # subtract one if it was rounded up
         return found
     whole, rest = np.divmod(drawn, weights)
     rest <<= INNER_BITS

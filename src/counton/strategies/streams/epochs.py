@@ -1,17 +1,17 @@
-"""Epochs: pure totals of a stream whose end nobody knows, in integers and little state.
+"""Epochs: pure totals of a stream without a known end, in integers and with little state.
 
-Time is cut into epochs, each 16 times as long as all before it: steps 1 to 16, then 16^j + 1 to
-16^(j+1). In epoch j the aligned nodes of 1, 16, .., 16^j steps are measured, and the epoch's root:
-an item enters j + 2 nodes, each with noise of scale (j + 2) / epsilon, so that every item costs
-epsilon, whichever epoch it is in, and no item pays for epochs to come. (Published schemes without
-an end give every item a share of budget for every level that may ever come.)
+Time is divided into epochs, each 16 times as long as all earlier ones: steps 1 to 16, then 16^j + 1
+to 16^(j+1). In epoch j the aligned nodes of 1, 16, .., 16^j steps are measured, and the epoch's
+root. An item enters j + 2 nodes, each with noise of scale (j + 2) / epsilon. So every item costs
+epsilon in every epoch, and no item pays for future epochs. (Published schemes without an end give
+every item a share of the budget for every level that may ever come.)
 
-Within an epoch noise is that of `LookAhead`, read before its nodes are full; a release adds the
-roots of the epochs that are over. Estimates read one level below, a = 15/16 of a node's own
-measurement and the rest of its children's.
+Within an epoch the noise is that of `LookAhead`, read before its nodes are full; a release adds the
+roots of completed epochs. Estimates read one level below: a = 15/16 of a node's own measurement and
+the rest of its children's.
 
-This mechanism is counton's own. Privacy: every release is the exact total and a linear function of
-node noise drawn once, with B C = A, and nothing that is read lies above the present epoch's root.
+This mechanism is counton's own. Privacy: every release is the exact total plus a linear function of
+node noise drawn once, with B C = A, and no release reads above the present epoch's root.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ from counton.strategies.strategy import (
 from counton.strategies.streams.look_ahead import LookAhead
 from counton.strategies.streams.subtrees import FRACTION_BITS, LevelNoise, Subtrees
 
-#: Longest stream: node numbers stay within int64, levels of all epochs within a noise address.
+#: Longest stream: node numbers fit into int64, levels of all epochs into a noise address.
 LONGEST = 2**60
 _MOST_EPOCHS = 20
-#: Places within a node that are told apart in the search for the largest variance.
+#: Number of distinct places within a node in the search for the largest variance.
 _KEPT = 4096
 
 
@@ -62,7 +62,7 @@ class _Epoch(LookAhead):
         own = Fraction(part_of(Fraction(radix - 1, radix)), 1 << PART_BITS)
         self._trees = Subtrees(self.horizon, radices, self.weights, own)
         self.number = number
-        #: The last step before it, and of noise the level of its steps.
+        #: The last step before the epoch, and the noise level of its steps.
         self.before = radix**number if number else 0
         self.level = number * (number + 3) // 2
 
@@ -72,22 +72,22 @@ class _Epoch(LookAhead):
         return float(self._trees.variances[-1][0])
 
     def field(self, field: NodeNoise) -> NodeNoise:
-        """The noise of its nodes alone."""
+        """Return the noise of its own nodes."""
         return NoiseView(field.shape, lambda of, nodes: field.run(self.level + of, nodes))
 
     def within(self, steps: range) -> range:
-        """Steps of a window that are in it, from 1 on."""
+        """Return the steps of a window inside the epoch, numbered from 1 on."""
         return range(
             max(steps.start - self.before, 1),
             max(min(steps.stop - self.before, self.horizon + 1), 1),
         )
 
     def summed_variance(self, steps: int) -> float:
-        """Of the first so many steps, the sum of the variances, in variances of a node.
+        """Return the sum of the variances of this many first steps, in variances of a node.
 
-        With c whole children of its node of a level and the part y of the next, a step has
-        S (c + y^2 - (c + y)^2 / k), S the variance of a child, and of the root S x^2, x the part
-        that is over.
+        With c whole children of its node at a level and part y of the next, a step has S (c + y^2 -
+        (c + y)^2 / k), S the variance of a child; and for the root S x^2, with x its completed
+        part.
         """
         size = self.horizon
         total = self.root * _squares(steps) / size**2
@@ -103,9 +103,9 @@ class _Epoch(LookAhead):
         return total
 
     def largest_until(self, steps: int) -> float:
-        """Largest variance of the first so many steps, in variances of a node."""
+        """Return the largest variance of this many first steps, in variances of a node."""
         first = float(self.variance(range(1, min(steps, _KEPT) + 1)).max())
-        over = np.ones(1, np.int64)  # steps of a node that are over: of a single step, it alone
+        over = np.ones(1, np.int64)  # completed steps of a node; for a single step 1
         most = np.zeros(1)
         size, kept = 1, _KEPT
         for level, radix in enumerate(self.radices):
@@ -120,7 +120,7 @@ class _Epoch(LookAhead):
                 most, over = most[there], over[there]
                 return float((most + self.root * (over / size) ** 2).max(initial=first))
             if len(most) > kept:
-                # Of places next to each other the better one.
+                # The better one of neighbouring places.
                 pairs = len(most) // kept
                 best = most[: pairs * kept].reshape(kept, pairs).argmax(axis=1)
                 chosen = np.arange(kept) * pairs + best
@@ -129,12 +129,12 @@ class _Epoch(LookAhead):
 
 
 def _squares(count: int) -> float:
-    """1 + 4 + 9 + .. up to the square of ``count``."""
+    """Return 1 + 4 + 9 + .. up to the square of ``count``."""
     return float(Fraction(count * (count + 1) * (2 * count + 1), 6))
 
 
 def _gathered_sum(steps: int, width: int, radix: int) -> float:
-    """Sum of c + y^2 - (c + y)^2 / k over the first steps of a node, c + y of its children over."""
+    """Return the sum of c + y^2 - (c + y)^2 / k over the first steps of a node."""
     whole, rest = divmod(steps, width)
     counted = width * (whole * (whole - 1) // 2) + whole * (rest + 1)
     parts = (whole * _squares(width) + _squares(rest)) / width**2 - whole
@@ -147,7 +147,7 @@ def _epoch(radix: int, number: int) -> _Epoch:
 
 
 class _EpochReader(Reader):
-    """The noise of a stream that goes on from epoch to epoch; of any window, if need be."""
+    """The noise of a stream that continues from epoch to epoch, or of any window."""
 
     def __init__(self, strategy: Epochs, field: NodeNoise) -> None:
         super().__init__(strategy, field, self._epoch_by_epoch)
@@ -169,10 +169,11 @@ class _EpochReader(Reader):
 
 
 class Epochs(EndlessStrategy):
-    """Pure totals of a stream whose end nobody knows; protection never fades.
+    """Pure totals of a stream without a known end; protection never fades.
 
-    1.5 to 2.2 times the mean variance of the best for an end that is known, from 17 steps on;
-    published schemes 11 to 47 times. Nothing is held; releases are multiples of 2^-16.
+    The mean variance is 1.5 to 2.2 times that of the best strategy for a known end, from 17 steps
+    on; that of published schemes is 11 to 47 times. No noise is held; releases are multiples of
+    2^-16.
 
     Args:
         radix: children of a node, from 3 to 64; 16 is within a few percent of the best.
@@ -202,11 +203,11 @@ class Epochs(EndlessStrategy):
 
     @classmethod
     def examples(cls, horizon: int) -> Sequence[Epochs]:
-        """The best radix, and the least."""
+        """Return the best radix, and the smallest."""
         return (cls(), cls(3)) if horizon <= 250 else (cls(),)
 
     def _at(self, step: int) -> _Epoch:
-        """The epoch of a step."""
+        """Return the epoch of a step."""
         number, end = 0, self.radix
         while end < step:
             number, end = number + 1, end * self.radix
@@ -220,7 +221,7 @@ class Epochs(EndlessStrategy):
         return [*self._before(last), last]
 
     def column(self, step: int, last: int | None = None) -> tuple[Node, ...]:
-        """Its node of every level of its epoch, and the epoch's root."""
+        """Return the step's node of every level of its epoch, and the epoch's root."""
         epoch = self._at(check_step(self, step))
         return tuple(
             node._replace(level=node.level + epoch.level)
@@ -228,7 +229,7 @@ class Epochs(EndlessStrategy):
         )
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """What the estimates read of the roots that are over, and of the present epoch."""
+        """Return the nodes read by estimates of completed epochs' roots and the present epoch."""
         epoch = self._at(check_step(self, step))
         parts = [(one, one.horizon) for one in self._before(epoch)]
         return tuple(
@@ -238,28 +239,28 @@ class Epochs(EndlessStrategy):
         )
 
     def _number(self, level: int) -> int:
-        """The epoch of a level of noise."""
+        """Return the epoch of a noise level."""
         number = 0
         while (number + 1) * (number + 4) // 2 <= level:
             number += 1
         return number
 
     def l1_sensitivity(self) -> Fraction:
-        """2: j + 2 nodes with (j + 2) / 2 times the scale of the first epoch."""
+        """Return 2: j + 2 nodes, each with (j + 2) / 2 times the scale of the first epoch."""
         return Fraction(2)
 
     def squared_sensitivity(self) -> Fraction:
-        """2: the same of variances, with Gaussian noise."""
+        """Return 2: as for the 1-norm, with variances of Gaussian noise."""
         return Fraction(2)
 
     def _largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The scale of the noise of the epoch of each step, in that of the first."""
+        """Return the noise scale of each step's epoch, relative to the first epoch's."""
         ends = [float(self.radix ** (number + 1)) for number in range(_MOST_EPOCHS)]
         number = np.searchsorted(ends, stops)
         return np.asarray((number + 2) / 2.0)
 
     def _node_factor(self, level: int) -> Fraction:
-        """(j + 2) / 2, j the level's epoch."""
+        """Return (j + 2) / 2, with j the level's epoch."""
         return Fraction(self._number(level) + 2, 2)
 
     @override
@@ -270,9 +271,9 @@ class Epochs(EndlessStrategy):
     def variance(
         self, steps: Steps, since: Steps | None = None, law: NoiseDistribution | None = None
     ) -> NDArray[np.float64]:
-        """In variances of Laplace noise of the first epoch, or exactly with those of all epochs.
+        """Return variances in those of Laplace noise of the first epoch, or exactly by a law.
 
-        Sums over the epochs of what happened in each of them.
+        They are sums over the epochs in the window.
         """
         first, last = window_ends(self, steps, since)
         found = np.zeros(first.shape)
@@ -288,9 +289,9 @@ class Epochs(EndlessStrategy):
         return found
 
     def mean_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
-        """Mean of the variances of the first so many releases, in closed form.
+        """Return the mean of the variances of this many first releases, in closed form.
 
-        In variances of Laplace noise of the first epoch, or exactly with a calibrated law.
+        Values are in variances of Laplace noise of the first epoch, or exact for a calibrated law.
 
         >>> round(8 * Epochs().mean_variance(2**10), 3)
         188.437
@@ -305,10 +306,10 @@ class Epochs(EndlessStrategy):
         return total / steps
 
     def largest_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
-        """Largest variance of the first so many releases, within 1e-3 of it.
+        """Return the largest variance of this many first releases, within 1e-3 of it.
 
-        Units as of `mean_variance`. From single steps upwards, of all places in a node of a level
-        that agree in their first digits the one with the largest variance so far is kept.
+        Units are those of `mean_variance`. From single steps upwards, among all places in a node
+        that agree in their first digits, the one with the largest variance so far is kept.
 
         >>> epochs = Epochs()
         >>> every = epochs.variance(range(1, 4097))
@@ -325,13 +326,13 @@ class Epochs(EndlessStrategy):
         return largest
 
     def _width(self, epoch: _Epoch, law: NoiseDistribution | None) -> float:
-        """Variance of the nodes of an epoch."""
+        """Return the variance of the nodes of an epoch."""
         if law is None:
             return float(self._node_factor(epoch.level)) ** 2
         return node_law(self, law, epoch.level).variance
 
     def _window_rounding(self, first: Integers, last: Integers) -> NDArray[np.float64]:
-        """As of all epochs up to the later end."""
+        """Return the rounding of all epochs up to the later end."""
         found = np.zeros(first.shape)
         if last.size:
             for epoch in self._up_to(max(int(last.max()), 1)):
@@ -341,7 +342,7 @@ class Epochs(EndlessStrategy):
         return found
 
     def _reader(self, field: NodeNoise) -> Reader:
-        """It holds the sum of the roots that are over, and what the present epoch's tree holds."""
+        """Return a reader with the sum of completed roots, and the present epoch's tree."""
         return _EpochReader(self, field)
 
     @override
@@ -349,7 +350,7 @@ class Epochs(EndlessStrategy):
         return self._reader(field).noise(steps)
 
     def _over_before(self, epoch: _Epoch, field: NodeNoise) -> NDArray[np.int64]:
-        """Noise of the total of all that is over before an epoch."""
+        """Return the noise of the total of all epochs before one."""
         past = np.zeros(field.shape, np.int64)
         for earlier in self._before(epoch):
             trees = earlier._trees

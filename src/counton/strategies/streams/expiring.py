@@ -2,8 +2,8 @@
 
 The nodes are the dyadic intervals [j 2^l, (j + 1) 2^l - 1] with j >= 1; a release reads the
 intervals that contain its step. Nothing starts at 0, so the number of nodes read grows with the
-logarithm of the step and no horizon is needed. What an item loses to the releases seen so far grows
-slowly with its age: ``counton.privacy.loss_by_age``.
+logarithm of the step and no horizon is needed. The privacy loss of an item from the releases so far
+grows slowly with its age: ``counton.privacy.loss_by_age``.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from counton.strategies.strategy import (
 class Expiring(EndlessStrategy):
     """Dyadic intervals on the steps from 1 on, with noise that depends on the level.
 
-    The release at t is 0 for t <= delay, else the sum of the items up to t - delay plus the noise
-    of the 1 + floor(log2(t - delay)) intervals that contain t - delay; that of level l has
-    (1 + l)^(1 - growth) times the scale (Laplace) or variance (Gaussian) of level 0.
+    The release at t is 0 for t <= delay. Otherwise it is the sum of the items up to t - delay plus
+    the noise of the 1 + floor(log2(t - delay)) intervals that contain t - delay. Level l has (1 +
+    l)^(1 - growth) times the scale (Laplace) or variance (Gaussian) of level 0.
 
     Args:
         growth: how fast privacy expires, the paper's lambda, 0 to 16: the loss grows like
             log(age)^growth. Text such as "3/2" is exact.
         delay: the paper's B: releases count items up to this many steps ago.
-        levels: how many levels of intervals are used; None for all. ``Expiring(1, delay=1,
-            levels=1)`` is the paper's Algorithm 1 (fresh noise at each step: the loss at age d is
-            d), ``Expiring(1)`` its Algorithm 2.
+        levels: the number of levels of intervals; None for all. ``Expiring(1, delay=1, levels=1)``
+            is the paper's Algorithm 1 (fresh noise at each step: the loss at age d is d),
+            ``Expiring(1)`` its Algorithm 2.
 
     Source: Andersson et al., "Continual Counting with Gradual Privacy Expiration", Algorithm 3.
 
@@ -71,14 +71,14 @@ class Expiring(EndlessStrategy):
         delay: int = 0,
         levels: int | None = None,
     ) -> None:
-        #: What the expiring guarantees and their calibration need to know.
+        #: The facts that the expiring guarantees and their calibration use.
         self.expiry = Expiry(growth, delay, levels)
         self.delay = self.expiry.delay
         self.facts = StrategyFacts(delay=self.delay)
 
     @classmethod
     def examples(cls, horizon: int) -> Sequence[Expiring]:
-        """Growth below, at and above 1, with and without delay, and fresh noise at each step."""
+        """Return instances with growth below, at and above 1, with delay, and with fresh noise."""
         return (cls(0), cls(1), cls("3/2", delay=3), cls(3), cls(1, delay=1, levels=1))
 
     @property
@@ -88,7 +88,7 @@ class Expiring(EndlessStrategy):
 
     @property
     def levels(self) -> int | None:
-        """How many levels of intervals are used; None for all."""
+        """The number of levels of intervals; None for all."""
         return self.expiry.levels
 
     @property
@@ -97,17 +97,17 @@ class Expiring(EndlessStrategy):
         return self.expiry.to_dict()
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """The intervals that contain ``step - delay``, smallest first; none up to the delay."""
+        """Return the intervals with ``step - delay``, smallest first; none up to the delay."""
         at = check_step(self, step) - self.delay
         if at < 1:
             return ()
         return tuple(Node(level, at >> level, 1) for level in range(self._height(at)))
 
     def column(self, step: int, last: int | None = None) -> tuple[Node, ...]:
-        """Intervals an item enters, as far as releases up to ``last`` read them.
+        """Return the intervals that an item enters and releases up to ``last`` read.
 
-        The disjoint intervals, largest first from the left, which cover all steps from the item's
-        own to the end: a column of one possible C, smallest level first.
+        These are the disjoint intervals, largest first from the left, that cover all steps from the
+        item's own to the end: a column of one possible C, smallest level first.
         """
         position, end = check_step(self, step), self._check_end(last) - self.delay
         nodes = []
@@ -118,10 +118,10 @@ class Expiring(EndlessStrategy):
         return tuple(sorted(nodes))
 
     def l1_sensitivity(self) -> Fraction:
-        """Refused: it is infinite over an endless stream.
+        """Raise an error: it is infinite over an endless stream.
 
         Raises:
-            InvalidInput: always; the message names the guarantees this strategy gives.
+            InvalidInput: always; the message names the guarantees that this strategy supports.
         """
         raise InvalidInput(
             f"{self!r} has no finite sensitivity, because the stream never ends: use ExpiringDP or "
@@ -129,7 +129,7 @@ class Expiring(EndlessStrategy):
         )
 
     def _node_factor(self, level: int) -> Fraction:
-        """(1 + level)^(1 - growth), rounded up."""
+        """Return (1 + level)^(1 - growth), rounded up."""
         return self.expiry.factor(level)
 
     @override
@@ -137,7 +137,7 @@ class Expiring(EndlessStrategy):
         node_law(self, law, self.expiry.top)
 
     def _largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The widest scale of a level that is read so far, in that of level 0."""
+        """Return the widest scale of a level that is read so far, relative to level 0."""
         factors = [float(self.expiry.factor(level)) for level in range(self.expiry.top + 1)]
         starts = 2 ** np.arange(1, len(factors), dtype=np.int64)
         height = np.searchsorted(starts, np.asarray(stops) - self.delay, side="right")
@@ -146,11 +146,11 @@ class Expiring(EndlessStrategy):
     def variance(
         self, steps: Steps, since: Steps | None = None, law: NoiseDistribution | None = None
     ) -> NDArray[np.float64]:
-        """In variances of Laplace noise of level 0, or exactly with the laws of the levels.
+        """Return variances in those of Laplace noise of level 0, or exactly with the levels' laws.
 
-        For noise of scale 1/epsilon multiply by 2 / epsilon^2 (Theorem 1.2's first sum). The
-        error from the items of the last ``delay`` steps is not part of it. Levels count in which
-        the two ends lie in different intervals.
+        For noise of scale 1/epsilon multiply by 2 / epsilon^2 (Theorem 1.2's first sum). The error
+        from the items of the last ``delay`` steps is not part of it. A level counts if the two ends
+        lie in different intervals of it.
         """
         levels = range(self.expiry.top + 1)
         by_level = [float(self.expiry.factor(level)) ** 2 for level in levels]
@@ -167,10 +167,10 @@ class Expiring(EndlessStrategy):
     def mean_variance(
         self, steps: int, law: NoiseDistribution | None = None, *, gaussian: bool = False
     ) -> float:
-        """Mean of ``variance`` over the steps 1..steps, in closed form; exactly with a law.
+        """Return the mean of ``variance`` over the steps 1..steps, in closed form.
 
-        With ``gaussian``, in variances of Gaussian noise of level 0, where (1 + level)^(1 - growth)
-        is on the variance and not on the scale.
+        It is exact with a law. With ``gaussian``, values are in variances of Gaussian noise of
+        level 0; (1 + level)^(1 - growth) then multiplies the variance and not the scale.
 
         >>> round(Expiring(growth=2).mean_variance(1000), 6)
         1.535758
@@ -186,11 +186,11 @@ class Expiring(EndlessStrategy):
         return float(total / steps)
 
     def largest_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
-        """Largest variance of the releases 1..steps, which is the last's."""
+        """Return the largest variance of the releases 1..steps, which is the last one's."""
         return float(self.variance([check_step(self, steps)], law=law)[0])
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """B z on a window, from the largest intervals down to single steps."""
+        """Return B z on a window, from the largest intervals down to single steps."""
         check_window(self, steps)
         out = np.zeros((len(steps), *field.shape), np.int64)
         first, stop = max(steps.start - self.delay, 1), steps.stop - self.delay
@@ -207,12 +207,12 @@ class Expiring(EndlessStrategy):
         return out
 
     def _height(self, position: int) -> int:
-        """How many intervals contain a position."""
+        """Return the number of intervals that contain a position."""
         return min(position.bit_length(), self.expiry.top + 1)
 
 
 def below_split(first: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Ones in the highest bit in which two numbers differ and in all below; 0 if they do not.
+    """Return ones from the highest bit in which two numbers differ down; 0 if they are equal.
 
     >>> below_split(np.array([8, 5]), np.array([12, 5])).tolist()
     [7, 0]

@@ -1,9 +1,10 @@
-"""Any real matrix C as a strategy for a stream: rounded to a lattice, then solved.
+"""A strategy for a stream from any real matrix C: rounded to a lattice, then solved.
 
-What is measured is the rounded C, whose entries are multiples of 2^-bits: C x is exact in integers,
-and sensitivities, also of units that count in many steps, and errors are those of what is rounded.
-B is the least-squares inverse of the same matrix, so that B C = A exactly. How a release becomes
-one definite function of C x + z stands in ``counton.strategies.streams.solved``.
+The rounded C is measured, with entries that are multiples of 2^-bits. So C x is exact in integers,
+and sensitivities, also of units that count in many steps, and errors are those of the rounded
+matrix. B is the least-squares inverse of the rounded matrix, so that B C = A exactly.
+``counton.strategies.streams.solved`` explains how a release becomes one definite function of C x +
+z.
 """
 
 from __future__ import annotations
@@ -25,20 +26,21 @@ from counton.strategies.lines.dense import Dense
 from counton.strategies.strategy import LARGEST_DENSE, Node, check_step
 from counton.strategies.streams.solved import LeastSquaresFactorization
 
-#: Bits that the largest column has, in lattice units, where none are stated.
+#: Bits of the largest column, in lattice units, by default.
 _COLUMN_BITS = 24
 #: Columns have 1-norms below 2^30, so that squares and products stay within int64.
 _LARGEST_BITS, _LARGEST_COLUMN = 40, 2.0**30
-#: Of C, squared and bounded by tr(C^T C) tr((C^T C)^-1): variances are off by about 2^-53 of it.
+#: Bound for tr(C^T C) tr((C^T C)^-1), and so for the squared condition of C: variances are off by
+#: about 2^-53 of it.
 _LARGEST_CONDITION = 2.0**40
 
 
 class Factorisation(LeastSquaresFactorization):
     """Running totals by A = B C, for any real matrix C of full column rank.
 
-    C is rounded to multiples of ``2**-bits``, and all that is stated is that of the rounded matrix.
-    A square, lower triangular C is *causal*: no release reads what a later item enters. Any other
-    matrix is solved for the whole horizon, and reads ahead.
+    C is rounded to multiples of ``2**-bits``; all stated properties are those of the rounded
+    matrix. A square, lower triangular C is *causal*: no release reads a node that a later item
+    enters. Any other matrix is solved for the whole horizon, and reads ahead.
 
     Args:
         matrix: C, shape (measurements, steps), real: entry (m, t) is the weight with which step
@@ -47,8 +49,8 @@ class Factorisation(LeastSquaresFactorization):
             column, added up without signs, has about 24 bits.
 
     Raises:
-        InvalidInput: not a matrix of finite real numbers, masked entries, columns that depend, or
-            nearly depend, on each other once they are rounded, or entries too large for exact sums.
+        InvalidInput: not a matrix of finite real numbers, masked entries, columns that are (nearly)
+            linearly dependent after rounding, or entries too large for exact sums.
 
     >>> root = Factorisation([[1, 0, 0], [0.5, 1, 0], [0.375, 0.5, 1]])
     >>> root.facts.causal, round(float(root.squared_sensitivity()), 4)
@@ -65,7 +67,7 @@ class Factorisation(LeastSquaresFactorization):
             wanted = _COLUMN_BITS - math.frexp(largest)[1]
             bits = min(max(wanted, 1), _LARGEST_BITS)
         bits = check_integer("bits", bits, 1, _LARGEST_BITS, remedy="18 suit entries of about 1")
-        # each entry may still be rounded up by half a unit
+        # rounding may raise each entry by half a unit
         if largest * 2.0**bits + len(real) >= _LARGEST_COLUMN:
             raise InvalidInput(
                 f"a column of the matrix adds up to {largest:.4g} without its signs, which is "
@@ -81,7 +83,7 @@ class Factorisation(LeastSquaresFactorization):
         super().__init__(Dense(rounded, "given"))
         triangle = rounded.shape[0] == rounded.shape[1] and not np.triu(rounded, 1).any()
         self.facts = replace(self.facts, lattice_bits=bits, causal=triangle)
-        # refuses now, before any data, what cannot be solved
+        # refuse an unsolvable matrix now, before any data
         condition = float((real**2).sum() * self._equations.cell_variance.sum()) * 4.0**bits
         if not condition <= _LARGEST_CONDITION:
             raise InvalidInput(
@@ -93,14 +95,14 @@ class Factorisation(LeastSquaresFactorization):
     @classmethod
     @override
     def examples(cls, horizon: int) -> Sequence[Self]:
-        """Pairs, like a square root, any triangle, one more row."""
+        """Return pairs of steps, a matrix like a square root, a triangle, and a longer matrix."""
         place = np.arange(horizon)
         lag = place[:, None] - place[None, :]
         root = np.where(lag < 0, 0.0, 1 / np.sqrt(1.0 + 3 * np.abs(lag)))
         waves = np.tril(np.sin(1.0 + place[:, None] * 3 + place[None, :] ** 2), -1) / 2
         pairs = np.eye(horizon) - 0.375 * ((lag == 1) & (place[:, None] % 2 == 1))
         found = [cls(pairs)]
-        if horizon <= 32:  # exact rows of long numbers take their time
+        if horizon <= 32:  # exact rows with long numbers are slow
             found += [cls(root, 10), cls(waves + np.diag(0.8 + place % 3 / 3), 8)]
         if horizon <= 8:
             found.append(cls(np.vstack([np.eye(horizon), np.full((1, horizon), 0.3)]), 6))
@@ -108,7 +110,7 @@ class Factorisation(LeastSquaresFactorization):
 
     @property
     def measurements(self) -> int:
-        """Rows of C."""
+        """Number of rows of C."""
         return len(self._dense.matrix())
 
     @property
@@ -118,7 +120,7 @@ class Factorisation(LeastSquaresFactorization):
 
     @property
     def matrix(self) -> Floats:
-        """C as it is measured, after rounding, exactly: float64, shape (measurements, steps).
+        """The measured C after rounding, exactly: float64, shape (measurements, steps).
 
         >>> Factorisation([[1, 0], [1 / 3, 1]], bits=4).matrix.tolist()
         [[1.0, 0.0], [0.3125, 1.0]]
@@ -128,7 +130,7 @@ class Factorisation(LeastSquaresFactorization):
         )
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """The measurements up to ``step``, by substitution; by least squares unless a triangle."""
+        """Return the measurements up to ``step``: by substitution, or by least squares."""
         if not self.facts.causal:
             return super().row(step)
         last = check_step(self, step)
@@ -160,7 +162,7 @@ class Factorisation(LeastSquaresFactorization):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """With, exactly, all of the rounded matrix."""
+        """Return the description, with the exact rounded matrix."""
         matrix = integers_to_text(self._dense.matrix())
         return {"strategy": self.saved_name, **self.parameters, "matrix": matrix}
 
@@ -183,7 +185,7 @@ class Factorisation(LeastSquaresFactorization):
 
 
 def _check_matrix(matrix: ArrayLike) -> Floats:
-    """C as finite float64."""
+    """Return C as finite float64."""
     try:
         found = np.asarray(without_mask(matrix, "the matrix"))
     except InvalidInput:

@@ -1,27 +1,27 @@
-"""The square root that grows: Gaussian totals for streams whose end nobody knows.
+"""The growing square root: Gaussian totals of streams without a known end.
 
 The square root of the running totals is Toeplitz, C[s, i] = f(s - i) with f(k) = C(2k, k) / 4^k. An
-item enters all later nodes, so that over an endless stream its column has no norm: sum f(k)^2
+item enters all later nodes, so in an endless stream its column has infinite norm: sum f(k)^2
 diverges like ln(k) / pi. Here the noise of later nodes is wider: node s has variance q(s), about
 the root of s, in quarter octaves,
 
     q(s) = (12 / 11)^max(0, floor(4 log2 s) - 12),
 
 and column i is divided by d_i, d_i^2 = sum over k >= 0 of f(k)^2 / q(i + k), which is finite. So
-every item costs 1, to the end of time: the guarantee holds for all releases together, however many
-there will be. Budget follows time, and the price of an unknown end is a constant, a quarter of
-the variance of the best for an end that is known.
+every item costs 1 for all time: the guarantee holds for all releases together, for any number of
+them. The budget follows time. The price of an unknown end is constant: a quarter of the variance of
+the best strategy for a known end.
 
-After 2^20 steps the root goes on over the totals of blocks, of 8 steps, then of 64, and so on, half
-as many of each kind as of the one before; within a block a square root of its own counts the steps.
-An item in a block costs 3/4 in the one and 1/4 in the other.
+After 2^20 steps the root continues over the totals of blocks, first of 8 steps, then of 64, and so
+on, with half as many blocks of each kind as of the kind before. Within a block its own square root
+counts the steps. An item in a block costs 3/4 in the one and 1/4 in the other.
 
-This mechanism is counton's own; that any positive q with sum 1 / (k q(k)) finite will do is easily
-seen. This one is made for ends of any size. Where hundreds or thousands of steps are in mind, q
-stays 1 for about this many nodes (``even``), rises by 13/10 a quarter octave over the two octaves
-after them, and then as above. Over two to four times as many steps the mean variance is 8 to 14%
-less, and protection has no end either; later releases vary by up to 8% more, and the first few by
-up to 67%. Plain powers of s err more, by 1% at least.
+This mechanism is counton's own. Any positive q with sum 1 / (k q(k)) finite would do; this one is
+made for ends of any size. If hundreds or thousands of steps are expected, q stays 1 for about this
+many nodes (``even``), rises by 13/10 a quarter octave over the next two octaves, and then as above.
+Over two to four times as many steps the mean variance is 8 to 14% less, and protection still has no
+end. Later releases have up to 8% more variance, and the first few up to 67% more. Plain powers of s
+are worse, by 1% at least.
 """
 
 from __future__ import annotations
@@ -76,36 +76,36 @@ from counton.strategies.streams.square_root import (
 )
 from counton.strategies.streams.staircase import Dividing, Staircase
 
-#: The root never has more nodes: its series is exact up to here.
+#: Most nodes of the root: its series is exact up to this.
 NODES = 2**21
-#: How much of what an item costs is for the root over blocks, as a part of its standard deviation,
-#: rounded down, and the variance of noise within blocks, where that part is 3/4.
+#: The share of an item's cost for the root over blocks, as a part of its standard deviation,
+#: rounded down; and the variance of noise within blocks, if that share is 3/4.
 _OF_BLOCKS, _WITHIN = 0.866025, 4
-#: Levels from here on are of nodes within blocks.
+#: From this level on levels are those of nodes within blocks.
 _FIRST_WITHIN = 128
 _WEIGHT_BITS = 18
 #: Variances of nodes are multiples of 2^-30, rounded up.
 _VARIANCE_BITS = 30
-#: Quarter octaves with variance 1, and how it grows from one to the next.
+#: Quarter octaves with variance 1, and the growth of variance from one to the next.
 _EQUAL, _GROWTH = 12, Fraction(12, 11)
-#: How it grows at first where more nodes have variance 1, and over how many quarter octaves.
+#: The first growth if more nodes have variance 1, and the number of quarter octaves that it lasts.
 _STEEP, _STEEP_CLASSES = Fraction(13, 10), 8
-#: How many nodes may have variance 1, beside those of `_EQUAL`.
+#: Choices for the number of nodes with variance 1, besides the default `_EQUAL`.
 EVEN = (32, 128, 512, 2048)
-#: Sums over f^2 are taken one by one up to twice as many nodes, beyond in closed form over so
-#: many quarter octaves.
+#: Sums over f^2 are added one by one up to twice the number of nodes; beyond they are in closed
+#: form over this many quarter octaves.
 _SUMMED, _BEYOND = 2 * NODES, 160
-#: No shorter beginning is made; variances up to the second step are exact, beyond within 1e-4. Of
-#: weights with this many bits they are shipped.
+#: Shortest beginning; variances are exact up to the second number of steps, beyond within 1e-4;
+#: weights with the third number of bits have shipped variances.
 _SHORTEST, _EXACT_ROWS, _SHIPPED_BITS = 2**10, 2**13, 8
-#: Nodes whose noise, or weights, are computed at one go.
+#: Number of nodes whose noise, or weights, are computed at once.
 _AT_ONCE, _WEIGHED = 2**12, 2**14
-#: A running stream holds no more numbers than these, its cells together; else it begins anew.
+#: Most numbers that a running stream holds, over all its cells; beyond it starts anew.
 _MOST_HELD = 2**23
 
 
 def series_bits(weight_bits: int) -> int:
-    """Bits behind the point of the root, for weights with this many.
+    """Return the binary places of the root's series for weights with this many.
 
     >>> [series_bits(bits) for bits in (18, 14, 8)]
     [16, 14, 12]
@@ -114,10 +114,10 @@ def series_bits(weight_bits: int) -> int:
 
 
 def quarter(step: int, equal: int = _EQUAL) -> int:
-    """In which class of nodes a step is: 0 for those of variance 1, then one each quarter octave.
+    """Return the class of a step's node: 0 for variance 1, then one per quarter octave.
 
     Args:
-        step: from 1 on.
+        step: the step, from 1 on.
         equal: quarter octaves with variance 1.
 
     >>> [quarter(step) for step in (1, 9, 10, 11, 12, 16, 2**20)]
@@ -128,7 +128,7 @@ def quarter(step: int, equal: int = _EQUAL) -> int:
 
 @lru_cache(maxsize=512)
 def node_variance(level: int, equal: int = _EQUAL) -> Fraction:
-    """q of a class of nodes, a multiple of 2^-30.
+    """Return q of a class of nodes, a multiple of 2^-30.
 
     >>> float(node_variance(0)), round(float(node_variance(4)), 6)
     (1.0, 1.416297)
@@ -142,7 +142,7 @@ def node_variance(level: int, equal: int = _EQUAL) -> Fraction:
 
 @lru_cache(maxsize=512)
 def first_of(level: int, equal: int = _EQUAL) -> int:
-    """The first node of a class.
+    """Return the first node of a class.
 
     >>> [first_of(level) for level in range(6)]
     [1, 10, 12, 14, 16, 20]
@@ -155,7 +155,7 @@ def first_of(level: int, equal: int = _EQUAL) -> int:
 
 
 def _spans(stop: int, equal: int = _EQUAL) -> list[tuple[int, range]]:
-    """Classes, and the nodes of each below ``stop``."""
+    """Return the classes, and the nodes of each below ``stop``."""
     found = []
     level = 0
     while first_of(level, equal) < stop:
@@ -166,10 +166,10 @@ def _spans(stop: int, equal: int = _EQUAL) -> list[tuple[int, range]]:
 
 
 def _logarithm(ratio: Floats) -> Floats:
-    """A little more than the natural logarithm of ratios between 1 and 1.5.
+    """Return slightly more than the natural logarithm of ratios between 1 and 1.5.
 
-    By the series of 2 artanh((x - 1) / (x + 1)), with nothing but what IEEE 754 rounds in one way:
-    weights have to be the same on every machine.
+    It uses the series of 2 artanh((x - 1) / (x + 1)), with only operations that IEEE 754 rounds in
+    one way: weights have to be the same on every machine.
     """
     y = (ratio - 1) / (ratio + 1)
     square = y * y
@@ -178,7 +178,7 @@ def _logarithm(ratio: Floats) -> Floats:
 
 @lru_cache(maxsize=1)
 def _summed_squares() -> Floats:
-    """Running sums of f(k)^2, from 0 on, some at a time so that they are all that is held."""
+    """Return running sums of f(k)^2, from 0 on, computed in parts to hold few other numbers."""
     sums = np.zeros(_SUMMED + 1)
     last = 1.0
     for at in range(0, _SUMMED, _WEIGHED):
@@ -193,7 +193,7 @@ def _summed_squares() -> Floats:
 
 @lru_cache(maxsize=8)
 def _weights_of(nodes: range, weight_bits: int, singles: int, equal: int) -> NDArray[np.int64]:
-    """1 / d_i of some nodes, less for blocks, rounded down, in units of 2^-weight_bits."""
+    """Return 1 / d_i of nodes, less for blocks, rounded down, in units of 2^-weight_bits."""
     numbers = np.arange(nodes.start, nodes.stop)
     exact = 2.0**weight_bits / np.sqrt(norms_of(numbers, equal))
     exact[numbers > singles] *= _OF_BLOCKS
@@ -203,10 +203,10 @@ def _weights_of(nodes: range, weight_bits: int, singles: int, equal: int) -> NDA
 
 
 def norms_of(items: Integers, equal: int = _EQUAL) -> Floats:
-    """d_i^2 of some items, rounded up.
+    """Return d_i^2 of items, rounded up.
 
     Args:
-        items: from 1 on.
+        items: the items, from 1 on.
         equal: quarter octaves of nodes with variance 1.
 
     >>> norms_of(np.array([10])).round(6).tolist()
@@ -214,7 +214,7 @@ def norms_of(items: Integers, equal: int = _EQUAL) -> Floats:
     """
     sums = _summed_squares()
     total = np.zeros(len(items))
-    # Smallest first, in a definite order.
+    # Smallest first: a definite order of addition.
     last = len(_spans(_SUMMED, equal))
     beyond = np.zeros(len(items))
     for level in reversed(range(last, last + _BEYOND)):
@@ -222,7 +222,7 @@ def norms_of(items: Integers, equal: int = _EQUAL) -> Floats:
         width = float(node_variance(level, equal))
         part = _logarithm((high - 1) / (low - 1)) / (math.pi * width)
         if level >= last + _BEYOND - 4:
-            part *= 4.0  # what is left: every octave adds 1/1.4 of the one before it
+            part *= 4.0  # the rest: every octave adds 1/1.4 of the octave before it
         beyond += part
     total += beyond
     first = int(items.min(initial=_SUMMED))
@@ -232,16 +232,16 @@ def norms_of(items: Integers, equal: int = _EQUAL) -> Floats:
         low = np.maximum(span.start - items, 0)
         high = np.maximum(span.stop - items, 0)
         total += (sums[high] - sums[low]) / float(node_variance(level, equal))
-    return total * (1 + 1e-9)  # above all errors of rounding, of f too
+    return total * (1 + 1e-9)  # more than all rounding errors, including that of f
 
 
 class _Beginning(NormalisedSqrt):
-    """The first nodes of the root, with columns divided by d_i instead of their own norms.
+    """The first nodes of the root, with columns divided by d_i instead of by their own norms.
 
     Args:
-        horizon: this many nodes.
-        weight_bits: of weights.
-        singles: nodes from here on stand for blocks.
+        horizon: the number of nodes.
+        weight_bits: binary places of weights.
+        singles: nodes after this one stand for blocks.
         equal: quarter octaves of nodes with variance 1.
     """
 
@@ -272,7 +272,7 @@ class _Beginning(NormalisedSqrt):
 
     @cached_property
     def _variances(self) -> Floats:
-        """Of the releases, in units of the first node's."""
+        """Variances of the releases, in units of the first node's."""
         exact = _exact_variances(
             min(self.horizon, _EXACT_ROWS), self.weight_bits, self.singles, self.equal
         )
@@ -283,7 +283,7 @@ class _Beginning(NormalisedSqrt):
         )
 
     def differences(self, starts: Integers, stops: Integers) -> Floats:
-        """Variances of what releases say about the steps start + 1 .. stop."""
+        """Return the variances of the released number of the steps start + 1 .. stop."""
         a, d, q = self.inverse, self.shares, self.widths
         found = np.empty(len(starts))
         for place, (start, stop) in enumerate(zip(starts.tolist(), stops.tolist(), strict=True)):
@@ -294,11 +294,9 @@ class _Beginning(NormalisedSqrt):
         return found
 
 
-@lru_cache(
-    maxsize=32
-)  # each takes a time that is quadratic in its releases, of which there are few
+@lru_cache(maxsize=32)  # each takes time quadratic in its releases, of which there are few
 def _exact_variances(horizon: int, weight_bits: int, singles: int, equal: int) -> Floats:
-    """Of the first releases, each summed by itself, in units of the first node's."""
+    """Return the variances of the first releases, each summed directly, in the first node's."""
     first = _Beginning(horizon, weight_bits, singles, equal)
     total = exact_variances(first.shares, first.inverse, first.widths)
     total.flags.writeable = False
@@ -313,12 +311,12 @@ class _Within(NormalisedSqrt):
 
     @cached_property
     def weights(self) -> NDArray[np.int64]:
-        """1 over the norms of columns, rounded down; they never fall."""
+        """1 over the norms of columns, rounded down; the weights never fall."""
         return np.floor(self._exact_weights * (1 - 1e-12)).astype(np.int64)
 
 
 def _of_blocks(field: NodeNoise, level: int, size: int, blocks: range) -> NodeNoise:
-    """Noise within some blocks, side by side, as that of one block of this many coordinates."""
+    """Return the noise within some blocks as that of one block with this many coordinates."""
     first, count = blocks.start * size, len(blocks)
 
     def run(_level: int, nodes: range) -> Integers:
@@ -333,11 +331,11 @@ class _Kind(NamedTuple):
     """Blocks of one size.
 
     Attributes:
-        number: 0 for single steps.
-        size: steps of a block.
-        before: the last step before them.
-        nodes: the last node before them.
-        blocks: how many there are.
+        number: index of the kind; 0 for single steps.
+        size: number of steps of a block.
+        before: the last step before the first of them.
+        nodes: the last node before the first of them.
+        blocks: number of blocks.
     """
 
     number: int
@@ -348,12 +346,12 @@ class _Kind(NamedTuple):
 
     @property
     def last(self) -> int:
-        """The last step of them."""
+        """The last step of the last block."""
         return self.before + self.size * self.blocks
 
 
 class _BlockPlace(NamedTuple):
-    """Where a step is: in a block of its kind, at a step of it from 1 on; before it are nodes."""
+    """The place of a step: a block of its kind, and a step within it from 1 on."""
 
     kind: _Kind
     block: int
@@ -361,17 +359,17 @@ class _BlockPlace(NamedTuple):
 
     @property
     def node(self) -> int:
-        """Of its block."""
+        """The node of its block."""
         return self.kind.nodes + self.block + 1
 
     @property
     def over(self) -> int:
-        """Nodes that are over with the step: its own, if it is the last one of its block."""
+        """Completed nodes at the step: with its own, if it is the last step of its block."""
         return self.node - (self.step < self.kind.size)
 
 
 def _by_class(field: NodeNoise, equal: int) -> NodeNoise:
-    """Node noise by class, as that of one level: of nodes from 1 on."""
+    """Return node noise by class as that of one level: nodes from 1 on."""
 
     def run(_level: int, nodes: range) -> Integers:
         parts = [
@@ -385,28 +383,28 @@ def _by_class(field: NodeNoise, equal: int) -> NodeNoise:
 
 
 class _Releases:
-    """What the root releases, node after node, for this many coordinates side by side.
+    """The root's releases, node after node, for several coordinates.
 
-    With s the noise of the square root, B z at t is d_t s_t and the sum over i < t of
-    (d_i - d_{i+1}) s_i, rounded correctly: in float64, and where that leaves two candidates, by
-    integer arithmetic.
+    With s the noise of the square root, B z at t is d_t s_t plus the sum over i < t of (d_i -
+    d_{i+1}) s_i, rounded correctly: in float64 and, if that leaves two candidates, by integer
+    arithmetic.
     """
 
     def __init__(self, root: GrowingSquareRoot, cells: int) -> None:
         self._root = root
         self._dividing = Dividing(root._stairs, cells)
-        self._past = np.zeros((2, cells))  # the sum over i < t, and what it lost to rounding
-        self._passed = np.zeros(cells)  # the same of absolute values
+        self._past = np.zeros((2, cells))  # the sum over i < t, and its rounding error
+        self._passed = np.zeros(cells)  # the sum of absolute values
         self._fallen = 0.0  # sum of |d_i - d_{i+1}|
         self._last_s: Floats = np.zeros((1, cells))
         self._last_w = np.zeros(0, np.int64)
 
     def next(self, z: NDArray[np.int64], all_before: Any) -> NDArray[np.int64]:
-        """Of some further nodes.
+        """Return the releases of some further nodes.
 
         Args:
             z: their noise, shape (nodes, cells).
-            all_before: gives, of a node and a coordinate, z of this one up to that node.
+            all_before: returns, for a node and a coordinate, z up to that node.
         """
         root, first = self._root, self._dividing.steps + 1
         last_s, last_w = self._last_s, self._last_w
@@ -415,7 +413,7 @@ class _Releases:
         unit = 2.0**root.weight_bits
         shares = unit / w
         known = np.append(last_w, w)
-        change = unit * np.diff(known) / (known[1:] * known[:-1])  # exact but for two roundings
+        change = unit * np.diff(known) / (known[1:] * known[:-1])  # exact except for two roundings
         falls = np.append(np.zeros(1 - len(last_w)), change)
         terms = falls * np.concatenate([last_s, s[:-1]]).T
         before, depth = running_sums(terms)
@@ -443,9 +441,9 @@ class _Releases:
 
 
 class _RootReader(Reader):
-    """The noise of a stream that goes on, at the same cost a step however far it is.
+    """The noise of a continuing stream, at constant cost per step.
 
-    It holds what the next nodes of the root take, while there is room for that.
+    It holds the numbers that the next nodes of the root need, while there is room for them.
     """
 
     def __init__(self, strategy: GrowingSquareRoot, field: NodeNoise) -> None:
@@ -461,12 +459,12 @@ class _RootReader(Reader):
         self._kept = np.empty((0, self._cells), np.int64)
 
     def _has_room(self, steps: int, times: int = 1) -> bool:
-        """Whether all nodes up to a step may be held, or so many times as many."""
+        """Return whether all nodes up to a step can be held, or ``times`` as many."""
         return 2 * times * self._growing._nodes(steps) * self._cells <= _MOST_HELD
 
     @property
     def local(self) -> bool:
-        """While there is room for all nodes so far, and as many again."""
+        """True while there is room for twice all nodes so far."""
         return self._has_room(self._next, 2)
 
     @override
@@ -478,11 +476,11 @@ class _RootReader(Reader):
         return super().noise(steps)
 
     def _over(self, nodes: range) -> NDArray[np.int64]:
-        """Noise of some nodes, in order; nodes that lie further back begin anew."""
+        """Return the noise of nodes, in order; for nodes further back it starts anew."""
         if not self._done - len(self._kept) < nodes.start:
             self._begin()
         parts = [self._kept]
-        first = self._done - len(self._kept) + 1  # of what parts hold
+        first = self._done - len(self._kept) + 1  # nodes that parts hold
         while self._done < nodes.stop - 1:
             some = range(self._done + 1, min(self._done + _AT_ONCE, nodes.stop - 1) + 1)
             z = self._of_root.run(0, some).reshape(len(some), self._cells)
@@ -503,17 +501,17 @@ class _RootReader(Reader):
 
 
 class GrowingSquareRoot(EndlessStrategy):
-    """Gaussian totals of a stream whose end nobody knows; protection never fades.
+    """Gaussian totals of a stream without a known end; protection never fades.
 
-    The noise of release t is that of t - 1 and d_t (F^-1 z)_t, F the root; node noise grows with
-    time. Root and weights are rounded, to multiples of 2^-16 and of 2^-weight_bits or coarser ones;
-    noise is rounded correctly. Steps after 2^20, 119 years of hours, are counted in blocks, some
-    billions of them.
+    The noise of release t is that of t - 1 plus d_t (F^-1 z)_t, with F the root; node noise grows
+    with time. Root and weights are rounded, to multiples of 2^-16 and of 2^-weight_bits or coarser
+    ones; noise is rounded correctly. Steps after 2^20, 119 years of hours, are counted in blocks,
+    for some billions of steps.
 
     Args:
-        weight_bits: from 4 to 18; fewer cost a little and leave room for wider noise.
-        even: 32, 128, 512 or 2048: this many first nodes have the same noise, for the least mean
-            error over two to four times as many steps. None: 8, for ends of any size.
+        weight_bits: from 4 to 18; fewer bits cost a little accuracy and leave room for wider noise.
+        even: 32, 128, 512 or 2048: this many first nodes have equal noise, for the least mean error
+            over two to four times as many steps. None: 8, for ends of any size.
 
     Raises:
         InvalidInput: an argument outside that range.
@@ -527,10 +525,10 @@ class GrowingSquareRoot(EndlessStrategy):
 
     sources = ("a_floor_estimates",)
 
-    #: Single steps; and how much longer blocks of each kind are than those of the one before.
+    #: Number of single steps, and the ratio of block lengths of consecutive kinds.
     _singles: ClassVar[int] = 2**20
     _growth: ClassVar[int] = 8
-    #: Kinds of blocks, that of single steps included.
+    #: Number of kinds of blocks, including single steps.
     _kinds: ClassVar[int] = 7
 
     def __init__(self, weight_bits: int = _WEIGHT_BITS, even: int | None = None) -> None:
@@ -553,7 +551,7 @@ class GrowingSquareRoot(EndlessStrategy):
 
     @classmethod
     def examples(cls, horizon: int) -> Sequence[GrowingSquareRoot]:
-        """Fine weights, and coarse ones: exact rows of many fine weights take minutes."""
+        """Return fine weights, and coarse ones: exact rows of many fine weights take minutes."""
         if 26 < horizon <= 100:
             return cls(4), cls(4, 32)
         return (cls(), cls(4)) if horizon <= 26 else (cls(4),) if horizon <= 250 else ()
@@ -561,12 +559,12 @@ class GrowingSquareRoot(EndlessStrategy):
     @property
     @override
     def structure(self) -> Structure:
-        """Nothing but that columns are not aligned."""
+        """Structure that states only that columns are not aligned."""
         return Structure(aligned=lambda: False)
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Bits of the weights, and how many first nodes have the same noise, where it is stated."""
+        """Bits of the weights, and the number of first nodes with equal noise, if stated."""
         even = {} if self.even is None else {"even": self.even}
         return {"weight_bits": self.weight_bits, **even}
 
@@ -586,17 +584,17 @@ class GrowingSquareRoot(EndlessStrategy):
         return _BlockPlace(kind, block, within + 1)
 
     def _nodes(self, step: int) -> int:
-        """Of the root that a release reads."""
+        """Return the number of the root's nodes that a release reads."""
         return self._place(step).over
 
     @cached_property
     def _stairs(self) -> Staircase:
-        """The root's coefficients, by the places where they fall."""
+        """The root's coefficients, by the places at which they fall."""
         bits = series_bits(self.weight_bits)
         return Staircase(RootSeries(NODES, bits).numerators, bits)
 
     def _weights(self, nodes: range) -> NDArray[np.int64]:
-        """1 / d_i of some nodes, in units of 2^-weight_bits."""
+        """Return 1 / d_i of nodes, in units of 2^-weight_bits."""
         first = (nodes.start - 1) // _WEIGHED * _WEIGHED + 1
         parts = [
             _weights_of(range(at, at + _WEIGHED), self.weight_bits, self._singles, self._equal)
@@ -605,10 +603,10 @@ class GrowingSquareRoot(EndlessStrategy):
         return np.concatenate(parts)[nodes.start - first : nodes.stop - first]
 
     def _beginning(self, nodes: int) -> _Beginning:
-        """At least this many of the first nodes."""
+        """Return a beginning with at least this many first nodes."""
         length = max(1 << (nodes - 1).bit_length(), _SHORTEST)
         if length not in self._beginnings:
-            # Short ones are of no use any more when a stream has gone on.
+            # Short ones are useless once a stream has passed them.
             for shorter in [known for known in self._beginnings if 4 * known <= length]:
                 del self._beginnings[shorter]
             self._beginnings[length] = _Beginning(
@@ -617,13 +615,13 @@ class GrowingSquareRoot(EndlessStrategy):
         return self._beginnings[length]
 
     def _inside(self, kind: _Kind) -> _Within:
-        """The square root within blocks of a kind."""
+        """Return the square root within blocks of a kind."""
         if kind.number not in self._within:
             self._within[kind.number] = _Within(kind.size - 1, self.weight_bits)
         return self._within[kind.number]
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Nodes 1, ..., ``step`` with the exact coefficients of B; early steps only."""
+        """Return nodes 1, ..., ``step`` with the exact coefficients of B; for early steps only."""
         at = self._place(check_step(self, step))
         row = self._beginning(at.over).row(at.over) if at.over else ()
         nodes = [Node(quarter(node, self._equal), node, weight) for _, node, weight in row]
@@ -634,7 +632,7 @@ class GrowingSquareRoot(EndlessStrategy):
         return tuple(nodes)
 
     def column(self, step: int, last: int | None = None) -> tuple[Node, ...]:
-        """Its node and later ones with the coefficients of the root; and those within its block."""
+        """Return the item's node and later ones with the root's coefficients, and its block's."""
         at, end = self._place(check_step(self, step)), self._place(self._check_end(last))
         beginning = self._beginning(at.node)
         if end.over >= at.node:
@@ -659,7 +657,7 @@ class GrowingSquareRoot(EndlessStrategy):
         return tuple(nodes)
 
     def l1_sensitivity(self) -> Fraction:
-        """Refused: with Laplace noise no item has a finite norm.
+        """Raise an error: with Laplace noise no item has a finite norm.
 
         Raises:
             InvalidInput: always.
@@ -673,18 +671,18 @@ class GrowingSquareRoot(EndlessStrategy):
         )
 
     def squared_sensitivity(self) -> Fraction:
-        """1: no item costs more, over all nodes that will ever be, each by its own variance."""
+        """Return 1: the most that an item costs over all future nodes, each in its own variance."""
         return Fraction(1)
 
     def _d(self, node: int) -> float:
-        """1 over the weight of a node: d falls, but for what blocks have more."""
+        """Return 1 over a node's weight: d falls, except for the surplus of blocks."""
         one = range(node, node + 1)
         (weight,) = _weights_of(one, self.weight_bits, self._singles, self._equal).tolist()
         return float((1 << self.weight_bits) / weight)
 
     @cached_property
     def _largest_within(self) -> float:
-        """At least the largest weight of a node within a block: the longest one's first column."""
+        """Upper bound of a node's weight within a block: the first column of the longest block."""
         steps, unit = self._every[-1].size - 1, 1 << self.weight_bits
         if not steps:
             return 0.0
@@ -692,7 +690,7 @@ class GrowingSquareRoot(EndlessStrategy):
         return unit / math.floor(unit / norm)
 
     def _largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
-        """At most d at the width of the newest class of nodes, or what is read within blocks."""
+        """Return a bound: d at the width of the newest class, or the reading within blocks."""
         classes = range(quarter(NODES, self._equal) + 1)
         widths = np.sqrt([float(self._node_factor(level)) for level in classes])
         firsts = [first_of(level, self._equal) for level in classes]
@@ -703,7 +701,7 @@ class GrowingSquareRoot(EndlessStrategy):
         return np.asarray(np.maximum(most * widths[np.maximum(last, 0)], within), dtype=np.float64)
 
     def _node_factor(self, level: int) -> Fraction:
-        """q of the class, and 4 within blocks."""
+        """Return q of the class; 4 within blocks."""
         within = level >= _FIRST_WITHIN
         return Fraction(_WITHIN) if within else node_variance(level, self._equal)
 
@@ -719,7 +717,7 @@ class GrowingSquareRoot(EndlessStrategy):
             )
 
     def _of_releases(self, at: Integers) -> Floats:
-        """Variances of releases, in units of the variance of the first node."""
+        """Return the variances of releases, in units of the first node's."""
         found = np.zeros(at.shape)
         for kind in self._every:
             some = (at > kind.before) & (at <= kind.last)
@@ -734,9 +732,9 @@ class GrowingSquareRoot(EndlessStrategy):
 
     @cached_property
     def _coarser(self) -> float:
-        """How much coarse weights add to variances, later about as much as to the last exact ones.
+        """Variance that coarse weights add, later about as much as at the last exact releases.
 
-        Of 14 bits 3e-5, of 8 bits 1e-3 or 2e-3.
+        With 14 bits it is 3e-5, with 8 bits 1e-3 or 2e-3.
         """
         if self.weight_bits == _WEIGHT_BITS:
             return 1.0
@@ -745,7 +743,7 @@ class GrowingSquareRoot(EndlessStrategy):
         return float((self._beginning(_EXACT_ROWS)._variances[some] / fine).mean())
 
     def _of_nodes(self, nodes: Integers) -> Floats:
-        """Variances of the root's releases at some nodes, of 0 that of nothing."""
+        """Return the variances of the root's releases at nodes; 0 at node 0."""
         last, found = int(nodes.max(initial=1)), np.zeros(nodes.shape)
         known = min(last, _EXACT_ROWS) if self.weight_bits >= _SHIPPED_BITS else last
         exact = np.concatenate([[0.0], self._beginning(known)._variances])
@@ -758,9 +756,9 @@ class GrowingSquareRoot(EndlessStrategy):
     def variance(
         self, steps: Steps, since: Steps | None = None, law: NoiseDistribution | None = None
     ) -> NDArray[np.float64]:
-        """In units of the variance of the first node, or exactly with a calibrated law.
+        """Return variances in units of the first node's, or exactly for a calibrated law.
 
-        A difference takes time in proportion to its end.
+        A difference takes time proportional to its end.
         """
         first, last = window_ends(self, steps, since)
         found = np.zeros(first.shape)
@@ -777,7 +775,7 @@ class GrowingSquareRoot(EndlessStrategy):
         return found * self._unit(law)
 
     def _difference_inside(self, start: _BlockPlace, stop: _BlockPlace) -> float:
-        """What noise within blocks adds to a difference, in variances of a node of a block."""
+        """Return the variance that noise within blocks adds to a difference, in a block node's."""
         if (start.kind, start.block) == (stop.kind, stop.block):
             if stop.step < stop.kind.size:
                 inside = self._inside(stop.kind)
@@ -791,23 +789,23 @@ class GrowingSquareRoot(EndlessStrategy):
         return float(self._inside(at.kind)._variances[at.step - 1])
 
     def mean_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
-        """Mean of the variances of the first so many releases.
+        """Return the mean of the variances of this many first releases.
 
-        In units of the variance of the first node, or exactly with a calibrated law.
+        Values are in units of the first node's variance, or exact for a calibrated law.
 
         >>> round(GrowingSquareRoot().mean_variance(1024), 3)
         11.209
         """
         total = 0.0
         for blocks, rest, before, inside in self._blocks_until(steps):
-            # Steps of a block but the last have the root's release before it, and their own.
+            # Steps of a block except the last have the root's release before it, and their own.
             total += len(inside) * before[:blocks].sum() + before[1:].sum()
             total += rest * before[blocks]
             total += blocks * inside.sum() + inside[:rest].sum()
         return float(total) / steps * self._unit(law)
 
     def largest_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
-        """Largest variance of the first so many releases; units as of `mean_variance`."""
+        """Return the largest variance of this many first releases; units as of `mean_variance`."""
         largest = 0.0
         for blocks, rest, before, inside in self._blocks_until(steps):
             whole = before[:blocks].max(initial=0.0) + inside.max(initial=0.0) if blocks else 0.0
@@ -816,9 +814,9 @@ class GrowingSquareRoot(EndlessStrategy):
         return largest * self._unit(law)
 
     def _blocks_until(self, steps: int) -> Iterator[tuple[int, int, Floats, Floats]]:
-        """Of each kind up to a step: whole blocks, and steps of one more; and variances.
+        """Yield for each kind up to a step: whole blocks, steps of one more, and variances.
 
-        Those of the root's releases before each of these blocks, and within one.
+        The variances are those of the root's releases before these blocks, and within one.
         """
         of_nodes = self._of_nodes(np.arange(self._nodes(check_step(self, steps)) + 1))
         for kind in self._every:
@@ -832,18 +830,18 @@ class GrowingSquareRoot(EndlessStrategy):
         return 1.0 if law is None else law.variance / 4.0**self.facts.lattice_bits
 
     def _window_rounding(self, first: Integers, last: Integers) -> NDArray[np.float64]:
-        """Half a unit a release, and half of one for what is within a block."""
+        """Return half a unit per release, and another half for noise within a block."""
         twice = (first > self._singles) * 0.5 + (last > self._singles) * 0.5
         return np.asarray(
             super()._window_rounding(first, last) + np.where(first < last, twice, 0.0)
         )
 
     def _reader(self, field: NodeNoise) -> Reader:
-        """It holds the noise of the square root at all nodes so far, while there is room for it."""
+        """Return a reader with the square root's noise at all nodes so far, if there is room."""
         return _RootReader(self, field)
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """B z rounded to multiples of ``2^-fraction_bits``; costs O(stop) a coordinate.
+        """Return B z rounded to multiples of ``2^-fraction_bits``; costs O(stop) per coordinate.
 
         Raises:
             SumOverflow: noise of 2^50 or more, which no calibrated law has.
@@ -868,7 +866,7 @@ class GrowingSquareRoot(EndlessStrategy):
     def _noise_of(
         self, field: NodeNoise, steps: range, over: Callable[[range], NDArray[np.int64]]
     ) -> NDArray[np.int64]:
-        """`noise`, given what the root releases at some nodes."""
+        """Return `noise`, given the root's releases at nodes."""
         parts = [np.empty((0, *field.shape), np.int64)]
         for kind in self._every:
             low, high = max(steps.start, kind.before + 1), min(steps.stop - 1, kind.last)
@@ -886,7 +884,7 @@ class GrowingSquareRoot(EndlessStrategy):
         high: _BlockPlace,
         root: Callable[[range], NDArray[np.int64]],
     ) -> Iterator[NDArray[np.int64]]:
-        """B z from one step to another of a kind, some blocks at a time."""
+        """Yield B z from one step to another of a kind, some blocks at a time."""
         window = range(max(low.node - 1, 1), high.node + 1)
         over = root(window)
         level, inside = _FIRST_WITHIN + kind.number, self._inside(kind)
@@ -895,8 +893,8 @@ class GrowingSquareRoot(EndlessStrategy):
             blocks = range(at, min(at + size, high.block + 1))
             own = inside.noise(
                 _of_blocks(field, level, kind.size, blocks), range(1, kind.size)
-            )  # all steps but the last, at which the root's own release of the block is
-            before = kind.nodes + at - window.start  # of the release before the block
+            )  # all steps except the last, at which the root itself releases the block
+            before = kind.nodes + at - window.start  # the root's release before the block
             ends = over[before : before + len(blocks) + 1, None]
             values = np.concatenate([np.swapaxes(own, 0, 1) + ends[:-1], ends[1:]], axis=1)
             values = values.reshape(-1, *field.shape)
@@ -906,7 +904,7 @@ class GrowingSquareRoot(EndlessStrategy):
 
 @lru_cache(maxsize=1)
 def _load_shipped() -> tuple[Integers, dict[int | None, Floats]]:
-    """Nodes, and variances of the root's releases there by what is even (``make growing``)."""
+    """Return nodes, and variances of the root's releases there by ``even`` (``make growing``)."""
     text = files("counton.strategies.streams").joinpath("growing_root.json").read_text("utf-8")
     known = json.loads(text)
     variances: dict[int | None, Floats] = {None: np.array(known["variances"])}
@@ -915,9 +913,9 @@ def _load_shipped() -> tuple[Integers, dict[int | None, Floats]]:
 
 
 def _between_known(nodes: Integers, even: int | None = None) -> Floats:
-    """Variances beyond the exact ones, by polynomials of degree 3 within each quarter octave.
+    """Return variances beyond the exact ones, by cubic polynomials within each quarter octave.
 
-    There they rise at first and fall at last like logarithms of the distance from its ends.
+    There they first rise and finally fall like logarithms of the distance from its ends.
 
     >>> _between_known(np.array([2**14, 2**20])).round(4).tolist()
     [21.4709, 36.7794]

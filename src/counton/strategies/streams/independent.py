@@ -1,4 +1,4 @@
-"""Each step's own count with noise of its own: A = B = C = 1."""
+"""Each step's own count with independent noise: A = B = C = 1."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from counton.strategies.strategy import (
 
 
 class Independent(StreamStrategy):
-    """One draw a step, for who wants counts of single steps and no totals.
+    """One draw per step, for counts of single steps without totals.
 
     No strategy has less error: with all columns of C of 1-norm or 2-norm at most 1, the mean
     variance of the best estimates is tr (C^T C)^-1 / T >= (1/T) sum 1 / ||C e_t||_2^2 >= 1. For
     units that count in k steps the same follows from the mean over all sets of k steps.
 
     Args:
-        horizon: steps it serves, at most 2^62.
+        horizon: number of steps, at most 2^62.
 
     Raises:
         InvalidInput: horizon not an integer, below 1 or above 2^62.
@@ -53,35 +53,35 @@ class Independent(StreamStrategy):
         self.horizon = check_integer("horizon", horizon, 1, LARGEST_HORIZON)
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """The step's own node."""
+        """Return the step's own node."""
         return (Node(0, check_step(self, step), 1),)
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """The step's own node."""
+        """Return the step's own node."""
         return (Node(0, check_step(self, step), 1),)
 
     def l1_sensitivity(self) -> Fraction:
-        """It is 1 at each step."""
+        """Return 1, the value at each step."""
         return Fraction(1)
 
     @property
     @override
     def structure(self) -> Structure:
-        """Every step is a node of its own."""
+        """Structure in which every step is its own node."""
         return tree_structure(self.horizon, (1,))
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """As many as there are steps."""
+        """Return the number of steps."""
         first, last = window_ends(self, steps, since)
         return (last - first).astype(np.float64)
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """1, mean and maximum alike."""
+        """Return 1, for mean and maximum."""
         check_metric(metric)
         return 1.0
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """The draws of the steps."""
+        """Return the draws of the steps."""
         check_window(self, steps)
         if len(steps) == 0:
             return np.zeros((0, *field.shape), np.int64)

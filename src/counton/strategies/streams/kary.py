@@ -1,10 +1,10 @@
-"""k-ary trees, with and without subtraction ("Count on Your Elders", Alg. 1 and 2).
+"""The k-ary trees, with and without subtraction ("Count on Your Elders", Alg. 1 and 2).
 
-A step t is written in base k. Digit d of level l says how many nodes of that level a release adds;
-with subtraction digits may be negative and then say how many it subtracts. Node p of level l covers
-the items (p-1) k^l + 1 .. p k^l and is named by p, its right end.
+A step t is written in base k. Digit d of level l is the number of nodes of that level that a
+release adds. With subtraction digits may be negative: then the release subtracts nodes. Node p of
+level l covers the items (p-1) k^l + 1 .. p k^l and is identified by p, its right end.
 
-Cutting the lowest digit off q leaves Q. The noise at q on level l is that at Q on level l+1, plus
+Removing the lowest digit of q leaves Q. The noise at q on level l is that at Q on level l+1, plus
 the nodes from kQ+1 to q, or minus those from q+1 to kQ: a difference of two prefix sums.
 """
 
@@ -40,7 +40,7 @@ from counton.strategies.strategy import (
     window_ends,
 )
 
-#: All arities up to the first are candidates, of the larger ones those that save a level.
+#: All arities up to the first number are candidates; up to the second those that save a level.
 _ALL_ARITIES, _LARGEST_ARITY = 128, 2**15
 
 
@@ -62,18 +62,18 @@ class Digits:
         return self.base - 1 - self.below
 
     def cut(self, number: int) -> int:
-        """``number`` without its lowest digit: q is k times that, plus the digit."""
+        """Return ``number`` without its lowest digit: q is k times that, plus the digit."""
         return (number + self.below) // self.base
 
     def count(self, number: int) -> int:
-        """How many digits it takes to write every number from 0 to ``number``."""
+        """Return the number of digits that suffice for every number from 0 to ``number``."""
         digits = largest = 0
         while largest < number:
             largest, digits = largest * self.base + self.above, digits + 1
         return digits
 
     def weight(self, number: int) -> int:
-        """Sum of the absolute digits of ``number``."""
+        """Return the sum of the absolute digits of ``number``."""
         total = 0
         while number > 0:
             cut = self.cut(number)
@@ -81,7 +81,7 @@ class Digits:
         return total
 
     def total_weight(self, last: int) -> int:
-        """Sum of ``weight`` over 0..last: whole groups by the number they share, then the rest."""
+        """Return the sum of ``weight`` over 0..last: whole groups of common digits, the rest."""
         if (cut := self.cut(last)) == 0:
             return _triangle(last)
         digit, up, down = last - cut * self.base, _triangle(self.above), _triangle(self.below)
@@ -91,7 +91,7 @@ class Digits:
         return self.base * self.total_weight(cut - 1) + in_last_group + lowest
 
     def largest_weight(self, last: int) -> int:
-        """Maximum of ``weight`` over 0..last."""
+        """Return the maximum of ``weight`` over 0..last."""
         if (cut := self.cut(last)) == 0:
             return last
         in_last_group = self.weight(cut) + max(self.below, last - cut * self.base)
@@ -99,7 +99,7 @@ class Digits:
 
 
 def _triangle(n: int) -> int:
-    """1 + 2 + .. + n."""
+    """Return 1 + 2 + .. + n."""
     return n * (n + 1) // 2
 
 
@@ -107,34 +107,34 @@ class DigitTree(StreamStrategy):
     """A tree of given arity: releases read nodes by the digits of their step.
 
     Args:
-        horizon: steps it serves.
-        digits: how steps are written.
+        horizon: number of steps.
+        digits: the number system in which steps are written.
     """
 
     horizon: int
 
     def __init__(self, horizon: int, digits: Digits) -> None:
         self.horizon, self.arity, self._digits = horizon, digits.base, digits
-        #: Number of levels, and of nodes which the first item enters.
+        #: Number of levels, and of nodes that the first item enters.
         self.height = digits.count(horizon)
-        # Where two releases differ, one reads a node or the other, or neither; and only nodes that
-        # are subtracted hold items to come.
+        # If two releases differ in a node, one of them reads it; only subtracted nodes hold future
+        # items.
         causal = digits.below == 0 or self.height == 1
         self.facts = StrategyFacts(unit_rows=True, causal=causal)
 
     def _by_right_end(self, field: NodeNoise) -> NodeNoise:
-        """Noise of nodes by their right ends: the table itself, where it names them so."""
+        """Return the noise of nodes by their right ends: here the table itself."""
         return field
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """One node a level, unless that node stands between two groups: no release reads those."""
+        """Return one node per level, except nodes between two groups, which no release reads."""
         check_step(self, step)
         right_ends = enumerate(-(-step // self.arity**level) for level in range(self.height))
         below = self._digits.below
         return tuple(Node(level, p, 1) for level, p in right_ends if (p + below) % self.arity)
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Nodes of the digits of ``step``, from the highest level down."""
+        """Return the nodes of the digits of ``step``, from the highest level down."""
         nodes: list[Node] = []
         q = check_step(self, step)
         for level in range(self.height):
@@ -145,21 +145,22 @@ class DigitTree(StreamStrategy):
         return tuple(nodes)
 
     def l1_sensitivity(self) -> Fraction:
-        """The height: item 1 enters the first node of every level."""
+        """Return the height: item 1 enters the first node of every level."""
         return Fraction(self.height)
 
     @property
     @override
     def structure(self) -> Structure:
-        """A node has as many children as the arity, of which one is never read."""
+        """Structure in which a node has arity children, and no release reads one of them."""
         unread = -self._digits.below % self.arity or self.arity
         widths = [self.arity**level for level in range(self.height)]
         return tree_structure(self.horizon, widths, (unread, self.arity))
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Absolute digits of both ends below the highest in which they differ, and there how much.
+        """Return the absolute digits of both ends below their first difference, and that.
 
-        Down to that level both read the same nodes; there the nodes between their digits are left.
+        Above that level both ends read the same nodes; at it the nodes between their digits are
+        left.
         """
         first, last = window_ends(self, steps, since)
         total = np.zeros(first.shape, np.int64)
@@ -171,29 +172,29 @@ class DigitTree(StreamStrategy):
         return total.astype(np.float64)
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """In O(height^2) integer operations.
+        """Return the mean or largest variance in O(height^2) integer operations.
 
-        Of a step alone it is 1, and k - 1 more for each digit that is carried on.
+        For a single step it is 1, plus k - 1 for each digit that is carried.
         """
         check_metric(metric)
         if of == "totals":
             return float(self._error(metric))
         carried, largest = 0, 0
-        number = self.horizon  # its cuts say how often each digit was carried on to the next
+        number = self.horizon  # its cuts count how often each digit was carried to the next
         while (number := self._digits.cut(number)) > 0:
             carried, largest = carried + number, largest + 1
         return 1.0 + (self.arity - 1) * (largest if metric == "max" else carried / self.horizon)
 
     def _error(self, metric: Metric) -> Fraction:
-        """`overall_variance` of totals, exactly."""
+        """Return `overall_variance` of totals, exactly."""
         if metric == "max":
             return Fraction(self._digits.largest_weight(self.horizon))
         return Fraction(self._digits.total_weight(self.horizon), self.horizon)
 
     def noise(self, field: NodeNoise, steps: range) -> Integers:
-        """B z on a window: top down, one level at a time."""
+        """Return B z on a window: top down, one level at a time."""
         named, numbers = self._by_right_end(field), [check_window(self, steps)]
-        for _ in range(self.height if steps else 0):  # those that the numbers below are cut to
+        for _ in range(self.height if steps else 0):  # the numbers to which the level below is cut
             low, high = (self._digits.cut(numbers[-1][end]) for end in (0, -1))
             numbers.append(range(low, high + 1))
         found = np.zeros((min(len(steps), 1), *field.shape), np.int64)
@@ -202,7 +203,7 @@ class DigitTree(StreamStrategy):
             middle = np.arange(groups.start, groups.stop) * self.arity
             first, last = min(own[0], middle[0]), max(own[-1], middle[-1])
             sums = np.empty((last - first + 1, *field.shape), np.int64)
-            sums[0] = 0  # of the nodes after ``first``
+            sums[0] = 0  # sums over the nodes after ``first``
             sums[1:] = named.run(level, range(first + 1, last + 1))
             add_up(sums)
             found -= sums[middle - first]
@@ -231,9 +232,9 @@ class KAry(DigitTree):
      Node(level=0, index=21, weight=-1), ...Node(level=0, index=26, weight=-1)))
 
     Args:
-        horizon: steps it serves.
+        horizon: number of steps.
         arity: children per node, k >= 2.
-        subtraction: allow negative digits, which halves the error.
+        subtraction: allows negative digits, which halves the error.
 
     Raises:
         InvalidInput: horizon below 1, arity below 2, or either not an integer.
@@ -247,17 +248,18 @@ class KAry(DigitTree):
         if not isinstance(subtraction, bool):
             raise InvalidInput(f"subtraction is {subtraction!r}; give True or False")
         self.subtraction = subtraction
-        if arity > horizon and not subtraction:  # each step has noise of its own
+        if arity > horizon and not subtraction:  # then each step has its own noise
             self.sources = ("calibration",)
         super().__init__(horizon, Digits(arity, below=(arity - 1) // 2 if subtraction else 0))
 
     @classmethod
     def candidates(cls, horizon: int, subtraction: bool = True, of_each: int = 8) -> list[KAry]:
-        """Of every height the trees with the smallest arities, for units that act several times.
+        """Return for every height the trees of least arity, for units that act several times.
 
-        Then sensitivities are no function of the height alone. Of two trees of one height the
-        wider has more error, and longer nodes, which hold more of a unit's steps; but where nodes
-        end matters too. The eight smallest (``of_each``) contained the best in all cases examined.
+        For such units sensitivities are not a function of the height alone. Of two trees of one
+        height the wider has more error, and longer nodes, which hold more of a unit's steps; the
+        ends of nodes matter too. The eight smallest (``of_each``) contained the best in all cases
+        examined.
 
         >>> [tree.arity for tree in KAry.candidates(1000)][-4:]
         [51, 52, 2000, 2001]
@@ -268,16 +270,17 @@ class KAry(DigitTree):
         trees = (
             cls(horizon, arity, subtraction) for arity in _useful_arities(horizon, subtraction)
         )
-        of_height = groupby(trees, key=lambda tree: tree.height)  # which falls with the arity
+        of_height = groupby(trees, key=lambda tree: tree.height)  # the height falls with the arity
         return [tree for _, same in of_height for tree in islice(same, of_each)]
 
     @classmethod
     def undominated_trees(
         cls, horizon: int, metric: Metric = "mean", subtraction: bool = True
     ) -> list[KAry]:
-        """Trees of which no other is both lower and no worse: one of them is best for any noise.
+        """Return trees not beaten by any in both height and error: one is best for any noise.
 
-        In order of falling height and rising error. Both sensitivities are functions of the height.
+        They are in order of falling height and rising error. Both sensitivities depend on the
+        height only.
 
         >>> [tree.arity for tree in KAry.undominated_trees(100)]
         [2, 3, 4, 6, 14, 200]
@@ -303,10 +306,10 @@ class KAry(DigitTree):
         subtraction: bool | None = True,
         norm: Norm = 1,
     ) -> KAry:
-        """The arity with the least error at this horizon, by exact computation.
+        """Return the arity with the least error at this horizon, by exact computation.
 
-        Minimises error(metric) * D_1^2 for Laplace noise (``norm=1``) or error(metric) * D_2^2 for
-        Gaussian noise (``norm=2``). ``subtraction=None`` tries trees with and without it.
+        It minimises error(metric) * D_1^2 for Laplace noise (``norm=1``) or error(metric) * D_2^2
+        for Gaussian noise (``norm=2``). ``subtraction=None`` tries trees with and without it.
 
         >>> KAry.best(2**20)
         KAry(horizon=1048576, arity=19, subtraction=True)
@@ -321,13 +324,13 @@ class KAry(DigitTree):
 
     @classmethod
     def examples(cls, horizon: int) -> tuple[KAry, ...]:
-        """Odd and even arities, with and without subtraction, and the best one."""
+        """Return odd and even arities, with and without subtraction, and the best tree."""
         forms = [cls(horizon, k, form) for k in (2, 3, 4, 7, 10) for form in (True, False)]
         return (*forms, cls.best(horizon))
 
 
 def _useful_arities(horizon: int, subtraction: bool) -> list[int]:
-    """Arities among which the best of every height is.
+    """Return arities that include the best one of every height.
 
     For a given height the smallest arity that reaches the horizon is best, or one of the next few,
     of the other parity.

@@ -1,10 +1,10 @@
 """The look-ahead tree: least squares over a tree whose later nodes are read before they are full.
 
-The proof of privacy asks that B C = A and nothing else, so a release may read noise of nodes that
-are not finished, also of the future: shifting z by d C e_i moves the releases from i on by d and no
-other. So what seemed to need the whole table, estimates from below *and above*, runs on a stream.
+The proof of privacy only needs B C = A. So a release may read noise of unfinished nodes, including
+future ones: a shift of z by d C e_i moves the releases from i on by d and no other. Thus estimates
+from below *and above*, which seem to need the whole table, work for a stream.
 
-The trees and the two passes over them are in `counton.strategies.streams.subtrees`; the search for
+The trees and the two passes over them are in `counton.strategies.streams.subtrees`, the search for
 radices and weights in `counton.strategies.streams.look_ahead_search`.
 """
 
@@ -60,22 +60,22 @@ from counton.strategies.streams.subtrees import FRACTION_BITS, LevelNoise, Subtr
 
 #: Most children of a node.
 LARGEST_RADIX = 2**15
-#: No weight is larger, in units of the lattice: squares and sums of them stay within int64.
+#: Largest weight in units of the lattice: squares and sums of weights stay within int64.
 LARGEST_WEIGHT = 2**20
-#: Noise reaches this many standard deviations but for one draw in 2^180.
+#: Noise exceeds this many standard deviations only for one draw in 2^180.
 _REACH = 2**7
 
 
 class _Place(NamedTuple):
-    """Where steps lie in one level.
+    """The places of steps in one level.
 
     Attributes:
-        node, parent: of the step; parents of the highest level are 0.
-        part: of the node that is over by the step, in variances of N.
-        own: variance of the node's N; ``whole``: of those to its left.
-        read: sum of variances over what is over of the parent.
-        spread: of all of the parent; infinite where no estimate is above.
-        excess: the spread over the node's children less the variance of its own N.
+        node, parent: the step's node and its parent; parents of the highest level are 0.
+        part: the completed part of the node at the step, in full nodes.
+        own: variance of the node's N; ``whole``: variance of N of the nodes to its left.
+        read: sum of variances over the completed part of the parent.
+        spread: sum of variances over all of the parent; infinite if no estimate is above.
+        excess: the spread over the node's children minus the variance of its own N.
     """
 
     node: Integers
@@ -89,13 +89,13 @@ class _Place(NamedTuple):
 
     @property
     def alone(self) -> Floats:
-        """Variance of what a release reads of this family."""
+        """Variance of a release's reading of this family."""
         left = self.read - self.part * self.own
         return np.asarray(left + self.own * self.part**2 - self.read**2 / self.spread)
 
 
 class _Rows(Reader):
-    """Windows one after the other, of steps of many coordinates."""
+    """A reader of consecutive windows, for steps of many coordinates."""
 
     def __init__(self, strategy: LookAhead, field: NodeNoise) -> None:
         super().__init__(strategy, field)
@@ -113,7 +113,7 @@ class _Rows(Reader):
         if steps.start != self._next:
             parts = self._steps(self._field, range(steps.start, self._last + 1))
             self._rows = chain.from_iterable(parts)
-        self._next = 0  # until all is there
+        self._next = 0  # until all fields are set
         for row, noise in zip(out, self._rows, strict=False):
             row[...] = noise
         self._next = steps.stop
@@ -123,18 +123,18 @@ class _Rows(Reader):
 class LookAhead(StreamStrategy):
     """The look-ahead least-squares tree over ``horizon`` steps.
 
-    D_1 is the sum of the weights, D_2^2 that of their squares. With n_l the variance of N at level
-    l, 1 / n_l = w_l^2 + w_{l-1}^2 / k_l, the variance at t is
+    D_1 is the sum of the weights, D_2^2 the sum of their squares. With n_l the variance of N at
+    level l, 1 / n_l = w_l^2 + w_{l-1}^2 / k_l, the variance at t is
 
         n_top t / W_top + sum over the levels l > 0 of (k_l n_{l-1} - n_l) p_l (1 - p_l),
 
-    p_l the part of its node of level l that is over by step t (in full nodes). About 1.1 draws a
-    release.
+    with p_l the part of its node of level l that is completed by step t (in full nodes). A release
+    takes about 1.1 draws.
 
     Source: least squares over trees of counts as in Hay et al., "Boosting the Accuracy of
     Differentially Private Histograms Through Consistency" (2010), and Honaker, "Efficient Use of
-    Differentially Private Binary Trees" (2015), which both release a finished table. That the same
-    estimates serve a stream is not in the papers.
+    Differentially Private Binary Trees" (2015), which both release a finished table. Their use for
+    a stream is not in the papers.
 
     >>> tree = LookAhead(1000, radices=(12, 10), weights=(4, 4, 5))
     >>> float(tree.l1_sensitivity()), tree.column(15)
@@ -144,14 +144,14 @@ class LookAhead(StreamStrategy):
     5.733
 
     Args:
-        horizon: steps it serves.
-        radices: children of a node of level 1, 2, ...; level 0 are the steps. The highest level
-            has as many nodes as the horizon needs.
-        weights: of a measurement of level 0, 1, ..., one more than radices: positive integers in
-            units of 2^-b, where the first is 2^b. Default: all 1.
+        horizon: number of steps.
+        radices: numbers of children of nodes of level 1, 2, ...; level 0 are the steps. The highest
+            level has as many nodes as the horizon needs.
+        weights: weights of a measurement of level 0, 1, ..., one more than radices: positive
+            integers in units of 2^-b, where the first is 2^b. Default: all 1.
 
     Raises:
-        InvalidInput: an argument is out of range, or there is not a weight for every level.
+        InvalidInput: an argument out of range, or a number of weights other than of levels.
     """
 
     sources = ("consistency", "trees_estimate_from_below", "families_estimate_from_above")
@@ -186,20 +186,20 @@ class LookAhead(StreamStrategy):
             lattice_bits=self.weights[0].bit_length() - 1,
             fraction_bits=FRACTION_BITS,
             unit_columns=len(set(self.weights)) == 1,
-            causal=not self.radices,  # estimates of a node read all that is measured below it
-            # a family of every level, where steps have many coordinates; else nothing is held
+            causal=not self.radices,  # estimates of a node read all measurements below it
+            # a family of every level, if steps have many coordinates; otherwise nothing is held
             buffer_size=sum(self.radices) + 2 * self.height,
         )
-        #: The passes over its nodes, and what they know of the levels.
+        #: The passes over its nodes, with the constants of each level.
         self._trees = Subtrees(self.horizon, self.radices, self.weights)
 
     @classmethod
     def best(cls, horizon: int, norm: Norm = 1, metric: Metric = "mean") -> LookAhead:
-        """The radices and weights with the least error found for one step a unit.
+        """Return the radices and weights with the least error found for one step per unit.
 
-        Minimises error(metric) * D_1^2 for Laplace noise (``norm=1``) or error(metric) * D_2^2 for
-        Gaussian noise (``norm=2``), by local search: weights are optimal for the radices, and no
-        radix one larger or smaller is better.
+        It minimises error(metric) * D_1^2 for Laplace noise (``norm=1``) or error(metric) * D_2^2
+        for Gaussian noise (``norm=2``), by local search: weights are optimal for the radices, and
+        no radix one larger or smaller is better.
 
         >>> LookAhead.best(8760)
         LookAhead(horizon=8760, radices=[15, 12, 14], weights=[256, 218, 226, 202])
@@ -223,15 +223,16 @@ class LookAhead(StreamStrategy):
         separation: int = 1,
         every: int | None = None,
     ) -> tuple[LookAhead, ...]:
-        """Trees one of which is the best found for any guarantee, for what is asked.
+        """Return trees that include the best one found for any guarantee, for a given error.
 
-        For Laplace and for Gaussian noise. Long nodes hold more of the steps of a unit that acts
-        several times, which weighs on the 2-norm; on the 1-norm every level weighs alike.
+        They include trees for Laplace and for Gaussian noise. Long nodes hold more steps of a unit
+        that acts several times. This increases the 2-norm; in the 1-norm every level counts
+        equally.
 
         Args:
-            horizon: steps they serve.
-            metric, release: which error; as `released_variance`.
-            steps, separation, every: how often a unit counts, as in `Contribution`.
+            horizon: number of steps.
+            metric, release: the error, as in `released_variance`.
+            steps, separation, every: the steps in which a unit counts, as in `Contribution`.
 
         Raises:
             InvalidInput: an argument out of range.
@@ -256,7 +257,7 @@ class LookAhead(StreamStrategy):
 
     @classmethod
     def examples(cls, horizon: int) -> tuple[LookAhead, ...]:
-        """One level, levels of few and of many children, uneven weights, and the best ones."""
+        """Return one level, levels of few and many children, uneven weights, the best trees."""
         return (
             cls(horizon),
             cls(horizon, (2, 2, 2)),
@@ -268,7 +269,7 @@ class LookAhead(StreamStrategy):
         )
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """The node of every level that holds the step."""
+        """Return the node of every level that holds the step."""
         leaf = check_step(self, step) - 1
         return tuple(
             Node(level, leaf // width, _plain(Fraction(weight, self.weights[0])))
@@ -278,11 +279,11 @@ class LookAhead(StreamStrategy):
         )
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Nodes of all families along the path to the step, and their children."""
+        """Return the nodes of all families along the path to the step, and their children."""
         leaf = check_step(self, step) - 1
         trees, top = self._trees, self.height - 1
         weights: dict[tuple[int, int], Fraction] = {}
-        part = Fraction(1)  # how much of its node is over by the step
+        part = Fraction(1)  # the completed part of the step's node
         for level in range(self.height):
             node = leaf // trees.widths[level]
             parent = -1 if level == top else leaf // trees.widths[level + 1]
@@ -290,7 +291,7 @@ class LookAhead(StreamStrategy):
             stop = trees.counts[level]
             if level < top:
                 stop = min(stop, first + self.radices[level])
-            less = Fraction(0)  # what is read of all that the family lacks
+            less = Fraction(0)  # the reading of the family's difference
             if level < top:
                 whole, each, end = trees.shares[level]
                 if parent == trees.counts[level + 1] - 1:
@@ -318,7 +319,7 @@ class LookAhead(StreamStrategy):
         taken: Fraction,
         depth: int | None = None,
     ) -> None:
-        """Add the estimates of nodes, by default N, to the weights of z, this many times."""
+        """Add the estimates of nodes, by default N, to the weights of z, ``taken`` times."""
         trees, weight = self._trees, self.weights[level]
         depth = trees.depths[level] if depth is None else depth
         last = trees.counts[level] - 1
@@ -336,23 +337,23 @@ class LookAhead(StreamStrategy):
                 self._read(weights, level - 1, children, taken * (1 - own), depth - 1)
 
     def l1_sensitivity(self) -> Fraction:
-        """The sum of the weights: every item enters one node of each level."""
+        """Return the sum of the weights: every item enters one node of each level."""
         return Fraction(sum(self.weights), self.weights[0])
 
     def squared_sensitivity(self) -> Fraction:
-        """The sum of the squares of the weights."""
+        """Return the sum of the squares of the weights."""
         return Fraction(sum(weight**2 for weight in self.weights), self.weights[0] ** 2)
 
     @property
     @override
     def structure(self) -> Structure:
-        """Every step enters a node of each level."""
+        """Structure in which every step enters a node of each level."""
         return tree_structure(self.horizon, self._trees.widths)
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """From how much of its node of each level is over.
+        """Return variances from the completed parts of a step's nodes of each level.
 
-        Of differences from what both ends read of each N, family by family.
+        For differences they come from both ends' readings of each N, family by family.
         """
         total: Floats = np.zeros(())
         if since is None:
@@ -372,7 +373,7 @@ class LookAhead(StreamStrategy):
         return total
 
     def _along(self, ends: Integers) -> Iterator[_Place]:
-        """Where steps lie, level by level from below; 0 is before the first step."""
+        """Yield the places of steps, level by level from below; 0 is before the first step."""
         trees, unit = self._trees, float(self.weights[0]) ** 2
         node = np.maximum(ends - 1, 0)
         part: Floats = (ends > 0).astype(np.float64)
@@ -393,7 +394,7 @@ class LookAhead(StreamStrategy):
             node, part, excess = parent, read / spread, spread - above
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Mean or maximum variance over the horizon: from moments of parts, or branch and bound."""
+        """Return the mean or largest variance over the horizon: by moments, or branch and bound."""
         check_metric(metric)
         if of == "windows":
             return self._overall_of_steps(metric)
@@ -403,9 +404,9 @@ class LookAhead(StreamStrategy):
         return mean_variance(self.horizon, self.radices, weights)
 
     def _overall_of_steps(self, metric: Metric) -> float:
-        """From one step of each kind: alike are those whose nodes are the last of the same levels.
+        """Return it from one step of each kind: alike are steps in last nodes of equal levels.
 
-        A step lies in the last node of a level, or of none, and in none of those below.
+        A step lies in the last node of a level, or of no level, and in no last node below.
         """
         firsts = [
             (count - 1) * width + 1
@@ -420,13 +421,13 @@ class LookAhead(StreamStrategy):
     @cached_property
     @override
     def _release_rounding(self) -> float:
-        """A unit and a half a node that is read, at most, times 1.001 for the sum in float64.
+        """Bound: a unit and a half per node that is read, times 1.001 for the sum in float64.
 
-        Counts of steps are exact, sums of other counts as measured are off by half a unit, and
+        Counts of steps are exact. Sums of other measured counts are off by at most half a unit, and
         so is every product. A release reads at most all of each family.
         """
         trees = self._trees
-        found = [0.0]  # by how much N is off, by level
+        found = [0.0]  # error bound of N, by level
         for level in range(1, self.height):
             base = level - trees.depths[level]
             sums = 0.5 if base else 0.0
@@ -451,8 +452,8 @@ class LookAhead(StreamStrategy):
         """See `largest_reads`.
 
         The estimates of a node and of those above it read it with weights r_1, r_2, ...; a release
-        reads these estimates c_1, c_2, ... times, of which all partial sums lie between -1 and 1.
-        So the weights add up to no more than the sum of |r_j - r_{j+1}|.
+        reads these estimates c_1, c_2, ... times, with all partial sums between -1 and 1. So the
+        weights add up to at most the sum of |r_j - r_{j+1}|.
         """
         trees, most = self._trees, 0.0
         for last in (False, True):
@@ -475,9 +476,9 @@ class LookAhead(StreamStrategy):
 
     @cached_property
     def _largest_std(self) -> float:
-        """Of a node's noise, for which every sum stays within int64.
+        """Largest standard deviation of a node's noise for which every sum stays within int64.
 
-        The widest are a node's own noise, and the sum over its children times its weight.
+        The widest numbers are a node's own noise, and the sum over its children times its weight.
         """
         widest = 1.0
         for level, radix in enumerate(self.radices):
@@ -487,10 +488,10 @@ class LookAhead(StreamStrategy):
         return 2.0 ** (62 - FRACTION_BITS) / (_REACH * max(widest, total))
 
     def _reader(self, field: NodeNoise) -> Reader:
-        """Steps of many coordinates go on where the last window ended.
+        """Return a reader; steps of many coordinates continue at the end of the last window.
 
-        Noise ahead of a window is not kept there, and to begin a window anew takes 40 times as
-        long as to go on (2,000 to 20,000 coordinates, 1,000 steps).
+        Noise ahead of a window is not kept, and starting a window anew takes 40 times as long as
+        continuing (2,000 to 20,000 coordinates, 1,000 steps).
         """
         wide = math.prod(field.shape) >= WIDE
         return _Rows(self, field) if wide else Reader(self, field, self._parts)
@@ -500,7 +501,7 @@ class LookAhead(StreamStrategy):
         return self._reader(field).noise(steps)
 
     def _parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
-        """Top down from the estimates of the highest level; every part ends with a family."""
+        """Yield parts from the highest level's estimates down; every part ends with a family."""
         if len(steps) == 0:
             return
         leaves, trees = range(steps.start - 1, steps.stop - 1), self._trees
@@ -508,7 +509,7 @@ class LookAhead(StreamStrategy):
         before, drawn = np.zeros(field.shape, np.int64), LevelNoise(field, trees.counts)
         together = trees.widths[-1] // trees.widths[-1 - trees.depths[-1]]
         size = max(1, nodes_per_chunk(field.shape) // together)
-        # Roots to the left of the window count too, those in it are chunks of their own.
+        # Roots to the left of the window count too; those inside it are separate chunks.
         for start in (*range(0, first, size), *range(first, last + 1, size)):
             stop = min(start + size, first if start < first else last + 1)
             found = trees.estimates(drawn, trees.top, range(start, stop), trees.depths[-1])
@@ -521,5 +522,5 @@ class LookAhead(StreamStrategy):
 
 
 def _plain(weight: Fraction) -> int | Fraction:
-    """An integer where it is one."""
+    """Return an integer if the fraction is one."""
     return weight.numerator if weight.denominator == 1 else weight

@@ -1,7 +1,6 @@
-"""Which look-ahead tree has the least error: radices and weights, by local search.
+"""Local search for radices and weights of the look-ahead tree with the least error.
 
-The errors themselves come first: the mean over all steps from moments, the largest by branch and
-bound.
+The errors come first: the mean over all steps from moments, the largest by branch and bound.
 """
 
 from __future__ import annotations
@@ -14,21 +13,21 @@ from typing import NamedTuple
 from counton.strategies.strategy import Metric, Norm, ReleaseForm
 from counton.strategies.streams.subtrees import Subtrees, depths_of
 
-#: Weights that are searched for are multiples of 2^-8 of that of single steps.
+#: Weights in the search are multiples of 2^-8 of the weight of single steps.
 WEIGHT_BITS = 8
 
 
 def mean_variance(horizon: int, radices: Sequence[int], weights: Sequence[float]) -> float:
-    """Mean variance over all steps, from the moments of the part of each level's nodes.
+    """Return the mean variance over all steps, from moments of the parts of each level's nodes.
 
-    The part p of a node that is over is linear in that of its child, so the means of p and of p^2
-    over the steps of a whole node and of the last node follow from those one level down.
+    The completed part p of a node is linear in that of its child, so the means of p and of p^2 over
+    the steps of a whole node and of the last node follow from those one level down.
     """
     count, width, rest = horizon, 1, 1  # nodes; steps of a whole node, and of the last one
     own = tail = 1 / weights[0] ** 2
     estimates = [(own, tail)]  # by depth
     one, two, gathered = 1.0, 1.0, 0.0  # of the last node: means of p, p^2, and of the sum so far
-    whole = 0.0  # of whole nodes, the same sum
+    whole = 0.0  # of whole nodes: the mean of the sum
     for radix, weight, depth in zip(radices, weights[1:], depths_of(radices)[1:], strict=True):
         last = count - (-(-count // radix) - 1) * radix
         count = -(-count // radix)
@@ -51,8 +50,11 @@ def mean_variance(horizon: int, radices: Sequence[int], weights: Sequence[float]
 def _moments(
     count: int, own: float, tail: float, width: int, rest: int, one: float, two: float
 ) -> tuple[float, float, float]:
-    """Over ``count`` children, the last with other moments: its share of the steps, and the means
-    of what is over of all of them, in variances, and of its square."""
+    """Return the moments of ``count`` children, the last with other moments.
+
+    These are its share of the steps, and the means of the completed part of all children, in
+    variances, and of its square.
+    """
     share = rest / (rest + (count - 1) * width)
     p, pp = (width + 1) / (2 * width), (width + 1) * (2 * width + 1) / (6 * width * width)
     left = (count - 2) / 2
@@ -69,10 +71,10 @@ def _moments(
 
 
 def largest_variance(trees: Subtrees) -> float:
-    """Largest variance over all steps, by branch and bound, in variances of z.
+    """Return the largest variance over all steps, by branch and bound, in variances of z.
 
-    What the levels above a node add is a concave function of the part of it that is over; what
-    those below can add at most is known from smaller trees.
+    The contribution of the levels above a node is a concave function of its completed part. The
+    largest contribution of the levels below is known from smaller trees.
     """
     return _Peaks(trees).largest()
 
@@ -92,7 +94,8 @@ class _Peaks:
             (spread[0] - own[0], spread[1] - own[1])
             for own, spread in zip(self._own[1:], self._spread[1:], strict=True)
         ]
-        #: The most that a node's level and those below add, by level: whole nodes and last ones.
+        #: The largest contribution of a node's level and those below, by level: whole and last
+        #: nodes.
         self._most = [(0.0, 0.0)]
         for level in range(1, len(self._own)):
             whole = self._climb(level, False, self._arch((0.0, 0.0, 0.0), level, False), 0.0)
@@ -100,7 +103,7 @@ class _Peaks:
             self._most.append((whole, last))
 
     def largest(self) -> float:
-        """Over whole trees the last of them is worst; then the last tree."""
+        """Return the largest variance: of whole trees the last is worst; then the last tree."""
         top = self._trees.top
         count, (own, tail) = self._trees.counts[top], self._own[top]
         best = 0.0
@@ -111,12 +114,12 @@ class _Peaks:
         return self._climb(top, True, rises, best)
 
     def _arch(self, above: _Parabola, level: int, last: bool) -> _Parabola:
-        """With what the node itself adds, in the part of it that is over."""
+        """Return the parabola with the node's own contribution, by its completed part."""
         excess = self._excess[level][last]
         return above[0], above[1] + excess, above[2] - excess
 
     def _climb(self, level: int, last: bool, arch: _Parabola, best: float) -> float:
-        """The larger of ``best`` and the most that is reached within a node."""
+        """Return the larger of ``best`` and the largest variance within a node."""
         if level == 0:
             return max(best, sum(arch))
         count = self._trees.children[level - 1][last]
@@ -155,7 +158,7 @@ class _Peaks:
 
 
 def _top_of(parabola: _Parabola) -> float:
-    """Its maximum over 0 <= p <= 1."""
+    """Return the maximum of a parabola over 0 <= p <= 1."""
     a, b, c = parabola
     ends = max(a, a + b + c)
     if c < 0 and 0 < b < -2 * c:
@@ -163,18 +166,18 @@ def _top_of(parabola: _Parabola) -> float:
     return ends
 
 
-#: What is minimised, radices and weights.
+#: The minimised error, radices and weights.
 _Weighed = tuple[float, tuple[int, ...], tuple[float, ...]]
-#: Radices to begin with, by norm; for Laplace noise levels cost more.
+#: First radices by norm; levels cost more for Laplace noise.
 _FIRST_RADICES: dict[int, tuple[int, ...]] = {1: (11, 12, 13, 14, 16, 18), 2: (2, 3, 4, 6)}
-#: Weights for the least maximum are polished up to this many levels above the steps.
+#: Weights for the least maximum are refined up to this many levels above the steps.
 _POLISHED = 3
-#: What begins so far above the best is not followed.
+#: Trees that begin this far above the best are not pursued.
 _HOPELESS = 1.03
 
 
 class ShapeQuestion(NamedTuple):
-    """For which error radices and weights are to be the best, and which units they protect."""
+    """The error to minimise, and the protected units."""
 
     horizon: int
     norm: Norm
@@ -186,10 +189,10 @@ class ShapeQuestion(NamedTuple):
 
 @lru_cache(maxsize=256)
 def best_shape(asked: ShapeQuestion) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Radices and integer weights with the least error found.
+    """Return the radices and integer weights with the least error found.
 
-    Sums, products, quotients and square roots are the same on every machine, and so are their
-    comparisons; there is nothing else here.
+    It uses only sums, products, quotients, square roots and comparisons, which are equal on every
+    machine.
     """
     search = _Search(asked)
     best = search.improve_weights((), (1.0,), rounds=1)
@@ -218,9 +221,9 @@ class _Search:
         self._horizon, self._norm, self._metric = asked.horizon, asked.norm, asked.metric
 
     def nearby(self, best: _Weighed) -> _Weighed:
-        """The best to be reached by changing the lowest, the highest and the sum of the others.
+        """Return the best tree after changes of the lowest, the highest, or the other levels.
 
-        Levels in between are alike, so that their radices differ by one at most.
+        Levels in between are alike, so their radices differ by at most one.
         """
         levels = len(best[1])
         groups = [range(1)] if levels == 1 else [range(1), range(levels - 1, levels)]
@@ -250,11 +253,11 @@ class _Search:
         return self.improve_weights(best[1], best[2], rounds=8)
 
     def fits(self, radices: Sequence[int]) -> bool:
-        """Whether a node of the highest level with a child less would not hold all steps."""
+        """Return whether a highest node with one child less would not hold all steps."""
         return math.prod(radices[:-1]) * (radices[-1] - 1) < self._horizon
 
     def polish(self, radices: tuple[int, ...], weights: list[int]) -> tuple[int, ...]:
-        """Integer weights of which no single one is better one larger or smaller."""
+        """Return integer weights that no change of a single one by one improves."""
         if self._metric == "max" and (len(radices) > _POLISHED or self._asked.release == "windows"):
             return tuple(weights)
 
@@ -279,10 +282,10 @@ class _Search:
     def improve_weights(
         self, radices: tuple[int, ...], weights: tuple[float, ...], rounds: int
     ) -> _Weighed:
-        """Better weights for these radices, from some to begin with; and their error.
+        """Return better weights for these radices, from given ones, and their error.
 
-        At the best weights w_l^(2 - norm) and the derivative of the error by w_l^2 have the same
-        product at every level; dividing by its fourth root comes closer to that.
+        At the best weights the product of w_l^(2 - norm) and the derivative of the error by w_l^2
+        is equal at every level; dividing by its fourth root comes closer to that.
         """
         loads, costs = self._loads(radices), self._costs(radices)
         found, depths = list(weights), depths_of(radices)
@@ -306,7 +309,7 @@ class _Search:
         return self._error(radices, found), radices, tuple(found)
 
     def _error(self, radices: tuple[int, ...], weights: Sequence[float]) -> float:
-        """What is minimised; for the largest error, a bound that is close."""
+        """Return the minimised error; for the largest error, a close bound."""
         size, release = self._size(self._costs(radices), weights), self._asked.release
         if self._metric == "mean" and release == "totals":
             return size * mean_variance(self._horizon, radices, weights)
@@ -321,14 +324,16 @@ class _Search:
         return size * (totals if release == "totals" else max(totals, alone))
 
     def _size(self, costs: Sequence[float], weights: Sequence[float]) -> float:
-        """The squared norm by which a unit moves the nodes, to some factor."""
+        """Return the squared norm by which a unit moves the nodes, up to a factor."""
         norm = self._norm
         moved = sum(cost * weight**norm for cost, weight in zip(costs, weights, strict=True))
         return float(moved ** (3 - norm))
 
     def _costs(self, radices: Sequence[int]) -> list[float]:
-        """How much each level weighs in the norm: in the squared one, what a unit's steps add up
-        to in its nodes at most, for each step."""
+        """Return each level's cost in the norm.
+
+        In the squared norm it is the largest sum of a unit's steps in its nodes, per step.
+        """
         steps, width, costs = self._asked.steps, 1, [1.0]
         for radix in radices:
             width *= radix
@@ -338,7 +343,7 @@ class _Search:
         return costs
 
     def _loads(self, radices: tuple[int, ...]) -> list[float]:
-        """With which factor the variance of N of each level enters the error."""
+        """Return the factor with which the variance of N of each level enters the error."""
         width, over = 1, [0.0]
         largest, release = self._metric == "max", self._asked.release
         for radix in radices:
@@ -356,7 +361,7 @@ class _Search:
 
 
 def _alone(radices: Sequence[int]) -> list[float]:
-    """With which factor the variance of N of each level enters that of a single step's F."""
+    """Return the factor with which N's variance of each level enters that of a step's F."""
     loads, left = [], 1.0
     for radix in radices:
         loads.append(left * (1 - 1 / radix))
@@ -365,7 +370,7 @@ def _alone(radices: Sequence[int]) -> list[float]:
 
 
 def _variances(radices: Sequence[int], weights: Sequence[float]) -> list[float]:
-    """Of N in whole nodes, by level."""
+    """Return the variances of N in whole nodes, by level."""
     estimates = [1 / weights[0] ** 2]
     found = [estimates[0]]
     for radix, weight, depth in zip(radices, weights[1:], depths_of(radices)[1:], strict=True):

@@ -1,9 +1,9 @@
 """The square-root factorisation with unit columns: less error with Gaussian noise.
 
-`NormalisedSqrt` divides the columns of C by their norms. Later columns are shorter, so that early
-items alone need the noise of the square root: C' = C D^-1 gives all items the same protection, and
-less error: Henzinger, Kalinin and Upadhyay, "Normalized square root: sharper matrix factorization
-bounds for differentially private continual counting" (arXiv 2509.14334).
+`NormalisedSqrt` divides the columns of C by their norms. Later columns are shorter, so only early
+items need the noise of the square root. C' = C D^-1 gives all items equal protection, with less
+error: Henzinger, Kalinin and Upadhyay, "Normalized square root: sharper matrix factorization bounds
+for differentially private continual counting" (arXiv 2509.14334).
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from counton.strategies.streams.square_root import RootStrategy, square_root_coe
 if TYPE_CHECKING:
     from counton.base.arrays import Floats
 
-#: Fraction bits of the weights of columns, and of the series that they multiply.
+#: Binary places of the weights of columns, and of the series that they multiply.
 _WEIGHT_BITS, _SERIES_BITS, _FINER_SERIES_BITS = 16, 12, 14
-#: Longest series whose products with two weights are proven to stay within int64.
+#: Longest series for which products with two weights are proven to stay within int64.
 _LARGEST_NORMALISED = 2**20
-#: Variances are sums over exact rows up to this horizon, beyond within 1e-4 of them.
+#: Variances are sums over exact rows up to this horizon, and beyond within 1e-4 of them.
 _EXACT_ROWS = 2**13
 #: Convolutions with fewer numbers are sums of shifted copies.
 _SHORT_SERIES = 2**16
-#: So many overlaps are computed each, and then at distances that grow by a tenth.
+#: This many overlaps are all computed, further ones at distances that grow by a tenth.
 _ALL_OVERLAPS = 16
 
 
@@ -52,13 +52,13 @@ class NormalisedSqrt(RootStrategy):
     """Square-root factorisation with unit columns, C' = C D^-1: less error with Gaussian noise.
 
     The noise of a release is the sum over i <= t of d_i (C^-1 z)_i, with d_i the norm of column i
-    of C: one multiplication a step more than `SqrtToeplitz`. Weights 1 / d_i are rounded to
-    multiples of 2^-weight_bits, C to multiples of 2^-12 (beyond 2^13 steps 2^-14); the sensitivity
-    is that of the rounded C', exactly, and noise is rounded correctly.
+    of C: one multiplication per step more than `SqrtToeplitz`. Weights 1 / d_i are rounded to
+    multiples of 2^-weight_bits, C to multiples of 2^-12 (beyond 2^13 steps 2^-14). The sensitivity
+    is exactly that of the rounded C', and noise is rounded correctly.
 
     Args:
         horizon: number of steps, from 1 to 2^20.
-        weight_bits: from 4 to 16; fewer cost a little and leave room for wider noise.
+        weight_bits: from 4 to 16; fewer bits cost a little accuracy and leave room for wider noise.
 
     Raises:
         InvalidInput: an argument outside that range.
@@ -84,7 +84,7 @@ class NormalisedSqrt(RootStrategy):
 
     @classmethod
     def examples(cls, horizon: int) -> tuple[NormalisedSqrt, ...]:
-        """Fine weights, and coarse ones: exact rows of many fine weights take minutes."""
+        """Return fine weights, and coarse ones: exact rows of many fine weights take minutes."""
         coarse, fine = cls(horizon, weight_bits=4), cls(horizon)
         return (fine, coarse) if horizon <= 26 else (coarse,) if horizon <= 250 else ()
 
@@ -101,7 +101,7 @@ class NormalisedSqrt(RootStrategy):
 
     @cached_property
     def shares(self) -> NDArray[np.float64]:
-        """d_i, the inverse weights."""
+        """The inverse weights d_i."""
         return 2.0**self.weight_bits / self.weights
 
     @cached_property
@@ -109,7 +109,7 @@ class NormalisedSqrt(RootStrategy):
         return {}
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Nodes 1, ..., ``step`` with the exact coefficients of B; small horizons only."""
+        """Return nodes 1, ..., ``step`` with B's exact coefficients; for small horizons only."""
         step = check_step(self, step)
         if step in self._rows:
             return self._rows[step]
@@ -131,14 +131,16 @@ class NormalisedSqrt(RootStrategy):
     @property
     @override
     def structure(self) -> Structure:
-        """Products of columns only fall with distance, so that D_2^2 bounds each change."""
+        """Structure: products of columns only fall with distance, so D_2^2 bounds each change."""
         return Structure(
             overlaps=self._overlaps, change_bound=lambda: sensitivities(self).l2_squared
         )
 
     def _overlaps(self, schedule: Schedule) -> list[int]:
-        """Exact at some distances: coefficients only fall and weights only rise, so that of all
-        earlier columns at least so far away the nearest has the largest product with a given one.
+        """Return exact overlaps at some distances.
+
+        Coefficients only fall and weights only rise, so among all earlier columns at least this far
+        away the nearest has the largest product with a given one.
         """
         c, w = self.root.numerators, self.weights
         found: list[int] = []
@@ -150,7 +152,7 @@ class NormalisedSqrt(RootStrategy):
                 found.append(int((products * (w[lag:] * w[: len(w) - lag])).max()))
                 computed = j
             else:
-                found.append(found[-1])  # no less than those further apart
+                found.append(found[-1])  # at least those of columns further apart
         return found
 
     @cached_property
@@ -166,10 +168,10 @@ class NormalisedSqrt(RootStrategy):
         return exact_variances(self.shares, self.inverse, np.ones(self.horizon))
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Squared norms of rows, or of their differences.
+        """Return the squared norms of rows, or of their differences.
 
-        Takes time in proportion to the horizon for each distance up to the longest window, or for
-        each window, whichever is less.
+        Time is proportional to the horizon for each distance up to the longest window, or for each
+        window, whichever is less.
         """
         first, last = window_ends(self, steps, since)
         variance = np.zeros(first.shape)
@@ -184,7 +186,7 @@ class NormalisedSqrt(RootStrategy):
         return variance
 
     def _by_distance(self, s: NDArray[np.int64], t: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Sums over pairs of steps of d_i d_j (C^-1 C^-T)_ij, by the distance of i and j."""
+        """Return sums over pairs of steps of d_i d_j (C^-1 C^-T)_ij, by the distance of i and j."""
         a, d = self.inverse, self.shares
         found = np.zeros(len(s))
         for distance in range(int((t - s).max())):
@@ -197,7 +199,7 @@ class NormalisedSqrt(RootStrategy):
         return found
 
     def _by_window(self, s: NDArray[np.int64], t: NDArray[np.int64]) -> NDArray[np.float64]:
-        """What each node adds to the steps of one window, by convolution."""
+        """Return the contribution of each node to the steps of one window, by convolution."""
         a, d = self.inverse, self.shares
         found = np.empty(len(s))
         for place, (start, stop) in enumerate(zip(s.tolist(), t.tolist(), strict=True)):
@@ -208,11 +210,11 @@ class NormalisedSqrt(RootStrategy):
 
 
 def exact_variances(d: Floats, a: Floats, q: Floats) -> Floats:
-    """Squared norms of the rows of A D C^-1, each summed by itself: in quadratic time.
+    """Return squared norms of the rows of A D C^-1, each summed directly: in quadratic time.
 
     Args:
         d, a: D's diagonal, and the first column of C^-1.
-        q: variances of nodes.
+        q: the variances of the nodes.
     """
     total = np.zeros(len(d))
     for k in range(len(d)):  # node k + 1 in all releases
@@ -221,7 +223,7 @@ def exact_variances(d: Floats, a: Floats, q: Floats) -> Floats:
 
 
 def mixture_of_powers(count: int) -> tuple[list[tuple[float, float]], Floats]:
-    """Coefficients a_0 .. a_(count - 1) of sqrt(1 - x), from j = 2 on as sums of w x^(j - 1).
+    """Return coefficients a_0 .. a_(count - 1) of sqrt(1 - x), from j = 2 as sums of w x^(j - 1).
 
     a_j is -1/pi times the integral over (0, 1) of x^(j - 3/2) sqrt(1 - x), by the trapezoidal rule
     in ln(x / (1 - x)).
@@ -236,8 +238,8 @@ def mixture_of_powers(count: int) -> tuple[list[tuple[float, float]], Floats]:
     y = np.arange(-9.0, math.log(count) + 13.0, step)
     powers, rest = 1 / (1 + np.exp(-y)), 1 / (1 + np.exp(y))
     mixture = -step / math.pi * rest**1.5 * powers**0.5
-    # Errors would add up over the steps, were these not the coefficients of one series with the
-    # sum that those of sqrt(1 - x) have.
+    # Errors would add up over the steps if these were not the coefficients of one series whose sum
+    # is that of sqrt(1 - x).
     rule = list(zip(powers.tolist(), mixture.tolist(), strict=True))
     a = np.zeros(count)
     for power, weight in rule:
@@ -249,12 +251,12 @@ def mixture_of_powers(count: int) -> tuple[list[tuple[float, float]], Floats]:
 
 
 def variances_of_long_rows(d: Floats, q: Floats) -> Floats:
-    """Squared norms of the rows of A D C^-1, C the square root before rounding, by those of nodes.
+    """Return squared norms of the rows of A D C^-1, for the unrounded root C and node variances.
 
     With nodes of variances q, which never fall, the variance at t grows by d_t^2 sum over s <= t of
-    q_s a_{t-s}^2 and by twice d_t times the sum over s < t of q_s B_{t-1,s} a_{t-s}, a the
-    coefficients of sqrt(1 - x). There they stand as a mixture of powers from 2 on; the sums over s
-    are convolutions with q. Linear time where q is constant.
+    q_s a_{t-s}^2 and by twice d_t times the sum over s < t of q_s B_{t-1,s} a_{t-s}, with a the
+    coefficients of sqrt(1 - x). From 2 on these are a mixture of powers; the sums over s are
+    convolutions with q. Time is linear if q is constant.
     """
     horizon = len(d)
     rule, a = mixture_of_powers(horizon)
@@ -266,7 +268,7 @@ def variances_of_long_rows(d: Floats, q: Floats) -> Floats:
     def with_q(x: Floats) -> Floats:
         if len(x) > _SHORT_SERIES and len(starts) > 1:
             return np.asarray(np.fft.irfft(np.fft.rfft(x, length) * of_q, length)[:horizon])
-        # From where the variance of nodes rises on, so much more of the running sums.
+        # After the variance of nodes rises, the running sums are multiplied by that rise.
         sums, found, past = np.cumsum(x), np.zeros(horizon), 0.0
         for start, stop in pairwise([*starts, horizon]):
             rise = rises[start]
@@ -286,9 +288,9 @@ def variances_of_long_rows(d: Floats, q: Floats) -> Floats:
 
 
 def discounted_sums(x: Floats, power: float) -> Floats:
-    """Running sums of positive numbers, all that came before multiplied by ``power`` at each step.
+    """Return running sums in which earlier numbers are multiplied by ``power`` at each step.
 
-    Block by block, such that no power in a block leaves float64, and that one block further on
+    It works in blocks, such that no power within a block leaves float64, and one block later
     nothing of it is left.
 
     >>> discounted_sums(np.array([8.0, 0.0, 1.0]), 0.5).tolist()
@@ -308,7 +310,7 @@ def discounted_sums(x: Floats, power: float) -> Floats:
 
 
 def powers_of(power: float, count: int) -> Floats:
-    """1, x, x^2, ..: this many, or as far as they have not vanished."""
+    """Return 1, x, x^2, ..: this many, or until they vanish."""
     powers = np.full(min(count, 8 + int(-40 / math.log(power))), power)
     powers[:1] = 1.0
     return np.cumprod(powers, out=powers)

@@ -1,37 +1,37 @@
-"""Octave: Gaussian totals over any horizon, whole numbers throughout, and nothing to remember.
+"""Octave: Gaussian totals over any horizon, in whole numbers throughout, without any state.
 
-Privacy needs *some* C with B C = A and short columns; nobody has to know it while a stream runs. So
-the noise is chosen, not the measurement: white noise on every octave of time, interpolated upwards.
-Node j of level l stands at time j 2^l, and
+Privacy needs *some* C with B C = A and short columns, but a running stream need not know it. So the
+noise is chosen, not the measurement: white noise on every octave of time, interpolated upwards.
+Node j of level l is at time j 2^l, and
 
     N_L = z_L,    N_l = z_l + U N_(l+1),    noise of release t = N_0(t),
 
-U the interpolation by (3, 8, 10, 8, 3) / 16, rounded on a fine lattice at every level. A release
-reads at most four nodes of a level, those before and after it, so that any window can be computed
-alone. A stream draws two numbers a step.
+where U is the interpolation by (3, 8, 10, 8, 3) / 16, rounded on a fine lattice at every level. A
+release reads at most four nodes of a level, those before and after it, so any window can be
+computed alone. A stream draws two numbers per step.
 
-**Why that is private.** For *any* numbers g_0, g_1, .., g_L with g_0(t) = 1 from step i on and 0
-before, and g_(L+1) = 0, the column
+**Privacy.** For *any* numbers g_0, g_1, .., g_L with g_0(t) = 1 from step i on and 0 before, and
+g_(L+1) = 0, the column
 
     C e_i = (g_0 - U g_1, g_1 - U g_2, .., g_L)
 
-makes B C e_i = A e_i: what is added to N_l is g_l, level after level (a telescope). So the g are
-free, and short columns need little noise. They are whole multiples of 2^-G here, so that U g lies
-on the lattice 2^-(G + 4) on which noise is rounded: rounding commutes with the shift by d C e_i.
+gives B C e_i = A e_i: N_l gains g_l, level after level (a telescoping sum). So the g are free, and
+short columns need little noise. Here they are multiples of 2^-G, so U g lies on the lattice 2^-(G +
+4) on which noise is rounded: rounding commutes with the shift by d C e_i.
 
 - *Inside* g_l follows the step through a window of 48 nodes around i / 2^l: 0 before, 1 after, and
-  a table between, one for each value of the three bits of i below bit l. What level l costs then
-  depends on four bits of i alone, and the most that all levels cost together, over every i, is
-  found by a dynamic programme over the bits, lowest first.
+  a table between, one for each value of the three bits of i below bit l. The cost of level l then
+  depends on four bits of i only. A dynamic programme over the bits, lowest first, finds the largest
+  cost of all levels together, over every i.
 - The *lowest four levels* have a table for each i mod 16.
-- The *highest eight levels* are few nodes. Given g at the lowest of them, the shortest column is
+- The *highest eight levels* have few nodes. Given g at the lowest of them, the shortest column is
   that of least squares, rounded.
 
-All of this is integers, so the norms found are the true ones of these columns: no error of
-floating point is in them. The tables are shipped (``octave.json``), found by
-``make octave``; a bad table would only make the norms, and the noise, larger.
+All of this is in integers, so the computed norms are the true norms of these columns, without
+floating-point error. The tables are shipped (``octave.json``), computed by ``make octave``. A bad
+table would only make the norms, and the noise, larger.
 
-This mechanism is counton's own; neither it nor the way its privacy is shown is in the papers.
+This mechanism, and its proof of privacy, are counton's own and not in the papers.
 """
 
 from __future__ import annotations
@@ -67,39 +67,40 @@ from counton.strategies.strategy import (
     window_ends,
 )
 
-#: Nodes of a table to either side of the step, and bits of the step that choose a table.
+#: Nodes of a table on either side of the step, and the number of bits of the step that select a
+#: table.
 REACH, CHOOSING = 24, 3
-#: Levels from below whose tables depend on all lower bits of the step.
+#: The lowest levels whose tables depend on all lower bits of the step.
 LOWEST = 4
-#: Tables are shipped as multiples of 2^-12.
+#: Shipped tables are multiples of 2^-12.
 TABLE_BITS = 12
 _FILE = "octave.json"
-#: Nodes to either side of the step beyond which a column is 0 below the highest levels.
+#: On levels below the highest ones, a column is 0 at nodes further than this from the step.
 _WIDTH = 2 * REACH + 8
-#: There a column ends, so many nodes before and after that of its step.
+#: Below the highest levels a column has this many nodes before and after its step.
 _SUPPORT = 2 * REACH + 1, 2 * REACH + 2
-#: What is released are multiples of 2^-10, unless whole numbers are wanted.
+#: Releases are multiples of 2^-10, unless they are rounded to whole numbers.
 _FRACTION_BITS = 10
 #: Longest stream: node numbers, doubled, stay within int64.
 LARGEST_HORIZON = 2**60
-#: So many intervals above the lowest of the upper levels, whose nodes have weights of their own.
+#: Number of intervals on the lowest of the upper levels, whose nodes have their own weights.
 UPPER = 8
-#: With fewer levels below them all weights are 1.
+#: With fewer levels below the upper ones all weights are 1.
 _WEIGHED = 2
-#: From there on nodes are those of a length that is a multiple of so many nodes of that level.
+#: From this number on, the length in nodes of that level is rounded up to a multiple of it.
 LENGTHS = 8
-#: Weights are shipped in units of 2^-6.
+#: Shipped weights are in units of 2^-6.
 WEIGHT_BITS = 6
-#: Up to this many steps variances are looked at one by one for the largest of all.
+#: Up to this many steps all variances are computed to find the largest.
 _ENUMERATED = 2**16
-#: So many of the lowest levels, which have nearly all nodes, are computed part by part.
+#: This many of the lowest levels, which have nearly all nodes, are computed in parts.
 _APART = 5
-#: Places of a step below a node that are told apart in the search for the largest variance.
+#: Places of a step below a node that the search for the largest variance distinguishes, in bits.
 _PLACES = 13
 
 
 class Tables(NamedTuple):
-    """What g is near a step, in units of 2^-12, at the nodes -23 .. 24 from the one before it.
+    """Tables of g near a step, in units of 2^-12, at the nodes -23 .. 24 from the one before it.
 
     Attributes:
         lowest: shape (16, 3, 48), for each i mod 16 and the levels 1 to 3.
@@ -112,33 +113,33 @@ class Tables(NamedTuple):
 
 @lru_cache(maxsize=1)
 def load_shipped() -> dict[str, Any]:
-    """What ``octave.json`` holds."""
+    """Return the content of ``octave.json``."""
     return dict(json.loads(files(__package__).joinpath(_FILE).read_text(encoding="ascii")))
 
 
 @lru_cache(maxsize=1)
 def tables() -> Tables:
-    """The tables that are shipped."""
+    """Return the shipped tables."""
     lowest = integers_from_text(load_shipped()["lowest"], (1 << LOWEST, LOWEST - 1, 2 * REACH))
     return Tables(lowest, integers_from_text(load_shipped()["inside"], (1 << CHOOSING, 2 * REACH)))
 
 
 def interpolate(above: Integers, first: int, nodes: range, factor: int = 1) -> Integers:
-    """16 U g times a factor, at some nodes of a level, from g at the nodes of the next one.
+    """Return 16 U g times a factor, at nodes of a level, from g at the nodes of the next level.
 
-    Even nodes read three nodes above, (U g)(2q) = (3 g(q-1) + 10 g(q) + 3 g(q+1)) / 16, odd ones
-    two, (U g)(2q+1) = (g(q) + g(q+1)) / 2. What is not in ``above`` counts as 0.
+    Even nodes read three nodes above, (U g)(2q) = (3 g(q-1) + 10 g(q) + 3 g(q+1)) / 16; odd ones
+    two, (U g)(2q+1) = (g(q) + g(q+1)) / 2. Nodes outside ``above`` count as 0.
 
     Args:
         above: g at the nodes ``first``, first + 1, .. of the level above; shape (nodes, ...).
-        first: number of the first of them.
-        nodes: of the level below.
-        factor: of all of it.
+        first: index of the first of these nodes.
+        nodes: the nodes of the level below.
+        factor: an integer factor of the result.
 
     >>> interpolate(np.array([0, 1, 0]), 4, range(7, 14)).tolist()
     [0, 3, 8, 10, 8, 3, 0]
     """
-    # From the parent before the first node's on; an odd first node comes with the one before it.
+    # Start at the parent before the first node; an odd first node comes with its predecessor.
     start = nodes.start // 2
     count = (nodes.stop - 1) // 2 - start + 1
     low, high = start - 1, start + count + 1
@@ -162,23 +163,23 @@ def interpolate(above: Integers, first: int, nodes: range, factor: int = 1) -> I
 
 
 class Norms(NamedTuple):
-    """Most that a column has in the 1-norm, and in the squared 2-norm, in lattice units."""
+    """Largest 1-norm and largest squared 2-norm of a column, in lattice units."""
 
     l1: int
     l2_squared: int
 
 
 class OctaveColumns:
-    """C for MultiscaleInterpolation: a column for each step, and bounds on their norms.
+    """C for MultiscaleInterpolation: a column for each step, and bounds on the norms of columns.
 
     Args:
-        horizon: steps that have a column.
-        nodes: of every level, all that releases read.
-        weights: of the nodes of the levels from ``upper`` on, in units of 2^-weight_bits; below
-            all weights are 1.
-        upper: the first level with weights of its own.
+        horizon: number of steps that have a column.
+        nodes: the nodes of every level that releases read.
+        weights: weights of the nodes of the levels from ``upper`` on, in units of 2^-weight_bits;
+            below all weights are 1.
+        upper: the first level whose nodes have their own weights.
         g_bits: g is a multiple of 2^-g_bits, U g of 2^-(g_bits + 4).
-        weight_bits: of weights.
+        weight_bits: binary places of weights.
     """
 
     def __init__(
@@ -193,11 +194,11 @@ class OctaveColumns:
         self._bits, self._unit = g_bits, 1 << g_bits
         self._plain = 1 << weight_bits
         self.upper = len(nodes) - len(weights)
-        #: Steps that agree in all bits from here on have the same column in the upper levels.
+        #: Steps that agree in all bits from this one on have equal columns in the upper levels.
         self._key_bits = max(0, self.upper - CHOOSING) if self.upper >= LOWEST else 0
 
     def g(self, level: int, step: int, nodes: range) -> Integers:
-        """g of a level up to ``upper`` at some nodes, in units of 2^-g_bits."""
+        """Return g of a level up to ``upper`` at some nodes, in units of 2^-g_bits."""
         if level == 0:
             return np.where(np.arange(nodes.start, nodes.stop) >= step, self._unit, 0)
         place = np.arange(nodes.start, nodes.stop) - (step >> level)
@@ -210,7 +211,7 @@ class OctaveColumns:
         return np.where(place > REACH, self._unit, np.where(place <= -REACH, 0, inside))
 
     def _below(self, level: int, step: int, nodes: range | None = None) -> tuple[range, Integers]:
-        """Nodes of a level below ``upper`` around a step, and the column there."""
+        """Return the nodes of a level below ``upper`` around a step, and the column there."""
         middle = step >> level
         around = range(middle - _WIDTH, middle + _WIDTH + 1)
         if nodes is not None:
@@ -220,7 +221,7 @@ class OctaveColumns:
         return around, 16 * self.g(level, step, around) - above
 
     def column(self, step: int) -> list[tuple[int, int, int]]:
-        """(level, node, weight) of every node that an item enters, in lattice units."""
+        """Return (level, node, weight) of every node that an item enters, in lattice units."""
         entries = []
         for level in range(self.upper):
             nodes, column = self._below(level, step, self._nodes[level])
@@ -276,20 +277,19 @@ class OctaveColumns:
 
     @cached_property
     def norms(self) -> Norms:
-        """No column is longer, in either norm."""
+        """Upper bounds of both norms of all columns."""
         return Norms(self.largest(1), self.largest(2))
 
     def largest(self, norm: int, start: int = 0) -> int:
-        """Most that a column has, in lattice units, in the levels from ``start`` on."""
+        """Return the largest norm of a column, in lattice units, in levels from ``start`` on."""
         upper = sum((np.abs(column) ** norm).sum(axis=0) for column in self._upper)
         return int((upper + self.below(norm, start)).max())
 
     @staticmethod
     def first_shared_level(lag: int) -> int:
-        """The first level on which two columns this many steps apart can have a node in common.
+        """Return the first level on which two columns this many steps apart can share a node.
 
-        Up to the upper levels column i has no nodes but those from 49 before i >> level to 50
-        after it.
+        Below the upper levels column i has only the nodes from 49 before i >> level to 50 after it.
 
         >>> [OctaveColumns.first_shared_level(lag) for lag in (99, 100, 799)]
         [0, 1, 3]
@@ -297,7 +297,7 @@ class OctaveColumns:
         return (lag // (_SUPPORT[0] + _SUPPORT[1] + 1)).bit_length()
 
     def below(self, norm: int, start: int = 0) -> Integers:
-        """For every key the most that a column has from a level on to below the upper levels."""
+        """Return for every key the largest norm of a column from a level to the upper levels."""
         keys = np.arange(self._keys.start, self._keys.stop)
         if self.upper == 0:
             return np.zeros(len(keys), np.int64)
@@ -316,7 +316,7 @@ class OctaveColumns:
         most = lowest.reshape(-1, 2).max(axis=1)
         each = np.array([self._power(LOWEST, (1 << 30) + (bits << 1), norm) for bits in range(16)])
         for _ in range(max(start, LOWEST), self.upper):
-            # Bit l is new, bit l - 3 is forgotten.
+            # Bit l is new, bit l - 3 is dropped.
             most = (each + np.tile(most, 2)).reshape(-1, 2).max(axis=1)
         return np.asarray(most[keys % (1 << CHOOSING)])
 
@@ -326,13 +326,13 @@ class OctaveColumns:
 
 
 def matrix(below: range, above: range) -> Floats:
-    """U as a matrix from the nodes of one level to those of the level below."""
+    """Return U as a matrix from the nodes of one level to those of the level below."""
     found = interpolate(np.eye(len(above), dtype=np.int64), above.start, below)
     return np.asarray(found / 16.0)
 
 
 def _covariance_of(nodes: Sequence[range], variances: Sequence[Floats]) -> Floats:
-    """Of N at the first of some levels up to the highest, given variances of their own noise."""
+    """Return the covariance of N at the first of some levels, given variances of own noise."""
     covariance = np.diag(variances[-1])
     for (below, above), own in zip([*pairwise(nodes)][::-1], variances[-2::-1], strict=True):
         up = matrix(below, above)
@@ -341,26 +341,26 @@ def _covariance_of(nodes: Sequence[range], variances: Sequence[Floats]) -> Float
 
 
 def _round_bits(values: Integers, bits: int) -> Integers:
-    """Values divided by 2^bits, to the nearest."""
+    """Return values divided by 2^bits, rounded to the nearest integer."""
     return (values + (1 << bits >> 1)) >> bits
 
 
-#: How the weights of the nodes P - 2 .. P + 2 around a step become those of Q - 2 .. Q + 2 on the
-#: next level, where P = 2 Q or P = 2 Q + 1; in units of 1/16.
+#: The weights of the nodes P - 2 .. P + 2 around a step, as weights of Q - 2 .. Q + 2 on the next
+#: level, where P = 2 Q or P = 2 Q + 1; in units of 1/16.
 CLIMB = tuple(
     interpolate(np.eye(5, dtype=np.int64), -2, range(odd - 2, odd + 3)).T for odd in (0, 1)
 )
-#: A step reads its own node; a difference also the one before it.
+#: A step reads its own node; a difference also the node before it.
 _STEP, _DIFFERENCE = (0, 0, 1, 0, 0), (0, -1, 1, 0, 0)
 
 
 class _Grid(NamedTuple):
-    """Nodes of every level, and where the upper levels begin.
+    """The nodes of every level, and the first of the upper levels.
 
     Attributes:
-        length: steps for which there are nodes, at least the horizon.
-        upper: the first level whose nodes have weights of their own.
-        nodes: of each level: all those that a node read on the level below is interpolated from.
+        length: number of steps for which there are nodes, at least the horizon.
+        upper: the first level whose nodes have their own weights.
+        nodes: for each level all nodes from which a node read on the level below is interpolated.
     """
 
     length: int
@@ -369,7 +369,7 @@ class _Grid(NamedTuple):
 
     @classmethod
     def over(cls, horizon: int) -> _Grid:
-        """Nodes for this many steps; from 512 on for a length for which weights are shipped."""
+        """Return the nodes for a horizon; from 512 steps on for a length with shipped weights."""
         upper = max(horizon.bit_length() - UPPER, 0)
         length = horizon
         if upper >= _WEIGHED:
@@ -384,17 +384,18 @@ class _Grid(NamedTuple):
 
 
 class MultiscaleInterpolation(StreamStrategy):
-    """Totals in white noise on every octave of time, interpolated: for Gaussian noise, any horizon.
+    """Totals with white noise on every octave of time, interpolated: Gaussian, any horizon.
 
-    On long streams the error of the best matrices known within one percent, and the least largest
-    variance of all that can be computed without solving for the whole stream; nothing is held, any
-    window of time can be computed alone. Noise is added up on multiples of 2^-grid_bits.
+    On long streams the mean error is within one percent of the best known matrices, and the largest
+    variance is the least that can be computed without solving for the whole stream. No noise is
+    held, and any window of time can be computed alone. Noise is added up on multiples of
+    2^-grid_bits.
 
     Args:
         horizon: number of steps, from 1 to 2^60.
-        metric: whether weights are those of the least mean or of the least largest variance.
-        grid_bits: 12, 14 or 16; fewer cost a little and leave room for wider noise.
-        whole: releases are rounded to whole numbers, which adds 1/12 to their variance.
+        metric: the variance that the weights minimise: the mean or the largest.
+        grid_bits: 12, 14 or 16; fewer bits cost a little accuracy and leave room for wider noise.
+        whole: True rounds releases to whole numbers, which adds 1/12 to their variance.
 
     Raises:
         InvalidInput: an argument out of range.
@@ -422,7 +423,7 @@ class MultiscaleInterpolation(StreamStrategy):
         if not isinstance(whole, bool):
             raise InvalidInput(f"whole is {whole!r}; use True for whole numbers, or False")
         self.whole = whole
-        #: Bits behind the point of the weights of nodes.
+        #: Binary places of the weights of nodes.
         self.weight_bits = grid_bits // 2 - 2
         self.facts = StrategyFacts(
             lattice_bits=grid_bits + self.weight_bits,
@@ -435,13 +436,13 @@ class MultiscaleInterpolation(StreamStrategy):
 
     @classmethod
     def examples(cls, horizon: int) -> tuple[MultiscaleInterpolation, ...]:
-        """A coarse lattice, and a fine one: columns of long streams are many numbers."""
+        """Return a coarse lattice, and a fine one: columns of long streams have many numbers."""
         coarse, fine = cls(horizon, "max", 12, whole=True), cls(horizon)
         return (fine, coarse) if horizon <= 26 else (coarse,) if horizon <= 250 else ()
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """With the weights of nodes that were searched, so that nobody has to search for them."""
+        """Return the description with the weights of nodes, so that no reader searches for them."""
         if self._grid.upper < _WEIGHED:
             return super().to_dict()
         return {**super().to_dict(), "node_weights": integers_to_text(np.concatenate(self.weights))}
@@ -460,12 +461,12 @@ class MultiscaleInterpolation(StreamStrategy):
 
     @cached_property
     def weights(self) -> tuple[Integers, ...]:
-        """Of the nodes of the upper levels, in units of 2^-weight_bits; below all are 1."""
+        """Weights of the nodes of the upper levels, in units of 2^-weight_bits; below all are 1."""
         counts = [len(nodes) for nodes in self._grid.nodes[self._grid.upper :]]
         plain = 1 << self.weight_bits
         if self._grid.upper < _WEIGHED:
             return tuple(np.full(count, plain) for count in counts)
-        # Of the shape searched with the nearest number of levels.
+        # Weights of the searched shape with the nearest number of levels.
         known, upper = load_shipped()["weights"][self.metric], self._grid.upper
         nearest = min(known, key=lambda levels: (abs(int(levels) - upper), int(levels)))
         text = known[nearest][str(self._grid.length >> upper)]
@@ -482,7 +483,7 @@ class MultiscaleInterpolation(StreamStrategy):
         )
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Nodes around the step on every level: see the module."""
+        """Return the nodes around the step on every level: see the module."""
         unit = 1 << self.facts.lattice_bits
         return tuple(
             Node(level, node + 1, Fraction(weight, unit))
@@ -490,7 +491,7 @@ class MultiscaleInterpolation(StreamStrategy):
         )
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """The nodes around the step on every level, with what interpolation makes of them."""
+        """Return the nodes around the step on every level, with their interpolation weights."""
         step = check_step(self, step)
         nodes = []
         read = [int(weight) for weight in _STEP]
@@ -507,7 +508,7 @@ class MultiscaleInterpolation(StreamStrategy):
         return tuple(nodes)
 
     def _weight(self, level: int, node: int) -> int:
-        """Of a node, in units of 2^-weight_bits."""
+        """Return the weight of a node, in units of 2^-weight_bits."""
         if level < self._grid.upper:
             return 1 << self.weight_bits
         return int(self.weights[level - self._grid.upper][node - self._grid.nodes[level].start])
@@ -515,29 +516,29 @@ class MultiscaleInterpolation(StreamStrategy):
     # ------------------------------------------------------------------------------- sensitivity
 
     def l1_sensitivity(self) -> Fraction:
-        """A bound on the 1-norm of every column."""
+        """Return a bound on the 1-norm of every column."""
         return Fraction(self._columns.norms.l1, 1 << self.facts.lattice_bits)
 
     def squared_sensitivity(self) -> Fraction:
-        """A bound on the squared 2-norm of every column, found in integers."""
+        """Return a bound on the squared 2-norm of every column, computed in integers."""
         return Fraction(self._columns.norms.l2_squared, 4**self.facts.lattice_bits)
 
     @property
     def _largest_read(self) -> float:
-        """Interpolation weighs no node above 1: the inverse of the least weight bounds all."""
+        """Bound on a node's weight: interpolation weights are at most 1, over the least weight."""
         least = min(int(weights.min()) for weights in self.weights)
         return max(1.0, (1 << self.weight_bits) / least)
 
     @property
     @override
     def structure(self) -> Structure:
-        """Columns have negative entries, and few levels in common where they are far apart."""
+        """Structure: columns have negative entries, and share few levels if they are far apart."""
         return Structure(overlaps=self._overlaps, aligned=lambda: False)
 
     def _overlaps(self, schedule: Schedule) -> list[int]:
-        """At most what columns have on the levels where two so far apart can meet at all.
+        """Return upper bounds of products on the levels where two columns so far apart can meet.
 
-        By the inequality of Cauchy and Schwarz, on those levels.
+        They follow from the inequality of Cauchy and Schwarz on those levels.
         """
         found: list[int] = []
         known: dict[int, int] = {}
@@ -552,12 +553,12 @@ class MultiscaleInterpolation(StreamStrategy):
 
     @cached_property
     def _variances(self) -> tuple[Floats, ...]:
-        """Of the noise of the nodes of the upper levels, in units of a node's law."""
+        """Variances of the noise of the nodes of the upper levels, in units of a node's law."""
         plain = float(1 << self.weight_bits)
         return tuple((plain / weights) ** 2 for weights in self.weights)
 
     def _own(self, level: int, nodes: Integers) -> Floats:
-        """Variances of some nodes, in rows; nodes that are not there are read with weight 0."""
+        """Return variances of nodes, in rows; nodes that do not exist are read with weight 0."""
         upper = self._grid.upper
         if level < upper:
             return np.ones(nodes.shape)
@@ -565,7 +566,7 @@ class MultiscaleInterpolation(StreamStrategy):
         return own[np.clip(nodes - self._grid.nodes[level].start, 0, len(own) - 1)]
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Sums over all levels of the squares with which the nodes around each step are read."""
+        """Return the sum over all levels of the squared weights with which steps read nodes."""
         first, last = window_ends(self, steps, since)
         shape, first, last = first.shape, first.ravel(), last.ravel()
         found = np.zeros(len(last))
@@ -583,7 +584,7 @@ class MultiscaleInterpolation(StreamStrategy):
             shared = later.copy()
             if first.any():
                 before = first >> level
-                # What the earlier step reads of the nodes around the later one, and of others.
+                # The earlier step's weights on nodes around the later one, and on others.
                 apart, rest = there - before, earlier.copy()
                 for distance in range(5):
                     some = apart == distance
@@ -597,7 +598,7 @@ class MultiscaleInterpolation(StreamStrategy):
         return total
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """The mean over all steps exactly, the largest beyond 2^16 steps within 1e-4 of it."""
+        """Return the exact mean over all steps, or the largest, beyond 2^16 steps within 1e-4."""
         check_metric(metric)
         read, first = (_DIFFERENCE, float(self.variance([1])[0])) if of == "windows" else (_STEP, 0)
         if metric == "mean":
@@ -607,15 +608,16 @@ class MultiscaleInterpolation(StreamStrategy):
         return max(first, self._largest(read))
 
     def _sum_of_variances(self, read: tuple[int, ...]) -> float:
-        """Sum of the variances over all steps: of releases, or of differences from the second on.
+        """Return the sum of the variances of all releases, or of differences from the second on.
 
-        At every level the nodes 2 to the left up to 2 to the right of a node P are read by all
-        steps t with t >> level = P alike, whatever P. Their second moments, summed over t, climb
-        from level to level; those of the last P, which the horizon cuts short, by themselves.
+        At every level all steps t with t >> level = P read the nodes 2 to the left up to 2 to the
+        right of P with weights that do not depend on P. The second moments of these weights, summed
+        over t, are carried from level to level; those of the last P, which the horizon cuts short,
+        separately.
         """
         start = np.outer(read, read).astype(np.float64)
         whole, last = start, start
-        missing = [start] if read == _STEP else [start, start]  # steps 0, and 1 of differences
+        missing = [start] if read == _STEP else [start, start]  # step 0, and for differences step 1
         places = [0] if read == _STEP else [0, 1]
         total = 0.0
         climbs = [climb / 16.0 for climb in CLIMB]
@@ -641,10 +643,10 @@ class MultiscaleInterpolation(StreamStrategy):
         return float(total)
 
     def _largest(self, read: tuple[int, ...]) -> float:
-        """Largest variance of releases, or differences, on horizons too long to look at every one.
+        """Return the largest variance of releases, or differences, on long horizons.
 
-        Level by level, of the steps whose 13 bits below a level agree the one with the largest
-        variance so far is kept: what the others would read further up differs by a trifle.
+        On each level, among steps that agree in 13 bits below the level, the one with the largest
+        variance so far is kept: the readings of the others further up differ very little.
         """
         steps = np.zeros(1, np.int64)
         reads = np.array([read], np.float64)
@@ -660,7 +662,7 @@ class MultiscaleInterpolation(StreamStrategy):
                 steps, reads, total = steps[kept], reads[kept], total[kept]
             if level + 1 < upper:
                 total = total + (reads**2).sum(axis=1)
-        # Of N at the lowest of the upper levels, in units of a node's law.
+        # Covariance of N at the lowest of the upper levels, in units of a node's law.
         covariance = _covariance_of(self._grid.nodes[self._grid.upper :], self._variances)
         first, count = self._grid.nodes[upper].start, len(covariance)
         largest = 0.0
@@ -678,14 +680,14 @@ class MultiscaleInterpolation(StreamStrategy):
     @property
     @override
     def _release_rounding(self) -> float:
-        """Half a unit, and half of a fine one at every level."""
+        """Half a unit, and half a unit of the fine lattice at every level."""
         return 0.5 * (
             1 + len(self._grid.nodes) * 2.0 ** (self.facts.fraction_bits - self.grid_bits)
         )
 
     @override
     def _reader(self, field: NodeNoise) -> Reader:
-        """High levels once for a window, low ones by parts."""
+        """Return a reader that computes high levels once for a window, and low ones in parts."""
         return Reader(self, field, self._parts)
 
     @override
@@ -708,7 +710,7 @@ class MultiscaleInterpolation(StreamStrategy):
             yield self._down(field, high, every[base].start, needed, 0)
 
     def _needed_nodes(self, nodes: range, level: int) -> list[range]:
-        """Nodes of a level, and all those above from which they are interpolated."""
+        """Return the nodes of a level, and all nodes above from which they are interpolated."""
         needed = [nodes]
         for there in self._grid.nodes[level + 1 :]:
             first, last = needed[-1].start, needed[-1].stop - 1
@@ -719,9 +721,9 @@ class MultiscaleInterpolation(StreamStrategy):
     def _down(
         self, field: NodeNoise, above: Integers, first: int, needed: list[range], level: int
     ) -> NDArray[np.int64]:
-        """N at the first of ``needed``, which begin at a level; N above them begins at a node.
+        """Return N at the first of ``needed``, from N above it, which begins at node ``first``.
 
-        Of single steps it is rounded to what is released.
+        N of single steps is rounded to the grid of releases.
         """
         bits, upper = self.weight_bits, self._grid.upper
         column = (-1, *(1,) * len(field.shape))
@@ -729,7 +731,7 @@ class MultiscaleInterpolation(StreamStrategy):
             nodes = needed[at - level]
             drawn = field.run(at, range(nodes.start + 1, nodes.stop + 1))
             coarser = 0 if at else self.grid_bits - self.facts.fraction_bits
-            # Rounding twice, each time down after half a unit was added, is done at once.
+            # Two roundings, each down after half a unit was added, are done at once.
             half = 1 << coarser >> 1
             if at < upper:
                 noise = interpolate(above, first, nodes, 1 << bits - 4)
@@ -748,7 +750,7 @@ class MultiscaleInterpolation(StreamStrategy):
 
 
 def _climb(read: Floats, nodes: Integers) -> Floats:
-    """Weights with which steps read the nodes around theirs, one level up."""
+    """Return the weights with which steps read the nodes around theirs, one level up."""
     climbed = np.empty_like(read)
     for odd, climb in enumerate(CLIMB):
         some = (nodes & 1) == odd

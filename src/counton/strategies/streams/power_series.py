@@ -1,7 +1,7 @@
-"""Power series multiplied and divided, exactly or with proven bounds.
+"""Multiplication and division of power series, exactly or with proven bounds.
 
-Fast Fourier transforms find products in float64; what must be exact is cut into digits so short
-that each product of digits is certain to round to the right integer.
+Fast Fourier transforms compute products in float64. For exact results the factors are split into
+digits so short that each product of digits is certain to round to the right integer.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ if TYPE_CHECKING:
 #: is reserve for other radices and less accurate twiddles.
 SLACK = 32
 
-#: Bits each further digit adds to a fixed-point series; float64 convolutions of length 2^23 still
-#: find such a digit to within a fraction of its last place.
+#: Bits that each further digit adds to a fixed-point series; float64 convolutions of length 2^23
+#: still determine such a digit to within a fraction of its last place.
 DIGIT_BITS = 30
 
-#: Bits behind the point of the first digit: coefficients up to 1 fit int64.
+#: Binary places of the first digit: coefficients up to 1 fit int64.
 LEADING_BITS = 62
 
-#: Streams in several threads may share one strategy, hence one series.
+#: Streams in several threads may share one strategy, and hence one series.
 _GROWING = threading.Lock()
 
 
 def fft_length(count: int) -> int:
-    """Power of two long enough that the first ``count`` coefficients of a product do not wrap."""
+    """Return a power of two at which ``count`` coefficients of a product do not wrap around."""
     return 1 << (2 * count - 1).bit_length()
 
 
 def relative_slack(length: int) -> float:
-    """Bound on |error of one coefficient| / (|x|_2 |y|_2) of an FFT convolution of that length."""
+    """Return a bound on |error of a coefficient| / (|x|_2 |y|_2) of a convolution by FFT."""
     return SLACK * max(1, length.bit_length()) * 2.0**-53
 
 
 def convolve(x: Floats, y: Floats, count: int) -> Floats:
-    """First ``count`` coefficients of the product, in float64, within ``relative_slack``.
+    """Return ``count`` coefficients of the product, in float64, within ``relative_slack``.
 
     >>> convolve(np.array([1.0, 2.0]), np.array([1.0, 1.0]), 2).round(9).tolist()
     [1.0, 3.0]
@@ -56,7 +56,7 @@ def convolve(x: Floats, y: Floats, count: int) -> Floats:
 
 
 def reciprocal(x: Floats, count: int) -> Floats:
-    """First ``count`` coefficients of 1/x in float64 (Newton); x[0] must not be 0.
+    """Return ``count`` coefficients of 1/x in float64 (Newton); x[0] must not be 0.
 
     >>> reciprocal(np.array([1.0, -1.0]), 4).round(9).tolist()
     [1.0, 1.0, 1.0, 1.0]
@@ -71,7 +71,7 @@ def reciprocal(x: Floats, count: int) -> Floats:
 
 
 def balanced_digits(x: Integers, bits: int, number: int) -> list[Integers]:
-    """Digits d_j in [-2^(bits-1), 2^(bits-1)) with x = sum of d_j 2^(bits j); |x| <= 2^62."""
+    """Return digits d_j in [-2^(bits-1), 2^(bits-1)) of x = sum d_j 2^(bits j); |x| <= 2^62."""
     digits = []
     half = 1 << (bits - 1)
     for _ in range(number - 1):
@@ -82,7 +82,7 @@ def balanced_digits(x: Integers, bits: int, number: int) -> list[Integers]:
 
 
 def exact_dot(x: Integers, y: Integers) -> int:
-    """Exact sum of x * y for entries up to 2^62 and at most 2^22 of them.
+    """Return the exact sum of x * y for entries up to 2^62 and at most 2^22 of them.
 
     >>> exact_dot(np.array([2**60, 1]), np.array([2**40, -3]))
     1267650600228229401496703205373
@@ -95,15 +95,15 @@ def exact_dot(x: Integers, y: Integers) -> int:
 
 
 def convolve_modulo(x: Integers, y: Integers, count: int) -> Integers:
-    """First ``count`` coefficients of the product modulo 2^64, exactly; |x|, |y| <= 2^62.
+    """Return ``count`` coefficients of the product modulo 2^64, exactly; |x|, |y| <= 2^62.
 
-    Both are cut into digits so short that every float64 convolution is certain to round to the
+    Both are split into digits so short that every float64 convolution is certain to round to the
     right integer.
     """
     length = fft_length(count)
     widths = [int(np.abs(v[:count]).max(initial=0)).bit_length() + 1 for v in (x, y)]
     bits = 1
-    # Float64 finds a sum of all digit convolutions that share a place to within a quarter.
+    # Float64 determines a sum of all digit convolutions of one place to within a quarter.
     while -(-64 // (bits + 1)) * relative_slack(length) * count * 4.0**bits < 0.25:
         bits += 1
     of_x, of_y = (-(-width // bits) for width in widths)
@@ -126,7 +126,7 @@ def convolve_modulo(x: Integers, y: Integers, count: int) -> Integers:
 
 
 def exact_convolution(x: Integers, z: Integers) -> list[int]:
-    """First len(z) coefficients of the product, exactly, for |x|, |z| <= 2^62.
+    """Return len(z) coefficients of the product, exactly, for |x|, |z| <= 2^62.
 
     >>> exact_convolution(np.array([2**61, -1]), np.array([2**50, 3]))
     [2596148429267413814265248164610048, 6916403127734239232]
@@ -137,7 +137,7 @@ def exact_convolution(x: Integers, z: Integers) -> list[int]:
             continue
         modulo = convolve_modulo(x[:count], digit, count)
         near = convolve(x[:count].astype(np.float64), digit.astype(np.float64), count)
-        # Both agree to within 2^62, so that the whole multiples of 2^64 between them are certain.
+        # Both agree to within 2^62, so the multiple of 2^64 between them is certain.
         wraps = np.rint((near - modulo) * 2.0**-64)
         exact = ((int(w) << 64) + int(m) for w, m in zip(wraps, modulo, strict=True))
         result = [r + (e << 21 * place) for r, e in zip(result, exact, strict=True)]
@@ -148,8 +148,8 @@ class PrefixQuotient:
     """The series b = 1 / ((1 - x) c) for c = numerators / 2^bits with c[0] = 1, to any precision.
 
     Digit j approximates b as sum of ``digit(i) * 2^-places(i)`` over i <= j, every coefficient
-    within ``error_units(j) * 2^-places(j)``. The bound is proven after the fact: the residual of
-    ``c b = 1 / (1 - x)`` is computed exactly, and an error is the residual over c.
+    within ``error_units(j) * 2^-places(j)``. The bound is proven afterwards: the residual of ``c b
+    = 1 / (1 - x)`` is computed exactly, and the error is the residual over c.
     """
 
     def __init__(self, numerators: Integers, bits: int) -> None:
@@ -165,11 +165,11 @@ class PrefixQuotient:
 
     @staticmethod
     def places(j: int) -> int:
-        """Bits behind the point of digit j."""
+        """Return the binary places of digit j."""
         return LEADING_BITS + DIGIT_BITS * j
 
     def digit(self, j: int) -> Integers:
-        """Digit j of every coefficient (int64); computed when first asked for."""
+        """Return digit j of every coefficient (int64), computed at the first call."""
         if len(self._digits) <= j:
             with _GROWING:
                 while len(self._digits) <= j:
@@ -177,12 +177,13 @@ class PrefixQuotient:
         return self._digits[j]
 
     def error_units(self, j: int) -> int:
-        """Bound on |b - its first j + 1 digits|, in units of digit j."""
+        """Return a bound on |b - its first j + 1 digits|, in units of digit j."""
         self.digit(j)
         return self._error_units[j]
 
     def _next_digit(self) -> None:
-        inverse = np.diff(self.approximate, prepend=0.0)  # of c, since b is its running sum
+        # an approximation of 1 / c, since b is its running sum
+        inverse = np.diff(self.approximate, prepend=0.0)
         if not self._digits:
             self._inverse_norm = self._bound_inverse(inverse)
             digit = np.rint(self.approximate * 2.0**LEADING_BITS).astype(np.int64)
@@ -205,12 +206,12 @@ class PrefixQuotient:
         self._digits.append(digit)
 
     def _quotient(self, residual: Integers, inverse: Floats) -> Integers:
-        """Nearest integers to residual / (2^bits c), as well as float64 can tell."""
+        """Return the float64 approximation of residual / (2^bits c), rounded to integers."""
         quotient = convolve(residual / 2.0**self._bits, inverse, len(residual))
         return np.rint(quotient).astype(np.int64)
 
     def _subtract(self, modulo: Integers, real: Floats, digit: Integers) -> Integers:
-        """Minuend - numerators * digit exactly, the minuend known modulo 2^64 and in float64."""
+        """Return minuend - numerators * digit exactly, from its residue and its float64 value."""
         count = len(digit)
         exact = modulo - convolve_modulo(self._numerators, digit, count)
         factors = self._numerators.astype(np.float64), digit.astype(np.float64)
@@ -219,13 +220,13 @@ class PrefixQuotient:
         error = 1.01 * relative_slack(fft_length(count)) * norms + 2.0**-52 * float(
             np.abs(real).max()
         )
-        # Both agree to within 2^62, hence the number known modulo 2^64 is the true one.
+        # Both agree to within 2^62, so the residue modulo 2^64 is the true number.
         if float(np.abs(exact - approximate).max()) + error >= 2.0**62:
             raise ArithmeticError("a residual left the range in which it is known exactly")
         return exact
 
     def _bound_inverse(self, inverse: Floats) -> float:
-        """Upper bound on |1/c|_1, from an approximation and the residual of c times it."""
+        """Return an upper bound on |1/c|_1, from an approximation and its residual with c."""
         count = len(inverse)
         residual = convolve(self._series, inverse, count)
         residual[0] -= 1.0

@@ -1,21 +1,21 @@
-"""Strategies of least known variance for any horizon: what long searches found, as data.
+"""Strategies of least known variance for any horizon: results of long searches, as data.
 
 ``shapes.json``, made by `tools.shape_search` (``make shapes``), holds *shapes*: levels of hats
 (`Hats`) over some number of cells, with a tree inside each cell for longer streams
-(`LeastSquaresFactorization`).
-Every horizon up to 64 was searched; longer ones, each about 1.2 times as long as the one before (of
-the mean over totals 1.1 times up to 512 steps); beyond 4096 steps 1.4 times, beyond 2^18 twice. In
-between the shape of the nearest one is stretched: knots keep their places relative to both ends,
-and their amplitudes; a level whose spacing is a whole number of cells keeps it, and takes its
-amplitudes from the straight lines between those of the shape. As the error is flat around its
-minimum, that costs less than 1 percent; up to 512 steps the mean is within half a percent in
-standard deviation of what a search over all matrices finds (`optimal_laplace`).
+(`LeastSquaresFactorization`). Every horizon up to 64 was searched. Longer ones are each about 1.2
+times as long as the one before (for the mean over totals 1.1 times up to 512 steps); beyond 4096
+steps 1.4 times, beyond 2^18 twice. For horizons in between the shape of the nearest one is
+stretched: knots keep their places relative to both ends, and their amplitudes. A level whose
+spacing is a whole number of cells keeps it, and takes its amplitudes by linear interpolation
+between those of the shape. The error is flat around its minimum, so stretching costs less than 1
+percent. Up to 512 steps the mean is within half a percent in standard deviation of the result of a
+search over all matrices (`optimal_laplace`).
 
-With Gaussian noise the square root is near the optimum, and a formula is enough: its rows too get
-weights (`scaled_square_root`). That is a dense matrix, so it serves up to 1024 steps.
+With Gaussian noise the square root is near the optimum, and a formula is enough: its rows get
+weights too (`scaled_square_root`). The result is a dense matrix, so it serves up to 1024 steps.
 
-Integers only, from the data to the strategy, and in the formula only what IEEE 754 rounds in one
-way, so that a strategy is the same on every machine.
+From the data to the strategy there are only integers, and the formula uses only operations that
+IEEE 754 rounds in one way, so a strategy is the same on every machine.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from counton.strategies.strategy import (
 if TYPE_CHECKING:
     from counton.strategies.streams.solved import LeastSquaresFactorization
 
-#: Amplitudes that are shipped are multiples of 2^-12, lattices of 2^-16.
+#: Shipped amplitudes are multiples of 2^-12, lattices of 2^-16.
 AMPLITUDE_BITS = 12
 _LATTICE_BITS = 16
 _LARGEST_GAUSSIAN = 1024
@@ -54,14 +54,14 @@ class Shape(NamedTuple):
     """Levels of hats, and the tree inside each cell.
 
     Attributes:
-        norm: of the columns, 1 or 2.
-        metric: whether the mean or the largest variance was made least.
-        release: of what.
-        cells: of the line.
-        radices: of the tree inside a cell, from below.
-        shares: of a cell's weight for each level of that tree, from single steps on.
-        spacings: of each level: the cells between two knots, or all knots.
-        amplitudes: of each level, one a knot, in units of 2^-12.
+        norm: the norm of the columns, 1 or 2.
+        metric: the minimised variance: the mean or the largest.
+        release: the released numbers.
+        cells: the number of cells of the line.
+        radices: the radices of the tree inside a cell, from below.
+        shares: the parts of a cell's weight for each level of that tree, from single steps on.
+        spacings: for each level the number of cells between two knots, or all knots.
+        amplitudes: for each level one amplitude per knot, in units of 2^-12.
     """
 
     norm: Norm
@@ -75,11 +75,11 @@ class Shape(NamedTuple):
 
     @property
     def horizon(self) -> int:
-        """Steps."""
+        """Number of steps."""
         return self.cells * prod(self.radices)
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values; the inverse of `from_json`."""
+        """Return the shape as JSON values; the inverse of `from_json`."""
         levels = [
             {
                 "knots": len(heights),
@@ -95,7 +95,7 @@ class Shape(NamedTuple):
 
     @classmethod
     def from_json(cls, plain: dict[str, Any]) -> Self:
-        """The shape that `to_json` wrote.
+        """Return the shape that `to_json` wrote.
 
         >>> shape = shapes(1, "mean")[20]
         >>> shape.horizon, str(Shape.from_json(shape.to_json())) == str(shape)
@@ -118,7 +118,7 @@ class Shape(NamedTuple):
         )
 
     def serving(self, horizon: int) -> LeastSquaresFactorization:
-        """The strategy for another horizon of about this size."""
+        """Return the strategy for another horizon of about this size."""
         from counton.strategies.lines.hats import Hats
         from counton.strategies.streams.solved import LeastSquaresFactorization
 
@@ -150,11 +150,11 @@ class Shape(NamedTuple):
         return LeastSquaresFactorization(line, radices, self.shares, self.norm, horizon)
 
     def _between(self, spacing: int, heights: Integers, cells: int) -> Integers:
-        """Amplitudes of a level of constant spacing, over another number of cells."""
+        """Return the amplitudes of a level of constant spacing, over another number of cells."""
         if cells == self.cells:
             return heights
         count = -(-cells // spacing) + 1
-        # where each knot lies between those of the shape, in units of 1 / cells of their spacing
+        # place of each knot between those of the shape, in units of 1 / cells of their spacing
         place = np.arange(count) * self.cells
         left = np.minimum(place // cells, len(heights) - 2)
         right = np.clip(place - left * cells, 0, cells)
@@ -165,13 +165,13 @@ class Shape(NamedTuple):
 def strategies_of_shape(
     horizon: int, norm: Norm = 1, metric: Metric = "mean", release: ReleaseForm = "totals"
 ) -> tuple[LeastSquaresFactorization, ...]:
-    """What is known to serve this many steps with the least variance, if anything does.
+    """Return the strategy of least known variance for this many steps, if there is one.
 
     Args:
         horizon: number of steps.
         norm: 1 for Laplace, 2 for Gaussian noise.
-        metric: whether the mean or the largest variance is to be small.
-        release: of what: of the totals, or of all totals and counts of single steps.
+        metric: the variance to minimise: the mean or the largest.
+        release: the released numbers: totals only, or totals and counts of single steps.
 
     Returns:
         One strategy, or none: for windows, for one step, and from `beyond` on.
@@ -199,10 +199,10 @@ def strategies_of_shape(
 
 
 def beyond(norm: Norm = 1, metric: Metric = "mean", release: ReleaseForm = "totals") -> int:
-    """The last horizon that a shape serves.
+    """Return the last horizon that a shape serves.
 
-    To know the variance of longer ones takes seconds, as it does with matrices for Gaussian noise
-    beyond 1024 steps: the planner should not wait for it.
+    Computing the variance of longer ones takes seconds, as it does for Gaussian noise with matrices
+    beyond 1024 steps: too long for the planner.
     """
     if release == "windows":
         return 0
@@ -216,13 +216,13 @@ def beyond(norm: Norm = 1, metric: Metric = "mean", release: ReleaseForm = "tota
 def shapes(
     norm: Norm = 1, metric: Metric = "mean", release: ReleaseForm = "totals"
 ) -> tuple[Shape, ...]:
-    """All that is shipped for one question, by horizon.
+    """Return all shipped shapes for one question, by horizon.
 
     Raises:
         InvalidInput: an unknown release.
     """
     check_release_form(release)
-    # Of all numbers that are released the totals have the largest variances.
+    # Among all released numbers the totals have the largest variances.
     wanted = norm, metric, release if metric == "mean" else "totals"
     lines = (line for line in _data() if (line["norm"], line["metric"], line["release"]) == wanted)
     return tuple(sorted((Shape.from_json(line) for line in lines), key=lambda one: one.horizon))
@@ -235,7 +235,7 @@ def _data() -> list[dict[str, Any]]:
 
 
 def scaled_square_root(horizon: int, metric: Metric) -> LeastSquaresFactorization:
-    """A matrix for Gaussian noise within half a percent of the least error: see `scaled_root`.
+    """Return a matrix for Gaussian noise near the least error: see `scaled_root`.
 
     >>> strategy = scaled_square_root(64, "mean")
     >>> round(strategy.overall_variance("mean") ** 0.5, 3)
@@ -250,9 +250,9 @@ def scaled_square_root(horizon: int, metric: Metric) -> LeastSquaresFactorizatio
 
 
 def tree(least: int) -> tuple[int, ...]:
-    """Radices, from below, of a tree inside a cell: they multiply to ``least``, and hardly more.
+    """Return radices, from below, of a tree inside a cell, with a product just above ``least``.
 
-    About 18 below, 12 in between and 6 at the top do best: what is above them is on a line.
+    About 18 below, 12 in between and 6 at the top is best: the levels above are those of a line.
 
     >>> tree(128), tree(2**20)
     ((19, 7), (16, 10, 11, 11, 11, 5))
@@ -264,7 +264,7 @@ def tree(least: int) -> tuple[int, ...]:
 
 
 def _radices(radices: tuple[int, ...], least: int) -> tuple[int, ...]:
-    """Radices in about the given proportions which multiply to ``least`` and hardly more."""
+    """Return radices in about the given proportions, with a product just above ``least``."""
     found = list(radices)
     order = range(len(radices))
 

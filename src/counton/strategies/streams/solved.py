@@ -1,24 +1,24 @@
 """A line strategy on a stream: noise of the least-squares estimate of all steps, solved once.
 
-The proof of privacy asks that B C = A and nothing else, so a release may read noise of nodes that
-are not finished. Then C may be any matrix that serves prefix sums well, such as `Hats`, and B what
-least squares make of it: with z the noise of all nodes of the horizon, the release at t carries the
-sum of the first t entries of u = (C^T C)^-1 C^T z.
+The proof of privacy only needs B C = A, so a release may read noise of unfinished nodes. Then C may
+be any matrix that is good for prefix sums, such as `Hats`, and B its least-squares inverse: with z
+the noise of all nodes of the horizon, the release at t has the sum of the first t entries of u =
+(C^T C)^-1 C^T z.
 
-For long streams a cell of the line is a *block* of steps, with a small tree inside: its nodes share
-the weight that the line leaves to the block. Upwards they estimate the block's total, with a known
-variance; it takes the place of the cell's own measurement in the least squares of the line. The
-total that these find is passed down into the tree.
+For long streams a cell of the line is a *block* of steps, with a small tree inside whose nodes
+share the block's weight. Upwards they estimate the block's total, with a known variance. This
+estimate replaces the cell's own measurement in the least squares of the line. The resulting total
+is passed down into the tree.
 
 **Exactness.** u is real. A change of the data by d in item i moves z by d C e_i, hence u by d e_i,
-exactly; sums of u are *correctly rounded* to a grid of powers of two, which commutes with whole
-numbers. They are computed in float64, with a proof for each: the residual r = C^T z - G u of the
-normal equations is computed exactly, in integers, and since G - D has no negative eigenvalue for
-the squares D of the cells' own weights, the sum of t entries is within
-sqrt(1_t^T D^-1 1_t) sqrt(r^T D^-1 r) of the truth. Where the boundary of rounding lies within that,
-further digits of u are computed. Boundaries are irrational, and sums of u rational: a few digits
-decide. So a release is one definite function of the measurements C x + z on every machine.
-Inside a block every number estimates a count, and is rounded at once.
+exactly. Sums of u are *correctly rounded* to a grid of powers of two, which commutes with adding
+integers. They are computed in float64, each with a proof: the residual r = C^T z - G u of the
+normal equations is computed exactly, in integers. Since G - D has no negative eigenvalue for the
+squares D of the cells' own weights, the sum of t entries is within sqrt(1_t^T D^-1 1_t) sqrt(r^T
+D^-1 r) of the truth. If the boundary of rounding lies within that, further digits of u are
+computed. Boundaries are irrational, and sums of u rational, so finitely many digits decide. So a
+release is one definite function of the measurements C x + z on every machine. Inside a block every
+number estimates a count, and is rounded at once.
 """
 
 from __future__ import annotations
@@ -64,26 +64,26 @@ from counton.strategies.streams.block_tree import INNER_BITS, BlockTree
 
 #: Most steps.
 LARGEST_HORIZON = 2**40
-#: Exact rows of B are written out for lines up to this many cells: in cubic time, by long numbers.
+#: Exact rows of B are written out for lines up to this many cells: cubic time, with long numbers.
 LARGEST_EXACT = 256
 #: Largest standard deviation of a node's noise, in units of the largest 1-norm of a column.
 _LARGEST_STD = 2.0**20
-#: Noise, and sums of it, reach this many standard deviations but for one draw in 2^180.
+#: Noise, and sums of it, exceed this many standard deviations only for one draw in 2^180.
 _REACH = 2**7
-#: Sums of blocks stand on multiples of 2^-14.
+#: Sums of blocks are multiples of 2^-14.
 _OUTER = 14
-#: Means over longer streams are taken block by block.
+#: Means over longer streams are computed block by block.
 _CHUNK = 2**18
-#: Steps inside blocks that are looked at together; measured. Values never depend on it.
+#: Steps inside blocks processed together; chosen by measurement. Values never depend on it.
 _PASSED = 2**18
-#: Numbers that are solved for at a time; measured. Values never depend on it.
+#: Numbers solved for at a time; chosen by measurement. Values never depend on it.
 _SOLVED = 2**16
-#: The largest read is looked for at the ends of all blocks of lines up to this many cells; of
-#: longer ones at some, with a reserve (measured: below 2^-10 on lines of 500 to 8000 cells).
+#: For lines up to this many cells the largest read is searched at the ends of all blocks; for
+#: longer lines at some, with a reserve (measured: below 2^-10 on lines of 500 to 8000 cells).
 _ALL_ENDS, _BETWEEN_ENDS = 512, 2.0**-6
-#: How many lags between steps are looked at, at most.
+#: Most lags between steps that are examined.
 _LAGS = 256
-#: Lines of this many cells are looked at product by product of their columns.
+#: Lines up to this many cells are checked product by product of their columns.
 _MOST_CELLS = 1024
 
 
@@ -93,19 +93,21 @@ class LeastSquaresFactorization(StreamStrategy):
     C is the matrix of a line strategy, such as `Hats`; each of its cells is a step, or a block of
     steps with a small tree inside. B is the least-squares inverse: the noise of release t is the
     sum of the first t entries of u = (C^T C)^-1 C^T z, which is computed once and then read. So a
-    release reads noise of nodes that later steps fill.
+    release reads noise of nodes that later steps enter.
 
     Args:
-        line: measures the steps, or the totals of blocks: `Dense` or `Hats`.
-        radices: of the tree inside a block, from below: children of a node of level 1, 2, ...;
-            a block has as many steps as they multiply to. None: cells are single steps.
+        line: the strategy that measures the steps, or the totals of blocks: `Dense` or `Hats`.
+        radices: numbers of children of nodes of level 1, 2, ... of the tree inside a block; their
+            product is the number of steps of a block. None: cells are single steps.
         shares: the part of a block's weight for each level of its tree, from single steps on:
-            integers, one for each level but the block itself, which may have one too. None: 1 each.
-        norm: the line's columns have equal p-norms, p = 1 or 2, and so do those of the whole.
-        horizon: if less than all cells of the line.
+            integers, one for each level except the block itself, which may have one too. None: 1
+            each.
+        norm: 1 or 2; the line's columns have equal norms of this kind, and so do those of the whole
+            C.
+        horizon: number of steps, if fewer than the line has.
 
     Raises:
-        InvalidInput: an argument out of range, or a cell without a row of its own to be shared.
+        InvalidInput: an argument out of range, or a cell without its own row, which a block needs.
 
     >>> from counton.strategies.lines import Hats
     >>> strategy = LeastSquaresFactorization(Hats(8, (4,), [[8, 4, 8]], bits=4))
@@ -150,7 +152,7 @@ class LeastSquaresFactorization(StreamStrategy):
                 f"tree inside the block could share: use Hats, or leave radices out"
             )
         unit = self._tree.unit
-        # Both parts of the normal equations, as integers.
+        # Both sides of the normal equations, as integers.
         largest = max(
             self._tree.variance.denominator * int(np.abs(line.own).max()) ** 2,
             self._tree.variance.numerator * unit**2,
@@ -160,7 +162,7 @@ class LeastSquaresFactorization(StreamStrategy):
                 f"shares {list(self.shares)} are too fine for the lattice of {line!r}: squared "
                 f"columns must stay below 2^61, and 2^62 times estimates: give fewer bits"
             )
-        # C in units in which columns have a norm of about 1.
+        # C in units in which columns have norm about 1.
         size = self._l1 if norm == 1 else math.isqrt(self._l2_squared - 1) + 1
         if self.radices:
             trees = ("trees_estimate_from_below", "families_estimate_from_above")
@@ -178,14 +180,14 @@ class LeastSquaresFactorization(StreamStrategy):
     @classmethod
     @override
     def examples(cls, horizon: int) -> Sequence[StreamStrategy]:
-        """Steps, and blocks of trees, with either norm."""
+        """Return steps, and blocks of trees, with either norm."""
         from counton.strategies.lines.dense import Dense
         from counton.strategies.lines.hats import Hats
 
         found = []
         if horizon <= 32:
             found += [cls(Hats.examples(horizon)[1]), cls(Dense.examples(horizon)[1])]
-        width = 1 << max(1, horizon.bit_length() - 4)  # for a dozen of blocks or so
+        width = 1 << max(1, horizon.bit_length() - 4)  # about a dozen blocks
         binary = (2,) * (width.bit_length() - 1)
         wide = (3, *binary[1:], 2)
         shares = (5, *(3 for _ in binary), 2)
@@ -193,7 +195,7 @@ class LeastSquaresFactorization(StreamStrategy):
         for which, norm in norms:
             plain = Hats.examples(-(-horizon // width))[which]
             uneven = Hats.examples(-(-horizon // math.prod(wide)))[which]
-            if norm == 1 or horizon <= 8:  # exact rows of long numbers take their time
+            if norm == 1 or horizon <= 8:  # exact rows with long numbers are slow
                 found.append(cls(uneven, wide, shares, norm, horizon))
             if norm == 2 or horizon <= 8:
                 found.append(cls(plain, binary, (), norm, horizon))
@@ -201,7 +203,7 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The line by its parameters, what blocks are made of, and the horizon."""
+        """The line's parameters, those of the blocks, and the horizon."""
         line = {"strategy": self.line.saved_name, **self.line.parameters}
         return {"line": line, **self._blocks}
 
@@ -216,7 +218,7 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """With all of the line."""
+        """Return the description with all of the line."""
         return {"strategy": self.saved_name, "line": self.line.to_dict(), **self._blocks}
 
     @classmethod
@@ -247,16 +249,16 @@ class LeastSquaresFactorization(StreamStrategy):
         return int((of_line + shared * np.abs(self.line.own) ** norm).max())
 
     def l1_sensitivity(self) -> Fraction:
-        """Largest 1-norm of a column, exactly."""
+        """Return the largest 1-norm of a column, exactly."""
         return Fraction(self._l1, 1 << self.facts.lattice_bits)
 
     def squared_sensitivity(self) -> Fraction:
-        """Largest squared 2-norm of a column, exactly."""
+        """Return the largest squared 2-norm of a column, exactly."""
         return Fraction(self._l2_squared, 1 << 2 * self.facts.lattice_bits)
 
     @override
     def _check_law(self, law: NoiseDistribution) -> None:
-        """Sums up to every block, and those inside blocks."""
+        """Check the sums up to every block, and the sums inside blocks."""
         if law.std > _LARGEST_STD * self._l1:
             raise InvalidInput(
                 f"noise of a node of {self.saved_name} has a standard deviation of "
@@ -267,7 +269,7 @@ class LeastSquaresFactorization(StreamStrategy):
         factor, weights, bits = self._equation_weights
         sums, singles, inverse = self._blocks_known
         reach = _REACH * law.std
-        # What a block knows of itself, and what is solved for, in the units in which they are held.
+        # The blocks' own estimates, and the solved sums, in the units in which they are held.
         known = np.full(self.line.cells, reach)
         if self.radices:
             known *= inner * math.sqrt(float(self._tree.variance)) / self.line.own
@@ -293,7 +295,7 @@ class LeastSquaresFactorization(StreamStrategy):
     @property
     @override
     def structure(self) -> Structure:
-        """Rows of the line over several blocks, and nodes inside one."""
+        """Structure: rows of the line over several blocks, and nodes inside one."""
         return Structure(
             overlaps=self._overlaps,
             change_bound=lambda: self._change_bound,
@@ -301,7 +303,7 @@ class LeastSquaresFactorization(StreamStrategy):
         )
 
     def _overlaps(self, schedule: Schedule) -> list[int]:
-        """With many members of a schedule some lags stand for those up to the next."""
+        """Return products at a schedule's lags; with many members one stands for several lags."""
         lags = [j * schedule.apart for j in range(1, schedule.steps)]
         some = lags[:: -(-len(lags) // _LAGS)] if lags else []
         known = {lag: self._overlap(lag) for lag in some}
@@ -312,7 +314,7 @@ class LeastSquaresFactorization(StreamStrategy):
         return found
 
     def _overlap(self, lag: int) -> int:
-        """Largest product of two columns at least ``lag`` steps apart."""
+        """Return the largest product of two columns at least ``lag`` steps apart."""
         square = self._tree.unit**2
         apart = lag // self._block
         if apart:
@@ -327,10 +329,11 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _aligned(self) -> bool:
-        """Whether the line has no negative entry, and rows that rise and then fall.
+        """True if the line has no negative entry, and its rows first rise and then fall.
 
-        Then of the entries of a row at three places in order the first times the last is at most
-        the middle one times the larger of the others. Other lines are looked at product by product.
+        Then, for the entries of a row at three places in order, the product of the first and the
+        last is at most the middle one times the larger of the two. Other lines are checked product
+        by product of their columns.
         """
         line = self.line
         sums = line.under(np.ones((1, line.rows), np.int64))[0]
@@ -343,7 +346,7 @@ class LeastSquaresFactorization(StreamStrategy):
             return False
         rows = line.over(np.eye(line.cells))
         products = rows @ rows.T
-        outer = products * (1 + 1e-9)  # more than its rounding
+        outer = products * (1 + 1e-9)  # more than the rounding error
         return all(
             bool((outer[:q, q + 1 :] <= products[:q, q, None] + products[None, q, q + 1 :]).all())
             for q in range(1, line.cells - 1)
@@ -353,7 +356,7 @@ class LeastSquaresFactorization(StreamStrategy):
     def _variations(self) -> tuple[dict[int, int], dict[int, int]]:
         """For each of the line's rows the sum of its rises, from 0 to 0, and its largest entry.
 
-        All falls add up to as much, and no less than what rises or falls after the first step.
+        All falls add up to the same, and to no less than the rises or falls after the first step.
         """
         latest: dict[int, tuple[int, int]] = {}
         rises: dict[int, int] = {}
@@ -383,7 +386,7 @@ class LeastSquaresFactorization(StreamStrategy):
         )
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """The line's rows over the step's block, and its node of every level of the tree."""
+        """Return the line's rows over the step's block, and the step's tree node of every level."""
         at = check_step(self, step) - 1
         block = at // self._block
         scale = 1 << self.facts.lattice_bits
@@ -405,7 +408,7 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _system(self) -> IntegerEquations:
-        """Normal equations of the line, with what trees say of their blocks, in integers."""
+        """Normal equations of the line, with the trees' estimates of their blocks, in integers."""
         variance, unit = self._tree.variance, self._tree.unit
         factor = variance.numerator * unit**2
         diagonal = variance.denominator * self.line.own**2
@@ -414,7 +417,7 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @property
     def _equation_weights(self) -> tuple[int, Integers, int]:
-        """What z of the line's rows and what blocks know are weighed by, and bits of the grid."""
+        """Weights of z of the line's rows and of the blocks' estimates, and bits of the grid."""
         own, variance = self.line.own, self._tree.variance
         if not self.radices:
             return 1, own, self.facts.fraction_bits
@@ -423,10 +426,10 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _equations(self) -> NormalEquations:
-        """Those of which variances are read: with the trees' variances as they are.
+        """The equations for variances, with the trees' exact variances.
 
-        Weights that are off by some part of themselves, here below 2^-22, are worse than the best
-        by its square.
+        If weights are off by a small part of themselves, here below 2^-22, variances exceed the
+        least by the square of that.
         """
         exact = self._tree.exact_variance
         if exact == self._tree.variance:
@@ -460,13 +463,13 @@ class LeastSquaresFactorization(StreamStrategy):
         return sums, determinant
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Nodes of the whole line and of all blocks' upper levels; for lines up to 256 cells."""
+        """Return the line's and all blocks' upper nodes read by a step; lines up to 256 cells."""
         at = check_step(self, step) - 1
         block, place = divmod(at, self._block)
         sums, determinant = self._inverse_prefixes
         part = Fraction(place + 1, self._block)
         variance, unit = self._tree.variance, self._tree.unit
-        # G^-1 of what the release reads of the blocks' totals, times the determinant
+        # G^-1 times the reading of the blocks' totals, times the determinant
         solved = [
             (1 - part) * a + part * b for a, b in zip(sums[block], sums[block + 1], strict=True)
         ]
@@ -511,9 +514,9 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @override
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Of the totals of blocks before, in part that of the step's own, and of the tree.
+        """Return variances: of earlier blocks' totals, part of the step's own, and of the tree.
 
-        Differences add what both ends read of each family.
+        Differences add the common readings of both ends in each family.
         """
         if since is None:
             return self._variance_at(check_steps(self, steps))
@@ -527,9 +530,9 @@ class LeastSquaresFactorization(StreamStrategy):
         return np.asarray(np.where(first == last, 0.0, found))
 
     def _summed_variance(self, stops: Integers, weights: Floats) -> float:
-        """Variance of a sum of releases at ``stops``, with weights: one solution of the equations.
+        """Return the variance of a weighted sum of releases, by one solution of the equations.
 
-        In units of the variance of one node's noise; see `sum_noise_variance`.
+        Values are in variances of one node's noise; see `sum_noise_variance`.
         """
         cells = self.line.cells
         block = np.minimum(stops // self._block, cells - 1)
@@ -545,7 +548,7 @@ class LeastSquaresFactorization(StreamStrategy):
             at, of = stops[order] - 1, weights[order]
             alone = self._tree.contrasts(np.full_like(at, -1), at, inverse)
             found += float((of**2) @ alone)
-            for apart in range(1, len(at)):  # what ends of one block read of its tree together
+            for apart in range(1, len(at)):  # common readings of the tree by ends in one block
                 some = np.flatnonzero(at[apart:] // width == at[:-apart] // width)
                 if not len(some):
                     break
@@ -572,9 +575,9 @@ class LeastSquaresFactorization(StreamStrategy):
     @cached_property
     @override
     def _largest_read(self) -> float:
-        """No less, from the ends of all or of many blocks.
+        """Upper bound, from the ends of all or of many blocks.
 
-        What a release reads of blocks' totals changes linearly within its own block.
+        Within its own block the reading of a release from blocks' totals changes linearly.
         """
         cells, unit, own = self.line.cells, self._tree.unit, self.line.own.astype(np.float64)
         block, reserve = np.arange(cells), 1.0
@@ -597,17 +600,17 @@ class LeastSquaresFactorization(StreamStrategy):
             taken.append(of_totals[at, block] * own[block])
         inside = 0.0
         if self.radices:
-            # What is read of children of the release's own block, before the step and after it.
+            # The readings of children of the release's own block, before the step and after it.
             over, yet = np.stack([1 + taken[0], taken[1]]), np.stack([taken[0], taken[1] - 1])
             most = max(float(np.abs(over).max()), float(np.abs(yet).max()), 1.0)
-            # by how much these leave 0 .. 1 and -1 .. 0, towards which levels below go on
+            # how far these leave 0 .. 1 and -1 .. 0, towards which lower levels continue
             beyond = max(float(yet.max()), -float(over.min()), 0.0)
             inside = (most + beyond) * read / float(own.min())
         return max(rows, told, inside) * reserve * 2.0**self.facts.lattice_bits
 
     @cached_property
     def _places(self) -> tuple[Floats, Floats]:
-        """For every step of a block, the part of it that is over, and the tree's variance."""
+        """For every step of a block, its completed part, and the tree's variance."""
         places = np.arange(self._block)
         return (places + 1) / self._block, self._tree.contrast(places)
 
@@ -623,7 +626,7 @@ class LeastSquaresFactorization(StreamStrategy):
         return math.fsum([*blocks.tolist(), *rest.tolist()]) / self.horizon
 
     def _largest(self) -> float:
-        """Blocks in order of a bound, until no other reaches the largest that was found."""
+        """Return the largest variance: blocks in order of a bound, until no other can exceed it."""
         sums, singles, inverse = self._blocks_known
         part, inside = self._places
         edges = np.unique(np.linspace(0, self._block, 257).astype(np.int64))
@@ -633,7 +636,7 @@ class LeastSquaresFactorization(StreamStrategy):
             between = (1 - at) * sums[:-1, None] + at * sums[1:, None]
             return np.asarray(between - at * (1 - at) * singles[:, None])
 
-        # Without the tree variance is a convex function of the part: largest at an end.
+        # Without the tree the variance is a convex function of the part: largest at an end.
         lines = line(np.concatenate([[0.0], part])[edges][None])
         bounds = np.maximum(lines[:, 1:], lines[:, :-1]) + tops * inverse[:, None]
         bound = bounds.max(axis=1)
@@ -647,7 +650,7 @@ class LeastSquaresFactorization(StreamStrategy):
         return largest
 
     def _overall_of_steps(self, metric: Metric) -> float:
-        """Alike in all blocks, but for weights."""
+        """Return the mean or largest for single steps: alike in all blocks, except for weights."""
         if self.horizon <= _CHUNK:
             return super().overall_variance(metric, "windows")
         _, singles, inverse = self._blocks_known
@@ -667,7 +670,7 @@ class LeastSquaresFactorization(StreamStrategy):
     @cached_property
     @override
     def _release_rounding(self) -> float:
-        """Half a unit, and inside blocks all that rounding can add up to."""
+        """Half a unit, and inside blocks the largest sum of rounding errors."""
         if not self.radices:
             return 0.5
         root, per_start = self._tree.rounding
@@ -681,10 +684,10 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @override
     def _reader(self, field: NodeNoise) -> Reader:
-        """Solves for all blocks at first use, and holds their sums.
+        """Return a reader that solves for all blocks at first use, and holds their sums.
 
         Raises:
-            SumOverflow: sums of noise too large for int64, which no calibrated law has.
+            SumOverflow: sums of noise too large for int64, which no calibrated law produces.
         """
         return _BlockSums(self, field)
 
@@ -700,7 +703,7 @@ def _checked_line(line: object) -> OwnCells:
 
 
 class _BlockSums(Reader):
-    """Sums of noise up to every block, solved for once."""
+    """A reader with sums of noise up to every block, solved once."""
 
     _strategy: LeastSquaresFactorization
 
@@ -709,11 +712,11 @@ class _BlockSums(Reader):
 
     @cached_property
     def _sums(self) -> Integers:
-        """Up to 0, 1, .. blocks: (blocks + 1, coordinates), in units of 2^-10, or 2^-14."""
+        """Sums up to 0, 1, .. blocks: (blocks + 1, coordinates), in units of 2^-10, or 2^-14."""
         line = self._strategy.line
         cells, size = line.cells, math.prod(self._field.shape)
         rows = self._field.run(0, range(line.rows)).reshape(line.rows, size)
-        # What blocks know of themselves: z of a cell's own row, or their trees' estimates.
+        # The blocks' own estimates: z of a cell's own row, or their trees' estimates.
         if self._strategy.radices:
             known = self._strategy._tree.roots(self._field, line.own, range(cells))
         else:
@@ -742,7 +745,7 @@ class _BlockSums(Reader):
         return system.rounded_prefixes(right, real, most, bits, further)
 
     def _some_steps(self, field: NodeNoise, steps: range) -> Iterator[Integers]:
-        """Noise of steps, some at a time: sums up to blocks, and what is inside them."""
+        """Yield the noise of steps in parts: sums up to blocks, plus the noise inside them."""
         strategy, sums = self._strategy, self._sums
         size = max(1, (_PASSED if strategy.radices else PART) // sums.shape[1])
         drop = INNER_BITS - strategy.facts.fraction_bits
@@ -759,9 +762,9 @@ class _BlockSums(Reader):
 
 
 def _adjugate(rows: list[list[int]]) -> tuple[list[list[int]], int]:
-    """Integers A and d with A / d the inverse of a symmetric positive definite integer matrix.
+    """Return integers A and d with A / d the inverse of a positive definite integer matrix.
 
-    Bareiss's elimination, both ways: all divisions are exact.
+    It uses Bareiss's elimination in both directions: all divisions are exact.
 
     >>> _adjugate([[2, 1], [1, 3]])
     ([[3, -1], [-1, 2]], 5)

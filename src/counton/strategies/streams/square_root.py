@@ -2,12 +2,12 @@
 
 Fichtenberger, Henzinger and Upadhyay, "Constant matters: fine-grained error bound on differentially
 private continual observation", sections 3-4: C is Toeplitz with first column f(k) = C(2k,k) / 4^k.
-Here C is rounded to multiples of 2^-18 (long streams: 2^-20), so that private measurements C x + z
-lie on a lattice and the sensitivity is an exact rational; B = A C^-1 then makes B C = A exactly.
+Here C is rounded to multiples of 2^-18 (long streams: 2^-20), so private measurements C x + z lie
+on a lattice and the sensitivity is an exact rational number. B = A C^-1 then gives B C = A exactly.
 
-Safety errata: the paper draws z anew in every round, which an observer averages away; z is drawn
-once here. Its Psi(T) = 1 + ln((4T-3)/5)/pi (eq. 4) is below the true squared sensitivity for every
-T; the exact sum is used here.
+Safety errata: the paper draws z anew in every round, which an observer can average away; here z is
+drawn once. Its Psi(T) = 1 + ln((4T-3)/5)/pi (eq. 4) is below the true squared sensitivity for every
+T; here the exact sum is used.
 """
 
 from __future__ import annotations
@@ -55,16 +55,16 @@ from counton.strategies.streams.power_series import (
 if TYPE_CHECKING:
     from counton.base.arrays import Floats
 
-#: Longest series whose exact arithmetic is proven to stay within int64.
+#: Longest series for which exact arithmetic is proven to stay within int64.
 LARGEST_HORIZON = 2**22
 
-#: C is rounded to multiples of 2^-18, beyond this horizon of 2^-20.
+#: C is rounded to multiples of 2^-18; beyond this horizon to multiples of 2^-20.
 _FINER_BEYOND = 2**19
 
 #: Numbers in one block of transforms (coordinates are taken in blocks), to stay in the cache.
 _BLOCK = 2**16
 
-#: Coefficients that are made at one go.
+#: Coefficients computed at once.
 _AT_ONCE = 2**14
 
 #: Windows up to this many steps are summed directly: cheaper than a transform.
@@ -72,7 +72,7 @@ _FEW_STEPS = 16
 
 
 def square_root_coefficients(count: int) -> NDArray[np.float64]:
-    """f(0), ..., f(count - 1): the series of 1 / sqrt(1 - x), f(k) = C(2k, k) / 4^k.
+    """Return f(0), ..., f(count - 1): the series of 1 / sqrt(1 - x), f(k) = C(2k, k) / 4^k.
 
     >>> square_root_coefficients(4).tolist()
     [1.0, 0.5, 0.375, 0.3125]
@@ -80,16 +80,17 @@ def square_root_coefficients(count: int) -> NDArray[np.float64]:
     f = np.ones(count)
     for at in range(1, count, _AT_ONCE):
         k = np.arange(at, min(at + _AT_ONCE, count), dtype=np.float64)
-        # One rounded division and one rounded product a step, in order: the same bits on any CPU.
+        # One rounded division and one rounded product per step, in order: equal bits on every
+        # processor.
         f[at : at + _AT_ONCE] = np.cumprod(np.append(f[at - 1], (2 * k - 1) / (2 * k)))[1:]
     return f
 
 
 def square_root_sensitivity(horizon: int) -> float:
-    """Psi*(T), the squared 2-norm sensitivity of the real square-root factorisation.
+    """Return Psi*(T), the squared 2-norm sensitivity of the real square-root factorisation.
 
-    "Constant matters" section 3, the exact sum of f(k)^2 over k < T. Erratum: eq. (4), which has
-    (4T - 3) / 5 for (4T - 1) / 3, is below it for every T and would add too little noise.
+    "Constant matters" section 3, the exact sum of f(k)^2 over k < T. Erratum: eq. (4), with (4T -
+    3) / 5 instead of (4T - 1) / 3, is below it for every T and would add too little noise.
 
     >>> f"{square_root_sensitivity(10):.10f}"
     '1.7913439416'
@@ -113,9 +114,9 @@ def by_blocks(
     few: bool,
     write: Callable[[NDArray[np.int64], range, NDArray[np.int64]], None],
 ) -> NDArray[np.int64]:
-    """Released noise of ``steps``, some coordinates at a time; ``few``: without a transform.
+    """Return released noise of ``steps``, for some coordinates at a time; ``few``: no transform.
 
-    ``write`` is given z from step 1 on, the steps, and where their noise belongs.
+    ``write`` receives z from step 1 on, the steps, and the array for their noise.
     """
     released = np.empty((len(steps), math.prod(field.shape)), dtype=np.int64)
     if released.size:
@@ -130,7 +131,7 @@ def by_blocks(
 def floor_all(
     cells: Floats, guard: Floats, released: NDArray[np.int64]
 ) -> Iterator[tuple[int, int]]:
-    """Write floor(cells), turned over, and yield where floats known within ``guard`` leave two."""
+    """Write floor(cells), transposed; yield places where floats within ``guard`` leave two."""
     low = np.floor(cells - guard)
     released[:] = low.astype(np.int64).T
     for column, row in zip(*np.nonzero(low != np.floor(cells + guard)), strict=True):
@@ -141,8 +142,8 @@ class RootSeries:
     """The square root of the running totals, C, on multiples of ``2**-bits``, and B = A C^-1.
 
     Args:
-        count: steps.
-        bits: of the lattice.
+        count: number of steps.
+        bits: binary places of the lattice.
     """
 
     def __init__(self, count: int, bits: int) -> None:
@@ -162,7 +163,7 @@ class RootSeries:
         return PrefixQuotient(self.numerators, self.bits)
 
     def row(self, number: int) -> list[Fraction]:
-        """First ``number`` entries of B's first column, exactly; quadratic time, small horizons.
+        """Return ``number`` entries of B's first column, exactly; quadratic time, small horizons.
 
         >>> RootSeries(3, 18).row(3)
         [Fraction(1, 1), Fraction(1, 2), Fraction(3, 8)]
@@ -175,25 +176,25 @@ class RootSeries:
             known.append((1 << p * k) - spent)
         return [Fraction(known[k], 1 << p * k) for k in range(number)]
 
-    #: Of the floats that decide how a release is rounded.
+    #: The error bound of the floats that decide how a release is rounded.
     _slack = staticmethod(relative_slack)
 
     def sums(self, reals: Floats, few: Sequence[int] | None = None) -> tuple[Floats, Floats]:
-        """B z in float64, and how far that may be off in each coordinate.
+        """Return B z in float64, and a bound on its error in each coordinate.
 
         Args:
             reals: noise of nodes 1, 2, .. as integers, shape (coordinates, nodes).
-            few: only these releases; default: all of them, by a transform.
+            few: compute only these releases; default: all of them, by a transform.
 
         Returns:
             Shapes (coordinates, releases) and (coordinates,), in lattice units.
 
         Raises:
-            SumOverflow: noise of 2^52 or more, which no calibrated law has.
+            SumOverflow: noise of 2^52 or more, which no calibrated law produces.
         """
         b, nodes = self._coefficients, reals.shape[1]
         if few is not None:
-            backwards = b[nodes - 1 :: -1].copy()  # BLAS wants it contiguous
+            backwards = b[nodes - 1 :: -1].copy()  # BLAS needs it contiguous
             sums = np.stack([reals[:, :t] @ backwards[nodes - t :] for t in few], axis=1)
             slack = (nodes + 2) * 2.0**-53
         else:
@@ -201,7 +202,7 @@ class RootSeries:
             sums = np.fft.irfft(self._spectrum(length) * np.fft.rfft(reals, length), length)
             sums = sums[:, :nodes]
             slack = self._slack(length)
-        # z and b to float64 cost 2^-53 each; b's own error meets |z|_1 <= sqrt(steps) |z|_2.
+        # z and b in float64 cost 2^-53 each; b's own error meets |z|_1 <= sqrt(steps) |z|_2.
         of_b = self.quotient.error_units(0) * 2.0**-LEADING_BITS * math.sqrt(nodes)
         norms = 1.001 * np.linalg.norm(reals, axis=1)
         if norms.max() >= 2.0**60 or np.abs(reals).max() >= 2.0**52:
@@ -212,7 +213,7 @@ class RootSeries:
         return sums, norms * ((slack + 2.0**-51) * 1.001 * float(np.linalg.norm(b)) + of_b)
 
     def _spectrum(self, length: int) -> NDArray[np.complex128]:
-        """Transform of B's first column; kept until another length is asked for."""
+        """Return the transform of B's first column; kept until another length is needed."""
         kept = self._kept  # another thread may replace it meanwhile
         if kept is None or kept[0] != length:
             b = self._coefficients[: length // 2]
@@ -228,19 +229,19 @@ class RootSeries:
 class RootStrategy(StreamStrategy):
     """A square root whose column i has a weight, 1 / d_i, in units of ``2**-weight_bits``.
 
-    With s the noise of the square root, the noise of release t is d_t s_t and the sum over i < t of
-    (d_i - d_{i+1}) s_i, rounded *correctly* to multiples of ``2^-fraction_bits``: computed by FFT
-    with a proven error bound, and where that leaves two candidates, by integer arithmetic. So a
-    release is one definite function of the measurements C x + z, whatever the CPU, the length of
-    the transform or the window.
+    With s the noise of the square root, the noise of release t is d_t s_t plus the sum over i < t
+    of (d_i - d_{i+1}) s_i, rounded *correctly* to multiples of ``2^-fraction_bits``: computed by
+    FFT with a proven error bound and, if that leaves two candidates, by integer arithmetic. So a
+    release is one definite function of the measurements C x + z, for every processor, length of the
+    transform and window.
 
     Args:
-        horizon: steps.
-        series_bits: C's own lattice, before weights.
-        weight_bits: of weights; 0: all are 1.
+        horizon: number of steps.
+        series_bits: binary places of C's own lattice, before weights.
+        weight_bits: binary places of weights; 0: all weights are 1.
 
     Attributes:
-        root: the square root.
+        root: the square-root series.
     """
 
     horizon: int
@@ -262,7 +263,7 @@ class RootStrategy(StreamStrategy):
         return np.ones(self.horizon, np.int64)
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Nodes ``step``, ..., ``horizon`` with the coefficients of C times the column's weight."""
+        """Return nodes ``step``, ..., ``horizon`` with C's coefficients times a column's weight."""
         step = check_step(self, step)
         unit, weight = 1 << self.facts.lattice_bits, int(self.weights[step - 1])
         values = self.root.numerators[: self.horizon - step + 1]
@@ -276,37 +277,37 @@ class RootStrategy(StreamStrategy):
         return np.cumsum(self.root.numerators**2)
 
     def l1_sensitivity(self) -> Fraction:
-        """Largest 1-norm of a column, exactly."""
+        """Return the largest 1-norm of a column, exactly."""
         lengths = np.cumsum(self.root.numerators)[::-1] * self.weights
         return Fraction(int(lengths.max()), 1 << self.facts.lattice_bits)
 
     def squared_sensitivity(self) -> Fraction:
-        """Largest squared 2-norm of a column, exactly."""
+        """Return the largest squared 2-norm of a column, exactly."""
         largest = int((self._squares[::-1] * self.weights**2).max())
         return Fraction(largest, 4**self.facts.lattice_bits)
 
     @property
     @abstractmethod
     def _variances(self) -> Floats:
-        """Of all releases."""
+        """Variances of all releases."""
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """From the squared norms of the rows of B."""
+        """Return the mean or maximum from the squared norms of the rows of B."""
         check_metric(metric)
         if of == "windows":
             return super().overall_variance(metric, of)
         return float(self._variances.max() if metric == "max" else self._variances.mean())
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """B z rounded to multiples of ``2^-fraction_bits``; costs O(stop log stop) a coordinate.
+        """Return B z rounded to multiples of ``2^-fraction_bits``; O(stop log stop) per coordinate.
 
         Raises:
-            SumOverflow: noise of 2^52 or more, which no calibrated law has.
+            SumOverflow: noise of 2^52 or more, which no calibrated law produces.
         """
         return by_blocks(field, check_window(self, steps), self._are_few(steps), self._round)
 
     def _are_few(self, steps: range) -> bool:
-        """Whether releases are summed directly, which is cheaper than a transform."""
+        """Return whether releases are summed directly, which is then cheaper than a transform."""
         return not self.weight_bits and len(steps) <= _FEW_STEPS
 
     def _round(self, z: NDArray[np.int64], steps: range, released: NDArray[np.int64]) -> None:
@@ -315,7 +316,7 @@ class RootStrategy(StreamStrategy):
         reals = np.ascontiguousarray(z.T, dtype=np.float64)
         total, error = self.root.sums(reals, steps if few else None)
         if self.weight_bits:
-            # Weights whose magnitudes bound how errors of s add up.
+            # Weights whose magnitudes bound the sum of errors of s.
             w = self.weights[: len(z)].astype(np.float64)
             shares = 2.0**self.weight_bits / w
             falls = 2.0**self.weight_bits * np.diff(w) / (w[1:] * w[:-1])  # two roundings
@@ -333,9 +334,9 @@ class RootStrategy(StreamStrategy):
             released[row, column] = self._decide(z[: steps[row], column])
 
     def _decide(self, z: NDArray[np.int64]) -> int:
-        """floor(2^fraction_bits B z + offset) by integers, with more digits until certain."""
+        """Return floor(2^fraction_bits B z + offset) by integers, adding digits until certain."""
         quotient, length = self.root.quotient, exact_dot(np.abs(z), np.ones_like(z))
-        # Where all weights are 1, the last s alone is read.
+        # If all weights are 1, only the last s is read.
         weights = [int(w) for w in self.weights[: len(z)]] if self.weight_bits else [1]
         sums = [0] * len(weights)
         for j in count():
@@ -349,19 +350,19 @@ class RootStrategy(StreamStrategy):
             total = shares[-1] * sums[-1]
             total += sum((a - b) * s for a, b, s in zip(shares, shares[1:], sums, strict=False))
             # Shares are less than 1 too small, their differences off by less than 1.
-            most = shares[-1] + sum(abs(a - b) for a, b in pairwise(shares))  # d_1 if they fall
+            most = shares[-1] + sum(abs(a - b) for a, b in pairwise(shares))  # d_1 if the d_i fall
             error = most * quotient.error_units(j) * length + sum(map(abs, sums)) + len(sums)
             error += quotient.error_units(j) * length * len(sums)
             places = quotient.places(j) + finer
             places += self.facts.lattice_bits - self.facts.fraction_bits
             found = rounded_within(total, error, places)
-            if found is not None:  # certain to happen: B z is rational
+            if found is not None:  # it ends, because B z is rational
                 return found
         raise AssertionError("unreachable")
 
 
 def running_sums(x: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
-    """Cumulative sums along the last axis, and through how many roundings a term goes at most."""
+    """Return cumulative sums along the last axis, and the most roundings of any term."""
     rows, length = x.shape
     width = 1 << (length.bit_length() + 1) // 2
     padded = np.zeros((rows, -(-length // width) * width))
@@ -398,27 +399,27 @@ class SqrtToeplitz(RootStrategy):
         super().__init__(_checked_horizon(horizon), 18 if horizon <= _FINER_BEYOND else 20)
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Nodes 1, ..., ``step`` with the exact coefficients of B; small horizons only."""
+        """Return nodes 1, ..., ``step`` with B's exact coefficients; for small horizons only."""
         coefficients = self.root.row(check_step(self, step))
         return tuple(Node(0, k, b) for k, b in enumerate(reversed(coefficients), start=1))
 
     @property
     @override
     def structure(self) -> Structure:
-        """f(k) falls, and so does what it is rounded to."""
+        """Structure: f(k) falls, and so do its rounded values."""
         return Structure(falling_series=self.root.numerators)
 
     @cached_property
     @override
     def _variances(self) -> Floats:
-        """The largest is that at the horizon."""
+        """Variances of all releases; the largest is that at the horizon."""
         return np.cumsum(self.root.quotient.approximate**2)
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """With s, t the ends: squared norms of both rows, less twice their inner product.
+        """Return squared norms of both ends' rows minus twice their inner product.
 
-        Takes time in proportion to the horizon for each length or each start of the windows,
-        whichever differ less.
+        Time is proportional to the horizon for each length or each start of the windows, whichever
+        has fewer values.
         """
         first, last = window_ends(self, steps, since)
         squares = np.concatenate([[0.0], self._variances])
@@ -433,7 +434,7 @@ class SqrtToeplitz(RootStrategy):
         return variance
 
     def _by_length(self, s: NDArray[np.int64], d: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Sum of (b_{j+d} - b_j)^2 over j < s, for each pair."""
+        """Return the sum of (b_{j+d} - b_j)^2 over j < s, for each pair."""
         b, found = self.root.quotient.approximate, np.empty(len(s))
         for length in np.unique(d):
             some = d == length
@@ -443,7 +444,7 @@ class SqrtToeplitz(RootStrategy):
         return found
 
     def _by_start(self, s: NDArray[np.int64], d: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The same, by one correlation for each start."""
+        """Return the sum of (b_{j+d} - b_j)^2 over j < s, by one correlation for each start."""
         b, found = self.root.quotient.approximate, np.empty(len(s))
         squares = np.concatenate([[0.0], self._variances])
         for start in np.unique(s):

@@ -1,15 +1,15 @@
-"""Noise divided by the root of running sums as it comes: a fixed cost a step, no transforms.
+"""Division of noise by the root of running sums, step by step: a fixed cost, no transforms.
 
 The coefficients of the root, rounded to multiples of 2^-bits, are a staircase: c_k falls from 1 in
-2^bits stairs, so that (1 - x) c has 1 in front, then coefficients -e_k that are few far out, and
-whose sum is below 1. What is wanted, s = z / ((1 - x) c), is therefore
+2^bits stairs. So (1 - x) c starts with 1, and then has coefficients -e_k, which are sparse at large
+lags, with a sum below 1. Hence s = z / ((1 - x) c) satisfies
 
     s_t = z_t + sum over k >= 1 of e_k s_(t - k):
 
-near lags by a small matrix, far ones stair by stair. Numbers are integers in units of 2^-point, in
-two halves of 52 - bits bits each, so that products by matrices are exact in float64, whatever their
-order. Each s_t misses that equation by at most 4 units; what that comes to is at most 4 times the
-sum of the coefficients of 1 / ((1 - x) c), which are positive.
+and it is computed by a small matrix for near lags, and stair by stair for far lags. Numbers are
+integers in units of 2^-point, in two halves of 52 - bits bits each, so that products by matrices
+are exact in float64, in any order. Each s_t misses that equation by at most 4 units. The resulting
+error is at most 4 times the sum of the coefficients of 1 / ((1 - x) c), which are positive.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from counton.base.arrays import Floats, Integers
 from counton.base.errors import SumOverflow
 
-#: s has this many bits in front of the point, or there is no room for it.
+#: Largest s has this many bits before the binary point; otherwise it does not fit.
 _ROOM = 50
-#: Steps that are solved at one go, and lags that are not taken stair by stair.
+#: Steps solved at once, and lags that are not processed stair by stair.
 _BLOCK, _NEAR = 128, 1024
 
 
@@ -30,7 +30,7 @@ class Staircase:
     """(1 - x) c for a series that falls from 1 to 0 in units of 2^-bits, and its inverse.
 
     Args:
-        numerators: c in units of 2^-bits: 2^bits, and then never rising.
+        numerators: c in units of 2^-bits: 2^bits first, and never rising.
         bits: at most 16.
     """
 
@@ -44,7 +44,8 @@ class Staircase:
         near[1 : len(falls) + 1] = falls[:_NEAR]
         self.lags = np.flatnonzero(falls[_NEAR:]) + _NEAR + 1
         self.falls = falls[self.lags - 1].astype(np.float64)
-        # Entry i, j: what step i of a block has of the j-th of this many steps before it.
+        # Entry i, j: the contribution to step i of a block from the j-th of this many steps before
+        # it.
         lag = np.arange(_BLOCK)[:, None] + _NEAR - np.arange(_NEAR)
         self.before = np.where(lag <= _NEAR, near[np.minimum(lag, _NEAR)], 0.0)
         lag = np.arange(_BLOCK)[:, None] - np.arange(_BLOCK)
@@ -54,13 +55,14 @@ class Staircase:
         self._sums = np.cumsum(numerators[:: self._stride].astype(np.float64))
 
     def error(self, steps: int) -> float:
-        """By how much s may be off within this many steps, in units of z.
+        """Return a bound on the error of s within this many steps, in units of z.
 
-        With b = 1 / ((1 - x) c) and r = 1 - 1/n, the sum of b_0 .. b_(n-1) is at most
-        r^-n b(r) = r^-n / ((1 - r) c(r)) and c(r) at least r^n times the sum of c_0 .. c_(n-1).
+        With b = 1 / ((1 - x) c) and r = 1 - 1/n, the sum of b_0 .. b_(n-1) is at most r^-n b(r) =
+        r^-n / ((1 - r) c(r)), and c(r) is at least r^n times the sum of c_0 .. c_(n-1).
         """
         place = min((steps - 1) // self._stride, len(self._sums) - 1)
-        # Of every this many coefficients the first, which is the largest: one less of them.
+        # Every stride-th coefficient stands for its stride; the first, the largest, is subtracted
+        # once.
         least = self._stride * float(self._sums[place] - self._sums[0]) + 2.0**self.bits
         ratio = (1 - 1 / max(steps, 2)) ** (-2 * max(steps, 2))
         units = min(4.0 * steps, 4.04 * ratio * steps * 2.0**self.bits / least)
@@ -68,11 +70,11 @@ class Staircase:
 
 
 class Dividing:
-    """s for one z after the other, of this many coordinates at once.
+    """The running division: s for one z after the other, for several coordinates at once.
 
     Args:
-        stairs: the series.
-        cells: coordinates.
+        stairs: the series c.
+        cells: the number of coordinates.
     """
 
     def __init__(self, stairs: Staircase, cells: int) -> None:
@@ -81,7 +83,7 @@ class Dividing:
         self._halves = np.empty((_NEAR, 2, cells))
 
     def next(self, z: NDArray[np.int64]) -> Floats:
-        """The s of as many further steps, each to its last place but one.
+        """Return s for as many further steps, exact except for the last place.
 
         Args:
             z: shape (steps, cells).
@@ -120,7 +122,7 @@ class Dividing:
         return np.asarray(s)
 
     def _solve(self, z: NDArray[np.int64], far: Floats) -> None:
-        """The next block: as well as float64 can tell, and then what that left over."""
+        """Solve the next block: first in float64, then again for the remainder."""
         stairs, start, count, cells = self._stairs, self.steps, len(z), self._cells
         seen = min(start, _NEAR)
         past = self._halves[start - seen : start].reshape(seen, 2 * cells)
@@ -144,7 +146,7 @@ class Dividing:
         self.steps += count
 
     def _sum_halves(self, sums: Floats) -> Floats:
-        """Sums of both halves over 2^bits, rounded down."""
+        """Return sums of both halves over 2^bits, rounded down."""
         unit = 2.0**-self._stairs.bits
         whole = np.floor(sums[:, 0] * unit)
         rest = (sums[:, 0] - whole / unit) * (2.0**self._stairs.half * unit)

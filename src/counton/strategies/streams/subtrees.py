@@ -1,23 +1,23 @@
-"""The trees of `LookAhead`: estimates upwards, and passed down, in integers.
+"""The trees of `LookAhead`: estimates go upwards and then downwards, in integers.
 
-Node v of level l covers the steps v W_l + 1 .. (v + 1) W_l as far as they lie within the horizon,
-W_l = k_1 .. k_l; it is measured with weight w_l. Let x_v = z_v / w_l be the noise of its count as
-measured. The noise of a release is found in two passes:
+Node v of level l covers the steps v W_l + 1 .. (v + 1) W_l within the horizon, W_l = k_1 .. k_l; it
+is measured with weight w_l. Let x_v = z_v / w_l be the noise of its measured count. The noise of a
+release is computed in two passes:
 
 - *upwards, one level deep*: N_v is the best combination of x_v and the sum of x_c over the children
   c of v;
-- *downwards*: F = N at the highest level; below, what the N of the children of u lack of F_u is
-  shared out in proportion to their variances: F_c = N_c + share_c (F_u - sum of their N);
-- the release at t is the sum of F over the siblings to the left of the path to step t, and of the F
-  of the step itself.
+- *downwards*: F = N at the highest level. Below, F_u minus the sum of the children's N is shared
+  out in proportion to their variances: F_c = N_c + share_c (F_u - sum of their N);
+- the release at t is the sum of F over the siblings to the left of the path to step t, plus F of
+  the step itself.
 
 All of that runs in integers, in units of 2^-16. Every intermediate value estimates an integer, the
-count of a node, so that a change of the data moves it by an integer; what is rounded is a
-difference of two such estimates, which a change of the data does not move at all
+count of a node, so a change of the data moves it by an integer. Only differences of two estimates
+of one count are rounded, which a change of the data does not move at all
 (`counton.strategies.rounding`).
 
-The last node of a level may be cut short by the horizon. What lies beyond is known to be empty: it
-has no nodes, and the shares of those that are left are as for a node with fewer children.
+The horizon may cut the last node of a level short. The part beyond is known to be empty: it has no
+nodes, and the shares of the remaining children are those of a node with fewer children.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from counton.strategies.strategy import NodeNoise, add_up, nodes_per_chunk
 
 #: Estimates are multiples of 2^-16.
 FRACTION_BITS = 16
-#: Of whole nodes, and of the last one of a level.
+#: A value for whole nodes, and one for the last node of a level.
 _Pair = tuple[Fraction, Fraction]
-#: An estimate reads nodes of lower levels while there are no more of them, or of one level.
+#: An estimate reads nodes of all lower levels with at most this many, or of one level.
 _MOST_READ = 400
-#: Numbers that are drawn together for one estimate; with fewer some are drawn again, which takes
-#: 2.7 times as long with 100 coordinates.
+#: Numbers drawn together for one estimate. With fewer, some are drawn again, which takes 2.7 times
+#: as long with 100 coordinates.
 _HELD = 2**20
 
 
 class LevelNoise:
-    """z of the nodes of some trees, and estimates, of which the latest of each kind are held.
+    """The noise z of the nodes of some trees, and estimates; the latest of each kind are held.
 
-    Nodes come with places for children that the last node lacks; there z is 0.
+    Nodes have room for children that the last node lacks; there z is 0.
     """
 
     def __init__(self, field: NodeNoise, counts: Sequence[int]) -> None:
@@ -54,7 +54,7 @@ class LevelNoise:
         self._held: dict[tuple[int, int], tuple[range, Integers]] = {}
 
     def run(self, level: int, nodes: range) -> Integers:
-        """z of consecutive nodes of a level, not to be written: ``(len(nodes), *shape)``."""
+        """Return z of consecutive nodes of a level, read-only: ``(len(nodes), *shape)``."""
         return self.hold((level, 0), nodes, self._draw)
 
     def _draw(self, level: int, nodes: range) -> Integers:
@@ -66,7 +66,7 @@ class LevelNoise:
     def hold(
         self, kind: tuple[int, int], nodes: range, find: Callable[[int, range], Integers]
     ) -> Integers:
-        """What is found of nodes of a level, here or a moment ago."""
+        """Return a value of nodes of a level, computed by ``find`` or held from the last call."""
         held, values = self._held.get(kind, (range(0), np.empty(0, np.int64)))
         if not held.start <= nodes.start <= nodes.stop <= held.stop:
             held, values = self._held[kind] = nodes, find(kind[0], nodes)
@@ -74,26 +74,26 @@ class LevelNoise:
 
 
 class Subtrees:
-    """Trees of equal shape side by side, the last one cut short where the steps end.
+    """Trees of equal shape side by side; the last one is cut short at the last step.
 
     Levels count from single steps, 0, to the roots, ``len(radices)``. Noise and estimates are
-    int64, a coordinate of a step wherever ``*shape`` stands; estimates are in units of 2^-16.
+    int64; ``*shape`` are the coordinates of a step. Estimates are in units of 2^-16.
 
     Args:
-        steps: all steps together.
-        radices: children of a node of level 1, 2, ...
-        weights: of nodes of level 0, 1, ... in units of the lattice.
-        own: the part of a node's own measurement in its estimate, which then reads one level below;
-            default: the best part, and as many levels as are few nodes. Weights are then all 1.
+        steps: the number of all steps together.
+        radices: numbers of children of nodes of level 1, 2, ...
+        weights: weights of nodes of level 0, 1, ... in units of the lattice.
+        own: the part of a node's own measurement in its estimate, which then reads one level below.
+            Default: the best part, and as many levels as have few nodes. Weights are then all 1.
 
     Attributes:
-        widths: steps of a whole node of each level.
-        counts: how many nodes each level has.
-        children: of a whole node and of the last node of level 1, 2, ...
-        depths: how many levels below it an estimate N of a node reads, by level.
+        widths: number of steps of a whole node of each level.
+        counts: number of nodes of each level.
+        children: number of children of a whole node and of the last node of level 1, 2, ...
+        depths: number of levels below it that an estimate N of a node reads, by level.
         by_depth: variances of estimates that read this many levels below, 0, 1, ..., in units of
-            the variance of z: of a whole node and of the last one of every level.
-        variances: those of N, by level.
+            the variance of z: for a whole node and for the last one of every level.
+        variances: variances of N, by level.
         spreads: sums of ``variances`` over the children of a whole and of the last node of level
             1, 2, ...
 
@@ -130,7 +130,7 @@ class Subtrees:
 
     @cached_property
     def _factors(self) -> list[list[tuple[int, int]]]:
-        """By which what a node's own measurement has more is multiplied: whole nodes, the last."""
+        """Factors of the difference between a measurement and the rest: whole nodes, the last."""
         return [
             [
                 (self._factor(depth, level, False), self._factor(depth, level, True))
@@ -141,8 +141,9 @@ class Subtrees:
 
     @cached_property
     def shares(self) -> list[tuple[int, int, int]]:
-        """Of what the children of a node lack, in units of 2^-40: for each child of a whole node;
-        of the last node, for each child and for the last child.
+        """Shares of the children of a node in its difference, in units of 2^-40.
+
+        For each child of a whole node; in the last node, for each child and for the last child.
         """
         return [
             (part_of(own[0] / spread[0]), part_of(own[0] / spread[1]), part_of(own[1] / spread[1]))
@@ -150,7 +151,7 @@ class Subtrees:
         ]
 
     def own(self, depth: int, level: int, last: bool) -> Fraction:
-        """The part of a node's own measurement in its estimate from this many levels below."""
+        """Return the part of a node's measurement in its estimate from this many levels below."""
         if not depth or not level:
             return Fraction(1)
         return Fraction(self.weights[level] * self._factor(depth, level, last), 1 << PART_BITS)
@@ -160,14 +161,14 @@ class Subtrees:
         return part_of((self._own or best) / self.weights[level])
 
     def _sums(self, variances: Sequence[_Pair]) -> list[_Pair]:
-        """Sums over the children of a whole and of the last node of level 1, 2, ..."""
+        """Return sums over the children of a whole and of the last node of level 1, 2, ..."""
         return [
             (whole * own, (last - 1) * own + tail)
             for (whole, last), (own, tail) in zip(self.children, variances, strict=False)
         ]
 
     def _improve(self, variances: Sequence[_Pair]) -> list[_Pair]:
-        """Of the best combinations of a node's measurement and its children's estimates."""
+        """Return variances of the best combinations of a node's measurement and its children's."""
         improved = [(Fraction(1, self.weights[0] ** 2),) * 2]
         for weight, sums in zip(self.weights[1:], self._sums(variances), strict=True):
             if self._own is None:
@@ -178,10 +179,10 @@ class Subtrees:
         return improved
 
     def estimates(self, drawn: LevelNoise, level: int, nodes: range, depth: int) -> Integers:
-        """Estimates of nodes of a level, not to be written: ``(len(nodes), *shape)``.
+        """Return estimates of nodes of a level, read-only: ``(len(nodes), *shape)``.
 
-        From their z and what is said by this many levels below. The difference of the two does not
-        move with the data, so that a part of it may be rounded.
+        They combine the nodes' z and this many levels below. The difference of the two does not
+        move with the data, so a part of it may be rounded.
         """
         own = drawn.run(level, nodes)
         if depth == 0:
@@ -200,7 +201,7 @@ class Subtrees:
         return drawn.hold((level, depth), nodes, find)
 
     def _said_below(self, drawn: LevelNoise, level: int, nodes: range, depth: int) -> Integers:
-        """What the children of nodes say of them, some children at a time."""
+        """Return the sums of nodes' children's estimates, computed for some children at a time."""
         radix, parts = self.radices[level - 1], []
         together = self.widths[level - 1] // self.widths[level - depth]
         size = max(1, nodes_per_chunk(drawn.shape, _HELD) // (together * radix))
@@ -224,17 +225,17 @@ class Subtrees:
         totals: Integers,
         before: Integers,
     ) -> Iterator[Integers]:
-        """Noise of the running totals at ``leaves`` (steps, from 0 on), in parts, in order.
+        """Yield the noise of running totals at ``leaves`` (steps from 0 on), in parts, in order.
 
-        Releases are private with any F that moves with the node's count, times 2^16.
+        Releases are private with any F that moves with 2^16 times the node's count.
 
         Args:
-            drawn: z.
-            level: of the nodes whose F is given, above 0.
-            leaves: a window of steps; those below other nodes than the given are left out.
+            drawn: the noise z.
+            level: the level of the nodes whose F is given, above 0.
+            leaves: a window of steps; those below other nodes are left out.
             first: the first node given.
-            totals: F of the nodes, ``(n, *shape)``.
-            before: noise of the running total before each of them, ``(n, *shape)``.
+            totals: F of the given nodes, ``(n, *shape)``.
+            before: noise of the running total before each of these nodes, ``(n, *shape)``.
         """
         radix, width = self.radices[level - 1], self.widths[level - 1]
         together = self.widths[level] // self.widths[level - 1 - self.depths[level - 1]]
@@ -251,7 +252,8 @@ class Subtrees:
                 z = drawn.run(0, children).reshape(groups.shape)
                 sums = _divide(_sum_children(z), self.weights[0])
             self._share(level, first + at, some - sums, groups)
-            # Each family goes on where it should, not where rounding has brought the one before.
+            # Each family starts at its exact total, without the rounding error of the family
+            # before.
             starts[1:] -= (starts + _sum_children(groups))[:-1]
             ends = found if level == 1 else found.copy()
             ends[::radix] += starts
@@ -265,7 +267,7 @@ class Subtrees:
                 yield from self.prefixes(drawn, level - 1, leaves, child + low, inner, starts)
 
     def _share(self, level: int, first: int, lack: Integers, groups: Integers) -> None:
-        """Add to estimates of children, ``(n, k, *shape)``, their share of what they lack."""
+        """Add to estimates of children, ``(n, k, *shape)``, their share of the difference."""
         whole, to_each, to_last = self.shares[level - 1]
         added = part_times(lack, whole)
         last = self.counts[level] - 1 - first
@@ -280,7 +282,7 @@ class Subtrees:
 
 @lru_cache(maxsize=4096)
 def depths_of(radices: tuple[int, ...]) -> tuple[int, ...]:
-    """How many levels below it an estimate of a node of each level reads: few nodes, or one level.
+    """Return for each level how many levels below an estimate reads: few nodes, or one level.
 
     >>> depths_of((12, 12, 12, 40, 2))
     (0, 1, 2, 2, 1, 2)
@@ -296,14 +298,15 @@ def depths_of(radices: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _sum_children(groups: Integers) -> Integers:
-    """Sums over the children: ``(n, k, *shape)`` to ``(n, *shape)``."""
+    """Return sums over the children: ``(n, k, *shape)`` to ``(n, *shape)``."""
     added: Integers = np.einsum("ij...->i...", groups)
     return added
 
 
 def _divide(drawn: Integers, weight: int) -> Integers:
-    """z / weight in units of 2^-16, rounded; a change by a multiple of the weight changes only that
-    multiple.
+    """Return z / weight in units of 2^-16, rounded.
+
+    A change of z by a multiple of the weight changes the result by exactly that multiple.
 
     >>> (_divide(np.array([4, 5, 8]), 4) / 2**16).tolist()
     [1.0, 1.25, 2.0]

@@ -1,20 +1,21 @@
-"""Windows that are revised: what is known of each at its end, one window later, up to a delay.
+"""Revised windows: each window's count so far at its end, and at later ends up to a delay.
 
-A row belongs to the window w of its own time, and arrives with a lag l = 0, 1, .. L: at the end of
-window w + l, a *night*. The night t publishes, for each of the windows t - L .. t, how many of its
-rows have arrived so far; after the night w + L the number of w is final.
+A row belongs to the window w of its own time. It arrives with a lag l = 0, 1, .. L: at the end of
+window w + l, a *night*. Night t publishes, for each of the windows t - L .. t, the number of its
+rows that have arrived so far. After night w + L the number of w is final.
 
-A window with its lags is a stream of L + 1 steps of its own: arrivals x_0, .. x_L, of which the
-totals x_0 + .. + x_l are released. `WindowVersions` gives each window the same strategy for L + 1
-steps, with nodes of its own: C is block-diagonal, I (x) C', and B is I (x) B'.
+A window with its lags is a stream of L + 1 steps: arrivals x_0, .. x_L, with released totals x_0 +
+.. + x_l. `WindowVersions` gives each window the same strategy for L + 1 steps, with its own nodes:
+C is block-diagonal, I (x) C', and B is I (x) B'.
 
-Privacy. A row enters one window, there one lag, and so one column of I (x) C', which is a column of
-C' in one block: its norms are those of C' for L + 1 steps, whatever the number of windows. Nights
-release rows of I (x) B' in another order than that of blocks; noise is drawn once, as a function of
-its address, so that order changes nothing, and B C = A holds number by number. If an attacker
-chooses window and lag of a row from what earlier nights released, the shift z -> z + d C e leaves
-these as they are and makes up for the row in all that follow, as within one stream of L + 1 steps:
-blocks share no node. So whatever C' promises for L + 1 steps holds for all windows together.
+Privacy. A row enters one window at one lag, and so one column of I (x) C', which is a column of C'
+in one block. Its norms are those of C' for L + 1 steps, for any number of windows. Nights release
+rows of I (x) B' in an order other than that of blocks. Noise is drawn once, as a function of its
+address, so the order changes nothing, and B C = A holds number by number. Suppose an attacker
+chooses window and lag of a row from the releases of earlier nights. The shift z -> z + d C e leaves
+these releases unchanged and compensates the row in all later ones, as within one stream of L + 1
+steps, because blocks share no node. So the guarantee of C' for L + 1 steps holds for all windows
+together.
 
 This mechanism is counton's own.
 """
@@ -54,7 +55,7 @@ from counton.strategies.strategy import (
     window_ends,
 )
 
-#: Most windows: node numbers of all blocks stay within 32 bits where a stream has cells.
+#: Most windows: node numbers of all blocks stay within 32 bits if a stream has cells.
 LARGEST_HORIZON = 2**40
 #: Most versions of a window.
 MOST_VERSIONS = 2**12
@@ -63,20 +64,21 @@ MOST_CORRECTIONS = 1000
 
 
 class WindowVersions(StreamStrategy):
-    """Each window by itself, again and again until it is final.
+    """Windows that are released again and again until they are final.
 
-    Its steps are windows, and what it releases of each is the final number; `lag_row` and
-    `lag_noise` are of the versions before. A running stream releases nights (`night_noise`): of the
-    last windows the newest version each.
+    Its steps are windows, and its release of each is the final number; `lag_row` and `lag_noise`
+    describe earlier versions. A running stream releases nights (`night_noise`): the newest version
+    of each of the last windows.
 
     Args:
-        horizon: windows it serves; noise is the same for any number.
-        inner: of one window, totals over its lags: as many steps as a window has versions.
-        corrections: how often a unit may take back the row that it has, and have another one.
+        horizon: number of windows; the noise is equal for any number.
+        inner: the strategy of one window, for totals over its lags: as many steps as a window has
+            versions.
+        corrections: most times that a unit may take back its row and bring another.
 
     Raises:
-        InvalidInput: a number of windows or corrections out of range, or a strategy that cannot
-            serve a window.
+        InvalidInput: a number of windows or corrections out of range, or an inner strategy that
+            cannot serve a window.
 
     >>> from counton.strategies import Binary
     >>> revised = WindowVersions(365, Binary(7))
@@ -102,8 +104,9 @@ class WindowVersions(StreamStrategy):
             fraction_bits=facts.fraction_bits,
             unit_columns=facts.unit_columns and not self.corrections,
             unit_rows=facts.unit_rows,
-            attained=False,  # of all lags, and a step's column is that of the first
-            # What a correction enters was read before it, and it may be chosen by that.
+            attained=False,  # over all lags, whereas a step's column is that of the first lag
+            # A correction enters nodes that were read before, and an attacker may choose it by
+            # these releases.
             causal=facts.causal and not self.corrections,
             rounding_variance=facts.rounding_variance,
             versions=self.lags + 1,
@@ -113,7 +116,7 @@ class WindowVersions(StreamStrategy):
     @classmethod
     @override
     def examples(cls, horizon: int) -> Sequence[WindowVersions]:
-        """Windows of trees, of a square root, and of what was solved."""
+        """Return windows of trees, of a square root, and of a solved strategy."""
         from counton.strategies.lines.dense import Dense
         from counton.strategies.streams.kary import KAry
         from counton.strategies.streams.solved import LeastSquaresFactorization
@@ -126,7 +129,7 @@ class WindowVersions(StreamStrategy):
     @property
     @override
     def parameters(self) -> dict[str, Any]:
-        """The number of windows, the strategy of one by its parameters, and its nodes by level."""
+        """The number of windows, the parameters of a window's strategy, and its nodes by level."""
         inner = {"strategy": self.inner.saved_name, **self.inner.parameters}
         return {"horizon": self.horizon, "inner": inner, **self._own_parameters}
 
@@ -137,12 +140,12 @@ class WindowVersions(StreamStrategy):
 
     @property
     def _nodes(self) -> list[list[int]]:
-        """Levels, and how many nodes a window has on each: by these blocks are told apart."""
+        """The levels, and the number of nodes of a window on each, which separates the blocks."""
         return [[level, width] for level, width in sorted(self._widths.items())]
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """With all of the strategy of a window."""
+        """Return the description with all of a window's strategy."""
         named = {"strategy": self.saved_name, "horizon": self.horizon}
         return {**named, "inner": self.inner.to_dict(), **self._own_parameters}
 
@@ -166,7 +169,7 @@ class WindowVersions(StreamStrategy):
 
     @cached_property
     def _widths(self) -> dict[int, int]:
-        """How many nodes a block has on each level."""
+        """Number of nodes of a block on each level."""
         found: dict[int, int] = {}
         for step in range(1, self.lags + 2):
             for node in (*self.inner.column(step), *self.inner.row(step)):
@@ -174,22 +177,22 @@ class WindowVersions(StreamStrategy):
         return found
 
     def _in_block(self, window: int, nodes: Sequence[Node]) -> tuple[Node, ...]:
-        """Nodes of a window's strategy where they stand among those of all windows."""
+        """Return nodes of a window's strategy, renumbered among those of all windows."""
         return tuple(
             node._replace(index=node.index + self._first(window) * self._widths[node.level])
             for node in nodes
         )
 
     def _first(self, window: int) -> int:
-        """How many blocks stand before that of a window; first those of windows up to 0.
+        """Return the number of blocks before that of a window; those of windows up to 0 come first.
 
-        Nobody counts in these, and the first nights release them beside the others: with noise, as
-        all that is released.
+        Nobody counts in windows up to 0. The first nights release them with noise, beside the
+        others.
         """
         return window - 1 + self.lags
 
     def _field_of(self, window: int, field: NodeNoise) -> NodeNoise:
-        """The noise of one window's nodes alone."""
+        """Return the noise of one window's nodes."""
 
         def run(level: int, nodes: range) -> Integers:
             width = self._widths.get(level, 0)
@@ -201,7 +204,7 @@ class WindowVersions(StreamStrategy):
         return NoiseView(field.shape, run)
 
     def _wide_run(self, window: int, field: NodeNoise, level: int, nodes: range) -> Integers:
-        """Nodes that no version reads and a strategy draws beside others: they are 0."""
+        """Return noise including nodes that a strategy draws but no version reads; these are 0."""
         width = self._widths.get(level, 0)
         found = np.zeros((len(nodes), *field.shape), np.int64)
         inside = range(max(nodes.start, 0), min(nodes.stop, width))
@@ -211,15 +214,15 @@ class WindowVersions(StreamStrategy):
         return found
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """The nodes which a row of a window enters that arrives with it, at lag 0."""
+        """Return the nodes that a row enters that arrives with its window, at lag 0."""
         return self.lag_column(step, 0)
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """The nodes that the final number of a window reads."""
+        """Return the nodes that the final number of a window reads."""
         return self.lag_row(step, self.lags)
 
     def lag_column(self, window: int, lag: int) -> tuple[Node, ...]:
-        """The nodes which a row of a window enters that arrives with a lag.
+        """Return the nodes that a row of a window enters that arrives with a lag.
 
         >>> from counton.strategies import Binary
         >>> WindowVersions(9, Binary(3)).lag_column(2, 1)
@@ -229,7 +232,7 @@ class WindowVersions(StreamStrategy):
         return self._in_block(check_step(self, window), found)
 
     def lag_row(self, window: int, lag: int) -> tuple[Node, ...]:
-        """The nodes that the version of a window with a lag reads."""
+        """Return the nodes that the version of a window with a lag reads."""
         found = self.inner.row(self._check_lag(lag) + 1)
         return self._in_block(check_step(self, window), found)
 
@@ -237,18 +240,18 @@ class WindowVersions(StreamStrategy):
         return check_integer("lag", lag, 0, self.lags)
 
     def lag_variance(self, lags: Steps, since: Steps | None = None) -> Floats:
-        """Variance of versions by their lags, in units of the variance of one node's noise.
+        """Return the variance of versions by their lags, in variances of one node's noise.
 
         Args:
-            lags: from 0 on.
-            since: the variance is that of the difference to the version with this lag; None: of
-                the version itself.
+            lags: lags from 0 on.
+            since: an earlier lag: then the variance of the difference to its version; None: the
+                variance of the version itself.
         """
         steps = np.asarray(lags, np.int64) + 1
         return self.inner.variance(steps, 0 if since is None else np.asarray(since) + 1)
 
     def lag_covariance(self, one: int, other: int) -> float:
-        """Covariance of two versions of one window; versions of two windows have none.
+        """Return the covariance of two versions of one window; two windows' versions have none.
 
         >>> from counton.strategies import Binary
         >>> windows = WindowVersions(9, Binary(3))
@@ -263,19 +266,19 @@ class WindowVersions(StreamStrategy):
     # ------------------------------------------------------------------------------- norms
 
     def l1_sensitivity(self) -> Fraction:
-        """That of one window's strategy, at whatever lag a row arrives; and of its corrections.
+        """Return the 1-norm of one window's strategy, at any lag of a row, plus corrections.
 
-        A row that is taken back is in its window from lag a to lag b, and moves the nodes by
-        C (e_a - e_b); the last one stays. Norms of all of them add up.
+        A row that is taken back is in its window from lag a to lag b, and moves the nodes by C (e_a
+        - e_b); the last row stays. All their norms add up.
         """
         one = self.inner.l1_sensitivity()
         return one + self.corrections * self._taken_back.l1 if self.corrections else one
 
     def squared_sensitivity(self) -> Fraction:
-        """The same of squares, where rows in one cell of one window meet in its nodes.
+        """Return the squared 2-norm; rows in one cell of one window meet in its nodes.
 
-        One correction is looked at as it is: in two windows, or with every pair of lags in one.
-        More of them add a square each, and twice its products with all others.
+        One correction is computed exactly: in two windows, or with every pair of lags in one. Each
+        further one adds a square, and twice its products with all others.
         """
         if not self.corrections:
             return self.inner.squared_sensitivity()
@@ -286,7 +289,7 @@ class WindowVersions(StreamStrategy):
 
     @cached_property
     def _taken_back(self) -> _TakenBack:
-        """What rows that are taken back move, at the worst lags; see `_TakenBack`."""
+        """The most that rows which are taken back move nodes, at the worst lags."""
         entering = _columns(self.inner)
         unit, versions = 1 << self.facts.lattice_bits, entering.shape[1]
         # A lag beyond the last one enters nothing: such a row stays.
@@ -297,12 +300,12 @@ class WindowVersions(StreamStrategy):
             ends = np.arange(begin + 1, versions)
             apart = entering[:, ends] - entering[:, begin, None]
             l1 = max(l1, int(np.abs(apart).sum(axis=0).max()))
-            moved = gram[begin] - gram[ends]  # by rows that come at each lag
+            moved = gram[begin] - gram[ends]  # by rows that arrive at each lag
             norms = own[begin] + own[ends] - 2 * gram[begin, ends]
             square = max(square, int(norms.max()))
             meets = norms[:, None] + own + 2 * np.abs(moved)
             alone = max(alone, int(_from_diagonal(meets[:, begin + 1 : -1]).max()))
-            # With rows that are there from a later lag on, up to any lag after it.
+            # With rows that are present from a later lag on, up to any lag after it.
             later, after = moved[:, begin + 1 : -1], moved[:, :begin:-1]
             highest, lowest = (
                 of.accumulate(after, axis=1)[:, -2::-1] for of in (np.maximum, np.minimum)
@@ -317,7 +320,7 @@ class WindowVersions(StreamStrategy):
     @property
     @override
     def structure(self) -> Structure:
-        """Windows share no node, so that what a unit does in several of them adds up."""
+        """Structure: windows share no node, so a unit's contributions to several windows add up."""
         return Structure(largest_sum=self._largest_sum, aligned=self.inner.structure.aligned)
 
     def _largest_sum(self, norm: Norm, schedule: Schedule) -> int:
@@ -327,12 +330,12 @@ class WindowVersions(StreamStrategy):
     # ------------------------------------------------------------------------------ errors
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """As many times that of a final number as there are windows."""
+        """Return the variance of a final number times the number of windows."""
         first, last = window_ends(self, steps, since)
         return np.asarray((last - first) * float(self.lag_variance([self.lags])[0]))
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """That of a final number, mean and maximum alike."""
+        """Return the variance of a final number, for mean and maximum."""
         check_metric(metric)
         return float(self.lag_variance([self.lags])[0])
 
@@ -357,13 +360,13 @@ class WindowVersions(StreamStrategy):
     # ------------------------------------------------------------------------------- noise
 
     def lag_noise(self, field: NodeNoise, window: int, lags: range) -> Integers:
-        """Noise of consecutive versions of one window: int64, shape ``(len(lags), *shape)``."""
+        """Return the noise of consecutive versions of a window: int64, ``(len(lags), *shape)``."""
         steps = range(lags.start + 1, lags.stop + 1)
         return self.inner.noise(self._field_of(window, field), steps)
 
     @override
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """Of final numbers."""
+        """Return the noise of final numbers."""
         check_window(self, steps)
         found = np.empty((len(steps), *field.shape), np.int64)
         for place, window in enumerate(steps):
@@ -375,11 +378,11 @@ class WindowVersions(StreamStrategy):
         return NightReader(self, field)
 
     def night_noise(self, field: NodeNoise, nights: range) -> Integers:
-        """Noise of what consecutive nights release, by lag.
+        """Return the noise of the releases of consecutive nights, by lag.
 
         Returns:
-            int64, shape ``(len(nights), *field.shape, lags + 1)``: of each night the window that
-            ends then first, and the one that becomes final last.
+            int64, shape ``(len(nights), *field.shape, lags + 1)``: for each night the window that
+            ends then comes first, and the window that becomes final last.
         """
         check_window(self, nights)
         found = np.zeros((len(nights), self.lags + 1, *field.shape), np.int64)
@@ -393,7 +396,7 @@ class WindowVersions(StreamStrategy):
 
 
 class NightReader(Reader):
-    """The noise of a running stream of windows that are revised, night by night.
+    """The noise of a running stream of revised windows, night by night.
 
     >>> from counton.laws import HashedNoise
     >>> from counton.strategies import Binary
@@ -415,20 +418,20 @@ class NightReader(Reader):
             yield self.noise(steps[at : at + _NIGHTS])
 
 
-#: Nights whose noise is computed together.
+#: Number of nights whose noise is computed together.
 _NIGHTS = 256
 
 
 class AsOf(StreamStrategy):
-    """The newest version of each window at the end of a night: a step a window.
+    """The newest version of each window at the end of a night: one step per window.
 
-    It measures what `WindowVersions` measures, and releases one number of each window, so that
-    windows are added up, compared and drawn as those of any other stream; only their errors differ,
-    by age.
+    Its measurements are those of `WindowVersions`, and it releases one number for each window. So
+    windows are added up, compared and charted as those of any other stream; only their errors
+    differ, by age.
 
     Args:
-        windows: a strategy `WindowVersions`.
-        night: how many windows have ended.
+        windows: a `WindowVersions` strategy.
+        night: the number of windows that have ended.
 
     Raises:
         InvalidInput: another strategy, or a night beyond its horizon.
@@ -465,19 +468,19 @@ class AsOf(StreamStrategy):
     @classmethod
     @override
     def examples(cls, horizon: int) -> Sequence[AsOf]:
-        """Those of `WindowVersions`."""
+        """Return the newest versions of the examples of `WindowVersions`."""
         return tuple(cls(windows, horizon) for windows in WindowVersions.examples(horizon))
 
     @property
     @override
     def parameters(self) -> dict[str, Any]:
-        """Those of the windows, and the night."""
+        """Parameters of the windows' strategy, and the night."""
         windows = {"strategy": self.windows.saved_name, **self.windows.parameters}
         return {"windows": windows, "night": self.night}
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """With all of the windows' strategy."""
+        """Return the description with all of the windows' strategy."""
         windows = self.windows.to_dict()
         return {"strategy": self.saved_name, "windows": windows, "night": self.night}
 
@@ -486,7 +489,7 @@ class AsOf(StreamStrategy):
         return f"{self.saved_name}({self.windows!r}, night={self.night})"
 
     def lags(self, steps: Steps) -> Integers:
-        """The lag of each window's newest version.
+        """Return the lag of each window's newest version.
 
         >>> from counton.strategies import Binary
         >>> AsOf(WindowVersions(365, Binary(3)), 9).lags([1, 7, 8, 9]).tolist()
@@ -495,41 +498,42 @@ class AsOf(StreamStrategy):
         return np.minimum(self.night - np.asarray(steps, np.int64), self.windows.lags)
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """As of `WindowVersions`."""
+        """Return the column of `WindowVersions`."""
         return self.windows.column(check_step(self, step))
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """The nodes that the newest version reads."""
+        """Return the nodes that the newest version reads."""
         lag = int(self.lags(check_step(self, step)))
         return self.windows.lag_row(step, lag)
 
     def l1_sensitivity(self) -> Fraction:
-        """As of `WindowVersions`."""
+        """Return the 1-norm of `WindowVersions`."""
         return self.windows.l1_sensitivity()
 
     def squared_sensitivity(self) -> Fraction:
-        """As of `WindowVersions`."""
+        """Return the squared 2-norm of `WindowVersions`."""
         return self.windows.squared_sensitivity()
 
     @property
     @override
     def structure(self) -> Structure:
-        """As of `WindowVersions`."""
+        """The structure of `WindowVersions`."""
         return self.windows.structure
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Those of the windows' newest versions, added up."""
+        """Return the variances of the windows' newest versions, added up."""
         first, last = window_ends(self, steps, since)
         return self._sum(self._variances, first, last)
 
     @cached_property
     def _variances(self) -> Floats:
-        """Of the newest window first: beyond the last lag all are the same."""
+        """Variances from the newest window on; after the last lag all are equal."""
         return self.windows.lag_variance(np.arange(self.windows.lags + 1))
 
     def _sum(self, by_lag: Floats, first: Integers, last: Integers) -> Floats:
-        """The sum over the windows first + 1 .. last of what depends on the lag."""
-        until = np.concatenate([[0.0], np.cumsum(by_lag)])  # of so many of the newest windows
+        """Return the sum over the windows first + 1 .. last of a value that depends on the lag."""
+        # sums over this many of the newest windows
+        until = np.concatenate([[0.0], np.cumsum(by_lag)])
 
         def newest(count: Integers) -> Floats:
             some = np.minimum(count, len(by_lag))
@@ -538,11 +542,11 @@ class AsOf(StreamStrategy):
         return np.asarray(newest(self.night - first) - newest(self.night - last))
 
     def _summed_variance(self, stops: Integers, weights: Floats) -> float:
-        """As of `WindowVersions`."""
+        """See `WindowVersions._summed_variance`."""
         return _over_stretches(self, stops, weights)
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Mean or maximum over the windows."""
+        """Return the mean or maximum over the windows."""
         check_metric(metric)
         known = self._variances[: self.night]
         final = float(self._variances[-1]) * max(self.night - len(self._variances), 0)
@@ -559,7 +563,7 @@ class AsOf(StreamStrategy):
 
     @cached_property
     def _most_read(self) -> float:
-        """Of all versions; of the first nights, which have few, of those."""
+        """Largest weight of a node in any version; in the first nights, in the few there are."""
         inner, last = self.windows.inner, min(self.windows.lags + 1, self.night)
         if last > self.windows.lags:
             return float(inner._largest_reads(np.array([last]))[0])
@@ -576,7 +580,7 @@ class AsOf(StreamStrategy):
 
     @override
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """Of the newest versions."""
+        """Return the noise of the newest versions."""
         check_window(self, steps)
         found = np.empty((len(steps), *field.shape), np.int64)
         for place, window in enumerate(steps):
@@ -586,14 +590,14 @@ class AsOf(StreamStrategy):
 
 
 class EveryVersion(StreamStrategy):
-    """All versions of all windows, each a step: what two of them have in common is known from rows.
+    """All versions of all windows, each as one step; rows show what two of them share.
 
     The version of window w with lag l is the step (w - 1) (lags + 1) + l + 1. A release is that
-    version itself, so steps are added and subtracted as windows are; it measures what
-    `WindowVersions` measures.
+    version itself, so steps are added and subtracted like windows. Its measurements are those of
+    `WindowVersions`.
 
     Args:
-        windows: a strategy `WindowVersions`.
+        windows: a `WindowVersions` strategy.
 
     >>> from counton.strategies import Binary
     >>> every = EveryVersion(WindowVersions(9, Binary(3)))
@@ -622,16 +626,16 @@ class EveryVersion(StreamStrategy):
     @property
     @override
     def parameters(self) -> dict[str, Any]:
-        """Those of the windows."""
+        """Parameters of the windows' strategy."""
         return {"windows": {"strategy": self.windows.saved_name, **self.windows.parameters}}
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """With all of the windows' strategy."""
+        """Return the description with all of the windows' strategy."""
         return {"strategy": self.saved_name, "windows": self.windows.to_dict()}
 
     def step_of(self, window: int, lag: int) -> int:
-        """The step of a version."""
+        """Return the step of a version."""
         return (window - 1) * (self.windows.lags + 1) + self.windows._check_lag(lag) + 1
 
     def _version(self, step: int) -> tuple[int, int]:
@@ -639,23 +643,23 @@ class EveryVersion(StreamStrategy):
         return window + 1, lag
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """The nodes which a row enters that arrives when this version is made."""
+        """Return the nodes that a row enters that arrives when this version is made."""
         return self.windows.lag_column(*self._version(step))
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """The nodes that the version reads."""
+        """Return the nodes that the version reads."""
         return self.windows.lag_row(*self._version(step))
 
     def l1_sensitivity(self) -> Fraction:
-        """As of `WindowVersions`."""
+        """Return the 1-norm of `WindowVersions`."""
         return self.windows.l1_sensitivity()
 
     def squared_sensitivity(self) -> Fraction:
-        """As of `WindowVersions`."""
+        """Return the squared 2-norm of `WindowVersions`."""
         return self.windows.squared_sensitivity()
 
     def _summed_variance(self, stops: Integers, weights: Floats) -> float:
-        """As of `WindowVersions`, where versions of one window are not independent."""
+        """Return the variance of a weighted sum; versions of one window are not independent."""
         several = (
             (weight, step)
             for first, last, weight in _stretches(stops, weights)
@@ -676,7 +680,7 @@ class EveryVersion(StreamStrategy):
 
     @override
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """Of the versions, window by window."""
+        """Return the noise of the versions, window by window."""
         check_window(self, steps)
         found, at = np.empty((len(steps), *field.shape), np.int64), 0
         while at < len(steps):
@@ -688,13 +692,14 @@ class EveryVersion(StreamStrategy):
 
 
 class _TakenBack(NamedTuple):
-    """How far rows move the nodes that are there from lag a to lag b, at the worst of all lags.
+    """The most that a row which is present from lag a to lag b moves nodes, over all lags.
 
     Attributes:
-        l1: 1-norm of one.
-        square: squared 2-norm of one.
-        product: largest product of one with a row that comes at lag b or later, to stay or not.
-        once: squared 2-norm of one with a row that stays.
+        l1: 1-norm of the move.
+        square: squared 2-norm of the move.
+        product: largest product with the move of a row that arrives at lag b or later, whether that
+            row stays or not.
+        once: squared 2-norm of one such row together with a row that stays.
     """
 
     l1: Fraction
@@ -704,7 +709,7 @@ class _TakenBack(NamedTuple):
 
 
 def _columns(inner: StreamStrategy) -> NDArray[Any]:
-    """C of one window, in integers of its lattice: shape ``(nodes, versions)``."""
+    """Return C of one window, in integers of its lattice: shape ``(nodes, versions)``."""
     unit, steps = 1 << inner.facts.lattice_bits, range(1, (inner.horizon or 0) + 1)
     columns = [inner.column(step) for step in steps]
     places = {
@@ -718,12 +723,12 @@ def _columns(inner: StreamStrategy) -> NDArray[Any]:
 
 
 def _from_diagonal(values: NDArray[Any]) -> NDArray[Any]:
-    """A square of values without those below its diagonal, in whose place is 0."""
+    """Return a square of values with 0 below its diagonal."""
     return np.where(np.tri(len(values), k=-1, dtype=np.bool_), 0, values)
 
 
 def _stretches(stops: Integers, weights: Floats) -> Iterator[tuple[int, int, float]]:
-    """The steps first + 1 .. last, and how often each counts, where sums up to stops are added.
+    """Yield the steps first + 1 .. last and the weight of each, for a weighted sum of sums.
 
     >>> [*_stretches(np.array([5, 3, 4]), np.array([1.0, 2.0, -1.0]))]
     [(0, 3, 2.0), (4, 5, 1.0)]
@@ -738,7 +743,7 @@ def _stretches(stops: Integers, weights: Floats) -> Iterator[tuple[int, int, flo
 
 
 def _over_stretches(strategy: StreamStrategy, stops: Integers, weights: Floats) -> float:
-    """Variance of sums of independent windows up to stops, added with weights."""
+    """Return the variance of a weighted sum of sums of independent windows up to stops."""
     found = 0.0
     for first, last, weight in _stretches(stops, weights):
         found += weight**2 * float(strategy.variance([last], [first])[0])
@@ -746,7 +751,7 @@ def _over_stretches(strategy: StreamStrategy, stops: Integers, weights: Floats) 
 
 
 def _checked_inner(inner: object) -> StreamStrategy:
-    """The strategy of one window, if it can be that."""
+    """Return the strategy of one window, if it can serve one."""
     if not isinstance(inner, StreamStrategy) or isinstance(inner, EndlessStrategy):
         raise InvalidInput(
             f"the strategy of a window is {quote(inner)}; give one for as many steps as a window "

@@ -27,7 +27,7 @@ __all__ += ["public_training_strategies", "training_strategy_from_dict"]
 
 
 def public_training_strategies() -> tuple[type[TrainingStrategy], ...]:
-    """Every strategy for training that ``counton.strategies.training`` exports, by name.
+    """Return every strategy for training that ``counton.strategies.training`` exports, by name.
 
     >>> [cls.__name__ for cls in public_training_strategies()]  # doctest: +NORMALIZE_WHITESPACE
     ['BandedInverseSquareRoot', 'BandedOptimum', 'BufferedToeplitz', 'DenseOptimum', 'Echo',
@@ -39,10 +39,10 @@ def public_training_strategies() -> tuple[type[TrainingStrategy], ...]:
 
 
 def training_strategy_from_dict(description: Mapping[str, Any]) -> TrainingStrategy:
-    """The strategy that `TrainingStrategy.to_dict` describes, whatever a search would find now.
+    """Return the strategy that `TrainingStrategy.to_dict` describes, without a new search.
 
     Raises:
-        InvalidInput: none of counton's strategies for training, or not what one of them says.
+        InvalidInput: an unknown strategy for training, or wrong parameters.
 
     >>> from counton.strategies.training import Echo
     >>> strategy = Echo.fit(8, epochs=2)

@@ -1,4 +1,4 @@
-"""Banded inverse square root: the noise of a step takes the last few normals, and nothing is kept.
+"""Banded inverse square root: a step's noise takes the last few normals; nothing is kept.
 
 Kalinin, McKenna, Upadhyay and Lampert, "Back to Square Roots" (2025): C^-1 is the inverse square
 root of A, that is (1 - x)^(1/2), cut off after ``band`` coefficients.
@@ -25,13 +25,13 @@ from counton.strategies.training.training_strategy import (
 
 
 class BandedInverseSquareRoot(ToeplitzTraining):
-    """The noise of a step is a weighted sum of the last ``band`` normals, drawn again each time.
+    """The noise of a step is a weighted sum of the last ``band`` normals, each redrawn when needed.
 
     Args:
-        steps: of the run.
-        band: how many normals a step takes.
-        schedule: in which steps one example counts; see `training_schedule`.
-        shares: of step scaling; see `ToeplitzTraining.with_scaling`.
+        steps: number of steps of the run.
+        band: number of normals per step.
+        schedule: the steps in which one example counts; see `training_schedule`.
+        shares: shares of step scaling; see `ToeplitzTraining.with_scaling`.
 
     Raises:
         InvalidInput: an argument out of range.
@@ -61,12 +61,12 @@ class BandedInverseSquareRoot(ToeplitzTraining):
         most: int = 64,
         scaling: Scaling = "none",
     ) -> Self:
-        """The band of least root mean squared error, of all up to ``most``.
+        """Return the band of least root mean squared error, among all up to ``most``.
 
         Args:
             steps, epochs, order, separation: see `training_schedule`.
-            most: normals a step may take.
-            scaling: step scaling of what was found.
+            most: most normals per step.
+            scaling: step scaling of the result.
 
         Raises:
             InvalidInput: an argument out of range.
@@ -114,7 +114,7 @@ class BandedInverseSquareRoot(ToeplitzTraining):
 
 @lru_cache(maxsize=256)
 def _inverse_root(band: int) -> Floats:
-    """Coefficients of (1 - x)^(1/2): g_0 = 1, g_k = g_(k-1) (2k - 3) / (2k)."""
+    """Return coefficients of (1 - x)^(1/2): g_0 = 1, g_k = g_(k-1) (2k - 3) / (2k)."""
     k = np.arange(1, band)
     g = np.concatenate([np.ones(1), np.cumprod((2 * k - 3) / (2 * k))])
     g.setflags(write=False)
@@ -122,7 +122,7 @@ def _inverse_root(band: int) -> Floats:
 
 
 def is_independent(strategy: TrainingStrategy) -> bool:
-    """Whether the noise of every step is a normal of its own: that of DP-SGD.
+    """Return whether every step has an independent normal, as in DP-SGD.
 
     >>> is_independent(BandedInverseSquareRoot(8, band=1))
     True

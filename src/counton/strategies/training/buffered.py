@@ -1,4 +1,4 @@
-"""BLT: buffered linear Toeplitz noise, a few numbers of state for each coordinate.
+"""BLT: buffered linear Toeplitz noise, with a few numbers of state per coordinate.
 
 Dvijotham, McMahan, Pillutla, Steinke and Thakurta, "Efficient and Near-Optimal Noise Generation for
 Streaming Differential Privacy" (2024); with several epochs McMahan, Xu and Zhang (2024). With poles
@@ -10,7 +10,7 @@ theta_i and zeros thetahat_i that interlace, 1 > theta_1 > thetahat_1 > theta_2 
 Coefficients of C are positive and fall, so the sensitivity of any schedule is exact. The noise of a
 step is z_t + sum v_i S_i, then S_i <- thetahat_i S_i + z_t.
 
-All differences are taken of 1 - theta and 1 - thetahat, so that nothing cancels.
+All differences are differences of 1 - theta and 1 - thetahat, so that nothing cancels.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ from counton.strategies.training.toeplitz import (
 )
 from counton.strategies.training.training_strategy import LARGEST_STEPS, Tap, training_schedule
 
-#: Buffers beyond this gain nothing that float64 could find.
+#: More buffers bring no gain that float64 could resolve.
 MOST_BUFFERS = 8
 #: Parameters are improved again under step scaling up to this many steps.
 LARGEST_REFIT = 4096
-#: A buffer that lowers the error by less than this share of it is left out.
+#: A buffer that lowers the error by less than this part is left out.
 _WORTH = 1e-5
-#: Zeros are at least this and at least as far from 1; float32 holds its multiples up to 1.
+#: Zeros are at least this, and at least this far from 1; float32 holds its multiples up to 1.
 _LEAST = 2.0**-24
 
 
 class BufferedToeplitz(ToeplitzTraining):
-    """BLT noise: m numbers of state for each coordinate, one fresh normal a step.
+    """BLT noise: m numbers of state per coordinate, and one fresh normal per step.
 
     Args:
-        steps: of the run.
+        steps: number of steps of the run.
         theta: poles of C, falling, in (0, 1).
-        thetahat: its zeros; theta_1 > thetahat_1 > theta_2 > ... > 0.
-        schedule: in which steps one example counts; see `training_schedule`.
-        shares: of step scaling; see `ToeplitzTraining.with_scaling`.
+        thetahat: zeros of C; theta_1 > thetahat_1 > theta_2 > ... > 0.
+        schedule: the steps in which one example counts; see `training_schedule`.
+        shares: shares of step scaling; see `ToeplitzTraining.with_scaling`.
 
     Raises:
         InvalidInput: parameters that do not interlace within (0, 1).
@@ -100,16 +100,17 @@ class BufferedToeplitz(ToeplitzTraining):
         buffers: int = 3,
         scaling: Scaling = "none",
     ) -> Self:
-        """The parameters of least root mean squared error.
+        """Return the parameters of least root mean squared error.
 
-        L-BFGS over the logit of 1 - theta_1 and the logarithms of the gaps that follow, from two
-        starts; objective in closed form, so that it does not depend on the number of steps.
+        It uses L-BFGS over the logit of 1 - theta_1 and the logarithms of the following gaps, from
+        two starts; the objective is in closed form, so the time does not depend on the number of
+        steps.
 
         Args:
             steps, epochs, order, separation: see `training_schedule`.
-            buffers: numbers of state for each coordinate, at most: fewer where one more lowers the
-                error by less than a hundred-thousandth.
-            scaling: step scaling for which the parameters are improved again.
+            buffers: most numbers of state per coordinate; fewer if one more lowers the error by
+                less than a hundred-thousandth.
+            scaling: step scaling, for which the parameters are improved again.
 
         Raises:
             InvalidInput: an argument out of range.
@@ -144,7 +145,7 @@ class BufferedToeplitz(ToeplitzTraining):
         return best
 
     def on(self, steps: int, schedule: Schedule) -> BufferedToeplitz:
-        """The same buffers in another run, without step scaling.
+        """Return a strategy with these buffers for another run, without step scaling.
 
         >>> BufferedToeplitz.fit(16, buffers=2).on(64, Schedule(4, 16, fixed=True))
         <BLT-2: 64 steps, 4 for each example, fixed order>
@@ -181,14 +182,14 @@ class BufferedToeplitz(ToeplitzTraining):
 
     @override
     def mean_variance(self) -> float:
-        """O(steps) with scaling too."""
+        """Return the mean variance in O(steps), also with scaling."""
         if self.divisors is None:
             return super().mean_variance()
         return _scaled_variance(np.array(self.decays), np.array(self.outputs), 1 / self.divisors)
 
 
 def interlaces(theta: tuple[float, ...], thetahat: tuple[float, ...]) -> bool:
-    """Whether 1 > theta_1 > thetahat_1 > theta_2 > ... > 0, with at most `MOST_BUFFERS` of each.
+    """Return whether 1 > theta_1 > thetahat_1 > theta_2 > ... > 0, with few enough buffers.
 
     >>> interlaces((0.9, 0.5), (0.7, 0.2)), interlaces((0.9, 0.7), (0.7, 0.2))
     (True, False)
@@ -200,7 +201,7 @@ def interlaces(theta: tuple[float, ...], thetahat: tuple[float, ...]) -> bool:
 
 
 def _residues(poles: Floats, zeros: Floats) -> Floats:
-    """Weights of prod (1 - (1-zero) x) / (1 - (1-pole) x) in partial fractions; last axis."""
+    """Return the weights of prod (1 - (1-zero) x) / (1 - (1-pole) x) in partial fractions."""
     differences = zeros[..., None, :] - poles[..., :, None]
     others = poles[..., None, :] - poles[..., :, None]
     others = np.where(np.eye(poles.shape[-1], dtype=bool), 1.0, others)
@@ -208,7 +209,7 @@ def _residues(poles: Floats, zeros: Floats) -> Floats:
 
 
 def blt_coefficients(steps: int, poles: tuple[float, ...], zeros: tuple[float, ...]) -> Floats:
-    """Coefficients of prod (1 - zero_i x) / (1 - pole_i x).
+    """Return the coefficients of prod (1 - zero_i x) / (1 - pole_i x).
 
     >>> blt_coefficients(3, (0.5,), (0.25,)).tolist()
     [1.0, 0.25, 0.125]
@@ -223,33 +224,33 @@ def blt_coefficients(steps: int, poles: tuple[float, ...], zeros: tuple[float, .
 
 
 def from_search(x: Floats) -> Floats:
-    """1 - theta_1, 1 - thetahat_1, 1 - theta_2, ... from what is searched; last axis."""
+    """Return 1 - theta_1, 1 - thetahat_1, 1 - theta_2, ... from search variables; last axis."""
     steps = np.concatenate([x[..., :1], np.exp(x[..., 1:])], axis=-1)
     return np.asarray(1 / (1 + np.exp(-np.cumsum(steps, axis=-1))))
 
 
 def to_search(v: Floats) -> Floats:
-    """The inverse of `from_search`, for one row."""
+    """Return the inverse of `from_search`, for one row."""
     logits = np.log(v) - np.log1p(-v)
     return np.concatenate([logits[:1], np.log(np.diff(logits))])
 
 
 def search_start(steps: int, buffers: int) -> Floats:
-    """Where the search begins: 1 - theta_1 near 1/steps."""
+    """Return the start of the search: 1 - theta_1 near 1/steps."""
     logits = np.linspace(np.log(1 / steps), 0.3, 2 * buffers)
     return np.concatenate([logits[:1], np.log(np.diff(logits))])
 
 
 def search_bounds(buffers: int) -> list[tuple[float, float]]:
-    """Bounds of what is searched."""
+    """Return the bounds of the search variables."""
     return [(-40.0, 3.0)] + [(-9.0, 4.0)] * (2 * buffers - 1)
 
 
 def interlace(v: Floats) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Theta and thetahat from what was searched, 1 - theta and 1 - thetahat in turn, on a grid.
+    """Return theta and thetahat from 1 - theta and 1 - thetahat in turn, rounded to a grid.
 
-    Zeros are multiples of 2^-24 too, which float32 holds: buffers decay in it. They may no longer
-    interlace then, and fewer buffers do as well.
+    Zeros are multiples of 2^-24 too, which float32 holds: buffers decay in float32. After rounding
+    they may no longer interlace; then fewer buffers are as good.
 
     >>> interlace(np.array([0.01, 0.1]))
     ((0.9900016784667969,), (0.899993896484375,))
@@ -263,7 +264,7 @@ def interlace(v: Floats) -> tuple[tuple[float, ...], tuple[float, ...]]:
 def fit_buffers(
     steps: int, schedule: Schedule, buffers: int
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Theta and thetahat of least error without step scaling, and no buffer that gains nothing."""
+    """Return theta and thetahat of least error without step scaling, with no useless buffer."""
     if buffers == 1:
         found = _search(steps, schedule, 1)
         return found if interlaces(*found) else ((0.5,), (0.25,))
@@ -305,7 +306,7 @@ def _search(
 
 
 def _errors(v: Floats, steps: int, schedule: Schedule) -> Floats:
-    """Squared errors (sensitivity * mean variance) for rows of 1 - theta, 1 - thetahat."""
+    """Return squared errors (sensitivity * mean variance) for rows of 1 - theta, 1 - thetahat."""
     poles, zeros = v[:, 0::2], v[:, 1::2]
     return _squared_sums(poles, _residues(poles, zeros), steps, schedule) * _variances(
         zeros, _residues(zeros, poles), np.prod(poles / zeros, axis=1), steps
@@ -313,7 +314,7 @@ def _errors(v: Floats, steps: int, schedule: Schedule) -> Floats:
 
 
 def _squared_sums(poles: Floats, weights: Floats, steps: int, schedule: Schedule) -> Floats:
-    """Squared norm of c + c shifted by b + ..., by geometric sums within each epoch."""
+    """Return the squared norm of c + c shifted by b + ..., by geometric sums per epoch."""
     apart = schedule.apart if schedule.steps > 1 else steps
     epochs = np.arange(-(-steps // apart))
     logs = np.log1p(-poles)[:, None, :]  # (rows, 1, buffers)
@@ -321,7 +322,7 @@ def _squared_sums(poles: Floats, weights: Floats, steps: int, schedule: Schedule
     kept = np.minimum(epochs + 1, schedule.steps)[None, :, None]
     oldest = (epochs[None, :, None] + 1 - kept) * apart
     factor = np.exp(oldest * logs) * -np.expm1(kept * apart * logs) / once
-    # the first step of an epoch: its own c_0 = 1 (while S is not over), and c of whole epochs
+    # the first step of an epoch: its own c_0 = 1 (within the steps), and c of whole epochs
     own = oldest == 0
     whole = factor - np.where(own, 1.0, 0.0)
     first = own[:, :, 0] + np.einsum("rm,rem->re", weights, whole * np.exp(-logs))
@@ -334,11 +335,14 @@ def _squared_sums(poles: Floats, weights: Floats, steps: int, schedule: Schedule
 
 
 def _variances(zeros: Floats, outputs: Floats, constant: Floats, steps: int) -> Floats:
-    """Mean over t of sum over s <= t of b_s^2, b_s = constant + sum gamma_i thetahat_i^s."""
+    """Return the mean over t of sum over s <= t of b_s^2, with b_s as follows.
+
+    b_s = constant + sum gamma_i thetahat_i^s.
+    """
     gains = -outputs / zeros
 
     def weighted_total(gap: Floats) -> Floats:
-        """Sum over t < n of (n - t) (1 - gap)^t."""
+        """Return the sum over t < n of (n - t) (1 - gap)^t."""
         plain = -np.expm1(steps * np.log1p(-gap)) / gap
         return np.asarray(steps / gap - (1 - gap) * plain / gap)
 
@@ -352,7 +356,7 @@ def _variances(zeros: Floats, outputs: Floats, constant: Floats, steps: int) -> 
 
 
 def _scaled_variance(decays: Floats, outputs: Floats, inverse: Floats) -> float:
-    """Mean variance of the running sums of noise_t * inverse_t, by the covariance of the buffers.
+    """Return the mean variance of running sums of noise_t * inverse_t, by buffers' covariance.
 
     With M_ij = E[S_i S_j] and V_i = E[S_i N], N the sum so far, both before step t:
     V_i <- decay_i (V_i + inverse_t (M outputs)_i) + inverse_t.
@@ -374,7 +378,7 @@ def _scaled_variance(decays: Floats, outputs: Floats, inverse: Floats) -> float:
 
 
 def _refit(steps: int, schedule: Schedule, shares: Floats, start: Floats) -> Floats:
-    """Parameters (1 - theta, 1 - thetahat in turn) improved for step scaling with these shares."""
+    """Return parameters (1 - theta, 1 - thetahat in turn) improved for scaling by these shares."""
 
     def logs(x: Floats) -> float:
         v = from_search(x)

@@ -1,38 +1,38 @@
-"""The least error by dense matrices: yardsticks for short runs.
+"""The least error by dense matrices: a reference for short runs.
 
 *For a schedule in enforced order* minimise trace(A^T A X^-1) over X = C^T C subject to the sum of
 |X_st| over every S_i x S_i being at most 1. (Choquette-Choo, McMahan, Rush and Thakurta,
 "Multi-Epoch Matrix Factorization Mechanisms for Private Machine Learning", 2023, with equal
-diagonals.) Here X_st = 0 for different steps of one S_i, and the diagonal p_s is free, so that X L
-X = A^T A with a multiplier L that is block diagonal over the S_i. With X = D Y D, D = diag(p)^1/2,
-M = D L D and W = D^-1 A^T A D^-1,
+diagonals.) Here X_st = 0 for different steps of one S_i, and the diagonal p_s is free. So X L X =
+A^T A with a multiplier L that is block diagonal over the S_i. With X = D Y D, D = diag(p)^1/2, M =
+D L D and W = D^-1 A^T A D^-1,
 
     Y = M^-1/2 (M^1/2 W M^1/2)^1/2 M^-1/2,   M_i <- Y_i M_i Y_i,   p_s <- (p_s M_ss / sum M)^1/2,
 
-until Y_i = 1 and L_ss are equal within S_i. The problem is convex, and entries of L_i off its
-diagonal that are no larger than those on it prove the optimum: at 512 steps in 8 epochs they are at
-most 0.87 of them. What is used is scaled to hold the bound, wherever the iteration stands.
+until Y_i = 1 and L_ss are equal within S_i. The problem is convex. Entries of L_i off its diagonal
+that are no larger than those on it prove the optimum: at 512 steps in 8 epochs they are at most
+0.87 of them. The result is scaled to satisfy the bound, at every stage of the iteration.
 
-*Where only a separation is promised*, of all C with as many bands as steps apart: columns of C that
-are at least b steps apart have no row in common if C has b bands: entries at lags 0 to b - 1. An
+*If only a separation is promised*, minimise over all C with as many bands as steps apart: columns
+of C that are at least b steps apart share no row if C has b bands, entries at lags 0 to b - 1. An
 example that counts in steps at least b apart then costs the sum of the squared norms of its
-columns, whatever the order and wherever its gradients point (Choquette-Choo et al., "(Amplified)
+columns, in any order and for any directions of its gradients (Choquette-Choo et al., "(Amplified)
 Banded Matrix Factorization", 2023). In a run of exactly epochs times b steps it has at most one
-step in each stretch of b: the columns of the j-th stretch may have the squared norm q_j, with q_1 +
-q_2 + ... = 1, and the later ones, which few sums read, are given less.
+step in each stretch of b. The columns of the j-th stretch may have the squared norm q_j, with q_1 +
+q_2 + ... = 1; later ones, which few sums read, receive less.
 
 The mean variance is minimised over all entries of the bands and over q, by L-BFGS with the exact
 gradient: with B = A C^-1, the mean variance has the derivative -2 (C^-1 B^T B)^T / steps by C. The
 problem is convex in C^T C.
 
-*With few normals a step* the inverse K of C is what has few diagonals: a step takes the last
-normals and those an epoch before. For K of a C whose bands end after an epoch is large there: what
-ends is taken off again. C has no end then, so that steps apart cost together, and what is minimised
-is the mean variance times a bound on the sensitivity: with P = |C^T C| and F(s) = P_ss + 2 (the
-largest P_st with t >= s + b, and with t >= s + 2b, ...), an example in one step of each stretch
-costs at most the sum of the largest F of the stretches. The search has powers for these maxima, and
-does not claim what it finds: the sensitivity of K at hand is computed as for all strategies
-(``separated_squared``), and is no more than that bound.
+*With few normals per step* the inverse K of C has few diagonals: a step takes the last normals and
+those an epoch before. The reason: for a C whose bands end after an epoch, K is large there, to
+cancel what ends. C then has no end, so steps apart cost together, and the objective is the mean
+variance times a bound on the sensitivity: with P = |C^T C| and F(s) = P_ss + 2 (the largest P_st
+with t >= s + b, and with t >= s + 2b, ...), an example in one step of each stretch costs at most
+the sum of the largest F of the stretches. The search uses powers for these maxima and does not rely
+on their result: the sensitivity of the final K is computed as for all strategies
+(``separated_squared``), and is at most that bound.
 """
 
 from __future__ import annotations
@@ -71,12 +71,12 @@ _ENOUGH = 1e-6
 
 
 class DenseOptimum(TrainingStrategy):
-    """A lower-triangular C by dense optimisation: least error known, and far too many normals.
+    """A lower-triangular C by dense optimisation: least known error, with far too many normals.
 
     Args:
         matrix: C, lower-triangular with an inverse; at most 4096 steps. Entries are rounded to a
             grid of 20 digits below the largest one.
-        schedule: in which steps one example counts.
+        schedule: the steps in which one example counts.
 
     >>> round(DenseOptimum.fit(16, epochs=4).rmse, 3)
     3.671
@@ -91,17 +91,17 @@ class DenseOptimum(TrainingStrategy):
         self._matrix = self._on_grid(matrix)
 
     def _on_grid(self, matrix: Floats) -> Floats:
-        """A matrix as it is kept: by whole numbers, which describe it exactly."""
+        """Return a matrix as it is kept: by integers, which describe it exactly."""
         self._entries, self._bits = matrix_on_grid(matrix)
         return np.ldexp(self._entries.astype(np.float64), -self._bits)
 
     @classmethod
     def fit(cls, steps: int, epochs: int = 1) -> Self:
-        """The matrix of least root mean squared error in an enforced order.
+        """Return the matrix of least root mean squared error in an enforced order.
 
         Args:
-            steps: of the run, at most 4096: minutes beyond 1024.
-            epochs: of the run.
+            steps: number of steps, at most 4096; beyond 1024 it takes minutes.
+            epochs: number of epochs of the run.
 
         Raises:
             InvalidInput: an argument out of range.
@@ -121,7 +121,7 @@ class DenseOptimum(TrainingStrategy):
     @property
     @override
     def parameters(self) -> dict[str, Any]:
-        """The grid, and the matrix on it by its digest."""
+        """The grid, and the digest of the matrix on it."""
         return {"bits": self._bits, "matrix_sha256": self._digest}
 
     @cached_property
@@ -130,7 +130,7 @@ class DenseOptimum(TrainingStrategy):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """With all of the matrix, exactly."""
+        """Return the description with the exact matrix."""
         return {**self.address, "matrix": integers_to_text(self._entries)}
 
     @classmethod
@@ -151,7 +151,7 @@ class DenseOptimum(TrainingStrategy):
 
     @override
     def first_step(self, level: int, index: int) -> int:
-        """A step's own normal has its number."""
+        """Return the step that takes a normal first: its own number."""
         return self.check_step(index)
 
     @property
@@ -221,7 +221,7 @@ def _optimal(steps: int, schedule: Schedule) -> Floats:
 
 
 def _both_sides(blocks: Floats, matrix: Floats) -> Floats:
-    """D matrix D for a block-diagonal symmetric D."""
+    """Return D matrix D for a block-diagonal symmetric D."""
     apart, members, _ = blocks.shape
     steps = len(matrix)
     left = (blocks @ matrix.reshape(apart, members, steps)).reshape(steps, steps)
@@ -229,13 +229,13 @@ def _both_sides(blocks: Floats, matrix: Floats) -> Floats:
     return turned.T
 
 
-#: Of the search for bands, and of each round of that for few normals.
+#: Iterations of the search for bands, and of each round of the search for few normals.
 _ITERATIONS = 60
-#: Powers in the place of a maximum, of products and of columns, in each round.
+#: In each round, the power that replaces a maximum of products, and of columns.
 _POWERS = ((24, 60), (60, 200))
-#: Logarithm of an error that no search takes.
+#: Logarithm of an error that every search leaves.
 _FAR = 1e3
-#: Entries of an inverse up to this share of the largest one are rounding.
+#: Entries of an inverse up to this part of the largest one are rounding errors.
 _ROUNDED = 1e-9
 
 
@@ -244,8 +244,8 @@ class BandedOptimum(DenseOptimum):
 
     Args:
         matrix: C, lower-triangular with an inverse; at most 4096 steps.
-        schedule: in which steps one example counts.
-        lags: how far back the normals of a step lie, 0 among them; all of the run unless given.
+        schedule: the steps in which one example counts.
+        lags: lags of the normals of a step, including 0; by default all of the run.
 
     Raises:
         InvalidInput: more than 4096 steps, or an inverse that takes normals at other lags.
@@ -276,7 +276,7 @@ class BandedOptimum(DenseOptimum):
         self._keep_inverse(kept)
 
     def _keep_inverse(self, increments: Floats) -> None:
-        """Round and keep K, whose entries are few, instead of C."""
+        """Round and keep K, which has few entries, instead of C."""
         self._increments = self._on_grid(increments)
         self._matrix = _inverse_of(self._increments)
 
@@ -288,14 +288,16 @@ class BandedOptimum(DenseOptimum):
         separation: int | None = None,
         draws: Number | None = None,
     ) -> Self:
-        """The matrix of least root mean squared error where a separation is promised.
+        """Return the matrix of least root mean squared error if a separation is promised.
 
         Args:
-            steps: of the run, at most 4096: seconds for 512, minutes beyond 1024.
-            epochs: how often one example counts.
-            separation: the least distance, in steps; steps // epochs unless stated.
-            draws: most normals for each coordinate and step, on average; all of the run so far
-                unless stated.
+            steps: number of steps, at most 4096; 512 take seconds, beyond 1024 it takes minutes.
+            epochs: most steps in which one example counts.
+            separation: the least distance, in steps; by default steps
+
+            epochs.
+            draws: most normals per coordinate and step, on average; by default all of the run so
+                far.
 
         Raises:
             InvalidInput: an argument out of range.
@@ -317,7 +319,7 @@ class BandedOptimum(DenseOptimum):
 
     @property
     def bands(self) -> int:
-        """How many diagonals of C have entries."""
+        """Number of diagonals of C with entries."""
         rows, columns = np.nonzero(self._matrix)
         return int((rows - columns).max()) + 1
 
@@ -343,7 +345,7 @@ class BandedOptimum(DenseOptimum):
         lags: Sequence[int] | None = None,
         **_: Any,
     ) -> Self:
-        """With lags the matrix is K."""
+        """Return the strategy; with lags the matrix is K."""
         kept = _matrix_of(steps, bits, matrix)
         if lags is None:
             return cls(kept, Schedule(*schedule))
@@ -368,14 +370,14 @@ class BandedOptimum(DenseOptimum):
 
 
 def _matrix_of(steps: int, bits: int, text: str) -> Floats:
-    """The matrix that a description holds."""
+    """Return the matrix in a description."""
     steps = check_integer("steps", steps, 1, LARGEST_DENSE)
     bits = check_integer("bits", bits, -1000, 1000)
     return np.ldexp(integers_from_text(text, (steps, steps)).astype(np.float64), -bits)
 
 
 def _at_lags(steps: int, lags: tuple[int, ...]) -> NDArray[np.bool_]:
-    """Which entries of a matrix lie at these distances below its diagonal."""
+    """Return which entries of a matrix are at these distances below its diagonal."""
     return np.isin(np.subtract.outer(np.arange(steps), np.arange(steps)), lags)
 
 
@@ -386,14 +388,14 @@ def _inverse_of(matrix: Floats) -> Floats:
 
 
 def _stretches(steps: int, schedule: Schedule) -> Integers:
-    """Number of the stretch of each step: of an epoch if an example has one step in each."""
+    """Return the stretch of each step: its epoch, if an example has one step in each."""
     if schedule.steps > 1 and schedule.steps * schedule.apart == steps:
         return np.arange(steps) // schedule.apart
     return np.zeros(steps, np.int64)
 
 
 def _lags_of(steps: int, schedule: Schedule, draws: float) -> tuple[int, ...]:
-    """Lags of the last normals and of those an epoch before, in turn: up to ``draws`` normals."""
+    """Return lags of the last normals and of those an epoch before, up to ``draws`` normals."""
     apart = schedule.apart if schedule.steps > 1 else steps
     found: list[int] = []
     taken = 0.0
@@ -416,7 +418,7 @@ def _optimal_bands(steps: int, schedule: Schedule) -> Floats:
     inside = (lag >= 0) & (lag < apart)
 
     def columns(x: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """C, the norms of its columns before and after they are scaled, and q."""
+        """Return C, the norms of its columns before and after scaling, and q."""
         shares = np.exp(x[:number] - x[:number].max())
         shares /= shares.sum()
         matrix = np.zeros((steps, steps))
@@ -441,7 +443,7 @@ def _optimal_bands(steps: int, schedule: Schedule) -> Floats:
 
 @lru_cache(maxsize=4)
 def _optimal_few(steps: int, schedule: Schedule, lags: tuple[int, ...]) -> Floats:
-    """C, whose inverse has entries at ``lags`` only: see the module."""
+    """Return C with an inverse that has entries at ``lags`` only: see the module."""
     from scipy.signal import lfilter
 
     members = schedule.steps
@@ -453,7 +455,10 @@ def _optimal_few(steps: int, schedule: Schedule, lags: tuple[int, ...]) -> Float
     at = np.arange(steps)
 
     def sensitivity_bound(products: Floats, power: int, sharp: int) -> tuple[float, Floats]:
-        """Of the squared sensitivity, by |G|: its logarithm with powers for maxima, and slope."""
+        """Return the logarithm of a bound on squared sensitivity, and its slope by |G|.
+
+        It uses powers instead of maxima.
+        """
         products = products / (unit := float(np.diagonal(products).max()))
         powers = products**power
         behind = np.cumsum(powers[:, ::-1], axis=1)[:, ::-1]
@@ -478,7 +483,7 @@ def _optimal_few(steps: int, schedule: Schedule, lags: tuple[int, ...]) -> Float
         return math.log(total * unit), slope / unit
 
     def increments_of(x: Floats) -> tuple[Floats, Floats]:
-        """The scales of steps, and K: their entries times these."""
+        """Return the scales of steps, and K: their entries times these."""
         entries = np.zeros((steps, steps))
         entries[inside] = x[steps:]
         scales = np.exp(x[:steps])[:, None]
@@ -502,7 +507,7 @@ def _optimal_few(steps: int, schedule: Schedule, lags: tuple[int, ...]) -> Float
         with np.errstate(all="ignore"):
             try:
                 found, slope = value(x, *powers)
-            except ValueError:  # an inverse beyond float64
+            except ValueError:  # an inverse that leaves float64
                 return _FAR, np.zeros_like(x)
         near = math.isfinite(found) and bool(np.isfinite(slope).all())
         return (found, slope) if near else (_FAR, np.zeros_like(x))

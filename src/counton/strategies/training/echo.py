@@ -1,17 +1,17 @@
-"""Echo: BLT noise that reads the noise of the same place in earlier epochs again.
+"""Echo: BLT noise that reuses the noise of the corresponding steps of earlier epochs.
 
-With y = x^b, b the steps of an epoch,
+With y = x^b, where b is the number of steps of an epoch,
 
     C^-1(x) = BLT^-1(x) (1 + a y / (1 - r y)),      C(x) = BLT(x) (1 - a y / (1 - (r - a) y)).
 
-What is subtracted at distance b makes the columns of one S_i nearly orthogonal, while each keeps
-its long memory. Past noise is drawn again from its address, so nothing more is stored:
-(epochs - 1) / 2 further normals a step on average.
+The term subtracted at distance b makes the columns of one S_i nearly orthogonal, while each keeps
+its long memory. Past noise is drawn again from its address, so nothing more is stored: it takes
+(epochs - 1) / 2 further normals per step on average.
 
-The sensitivity is exact where every example keeps its place in each epoch, and only there: under a
-broken order it is about a tenth more. C is lower-triangular with an inverse, so what is released is
-a function of C x + z, and an example changes x in one S_i only: for gradients chosen from earlier
-releases too, by the usual theorem for Gaussian noise.
+The sensitivity is exact only if every example keeps its place in each epoch: with a broken order it
+is about a tenth more. C is lower-triangular with an inverse, so the releases are a function of C x
++ z, and an example changes x in one S_i only. By the usual theorem for Gaussian noise this also
+holds for gradients chosen from earlier releases.
 """
 
 from __future__ import annotations
@@ -57,23 +57,23 @@ from counton.strategies.training.training_strategy import (
 
 #: Parameters are improved again under step scaling up to this many steps.
 LARGEST_REFIT = 512
-#: Ratios that are searched for are no larger, nor ratios less gains.
+#: Largest ratio in the search, and largest difference of ratio and gain.
 _MOST_RATIO = 1 - 2.0**-12
 
 
 class Echo(ToeplitzTraining):
-    """BLT noise with echoes of earlier epochs; only where the order is enforced.
+    """BLT noise with echoes of earlier epochs; requires an enforced order.
 
     Args:
-        steps: of the run, a multiple of the epochs.
-        theta, thetahat: of the BLT, see `BufferedToeplitz`.
+        steps: number of steps of the run, a multiple of the epochs.
+        theta, thetahat: parameters of the BLT, see `BufferedToeplitz`.
         gain: a, the weight of the noise one epoch ago.
-        ratio: r, how that weight goes on from epoch to epoch.
-        schedule: a fixed one, of two epochs or more.
-        shares: of step scaling; see `ToeplitzTraining.with_scaling`.
+        ratio: r, the factor of that weight from epoch to epoch.
+        schedule: a fixed schedule of two epochs or more.
+        shares: shares of step scaling; see `ToeplitzTraining.with_scaling`.
 
     Raises:
-        InvalidInput: a schedule in which the order is not enforced, or parameters out of range.
+        InvalidInput: a schedule without an enforced order, or parameters out of range.
 
     >>> strategy = Echo(
     ...     512, (0.9917812198, 0.7961268628), (0.9479444297, 0.3719352563), 0.27698903, 0.58967974,
@@ -114,14 +114,15 @@ class Echo(ToeplitzTraining):
 
     @classmethod
     def fit(cls, steps: int, epochs: int, buffers: int = 2, scaling: Scaling = "none") -> Self:
-        """The parameters of least root mean squared error.
+        """Return the parameters of least root mean squared error.
 
-        L-BFGS from two starts, then Nelder-Mead, since the largest of all S_i is not smooth.
+        It uses L-BFGS from two starts, then Nelder-Mead, because the largest cost over all S_i is
+        not smooth.
 
         Args:
-            steps: of the run, a multiple of ``epochs``.
-            epochs: two or more.
-            buffers: numbers of state for each coordinate, at most: fewer where more gain nothing.
+            steps: number of steps of the run, a multiple of ``epochs``.
+            epochs: number of epochs, two or more.
+            buffers: most numbers of state per coordinate; fewer if more bring no gain.
             scaling: step scaling; up to 512 steps the parameters are improved again under it.
 
         Raises:
@@ -216,7 +217,7 @@ class Echo(ToeplitzTraining):
 
 
 def echo_coefficients(plain: Floats, apart: int, gain: float, ratio: float) -> Floats:
-    """Coefficients of plain(x) (1 + gain y / (1 - ratio y)), y = x^apart."""
+    """Return the coefficients of plain(x) (1 + gain y / (1 - ratio y)), y = x^apart."""
     found = plain.copy()
     weight = gain
     for lag in range(apart, len(plain), apart):
@@ -243,7 +244,7 @@ def _series(x: Floats, steps: int, apart: int) -> tuple[Floats, Floats]:
 def _descend(
     logs: Callable[[Floats], float], start: Floats, buffers: int, iterations: int, last: int
 ) -> tuple[float, Floats]:
-    """L-BFGS by differences, then Nelder-Mead."""
+    """Return the least value found by L-BFGS with differences, then Nelder-Mead."""
     from scipy.optimize import minimize
 
     value, bounds = (
@@ -272,7 +273,7 @@ def _fit(steps: int, schedule: Schedule, buffers: int) -> tuple[float, ...]:
     best = np.asarray(min(found, key=lambda one: one[0])[1], np.float64)
     if interlaces(*interlace(from_search(best[:-2]))):
         return tuple(best.tolist())
-    if buffers > 1:  # two of these fell together, or one became nothing
+    if buffers > 1:  # two parameters coincided, or one vanished
         return _fit(steps, schedule, buffers - 1)
     return (*to_search(np.array([0.5, 0.75])).tolist(), 0.1, 0.1)
 

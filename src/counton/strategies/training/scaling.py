@@ -1,16 +1,15 @@
-"""Step scaling: the noise of step t is divided by d_t, so that all steps cost an example the same.
+"""Step scaling: the noise of step t is divided by d_t, so that all steps cost an example equally.
 
 C' = C D with D = diag(d). With d_s = u_s / sqrt(sum over s, t of S_i of u_s u_t |G_st|) for the
-steps s of S_i, every S_i costs exactly 1, whatever the shares u > 0. Shares of 1 leave one scale
-for every place in the epoch and stay good where only a separation is promised; free shares gain
-more and hold only where the order is enforced (under mere separation they cost more than no
-scaling).
+steps s of S_i, every S_i costs exactly 1, for any shares u > 0. Shares of 1 give one scale for
+every place in the epoch, and stay good if only a separation is promised. Free shares gain more and
+require an enforced order (under mere separation they cost more than no scaling).
 
-*One share for each epoch.* Let a run have exactly as many steps as epochs times separation. Then
-an example that counts in every epoch has one step in each: the j-th is not before step (j-1) b,
-nor are the epochs - j that follow it possible from step j b on. So only the share of an epoch as a
-whole decides what an example pays there, whatever the order, and it may fall with time: what is
-added late is read seldom. Sensitivities are worked out for the divisors at hand in any case.
+*One share for each epoch.* Let a run have exactly epochs times separation steps. Then an example
+that counts in every epoch has one step in each: the j-th is not before step (j-1) b, and before
+step j b, because epochs - j follow it. So only the share of an epoch as a whole decides what an
+example pays there, in any order. The share may fall with time: late additions are read rarely.
+Sensitivities are computed for the actual divisors in any case.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _ITERATIONS = 200
 
 
 def balance(gram: Floats, shares: Floats) -> Floats:
-    """Divisors d under which every S_i costs exactly 1.
+    """Return divisors d under which every S_i costs exactly 1.
 
     Args:
         gram: |G_st| within every S_i, as `gram_of_schedules` gives it.

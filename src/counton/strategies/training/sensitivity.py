@@ -1,8 +1,8 @@
-"""How far one example moves the noise's nodes, when it counts in several steps of a training run.
+"""The sensitivity to one example that counts in several steps of a training run.
 
 With G = C^T C, an example that counts by vectors of norm at most 1 in the steps S moves C x by at
-most the root of the sum over S x S of |G_st|: gradients of two epochs may point anywhere, so the
-sign of G_st is the worst one. Which sets S there are is what a sampler enforces:
+most the root of the sum over S x S of |G_st|: gradients of two epochs may have any direction, so
+the sign of G_st is the worst one. A sampler enforces which sets S are possible:
 
 - *fixed*: every example has one place i in the epoch, S_i = {i, i + b, i + 2b, ...};
 - *separated*: at most k steps, any two at least b apart.
@@ -44,7 +44,7 @@ def _products(coefficients: Floats, lag: int) -> Floats:
 
 
 def costs_of_schedules(coefficients: Floats, apart: int) -> Floats:
-    """The sum over S_i x S_i of |G_st|, for every S_i of a Toeplitz C: shape ``(apart,)``.
+    """Return the sum over S_i x S_i of |G_st| for every S_i of a Toeplitz C: shape ``(apart,)``.
 
     >>> costs_of_schedules(np.array([1.0, 0.5, 0.25, 0.125]), 2).round(4).tolist()
     [3.2031, 2.8125]
@@ -68,7 +68,7 @@ def gram_of_matrix(gram: Floats, apart: int) -> Floats:
 
 
 def full_gram(coefficients: Floats) -> Floats:
-    """G of a Toeplitz C, all of it: O(steps^2)."""
+    """Return the full matrix G of a Toeplitz C: O(steps^2)."""
     steps = len(coefficients)
     gram = np.empty((steps, steps))
     for lag in range(steps):
@@ -80,7 +80,7 @@ def full_gram(coefficients: Floats) -> Floats:
 
 
 def by_schedule(values: Floats, apart: int) -> Floats:
-    """Numbers of steps, in rows of the schedules S_i: shape ``(apart, members)``, zeros behind."""
+    """Return step values in rows of the schedules S_i: shape ``(apart, members)``, zero-padded."""
     members = -(-len(values) // apart)
     padded = np.zeros(apart * members)
     padded[: len(values)] = values
@@ -88,12 +88,12 @@ def by_schedule(values: Floats, apart: int) -> Floats:
 
 
 def in_order(rows: Floats, steps: int) -> Floats:
-    """The inverse of `by_schedule`."""
+    """Return the inverse of `by_schedule`."""
     return np.ascontiguousarray(rows.T).reshape(-1)[:steps]
 
 
 def fixed_squared(gram: Floats, divisors: Floats | None = None) -> float:
-    """Largest sum over one S_i x S_i of |G_st| d_s d_t; ``gram`` as of `gram_of_schedules`."""
+    """Return the largest sum over one S_i x S_i of |G_st| d_s d_t; see `gram_of_schedules`."""
     if divisors is None:
         return float(gram.sum((1, 2)).max())
     rows = by_schedule(divisors, len(gram))
@@ -101,10 +101,10 @@ def fixed_squared(gram: Floats, divisors: Floats | None = None) -> float:
 
 
 def monotone_squared(coefficients: Floats, schedule: Schedule) -> float:
-    """Of a Toeplitz C whose coefficients are not negative and do not increase: exact for both.
+    """Return the exact cost for a Toeplitz C with falling coefficients that are not negative.
 
     S = {1, 1 + b, 1 + 2b, ...} is the worst of all: moving S to the left, and its members together,
-    loses no product.
+    loses no product. It holds for fixed and for separated schedules.
     """
     total = coefficients.copy()
     for member in range(1, schedule.steps):
@@ -115,12 +115,12 @@ def monotone_squared(coefficients: Floats, schedule: Schedule) -> float:
 
 
 def separated_squared(products: Floats, schedule: Schedule) -> float:
-    """At most this where only "k steps, at least b apart" holds; ``products`` are |G_st| d_s d_t.
+    """Return an upper bound if only "k steps, at least b apart" holds, from |G_st| d_s d_t.
 
     With H_l(s) the largest product with a step at least l b after s and w_m(s) = P_ss + 2 (H_1(s) +
-    ... + H_m(s)), the sum over S x S is at most the sum of w_(p-j)(s_j), since s_j' >= s_j +
-    (j' - j) b; the largest of those sums is found by V_m(s) = w_m(s) + max over t >= s + b of
-    V_(m-1)(t). O(steps^2).
+    ... + H_m(s)), the sum over S x S is at most the sum of w_(p-j)(s_j), since s_j' >= s_j + (j' -
+    j) b. The largest of those sums is found by V_m(s) = w_m(s) + max over t >= s + b of V_(m-1)(t).
+    O(steps^2).
 
     >>> round(separated_squared(full_gram(np.array([1.0, 0.5, 0.25])), Schedule(2, 2, False)), 4)
     2.8125

@@ -27,27 +27,28 @@ from counton.strategies.training.training_strategy import (
     TrainingStrategy,
 )
 
-#: "none": no step scaling; "equal": one scale for each place in the epoch; "epochs": one more for
-#: each epoch; "free": one for each step, only where the order is enforced.
+#: "none": no step scaling; "equal": one scale for each place in the epoch; "epochs": also one for
+#: each epoch; "free": one for each step, only with an enforced order.
 Scaling = Literal["none", "equal", "epochs", "free"]
 
 
 class ToeplitzTraining(TrainingStrategy):
-    """C = Toeplitz(c) D, K = D^-1 Toeplitz(c)^-1. Subclasses say what c and its inverse are.
+    """C = Toeplitz(c) D, K = D^-1 Toeplitz(c)^-1. Subclasses define c and its inverse.
 
     Attributes:
-        shares: of step scaling (see ``scaling.py``), one for each step; None without scaling.
+        shares: shares of step scaling (see ``scaling.py``), one for each step; None without
+            scaling.
     """
 
     shares: Floats | None = None
 
     @abstractmethod
     def coefficients(self) -> Floats:
-        """c_0 .. c_(steps-1)."""
+        """Return the coefficients c_0 .. c_(steps-1)."""
 
     @abstractmethod
     def inverse(self) -> Floats:
-        """g_0 .. g_(steps-1), those of C^-1 without scaling."""
+        """Return g_0 .. g_(steps-1), the coefficients of C^-1 without scaling."""
 
     @cached_property
     def _gram(self) -> Floats:
@@ -55,12 +56,12 @@ class ToeplitzTraining(TrainingStrategy):
 
     @cached_property
     def divisors(self) -> Floats | None:
-        """What the noise of each step is divided by; None without scaling."""
+        """Divisors of the noise of each step; None without scaling."""
         return None if self.shares is None else balance(self._gram, self.shares)
 
     @override
     def first_step(self, level: int, index: int) -> int:
-        """A step's own normal has its number."""
+        """Return the step that takes a normal first: its own number."""
         return self.check_step(index)
 
     @override
@@ -70,7 +71,7 @@ class ToeplitzTraining(TrainingStrategy):
 
     @property
     def scaling(self) -> Scaling:
-        """How steps are scaled."""
+        """The kind of step scaling."""
         if self.shares is None:
             return "none"
         if bool((self.shares == 1).all()):
@@ -83,14 +84,14 @@ class ToeplitzTraining(TrainingStrategy):
         return np.arange(self.steps) // self.schedule.apart
 
     def with_scaling(self, scaling: Scaling = "equal") -> Self:
-        """The same strategy with step scaling.
+        """Return a copy of the strategy with step scaling.
 
         Args:
-            scaling: "equal" holds for every schedule, and so does "epochs", which gains more where
-                the separation is a whole epoch; "free" gains most and needs a fixed order.
+            scaling: "equal" holds for every schedule. So does "epochs", which gains more if the
+                separation is a whole epoch. "free" gains most and needs a fixed order.
 
         Raises:
-            InvalidInput: free scaling where the order is not enforced, or shares beyond 4096 steps.
+            InvalidInput: free scaling without an enforced order, or shares beyond 4096 steps.
 
         >>> from counton.strategies.training import BufferedToeplitz
         >>> strategy = BufferedToeplitz.fit(steps=64, epochs=4, buffers=2)
@@ -183,7 +184,7 @@ class ToeplitzTraining(TrainingStrategy):
 
 
 def check_scaling(scaling: str) -> None:
-    """Refuse a way of step scaling that there is not."""
+    """Refuse an unknown kind of step scaling."""
     if scaling not in get_args(Scaling):
         raise InvalidInput(
             f"scaling is {scaling!r}; it must be 'none', 'equal', 'epochs' or 'free'"
@@ -191,10 +192,10 @@ def check_scaling(scaling: str) -> None:
 
 
 def check_shares(steps: int, shares: object) -> Floats | None:
-    """Shares of step scaling as floats.
+    """Return the shares of step scaling as floats.
 
     Raises:
-        InvalidInput: not one finite number above 0 for each step.
+        InvalidInput: the shares are not one finite number above 0 for each step.
     """
     if shares is None:
         return None

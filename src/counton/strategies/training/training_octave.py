@@ -1,6 +1,6 @@
-"""Octave for training: noise on every octave, interpolated; no state at all.
+"""Octave for training: interpolated noise on every octave, without any state.
 
-The running sums' noise is N(t) = N_0(t), built from above as for exact counts:
+The noise of the running sums is N(t) = N_0(t), built from above as for exact counts:
 
     N_L = w_L z_L,    N_l = w_l z_l + U N_(l+1),
     (U g)(2q) = (3 g(q-1) + 10 g(q) + 3 g(q+1)) / 16,    (U g)(2q+1) = (g(q) + g(q+1)) / 2,
@@ -8,8 +8,8 @@ The running sums' noise is N(t) = N_0(t), built from above as for exact counts:
 with nodes 1, 2, ... on every level and N(0) = 0. The noise of step t is (N(t) - N(t-1)) / d_t. With
 B = d N / d z, C = B^T (B B^T)^-1 A D is the encoder of least norm, G = A^T (B B^T)^-1 A.
 
-Some of what a step takes is taken by earlier steps too, ahead of its time; the law of the noise is
-that of its lower-triangular factor, so that for Gaussian noise gradients may be chosen from earlier
+A step takes some normals that earlier steps also take, ahead of their time. The law of the noise is
+that of its lower-triangular factor. So for Gaussian noise gradients may be chosen from earlier
 releases (a property of the law, not of single draws).
 """
 
@@ -47,20 +47,20 @@ from counton.strategies.training.training_strategy import (
     training_schedule,
 )
 
-#: Interpolation from one level to the one below it.
+#: Interpolation weights from one level to the level below it.
 MASK = (3 / 16, 8 / 16, 10 / 16, 8 / 16, 3 / 16)
-#: Weights are searched for up to this many steps; beyond, they are those of a shorter run.
+#: The search for weights handles up to this many steps; longer runs take those of a shorter one.
 LARGEST_SEARCH = 512
 
 
 class OctaveTraining(TrainingStrategy):
-    """Noise without state: every step takes some thirty normals, each by its address.
+    """Noise without state: every step takes about thirty normals, each by its address.
 
     Args:
-        steps: of the run, at most 4096.
-        weights: standard deviations of the levels, the first for single steps.
-        schedule: in which steps one example counts; see `training_schedule`.
-        shares: of step scaling, one for each step; 1 unless given.
+        steps: number of steps of the run, at most 4096.
+        weights: standard deviations of the levels, first that of single steps.
+        schedule: the steps in which one example counts; see `training_schedule`.
+        shares: shares of step scaling, one for each step; default: 1.
 
     Raises:
         InvalidInput: an argument out of range.
@@ -102,14 +102,14 @@ class OctaveTraining(TrainingStrategy):
         separation: int | None = None,
         scaling: str = "equal",
     ) -> Self:
-        """Weights of the levels of least root mean squared error.
+        """Return the levels' weights of least root mean squared error.
 
-        L-BFGS with the exact gradient, up to 512 steps; a longer run takes those of a shorter one,
-        with further levels in the middle.
+        It uses L-BFGS with the exact gradient, up to 512 steps. A longer run takes the weights of a
+        shorter one, with further levels in the middle.
 
         Args:
             steps, epochs, order, separation: see `training_schedule`.
-            scaling: "equal", or "free" where the order is enforced.
+            scaling: "equal", or "free" with an enforced order.
 
         Raises:
             InvalidInput: an argument out of range.
@@ -135,10 +135,10 @@ class OctaveTraining(TrainingStrategy):
         return {"weights": list(self.weights), **shares}
 
     def with_scaling(self, scaling: str = "equal") -> Self:
-        """The same levels with other shares: "equal", or "free" where the order is enforced.
+        """Return a copy with other shares: "equal", or "free" with an enforced order.
 
         Raises:
-            InvalidInput: free scaling where the order is not enforced.
+            InvalidInput: free scaling without an enforced order.
 
         >>> strategy = OctaveTraining(16, (1.0, 0.8, 0.8, 0.8, 0.8, 1.2), training_schedule(16, 4))
         >>> strategy.rmse > strategy.with_scaling("free").rmse
@@ -189,7 +189,7 @@ class OctaveTraining(TrainingStrategy):
         return balance(gram_of_matrix(self._full_gram, self.schedule.apart), self.shares)
 
     def _of_steps(self) -> Floats:
-        """F: see `scaling.toeplitz_weights`."""
+        """The matrix F: see `scaling.toeplitz_weights`."""
         return weighted_gram(_differences(self._covariance))
 
     @override
@@ -214,7 +214,7 @@ class OctaveTraining(TrainingStrategy):
 
 
 def _ranges(steps: int, levels: int) -> list[range]:
-    """Nodes of each level: all parents, from node 1 on."""
+    """Return the nodes of each level: all parents, from node 1 on."""
     found = [range(1, steps + 1)]
     for _ in range(levels - 1):
         found.append(range(1, (found[-1].stop - 1) // 2 + 2))
@@ -233,7 +233,7 @@ def _parents(row: dict[int, float], nodes: range) -> dict[int, float]:
 
 @lru_cache(maxsize=4)
 def _interpolations(steps: int, levels: int) -> tuple[Floats, ...]:
-    """Derivatives of N by the nodes of each level, weights aside: shape (steps, nodes)."""
+    """Return derivatives of N by each level's nodes, without weights: shape (steps, nodes)."""
     found = [np.eye(steps)]
     for child, parent in pairwise(_ranges(steps, levels)):
         found.append(found[-1] @ matrix(child, parent))
@@ -242,7 +242,7 @@ def _interpolations(steps: int, levels: int) -> tuple[Floats, ...]:
 
 @lru_cache(maxsize=1)
 def _covariances(steps: int, levels: int) -> tuple[Floats, ...]:
-    """Covariances of N by the nodes of each level, whose weights are 1: shape (steps, steps)."""
+    """Return covariances of N by each level's nodes, with weights 1: shape (steps, steps)."""
     return tuple(each @ each.T for each in _interpolations(steps, levels))
 
 
@@ -254,7 +254,7 @@ def _covariance(steps: int, weights: Sequence[float]) -> Floats:
 
 
 def _differences(covariance: Floats) -> Floats:
-    """Covariance of N(t) - N(t-1), N(0) = 0."""
+    """Return the covariance of N(t) - N(t-1), with N(0) = 0."""
     once = np.diff(covariance, axis=0, prepend=0)
     return np.diff(once, axis=1, prepend=0)
 
@@ -284,11 +284,11 @@ def _search(steps: int, schedule: Schedule) -> tuple[float, ...]:
 def _search_weights(
     steps: int, schedule: Schedule, start: Sequence[float], shares: Floats
 ) -> tuple[float, ...]:
-    """Weights of least error with given shares; that of single steps is 1.
+    """Return weights of least error with given shares; the weight of single steps is 1.
 
-    With S = B B^T, H = S^-1 A and D the differences, the mean variance e^T (W o D S D^T) e moves by
-    <dS, M> where M = D^T (W o e e^T) D - H K H^T, K_st = u_s u_t sign(G_st) / q_i times the part of
-    the variance that belongs to S_i, for s and t of one S_i.
+    With S = B B^T, H = S^-1 A and D the differences, the mean variance e^T (W o D S D^T) e changes
+    by <dS, M> where M = D^T (W o e e^T) D - H K H^T, K_st = u_s u_t sign(G_st) / q_i times the part
+    of the variance that belongs to S_i, for s and t of one S_i.
     """
     from scipy.linalg import cho_factor, cho_solve
 
@@ -306,7 +306,7 @@ def _search_weights(
         covariance = _covariance(steps, tuple(weights.tolist()))
         solved = cho_solve(cho_factor(covariance), totals)
         gram = totals.T @ solved
-        costs = (np.abs(gram) * outer * same).sum(axis=1)  # of the S_i of each step, by rows
+        costs = (np.abs(gram) * outer * same).sum(axis=1)  # cost of the S_i of each step, by rows
         rows = by_schedule(costs, schedule.apart).sum(axis=1)
         squared = in_order(np.repeat(rows[:, None], -(-steps // schedule.apart), 1), steps)
         inverse = np.sqrt(squared) / shares

@@ -1,18 +1,18 @@
-"""Strategies for training: noise of single steps, so that sums of gradients are accurate.
+"""Strategies for training: noise of single steps that makes sums of gradients accurate.
 
-A training run adds up gradients. A = B C as for counts; what is used is the noise of each step, the
-increments of B z: row t of K = A^-1 B, and K C = I. So a strategy says how the noise of a step is
-made from independent standard normals, each with an address of its own:
+A training run adds up gradients. A = B C as for counts, but a run uses the noise of each step, the
+increments of B z: row t of K = A^-1 B, and K C = I. So a strategy defines how the noise of a step
+is made from independent standard normals, each with its own address:
 
     w_t = sum of weight * z(level, index) over the taps of step t
     noise_t = (w_t + sum_i outputs_i S_i) / divisor_t,      then S_i <- decays_i S_i + w_t.
 
-With no buffers S the noise of a step is a function of key and step alone. All of it is pure
-mathematics: no randomness, no data, no privacy. Normals are real numbers here, not the exact
+Without buffers S the noise of a step is a function of key and step only. All of this is pure
+mathematics: no randomness, no data, no privacy. Normals are real numbers here, unlike the exact
 integers of counting streams.
 
 The error of a strategy is sensitivity * sqrt(mean variance of the running sums), in units in which
-noise of variance 1 keeps rho = 1/2 at sensitivity 1.
+noise of variance 1 gives rho = 1/2 at sensitivity 1.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from counton.strategies.strategy import LARGEST_DENSE, Strategy
 
 #: Most steps of a training run.
 LARGEST_STEPS = 2**24
-#: Relative room for the rounding of float64 in every sensitivity that is claimed.
+#: Relative margin for float64 rounding in every stated sensitivity.
 SLACK = 1e-9
 
 
 class Tap(NamedTuple):
-    """One standard normal that the noise of a step takes, and its weight.
+    """A standard normal in the noise of a step, with its weight.
 
     >>> from counton.strategies.training import BufferedToeplitz
     >>> BufferedToeplitz.fit(steps=64, buffers=2).taps(5)
@@ -53,17 +53,20 @@ class Tap(NamedTuple):
 def training_schedule(
     steps: int, epochs: int = 1, order: str = "fixed", separation: int | None = None
 ) -> Schedule:
-    """In which steps one example counts.
+    """Return the steps in which one example counts.
 
     Args:
-        steps: of the whole run.
-        epochs: how often one example counts at most.
-        order: "fixed" if every example has the same place in each epoch, which a sampler has to
+        steps: number of steps of the whole run.
+        epochs: most steps in which one example counts.
+        order: "fixed" if every example has the same place in each epoch, which a sampler must
             enforce; "separated" if only a least distance is promised.
-        separation: that distance, in steps; steps // epochs unless stated.
+        separation: that distance, in steps; by default steps
+
+        epochs.
 
     Raises:
-        InvalidInput: no integers, out of range, or steps that are no whole epochs in fixed order.
+        InvalidInput: not integers, out of range, or steps that do not divide into whole epochs in
+            fixed order.
 
     >>> training_schedule(2048, 16)
     Schedule(steps=16, apart=128, fixed=True)
@@ -100,8 +103,8 @@ class TrainingStrategy(Strategy):
     """Base of all strategies for training: see the module.
 
     Attributes:
-        steps: how many steps the run has.
-        schedule: in which steps one example counts.
+        steps: number of steps of the run.
+        schedule: the steps in which one example counts.
     """
 
     steps: int
@@ -109,9 +112,9 @@ class TrainingStrategy(Strategy):
 
     @property
     def address(self) -> dict[str, Any]:
-        """Which C this is, as JSON values that are part of the noise's address.
+        """JSON values that identify C; part of the noise's address.
 
-        Large arrays stand in it by their digests, and in `to_dict` exactly.
+        It has digests of large arrays; `to_dict` has the exact arrays.
         """
         return {
             "strategy": self.saved_name,
@@ -122,16 +125,16 @@ class TrainingStrategy(Strategy):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Name, parameters, steps and schedule: all that `training_strategy_from_dict` needs."""
+        """Return name, parameters, steps and schedule for `training_strategy_from_dict`."""
         return self.address
 
     @property
     def name(self) -> str:
-        """What people call it, such as "BLT-3"."""
+        """The displayed name, such as "BLT-3"."""
         return self.saved_name
 
     def _copy_with(self, *forgotten: str, **changes: Any) -> Self:
-        """The same with other attributes, and without what was computed from these."""
+        """Return a copy with other attributes, and without the values computed from these."""
         other = object.__new__(type(self))
         vars(other).update(vars(self) | changes)
         for name in ("rmse", *forgotten):
@@ -156,19 +159,19 @@ class TrainingStrategy(Strategy):
 
     @property
     def buffers(self) -> int:
-        """Numbers that are kept from step to step for every coordinate."""
+        """Number of values kept from step to step for every coordinate."""
         return len(self.decays)
 
     @abstractmethod
     def taps(self, step: int) -> tuple[Tap, ...]:
-        """The normals that the noise of a step takes.
+        """Return the normals in the noise of a step.
 
         Raises:
-            HorizonExceeded: a step that is not among the run's.
+            HorizonExceeded: a step beyond the run.
         """
 
     def first_step(self, level: int, index: int) -> int:
-        """The first step that takes a normal, by its address.
+        """Return the first step that takes a normal, given the normal's address.
 
         Raises:
             InvalidInput: no step takes it.
@@ -192,20 +195,20 @@ class TrainingStrategy(Strategy):
         return found
 
     def divisor(self, step: int) -> float:
-        """The noise of a step is divided by this."""
+        """Return the divisor of the noise of a step."""
         self.check_step(step)
         return 1.0
 
     @property
     def draws(self) -> float:
-        """Normals that are drawn for a step and a coordinate, on average."""
+        """Normals drawn per step and coordinate, on average."""
         return sum(len(self.taps(step)) for step in range(1, self.steps + 1)) / self.steps
 
     def check_step(self, step: int) -> int:
-        """``step`` itself, if the run has it.
+        """Return ``step`` itself, if the run has it.
 
         Raises:
-            HorizonExceeded: it has not.
+            HorizonExceeded: the run has no such step.
         """
         step = check_integer("step", step, 1)
         if step > self.steps:
@@ -215,33 +218,33 @@ class TrainingStrategy(Strategy):
             )
         return step
 
-    # -------------------------------------------------------------------------- what it is worth
+    # ------------------------------------------------------------------------ errors and norms
 
     @abstractmethod
     def squared_sensitivity(self) -> float:
-        """At least the largest squared norm by which one example moves C x."""
+        """Return an upper bound of the squared norm by which one example moves C x."""
 
     @abstractmethod
     def mean_variance(self) -> float:
-        """Mean variance of the running sums' noise over all steps; nodes have variance 1."""
+        """Return the mean variance of the noise of running sums over all steps; normals have 1."""
 
     @cached_property
     def rmse(self) -> float:
-        """Root mean squared error of the running sums, sensitivity included (rho = 1/2)."""
+        """Root mean squared error of the running sums, including sensitivity (rho = 1/2)."""
         return math.sqrt(self.squared_sensitivity() * self.mean_variance())
 
     def with_schedule(self, schedule: Schedule) -> TrainingStrategy:
-        """The same noise, and what it is worth where other steps are promised.
+        """Return the strategy for another schedule: equal noise, another sensitivity.
 
         Raises:
-            InvalidInput: it needs what is no longer promised.
+            InvalidInput: it relies on a promise that the schedule does not make.
         """
         raise InvalidInput(f"{self.name} is made for one schedule: plan anew for {schedule}")
 
     # ------------------------------------------------------------------------ small runs, written
 
     def increments(self) -> tuple[Floats, list[tuple[int, int]]]:
-        """K written out from the taps and buffers, and the (level, index) of its columns.
+        """Return K, from taps and buffers, and the (level, index) of its columns.
 
         Raises:
             InvalidInput: more than 4096 steps.
@@ -264,14 +267,14 @@ class TrainingStrategy(Strategy):
 
     @abstractmethod
     def encoder(self) -> Floats:
-        """C written out: shape (nodes, steps), rows in the order of `increments`.
+        """Return C: shape (nodes, steps), rows in the order of `increments`.
 
         Raises:
             InvalidInput: more than 4096 steps.
         """
 
     def check_small(self) -> None:
-        """Refuse to write out a long run."""
+        """Refuse to write out matrices of a long run."""
         if self.steps > LARGEST_DENSE:
             raise InvalidInput(
                 f"{self.steps:,} steps are too many to write matrices out; it is done up to "
