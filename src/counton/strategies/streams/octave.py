@@ -245,7 +245,7 @@ class OctaveColumns:
 
     @cached_property
     def entering(self) -> Integers:
-        """g at the lowest of the upper levels, one column for each key of steps."""
+        """Values of g at the lowest of the upper levels, one column for each key of steps."""
         first = self.upper, self._nodes[self.upper]
         steps = (max(key << self._key_bits, 1) for key in self._keys)
         return np.stack([self.g(first[0], step, first[1]) for step in steps], axis=1)

@@ -268,7 +268,7 @@ class TreeStrategy(TableStrategy):
 
     @cached_property
     def _norms(self) -> dict[Norm, tuple[int, int]]:
-        """By norm: the largest power sum of a leaf's column, and of a difference of two columns."""
+        """Largest power sums of a leaf's column, and of a difference of two columns, by norm."""
         return {1: self._largest(1), 2: self._largest(2)}
 
     def _largest(self, power: int) -> tuple[int, int]:
