@@ -30,6 +30,10 @@ class Above(TallyStatistic):
         self._contribution = Contribution.add_remove(unit=unit or "event")
         self._stated = unit is not None
 
+    @classmethod
+    def examples(cls) -> list[tuple[Above, list[list[float]]]]:
+        return [(cls(60), [[10, 70, 90], [], [60], [20, 61]])]  # for the laws
+
     @property
     def parameters(self) -> dict[str, Any]:
         """What the constructor takes, as JSON values."""
@@ -37,8 +41,7 @@ class Above(TallyStatistic):
         return {**given, "unit": self._contribution.unit} if self._stated else given
 
     # The private half: what rows change, and what one unit changes at most.
-    cells = ()
-    places = 1
+    cells, places = (), 1
 
     def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
         """One event counts in one cell by at most 1."""

@@ -15,13 +15,16 @@ class Blocks(StreamStrategy):
         self.horizon = check_integer("horizon", horizon, 1)
         self.block = check_integer("block", block, 2)
 
+    @classmethod
+    def examples(cls, horizon: int) -> tuple[Blocks, ...]:
+        return cls(horizon, 2), cls(horizon, 3)  # for the laws
+
     def column(self, step: int) -> tuple[Node, ...]:
-        """An item enters its step and its block."""
-        at = check_step(self, step) - 1
+        at = check_step(self, step) - 1  # an item enters its step and its block
         return Node(0, at, 1), Node(1, at // self.block, 1)
 
     def row(self, step: int) -> tuple[Node, ...]:
         """Blocks that are over, then single steps."""
         over = check_step(self, step) // self.block
-        steps = range(over * self.block, step)
-        return (*(Node(1, at, 1) for at in range(over)), *(Node(0, at, 1) for at in steps))
+        blocks = [Node(1, at, 1) for at in range(over)]
+        return (*blocks, *(Node(0, at, 1) for at in range(over * self.block, step)))

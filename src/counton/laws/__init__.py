@@ -31,6 +31,11 @@ And of a statistic:
 >>> from counton.statistics import Sum
 >>> from counton.laws import check_statistic
 >>> check_statistic(Sum(0, 10, resolution=1), [[3, 12], [], [4]])
+
+Whatever it is, `check` knows its laws:
+
+>>> from counton.laws import check
+>>> check(Sum(0, 10, resolution=1), [[3, 12], [], [4]])
 """
 
 from typing import TYPE_CHECKING
@@ -38,6 +43,7 @@ from typing import TYPE_CHECKING
 from counton.base.lazy import attach
 
 if TYPE_CHECKING:
+    from counton.laws.checks import check as check
     from counton.laws.drawn_noise import band as band
     from counton.laws.drawn_noise import simulate as simulate
     from counton.laws.error_laws import check_endless_variance as check_endless_variance

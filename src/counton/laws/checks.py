@@ -1,0 +1,79 @@
+"""All laws of one thing, whatever kind of thing it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from importlib import import_module
+from typing import Any
+
+from counton.base.errors import InvalidInput
+from counton.laws.statistic_laws import Batches, check_statistic
+from counton.statistics import Statistic
+from counton.strategies import StreamStrategy
+from counton.strategies.lines import LineStrategy
+
+#: Horizons of streams, and numbers of cells of lines, at which examples of a class are checked.
+SIZES = (1, 2, 7, 12)
+#: Names of laws by the base class that a strategy has: each is loaded when one comes.
+_LAWS = {
+    "StreamStrategy": "check_strategy",
+    "LineStrategy": "check_line_strategy",
+    "TreeStrategy": "check_tree_strategy",
+    "TrainingStrategy": "check_training_strategy",
+}
+
+
+def check(
+    subject: object,
+    batches: Batches | None = None,
+    *,
+    unit_of: Callable[[Any], Hashable] | None = None,
+) -> None:
+    """Check all laws of a strategy or a statistic, of any package.
+
+    Args:
+        subject: a statistic, or a strategy of streams, lines, trees or training. A class of
+            strategies for streams or lines stands for its ``examples`` of 1, 2, 7 and 12 steps or
+            cells; a class of statistics for its ``examples()``: pairs of a statistic and batches.
+        batches: for a statistic: the events of each step.
+        unit_of: for a statistic: whose an event is; None: each event is a unit.
+
+    Raises:
+        InvalidInput: it is neither, or its events are missing.
+        LawBroken: a law does not hold; the message says which, and where.
+
+    >>> from counton.statistics import Sum
+    >>> from counton.strategies import Binary
+    >>> check(Sum(0, 10, resolution=1), [[3, 12], [], [4]])
+    >>> check(Binary)
+    """
+    if isinstance(subject, type):
+        _check_class(subject)
+        return
+    if isinstance(subject, Statistic):
+        if batches is None:
+            raise InvalidInput(f"the laws of {subject} need events: give the events of each step")
+        check_statistic(subject, batches, unit_of=unit_of)
+        return
+    for base in type(subject).__mro__:
+        if base.__module__.startswith("counton.strategies.") and base.__name__ in _LAWS:
+            laws: Any = getattr(import_module("counton.laws"), _LAWS[base.__name__])
+            laws(subject)
+            return
+    raise InvalidInput(f"{subject!r} has no laws: give a statistic or a strategy")
+
+
+def _check_class(kind: type) -> None:
+    examples: Any = getattr(kind, "examples", None)
+    if examples is None or not issubclass(kind, Statistic | StreamStrategy | LineStrategy):
+        raise InvalidInput(
+            f"class {kind.__name__} has no examples: give one object, or write a class method "
+            "examples(): of a statistic it returns pairs of a statistic and the events of each step"
+        )
+    if issubclass(kind, Statistic):
+        for statistic, batches in examples():
+            check(statistic, batches)
+        return
+    for size in SIZES:
+        for strategy in examples(size):
+            check(strategy)
