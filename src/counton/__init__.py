@@ -64,9 +64,9 @@ if TYPE_CHECKING:
 
     __version__: str
 
-#: What a star brings is ``__all__``.
+#: ``from counton import *`` takes the names in ``__all__``.
 _load, __dir__, __all__ = attach(__name__, __file__)
-# Asked for by name, what an extra is missing for says so.
+# By name they can be asked for, and the error then names the missing extra.
 if find_spec("polars") is None:  # the extra "cli"
     _OF_ROWS = ("init", "inspect", "nowcast", "read", "release", "watch")
     __all__ = [name for name in __all__ if name not in _OF_ROWS]
@@ -77,6 +77,6 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("counton")
-    if name == "training":  # a package of its own, so that `counton.training.plan` is found
+    if name == "training":  # a package of its own, so that `counton.training.plan` works
         return import_module("counton.training")
     return _load(name)

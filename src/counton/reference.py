@@ -1,28 +1,29 @@
-"""Released numbers of streams once more: key, noise, strategies and scales in one file, to be read.
+"""Released numbers computed a second time: key, noise, strategies and scales in one file.
 
-A release is an exact sum and noise, and the noise is a function of the key and of public terms:
-whoever holds both computes it again. This program does, as slowly and as plainly as it can. It
-shares no line with the rest of counton, and imports Python's own modules and one block cipher.
-Some it refuses: steps of GrowingSquareRoot after 2^20, strategies of other packages without their
-matrices, and draws and roundings that its digits do not decide, less than once in 2^100.
+A release is an exact sum plus noise. The noise is a function of the key and of public terms, so a
+holder of both can compute it again. This program does, as slowly and as plainly as it can. It
+shares no line with the rest of counton, and imports only Python's own modules and one block cipher.
+It refuses steps of GrowingSquareRoot after 2^20, strategies of other packages without their
+matrices, and draws and roundings that its digits do not decide (less than once in 2^100).
 
     python reference.py check RELEASED.json KEY SUMS.csv [--show]
 
 ``RELEASED.json`` is a table that counton wrote, with its description in ``RELEASED.json.json``.
 ``SUMS.csv`` has the columns step, group and sum: the exact running sum of each step, or the step's
-own where releases are of windows; of a statistic's cells the column group has the numbers, from 0
-on. A column cell says which cell a group is, where groups were not declared. Exit code 0: all
-values are right; 1: the first one that is not; 2: the input cannot be read, or nothing was
-released. ``--show`` prints what is measured, y = C x + z, and what is released from y alone.
+own if releases are of windows. For a statistic, the column group has the numbers of its cells, from
+0 on. If groups were not declared, a column cell gives each group's cell. Exit code 0: all values
+are right; 1: the first wrong value is printed; 2: the input cannot be read, or nothing was
+released. ``--show`` prints the measurements y = C x + z, and the release from y alone.
 
-A key gives bits (1, 2), bits give noise (3), a strategy says what is measured and what is released
-of that (4), norms and guarantees say how wide noise has to be (5), and what was released is held
-against parts 1 to 4 (6). ``docs/specification.md`` says the same in words, in this order.
+A key gives bits (1, 2), and bits give noise (3). A strategy says what is measured, and how the
+release follows from it (4). Norms and guarantees say how wide noise has to be (5). Released values
+are compared with parts 1 to 4 (6). ``docs/specification.md`` says the same in words, in this order.
 
-``check`` says that each value is the given sum and the noise of this key and these terms. It does
-not say that the noise is wide enough for the guarantee, that the sums are those of the rows, or
-that a unit's contribution is bounded. Part 5 is not called by it: ``least_width`` and the functions
-above it serve tests, and whoever wants to know how wide the noise of a small instance has to be.
+``check`` shows that each value is the given sum plus the noise of this key and these terms. It does
+not show that the noise is wide enough for the guarantee, that the sums are those of the rows, or
+that a unit's contribution is bounded. It does not call part 5: ``least_width`` and the functions
+above it are for tests, and for readers who want to know how wide the noise of a small instance has
+to be.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ from typing import Any
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 #: Real numbers are decimals of 100 digits. A draw that 144 bits do not decide is refused, and so is
-#: a real number that has to be rounded within 10^-40 of where the rounding jumps.
+#: a real number that must be rounded within 10^-40 of a jump of the rounding.
 DIGITS = Context(prec=100, Emin=MIN_EMIN, Emax=MAX_EMAX)
 Node = tuple[int, int]  # level, index
 Draws = Callable[[int, int], int]  # z of a node
@@ -63,21 +64,22 @@ Place = tuple[int, int, int]  # level, row, column
 
 
 class Unreadable(Exception):
-    """Input that cannot be read, in words."""
+    """Input that cannot be read; the message is the reason."""
 
 
 # ------------------------------------------------------------------------------------ 1. key
 
 
 def subkey(secret: bytes, *context: bytes) -> bytes:
-    """HKDF-SHA256 (RFC 5869) without salt, 32 bytes; parts of the context carry their lengths."""
+    """Derive a subkey by HKDF-SHA256 (RFC 5869) without salt, 32 bytes; each part of the context is
+    preceded by its length."""
     parts = (b"counton/noise/1", *context)
     info = b"".join(len(part).to_bytes(8, "little") + part for part in parts)
     return hmac.digest(hmac.digest(bytes(32), secret, "sha256"), info + b"\x01", "sha256")
 
 
 def read_key(text: str) -> bytes:
-    """The secret of a key file: ``counton-key-1:`` and 64 hexadecimal digits."""
+    """Read the secret of a key file: ``counton-key-1:`` and 64 hexadecimal digits."""
     found = re.fullmatch(r"counton-key-1:([0-9a-f]{64})", text.strip())
     if found is None:
         raise Unreadable("the key is no key of counton: 64 hexadecimal digits after counton-key-1:")
@@ -85,22 +87,22 @@ def read_key(text: str) -> bytes:
 
 
 def short(value: object) -> str:
-    """The first 40 characters of what a message names."""
+    """Return the first 40 characters of a value, for messages."""
     text = str(value)
     return text if len(text) <= 40 else f"{text[:40]}..."
 
 
 def exact(text: str) -> Fraction:
-    """A number as it is written: 12, 0.05, 1/3 or 1e-6."""
+    """Parse a number as written: 12, 0.05, 1/3 or 1e-6."""
     if len(text) > 2000 or re.search(r"e[+-]?\d{4}", text.lower()):
         raise Unreadable(f"a number is {short(text)}: it has too many digits")
     return Fraction(text)
 
 
 def law_of(told: dict[str, str]) -> tuple[str, Fraction]:
-    """Laplace with its scale, or Gaussian with its variance, in integers of the noise.
+    """Return the law's family, and its scale (Laplace) or variance (Gaussian) in noise integers.
 
-    Widths are told in the units of the data; ``grid`` is what one integer of the noise is in them.
+    Widths are stated in the units of the data; ``grid`` is the size of one noise integer in them.
     """
     unit = exact(told.get("grid", "1"))
     if told["law"] == "discrete Laplace":
@@ -109,11 +111,11 @@ def law_of(told: dict[str, str]) -> tuple[str, Fraction]:
 
 
 def address(terms: dict[str, Any]) -> str:
-    """What the key of the noise is bound to: the public terms, but what the unit is called.
+    """Return the public terms to which the key of the noise is bound, without the unit's name.
 
-    ``format``: 2 where noise of format 1 was once calibrated to a step fixed beforehand, else 1;
-    ``counters``: what the noise alone guarantees, where groups were not declared;
-    ``statistic``: what the cells count, where that is a statistic.
+    ``format``: 2 if noise of format 1 was once calibrated to a step fixed beforehand, else 1;
+    ``counters``: the guarantee of the noise alone, if groups were not declared; ``statistic``: what
+    the cells count, if that is a statistic.
     """
     told = terms["strategy"]
     if told["strategy"] == "AsOf":  # its numbers are those of a stream of nights
@@ -133,11 +135,10 @@ def address(terms: dict[str, Any]) -> str:
 
 
 def without_arrays(strategy: Any) -> Any:
-    """A strategy without names of choices, and without its arrays.
+    """Return a strategy without names of choices, and without its arrays.
 
-    Digests that it has too stand for amplitudes and matrices. None stands for the node weights of
-    Octave: those that were changed have the same address, are not found by a digest here, and give
-    other values.
+    Its digests stand for amplitudes and matrices. No digest stands for the node weights of Octave:
+    changed weights have the same address, are not detected by a digest here, and give other values.
     """
     if not isinstance(strategy, dict):
         return strategy
@@ -151,15 +152,15 @@ def without_arrays(strategy: Any) -> Any:
 class Bits:
     """AES-256 as a function from addresses to random bits. No bit is given twice.
 
-    A block of 16 bytes, little-endian: the low 8 bytes say the column, the next 4 the row; then
+    A block of 16 bytes, little-endian: the low 8 bytes are the column, the next 4 the row; then
     come lane, attempt, level and purpose, a byte each. A stream of one number has row 0, and a
-    node's index for a column; one of several cells has the node's index for a row, and the number
-    of the cell for a column. In lane 0 of attempt 0 neighbouring columns share a block: words of
-    two or eight bytes, side by side. All other blocks belong to one sample, also that of lane 0
-    from which a draw that is tried again takes its bits.
+    node's index for a column; a stream of several cells has the node's index for a row, and the
+    number of the cell for a column. In lane 0 of attempt 0 neighbouring columns share a block:
+    words of two or eight bytes, side by side. All other blocks belong to one sample, including the
+    block of lane 0 from which a repeated draw takes its bits.
 
     Attributes:
-        read: addresses of all bytes that were given: a block, and which byte of it.
+        read: addresses of all bytes that were given: a block, and the byte within it.
     """
 
     def __init__(self, secret: bytes) -> None:
@@ -167,7 +168,7 @@ class Bits:
         self.read: set[tuple[bytes, int]] = set()
 
     def part(self, where: Place, fields: Place, block: int, first: int, size: int) -> int:
-        """Some bytes of a block, as an integer; ``fields``: purpose, attempt and lane."""
+        """Return some bytes of a block, as an integer; ``fields``: purpose, attempt and lane."""
         (level, row, _), (purpose, attempt, lane) = where, fields
         plain = block.to_bytes(8, "little") + row.to_bytes(4, "little")
         plain += bytes([lane, attempt, level, purpose])
@@ -178,17 +179,17 @@ class Bits:
         return int.from_bytes(self._cipher.update(plain)[first : first + size], "little")
 
     def word(self, purpose: int, where: Place, size: int) -> int:
-        """A sample's own word of lane 0."""
+        """Return a sample's own word of lane 0."""
         block, within = divmod(where[2], 16 // size)
         return self.part(where, (purpose, 0, 0), block, within * size, size)
 
     def lane(self, purpose: int, where: Place, attempt: int, lane: int) -> tuple[int, int]:
-        """Two words of 64 bits that belong to one sample."""
+        """Return two words of 64 bits that belong to one sample."""
         both = self.part(where, (purpose, attempt, lane), where[2], 0, 16)
         return both % 2**64, both >> 64
 
     def uniform(self, purpose: int, where: Place, attempt: int, sixteen: int) -> int:
-        """144 bits of a number in [0, 1), of which the first 16 are given."""
+        """Return 144 bits of a number in [0, 1), of which the first 16 are given."""
         first, second = self.lane(purpose, where, attempt, 1)
         return sixteen << 128 | first << 64 | second
 
@@ -199,13 +200,13 @@ MAIN, ACCEPT, OFFSET, RETRY, DIGIT = 0, 1, 2, 3, 16  # purposes
 
 
 def real(value: Fraction | int) -> Decimal:
-    """A fraction as a decimal of 100 digits."""
+    """Convert a fraction to a decimal of 100 digits."""
     top, bottom = value.as_integer_ratio()
     return DIGITS.divide(Decimal(top), Decimal(bottom))
 
 
 def exp(value: Fraction | int) -> Decimal:
-    """e to a power."""
+    """Return e to a power."""
     return DIGITS.exp(real(value))
 
 
@@ -214,7 +215,7 @@ class Inverse:
 
     Args:
         least: the first integer.
-        weights: of it and the next ones; probabilities are their parts of the sum.
+        weights: weights of it and the next integers; probabilities are their shares of the sum.
     """
 
     def __init__(self, least: int, weights: Iterable[Decimal]) -> None:
@@ -223,7 +224,7 @@ class Inverse:
             self._least, self._sums = least, [int(one / sums[-1] * 2**200) for one in sums]
 
     def find(self, uniform: int) -> int:
-        """The draw, given 144 bits of U: those after them may not matter."""
+        """Return the draw, given 144 bits of U; refuse it if later bits could change it."""
         at = bisect_right(self._sums, uniform << 56)
         if at != bisect_right(self._sums, (uniform + 1) << 56):
             raise Unreadable("144 bits do not decide a draw, as happens once in 2^130 of them")
@@ -231,12 +232,13 @@ class Inverse:
 
 
 def nearest_zero(block: int, size: int) -> int:
-    """The value nearest 0 of a block, which holds the values block * size and those after it."""
+    """Return the value nearest 0 of a block, which holds the values block * size and the next
+    ones."""
     return block * size if block >= 0 else (block + 1) * size - 1
 
 
 def blocks(size: int, weight: Callable[[int], Decimal]) -> Inverse:
-    """All blocks of so many values whose weights matter, each weighed by its value nearest 0."""
+    """Return all blocks of this size whose weights matter, each weighed by its value nearest 0."""
     sides = [
         [
             *takewhile(
@@ -264,7 +266,7 @@ class Laplace:
             self._digits.append((width, Inverse(0, weights)))
 
     def draw(self, bits: Bits, where: Place) -> int:
-        """z at an address."""
+        """Return z at an address."""
         value = self._blocks.find(bits.uniform(MAIN, where, 0, bits.word(MAIN, where, 2)))
         for number, (width, law) in enumerate(self._digits, start=DIGIT):
             digit = law.find(bits.uniform(number, where, 0, bits.word(number, where, 2)))
@@ -275,8 +277,9 @@ class Laplace:
 class Gaussian:
     """The law P(x) ~ exp(-x^2 / (2 variance)): by its distribution function, or in three parts.
 
-    Where it is wide: a block, a place in it, and a test by how much less likely the place is than
-    the block's value nearest 0; after a test that fails, all three again.
+    A wide law is drawn in three parts: a block, a place in it, and a test that compares the place's
+    probability with that of the block's value nearest 0; after a failed test all three are drawn
+    again.
     """
 
     def __init__(self, variance: Fraction) -> None:
@@ -287,7 +290,7 @@ class Gaussian:
         self._blocks = blocks(2**self._bits, lambda value: DIGITS.power(ratio, value**2))
 
     def draw(self, bits: Bits, where: Place) -> int:
-        """z at an address."""
+        """Return z at an address."""
         main, size = bits.word(MAIN, where, 2), 1 << self._bits
         if size == 1:
             return self._blocks.find(bits.uniform(MAIN, where, 0, main))
@@ -308,20 +311,21 @@ class Gaussian:
 
 @cache
 def noise_of(family: str, width: Fraction) -> Laplace | Gaussian:
-    """The law of such a family and width; its tables take milliseconds, and many nodes share it."""
+    """Return the law of a family and width; its tables take milliseconds, and many nodes share
+    it."""
     return (Laplace if family == "laplace" else Gaussian)(width)
 
 
 class Noise:
-    """z of one cell: an independent draw for each node, which is its address.
+    """The values z of one cell: an independent draw for each node, which is its address.
 
     Args:
-        bits: of the stream.
-        law: of the nodes of a level.
-        cell: its number; None where a stream has a single number.
+        bits: random bits of the stream.
+        law: returns the law of the nodes of a level.
+        cell: number of the cell; None if the stream has a single number.
 
     Attributes:
-        drawn: of each node that was asked for.
+        drawn: values drawn so far, by node.
     """
 
     def __init__(
@@ -341,17 +345,19 @@ class Noise:
 
 
 def nearest(top: int, bottom: int) -> int:
-    """top / bottom to the nearest integer, halves up: whatever estimates a count is rounded so."""
+    """Round top / bottom to the nearest integer, halves up: every estimate of a count is rounded
+    so."""
     return (2 * top + bottom) // (2 * bottom)
 
 
 def part_times(value: int, part: Fraction) -> int:
-    """A part of a difference of two estimates: in 2^-40, and the product to the nearest integer."""
+    """Multiply by a part, rounded to units of 2^-40, and round the product to the nearest
+    integer."""
     return nearest(value * nearest(part.numerator << 40, part.denominator), 1 << 40)
 
 
 def round_to(value: Decimal, places: int) -> int:
-    """A real number in units of 2^-places: floor(x + 1/2 + (sqrt 2 - 1) / 2^20), without ties."""
+    """Round a real number to 2^-places: floor(x + 1/2 + (sqrt 2 - 1) / 2^20), without ties."""
     moved = value * Decimal(2) ** places + Decimal("0.5") + (Decimal(2).sqrt() - 1) / 2**20
     low, high = math.floor(moved - Decimal("1e-40")), math.floor(moved + Decimal("1e-40"))
     if low != high:
@@ -360,17 +366,17 @@ def round_to(value: Decimal, places: int) -> int:
 
 
 class Strategy:
-    """What is measured, y = C x + z, and what is released of it, a function of y alone.
+    """The measurements y = C x + z, and the release, a function of y alone.
 
-    Integers all along: C x and z in units of 2^-bits, what is released in units of 2^-places. A
-    release is A x + noise(z) = noise(C x + z), whatever x: that is what makes it private, rounding
+    All numbers are integers: C x and z in units of 2^-bits, releases in units of 2^-places. A
+    release is A x + noise(z) = noise(C x + z) for every x: this makes it private, rounding
     included. (A: running sums, or each step's own count.) Steps count from 1.
 
     Attributes:
         bits, places: see above.
-        windows: releases are of each step's own count, and not running sums.
-        delay: a release counts the items of steps up to so many before it.
-        versions: how many numbers of a cell a step releases.
+        windows: releases are each step's own count, not running sums.
+        delay: a release counts the items of steps up to this many before it.
+        versions: number of values of a cell that a step releases.
     """
 
     bits = places = delay = 0
@@ -378,24 +384,25 @@ class Strategy:
     versions = 1
 
     def factor(self, level: int) -> Fraction:
-        """How much wider noise of a level is: its scale, or its variance if it is Gaussian."""
+        """Return how much wider the noise of a level is: its scale, or its variance if it is
+        Gaussian."""
         return Fraction(1)
 
     def column(self, step: int, last: int) -> dict[Node, int]:
-        """Column of C: the nodes that an item of a step enters, and its weight in each.
+        """Return a column of C: the nodes that an item of a step enters, with its weight in each.
 
-        Where a column has no end (Expiring, GrowingSquareRoot), up to those that releases up to
-        ``last`` read; others ignore ``last``.
+        If a column has no end (Expiring, GrowingSquareRoot), it has the nodes that releases up to
+        ``last`` read; other strategies ignore ``last``.
         """
         raise NotImplementedError
 
     def noise(self, z: Draws, last: int) -> list[int]:
-        """noise(z) of the releases 1 .. last."""
+        """Return noise(z) of the releases 1 .. last."""
         with localcontext(DIGITS):
             return self._noise(z, last)
 
     def numbers(self, z: Draws, last: int) -> list[list[int]]:
-        """The same of each number of a cell that steps release."""
+        """Return noise(z) of each number of a cell that steps release."""
         return [self.noise(z, last)]
 
     def _noise(self, z: Draws, last: int) -> list[int]:
@@ -406,7 +413,7 @@ class Strategy:
 
 
 class KAry(Strategy):
-    """Digits of the step in base k say how many nodes of a level are added, or subtracted."""
+    """Digits of the step in base k: how many nodes of a level are added, or subtracted."""
 
     def __init__(self, horizon: int, arity: int, subtraction: bool = True) -> None:
         self._base, self._below = arity, (arity - 1) // 2 if subtraction else 0
@@ -417,9 +424,9 @@ class KAry(Strategy):
 
     def column(self, step: int, last: int) -> dict[Node, int]:
         ends = [-(-step // self._base**level) for level in range(self._height)]
-        # A release reads what lies between its end and a multiple k q of the base: of the nodes
-        # after it all before k (q + 1) - below, of those up to it all after k q - below. So nobody
-        # reads a node k q - below itself, and no item enters it.
+        # A release reads the nodes between its end and a multiple k q of the base: of the nodes
+        # after it all before k (q + 1) - below, of the nodes up to it all after k q - below. So no
+        # release reads a node k q - below itself, and no item enters it.
         return {(level, p): 1 for level, p in enumerate(ends) if (p + self._below) % self._base}
 
     def _at(self, z: Draws, step: int) -> int:
@@ -447,10 +454,10 @@ class Binary(KAry):
 
 
 class SmoothBinary(Strategy):
-    """Leaves are the numbers of ``height`` bits of which ``zeros`` are 0, in order.
+    """A tree whose leaves are the numbers of ``height`` bits of which ``zeros`` are 0, in order.
 
-    Item t has leaf t - 1 and enters a node for each zero; release t reads one for each one of leaf
-    t. A node is a bit and the bits above it; those of a level that are read count from 0.
+    Item t has leaf t - 1 and enters a node for each zero; release t reads a node for each one of
+    leaf t. A node is a bit and the bits above it; the nodes of a level that are read count from 0.
     """
 
     def __init__(self, horizon: int, height: int, zeros: int) -> None:
@@ -462,13 +469,15 @@ class SmoothBinary(Strategy):
         ]
 
     def _nodes(self, leaf: int, value: int) -> list[Node]:
-        """A node for each bit of this value: how many smaller ones are read says its index."""
+        """Return a node for each bit of this value; its index is the number of smaller nodes that
+        are read."""
         found = [bit for bit in self._bits if leaf >> bit & 1 == value]
         return [(bit, bisect_left(self._read[bit], leaf >> bit + 1)) for bit in found]
 
     def column(self, step: int, last: int) -> dict[Node, int]:
         leaf = self._leaves[step - 1]
-        # Where no one stands below a zero no leaf goes on with a one in its place: nobody reads it.
+        # If no one stands below a zero, no leaf goes on with a one in its place: no release reads
+        # it.
         return {(bit, node): 1 for bit, node in self._nodes(leaf, 0) if leaf % 2**bit}
 
     def _at(self, z: Draws, step: int) -> int:
@@ -481,7 +490,7 @@ class Independent(Strategy):
     windows = True
 
     def __init__(self, horizon: int) -> None:
-        """It serves any horizon alike."""
+        """Take any horizon."""
 
     def column(self, step: int, last: int) -> dict[Node, int]:
         return {(0, step): 1}
@@ -493,7 +502,7 @@ class Independent(Strategy):
 class Expiring(Strategy):
     """Dyadic intervals [j 2^l, (j + 1) 2^l - 1], j >= 1: a release reads those that hold its step.
 
-    Noise of level l is (1 + l)^(1 - growth) times as wide as that of level 0.
+    The noise of level l is (1 + l)^(1 - growth) times as wide as that of level 0.
     """
 
     def __init__(self, growth: str = "1", delay: int = 0, levels: int | None = None) -> None:
@@ -503,7 +512,7 @@ class Expiring(Strategy):
         root = round((1 + level) ** (1 / self._power.denominator))
         if root**self._power.denominator == 1 + level:
             return Fraction(root) ** self._power.numerator
-        with localcontext(DIGITS):  # else the least number above it of 40 bits
+        with localcontext(DIGITS):  # otherwise the least number above it of 40 bits
             found = (real(self._power) * Decimal(1 + level).ln()).exp()
             unit = Fraction(2) ** (math.frexp(float(found))[1] - 40)
             return math.ceil(found / real(unit)) * unit
@@ -523,7 +532,7 @@ class Expiring(Strategy):
 
 
 class HonakerOnline(Strategy):
-    """The binary tree; a node's estimate is the best of its own measurement and its children's."""
+    """The binary tree; a node's estimate combines its own measurement with its children's."""
 
     places = 16
 
@@ -554,16 +563,17 @@ class HonakerOnline(Strategy):
 
 
 class LookAhead(Strategy):
-    """A tree over all steps: estimates from below, passed down from above family by family.
+    """A tree over all steps: estimates go up, and are then reconciled downwards family by family.
 
-    A node of level l is measured with weight w_l. Its estimate combines that with what its children
-    say, some levels deep, as least squares do. Of the highest level it is final; below, what the
-    estimates of a family lack of their parent's final number is shared out by their variances. The
-    last node of a level ends where the steps do. In units of 2^-16, variances in those of z.
+    A node of level l is measured with weight w_l. Its estimate combines this with its children's
+    estimates, some levels deep, by least squares. At the highest level it is final. Below, the
+    difference between a parent's final number and the sum of its children's estimates is divided by
+    their variances. The last node of a level ends with the steps. Units are 2^-16, variances in
+    units of z's.
 
     Args:
-        own: the part of a node's own measurement in its estimate, which looks one level deep then;
-            else the best one, and as deep as 400 nodes.
+        own: share of a node's own measurement in its estimate, which then looks one level deep;
+            otherwise the best share, and as deep as 400 nodes.
     """
 
     places = 16
@@ -588,7 +598,7 @@ class LookAhead(Strategy):
         return {(level, (step - 1) // width): weight for level, (width, weight) in levels}
 
     def final(self, z: Draws) -> Draws:
-        """The final numbers, by level and node."""
+        """Return the final numbers, by level and node."""
 
         def children(level: int, node: int) -> range:
             radix = self._radices[level - 1]
@@ -596,7 +606,7 @@ class LookAhead(Strategy):
 
         @cache
         def estimate(level: int, node: int, depth: int) -> tuple[int, Fraction]:
-            """Of a node, looking so many levels deep; and its variance."""
+            """Estimate a node from levels down to a depth, with the variance."""
             weight, drawn = self._weights[level], z(level, node) << 16
             if not depth:
                 return nearest(drawn, weight), Fraction(1, weight**2)
@@ -610,7 +620,7 @@ class LookAhead(Strategy):
             """The sum of the estimates of its children, and its variance."""
             below = [estimate(level - 1, one, depth - 1) for one in children(level, node)]
             total = sum(value for value, _ in below)
-            if depth == 1:  # the sum of what was measured, rounded once
+            if depth == 1:  # the sum of measurements, rounded once
                 drawn = sum(z(level - 1, one) for one in children(level, node))
                 total = nearest(drawn << 16, self._weights[level - 1])
             return total, sum((variance for _, variance in below), Fraction(0))
@@ -630,7 +640,7 @@ class LookAhead(Strategy):
         return final
 
     def total(self, final: Draws, step: int) -> int:
-        """Up to a step: the final numbers of what ends before it, the widest nodes first."""
+        """Sum the final numbers of the nodes that end before a step, the widest nodes first."""
         found, node = final(0, step - 1), 0
         for level in reversed(range(self.top + 1)):
             end = (step - 1) // self._widths[level]
@@ -644,10 +654,10 @@ class LookAhead(Strategy):
 
 
 class Epochs(Strategy):
-    """Steps 1 .. k, then k^j + 1 .. k^(j + 1): a tree for each epoch, its root measured too.
+    """Steps 1 .. k, then k^j + 1 .. k^(j + 1): a tree for each epoch; its root is measured too.
 
-    Noise of epoch j is (j + 2) / 2 times as wide as of epoch 0. Levels of noise go on from epoch to
-    epoch. A release adds the roots of the epochs that are over.
+    The noise of epoch j is (j + 2) / 2 times as wide as that of epoch 0. Levels of noise continue
+    from epoch to epoch. A release adds the roots of past epochs.
     """
 
     places = 16
@@ -656,7 +666,7 @@ class Epochs(Strategy):
         self._radix = radix
 
     def _epochs(self) -> Iterator[tuple[LookAhead, int, int, int]]:
-        """The tree, the steps before and in the epoch, and the level of its steps."""
+        """Yield the tree, the steps before and in the epoch, and the level of its steps."""
         k, own = self._radix, Fraction(nearest(self._radix - 1 << 40, self._radix), 2**40)
         for number in count():
             radices = [k] * number + [k - 1 if number else k]
@@ -689,10 +699,10 @@ class Epochs(Strategy):
 
 
 class GrowingCascade(Strategy):
-    """Each step's own count: the cascade of a binary tree that is doubled as data arrives.
+    """Each step's own count: the cascade of a binary tree that doubles as data arrives.
 
-    Doubling d brings the steps 2^(d - 1) + 1 .. 2^d: twice their total is measured with what was
-    there before; below, the difference of both children of each node.
+    Doubling d adds the steps 2^(d - 1) + 1 .. 2^d: twice their total is measured together with the
+    earlier steps; below, the difference of both children of each node.
     """
 
     windows = True
@@ -723,10 +733,10 @@ class GrowingCascade(Strategy):
 class Octave(Strategy):
     """White noise on every octave, interpolated: node j of level l stands at time j 2^l.
 
-    N of the highest level is z / w; below, N = z / w + U N of the level above, U the interpolation
-    by (3, 8, 10, 8, 3) / 16, rounded at each level to multiples of 2^-grid_bits. A release is N of
-    level 0. Nodes of the highest eight levels have weights w of their own. C is one of many,
-    found by search, and not in this file: a test takes it as the strategy has it, and checks it.
+    At the highest level N = z / w; below, N = z / w + U N of the level above, with U the
+    interpolation by (3, 8, 10, 8, 3) / 16, rounded at each level to multiples of 2^-grid_bits. A
+    release is N of level 0. Nodes of the highest eight levels have weights w of their own. C was
+    found by search and is not in this file: a test takes it from the strategy, and checks it.
     """
 
     def __init__(
@@ -784,7 +794,8 @@ class Root(Strategy):
         self.bits = series_bits + weight_bits
 
     def _series(self, last: int) -> list[int]:
-        """f(k) = C(2k, k) / 4^k, the series of 1 / sqrt(1 - x), to multiples of 2^-series_bits."""
+        """Return f(k) = C(2k, k) / 4^k, the series of 1 / sqrt(1 - x), to multiples of
+        2^-series_bits."""
         found, binomial = [], 1
         for k in range(last):
             found.append(nearest(binomial << self._series_bits, 4**k))
@@ -792,7 +803,7 @@ class Root(Strategy):
         return found
 
     def _weights(self, last: int) -> list[int]:
-        """w, in units of 2^-weight_bits."""
+        """Return w, in units of 2^-weight_bits."""
         return [1] * last
 
     def _node(self, node: int) -> Node:
@@ -804,7 +815,7 @@ class Root(Strategy):
         return {self._node(node): weight * f[node - step] for node in range(step, last + 1)}
 
     def _noise(self, z: Draws, last: int) -> list[int]:
-        """Sums of u, C u = z, one step after the other."""
+        """Return sums of u, C u = z, one step after the other."""
         f, weights = self._series(last), self._weights(last)
         divided: list[Decimal] = []
         for step in range(1, last + 1):
@@ -815,14 +826,14 @@ class Root(Strategy):
 
 
 class SqrtToeplitz(Root):
-    """All weights are 1."""
+    """The square root with all weights 1."""
 
     def __init__(self, horizon: int) -> None:
         super().__init__(horizon, 18 if horizon <= 2**19 else 20, 0)
 
 
 class NormalisedSqrt(Root):
-    """Weights are 1 over the norms of F's columns, to the nearest."""
+    """The square root with weights 1 over the norms of F's columns, rounded to the nearest."""
 
     def __init__(self, horizon: int, weight_bits: int = 16) -> None:
         super().__init__(horizon, 12 if horizon <= 2**13 else 14, weight_bits)
@@ -836,9 +847,9 @@ class NormalisedSqrt(Root):
 class GrowingSquareRoot(Root):
     """The square root without a last step: nodes of later classes have wider noise.
 
-    Class 0 are the nodes up to 2^(equal / 4), then one follows each quarter octave. The weight of a
-    column is 1 / d, d^2 at least the sum over all later nodes of F's square over the node's
-    variance: IEEE operations in the order that stands here, with a reserve above their rounding.
+    Class 0 are the nodes up to 2^(equal / 4); then each quarter octave is a class. The weight of a
+    column is 1 / d, with d^2 at least the sum over all later nodes of F's square over the node's
+    variance: IEEE operations in the order written here, with a reserve above their rounding.
     """
 
     def __init__(self, weight_bits: int = 18, even: int | None = None) -> None:
@@ -857,7 +868,7 @@ class GrowingSquareRoot(Root):
         return Fraction(math.ceil(exact * 2**30), 2**30)
 
     def _first(self, level: int) -> int:
-        """The first node of a class: the least n with n^4 >= 2^(level + equal)."""
+        """Return the first node of a class: the least n with n^4 >= 2^(level + equal)."""
         return math.isqrt(math.isqrt((1 << level + self._equal) - 1)) + 1 if level else 1
 
     def _weights(self, last: int) -> list[int]:
@@ -884,14 +895,16 @@ class GrowingSquareRoot(Root):
 
 @cache
 def sums_of_squares() -> list[float]:
-    """Of the first 2^22 entries of F before rounding, as IEEE operations find them."""
+    """Return running sums of squares of F's first 2^22 entries before rounding, by IEEE
+    operations."""
     ratios = ((2 * k - 1) / (2 * k) for k in range(1, 2**22))
     series = accumulate(ratios, lambda a, b: a * b, initial=1.0)
     return [*accumulate((one * one for one in series), initial=0.0)]
 
 
 def integers(text: str, size: int) -> list[int]:
-    """Integers of a description: width, and compressed bytes, of all the lowest ones first."""
+    """Decode integers of a description: width, and compressed bytes, the lowest bytes of all
+    first."""
     width, planes = int(text[0]), zlib.decompress(base64.b64decode(text[2:]))
     if len(planes) != width * size:
         raise Unreadable(f"a text of the strategy does not hold {size} integers of {width} bytes")
@@ -899,7 +912,7 @@ def integers(text: str, size: int) -> list[int]:
 
 
 def check_digest(numbers: Iterable[int], stated: str) -> None:
-    """Refuse integers whose digest is not the one that the key of the noise is bound to."""
+    """Refuse integers whose digest differs from the one to which the key of the noise is bound."""
     held = b"".join(one.to_bytes(8, "little", signed=True) for one in numbers)
     if hashlib.sha256(held).hexdigest() != stated:
         raise Unreadable("the numbers of the strategy are not those of their digest")
@@ -909,9 +922,10 @@ Line = tuple[list[dict[int, int]], list[int]]  # rows over several cells, each c
 
 
 def hats(told: dict[str, Any]) -> Line:
-    """Levels of hats over a line: each rises to its knot and falls to the next, times its height.
+    """Build rows of hats over a line: each rises to its knot and falls to the next, times its
+    height.
 
-    What hats leave of a cell's weight is its own: entries add up to 2^bits, or squares to 4^bits.
+    The rest of a cell's weight is its own: entries add up to 2^bits, or squares to 4^bits.
     """
     cells, norm, unit = told["cells"], told["norm"], 1 << told["bits"]
     spaced = [
@@ -934,7 +948,8 @@ def hats(told: dict[str, Any]) -> Line:
 
 
 def dense(told: dict[str, Any]) -> Line:
-    """A matrix; of the rows over one cell that of the largest weight is the cell's own."""
+    """Build rows of a matrix; among the rows over one cell, the largest weight is the cell's
+    own."""
     cells = told["cells"]
     if told.get("formula") is not None:
         matrix = scaled_root(cells, told["formula"])
@@ -952,10 +967,11 @@ def dense(told: dict[str, Any]) -> Line:
 
 
 def scaled_root(steps: int, formula: str) -> list[list[int]]:
-    """C = p_i f(i - j) / d_j in units of 2^-16: IEEE operations in the order that stands here."""
+    """Return C = p_i f(i - j) / d_j in units of 2^-16: IEEE operations in the order written
+    here."""
 
     def roots(base: float, *powers: int) -> float:
-        """The product of the 2^k-th roots."""
+        """Return the product of the 2^k-th roots."""
         found = 1.0
         for power in powers:
             factor = base
@@ -980,7 +996,7 @@ def scaled_root(steps: int, formula: str) -> list[list[int]]:
 
 
 def solve(equations: list[tuple[dict[int, Decimal], Decimal]]) -> list[Decimal]:
-    """The unknowns 0, 1, .. of as many linear equations, by Gauss's elimination in their order."""
+    """Solve linear equations for the unknowns 0, 1, .., by Gauss's elimination in their order."""
     for k, (head, known) in enumerate(equations):
         for i in range(k + 1, len(equations)):
             row, right = equations[i]
@@ -1001,8 +1017,8 @@ class LeastSquares(Strategy):
 
     The line's rows H and each cell's own weight w measure the cells. A block of several steps is
     measured through its tree: a node of level l has the weight shares[l] w, and the estimate of the
-    block's total is as good as a measurement of weight w / sqrt v. With u the solution of
-    (H'H + diag(w^2 / v)) u = H'z + (w^2 / v) (what is known of each cell), releases are sums of u.
+    block's total is as good as a measurement of weight w / sqrt v. With u the solution of (H'H +
+    diag(w^2 / v)) u = H'z + (w^2 / v) (known value of each cell), releases are sums of u.
     """
 
     places = 10
@@ -1020,7 +1036,7 @@ class LeastSquares(Strategy):
         self._widths = [*accumulate(radices, lambda a, b: a * b, initial=1)]
         self._shares = [*(shares or [1] * self._top), 0][: self._top + 1] if radices else [1]
         powers = sum(share**norm for share in self._shares)
-        # H stands in units in which the shares are whole numbers.
+        # H is in units in which the shares are integers.
         unit = 1 if not radices else powers if norm == 1 else math.isqrt(powers - 1) + 1
         self._rows = [{cell: unit * one for cell, one in row.items()} for row in self._rows]
         column_powers = [powers * abs(own) ** norm for own in self._own]
@@ -1029,7 +1045,8 @@ class LeastSquares(Strategy):
                 column_powers[cell] += abs(weight) ** norm
         norm_above = max(column_powers) if norm == 1 else math.isqrt(max(column_powers) - 1) + 1
         self.bits = max(norm_above.bit_length() - 1, 1)
-        # In estimates the weights of children, in 1/256; of a block's estimate v, a short fraction.
+        # Weights of children in estimates are in 1/256; the variance v of a block's estimate is a
+        # short fraction.
         self._parts, self._v = [0], Fraction(1, self._shares[0] ** 2)
         for level, radix in enumerate(radices, start=1):
             below = Fraction(1, self._shares[level - 1] ** 2) if level < self._top else self._v
@@ -1047,7 +1064,8 @@ class LeastSquares(Strategy):
         return {node: weight for node, weight in found.items() if weight}
 
     def _estimate(self, z: Draws, level: int, node: int, depth: int) -> int:
-        """Of a node's count, in units of 2^-24: its own measurement, and what its children say."""
+        """Estimate a node's count, in units of 2^-24, from its own measurement and its
+        children's."""
         own = self._shares[level] * self._own[node * self._widths[level] // self._widths[-1]]
         measured = nearest(z(1 + level, node) << 24, own) if own else 0
         if not depth:
@@ -1073,9 +1091,10 @@ class LeastSquares(Strategy):
         return [nearest(self._inside(z, *pair, at), 2**14) for at, pair in enumerate(pairs)]
 
     def _cells(self, z: Draws, known: list[Decimal]) -> list[Decimal]:
-        """u, with what each row leaves, r = z - H u, as further unknowns: W u - H'r = W known.
+        """Return u. Further unknowns are the residuals of the rows, r = z - H u: W u - H'r = W
+        known.
 
-        The order of the unknowns decides how much there is to do, and nothing else.
+        The order of the unknowns decides the amount of work, and nothing else.
         """
         weights = [real(own**2 / self._v) for own in self._own]
         u, r = (0, len(known)) if all(weights) else (len(self._rows), 0)
@@ -1090,13 +1109,14 @@ class LeastSquares(Strategy):
         return solve([equations[at] for at in range(len(equations))])[u : u + len(known)]
 
     def _inside(self, z: Draws, before: int, after: int, at: int) -> int:
-        """Noise of the running total at a step, given those before and after its block."""
+        """Return the noise of the running total at a step, given the totals before and after its
+        block."""
         node, total = at // self._widths[-1], after - before
         for level in reversed(range(self._top)):
             radix = self._radices[level]
             family = range(node * radix, (node + 1) * radix)
             found = [self._estimate(z, level, one, min(level, 1)) for one in family]
-            added = nearest(total - sum(found), radix)  # what they lack, shared out evenly
+            added = nearest(total - sum(found), radix)  # the missing part, shared out evenly
             node = at // self._widths[level]
             child = node - family.start
             before += sum(found[:child]) + child * added
@@ -1105,7 +1125,7 @@ class LeastSquares(Strategy):
 
 
 class Factorisation(LeastSquares):
-    """The same, for a matrix of somebody's own."""
+    """Least squares for a user's own matrix."""
 
     def __init__(self, horizon: int, bits: int, **matrix: Any) -> None:
         super().__init__({"strategy": "Dense", "cells": horizon, **matrix})
@@ -1113,13 +1133,13 @@ class Factorisation(LeastSquares):
 
 
 class WindowVersions(Strategy):
-    """Each window's last total, of a strategy of its own for its versions.
+    """The last total of each window, from a strategy over the window's versions.
 
     Args:
-        inner: of one window, over its versions.
-        nodes: levels, and how many nodes a window has on each: by so many its own are numbered on
-            from those of the window before. As many windows stand before the first as a window has
-            versions beside its own.
+        inner: strategy of one window, over its versions.
+        nodes: levels, each with a window's number of nodes there: a window's own nodes are numbered
+            on from those of the window before. Before the first window stand as many windows as a
+            window has further versions.
     """
 
     windows = True
@@ -1140,12 +1160,13 @@ class WindowVersions(Strategy):
         return {(level, p + self._first(step, level)): much for (level, p), much in found.items()}
 
     def version(self, z: Draws, window: int, lag: int) -> int:
-        """Noise of a window's version."""
+        """Return the noise of a window's version."""
         own = self._inner.noise(lambda level, p: z(level, p + self._first(window, level)), lag + 1)
         return own[lag]
 
     def numbers(self, z: Draws, last: int) -> list[list[int]]:
-        """Of each night the newest window first, and last the one that becomes final."""
+        """Return the noise of each night: the newest window first, and last the one that becomes
+        final."""
         nights = range(1, last + 1)
         return [[self.version(z, t - lag, lag) for t in nights] for lag in range(self.versions)]
 
@@ -1154,11 +1175,11 @@ class WindowVersions(Strategy):
 
 
 class AsOf(Strategy):
-    """The newest version of each window when so many have ended.
+    """The newest version of each window after this many windows have ended.
 
     Args:
         windows: a strategy `WindowVersions`.
-        night: how many.
+        night: number of windows that have ended.
     """
 
     windows = True
@@ -1178,10 +1199,10 @@ class AsOf(Strategy):
 
 
 class WrittenOut(Strategy):
-    """A strategy of another package, by its matrices as they are written out, of integers.
+    """A strategy of another package, by its integer matrices.
 
     Args:
-        rows, columns: of each step the nodes that a release reads and that an item enters:
+        rows, columns: for each step, the nodes that a release reads and that an item enters:
             [level, index, weight]. No node is named twice: both would have the same noise.
     """
 
@@ -1198,7 +1219,7 @@ class WrittenOut(Strategy):
         return sum(weight * z(level, index) for level, index, weight in self._rows[step - 1])
 
 
-#: By the names that descriptions have.
+#: Strategies by their names in descriptions.
 STRATEGIES: dict[str, Callable[..., Strategy]] = {"Solved": LeastSquares} | {
     kind.__name__: kind
     for kind in (
@@ -1210,7 +1231,7 @@ STRATEGIES: dict[str, Callable[..., Strategy]] = {"Solved": LeastSquares} | {
 
 
 def strategy_of(told: dict[str, Any], matrices: dict[str, Any] | None = None) -> Strategy:
-    """The strategy that a description names, or one by matrices that are written out."""
+    """Return the strategy that a description names, or one from explicit matrices."""
     if matrices is not None:
         return WrittenOut(**matrices)
     if told["strategy"] not in STRATEGIES:
@@ -1226,13 +1247,14 @@ Change = dict[tuple[int, int], int]  # by step and cell, how neighbours differ, 
 
 
 def changes(contribution: dict[str, Any], cells: int, last: int) -> Iterator[Change]:
-    """Every change by one unit that may be the largest: norms are convex, so extremes suffice.
+    """Yield every change by one unit that may be the largest: norms are convex, so extremes
+    suffice.
 
-    By brute force, for a few steps and cells. Of a contribution, ``most`` is how many events a unit
-    has, wherever they are, and ``per_cell`` by how much one event, or one step of a unit, moves a
-    cell (with ``resolution``: from ``lower`` to ``upper``). Neighbours by "replace": one unit's
-    counts turn into another's in the same steps, and a cell moves from one end less another. Units
-    with ``most`` are added or removed, never replaced.
+    This is brute force, for a few steps and cells. In a contribution, ``most`` is a unit's number
+    of events, in any places, and ``per_cell`` the largest change of a cell by one event, or one
+    step of a unit (with ``resolution``: from ``lower`` to ``upper``). Neighbours by "replace": one
+    unit's counts turn into another's in the same steps, and a cell moves from one end less another.
+    Units with ``most`` are added or removed, never replaced.
     """
     told = {"cells": 1, "separation": 1} | contribution
     replaced, per_cell = told["neighbours"] == "replace", told.get("per_cell", 0)
@@ -1240,7 +1262,7 @@ def changes(contribution: dict[str, Any], cells: int, last: int) -> Iterator[Cha
     if "resolution" in told:
         unit = Fraction(told["resolution"])
         ends = [int(Fraction(told[name]) / unit) for name in ("lower", "upper")]
-    if "most" in told:  # so many events, wherever they are
+    if "most" in told:  # this many events, in any places
         everywhere = [*product(range(1, last + 1), range(cells))]
         for many in range(1, told["most"] + 1):
             for events in product(everywhere, repeat=many):
@@ -1251,7 +1273,7 @@ def changes(contribution: dict[str, Any], cells: int, last: int) -> Iterator[Cha
                     for sizes in product(ends, repeat=many):
                         yield sums_by_key(zip(events, sizes, strict=True))
         return
-    vectors: list[dict[int, int]] = [{}]  # what a unit counts in one step
+    vectors: list[dict[int, int]] = [{}]  # the counts of a unit in one step
     for many in range(1, min(told["cells"], cells) + 1):
         for chosen in combinations(range(cells), many):
             vectors += [dict(zip(chosen, of, strict=True)) for of in product(ends, repeat=many)]
@@ -1265,7 +1287,7 @@ def changes(contribution: dict[str, Any], cells: int, last: int) -> Iterator[Cha
 
 
 def sums_by_key(sizes: Iterable[tuple[Any, int]]) -> dict[Any, int]:
-    """Sums of sizes, by what they are of."""
+    """Add up sizes by their keys."""
     found: dict[Any, int] = {}
     for key, size in sizes:
         found[key] = found.get(key, 0) + size
@@ -1273,7 +1295,7 @@ def sums_by_key(sizes: Iterable[tuple[Any, int]]) -> dict[Any, int]:
 
 
 def step_sets(told: dict[str, Any], last: int) -> Iterator[tuple[int, ...]]:
-    """The sets of steps in which one unit may count."""
+    """Yield the sets of steps in which one unit may count."""
     if "every" in told:
         for first in range(1, last + 1):
             yield tuple(range(first, last + 1, told["every"]))[: told.get("steps")]
@@ -1285,9 +1307,9 @@ def step_sets(told: dict[str, Any], last: int) -> Iterator[tuple[int, ...]]:
 
 
 def norms(strategy: Strategy, moved: Iterable[Change], last: int) -> tuple[Fraction, Fraction]:
-    """The largest 1-norm and squared 2-norm of C d over changes d, in lattice units.
+    """Return the largest 1-norm and squared 2-norm of C d over changes d, in lattice units.
 
-    Each node in units of the width of its own noise.
+    Each node is measured in units of the width of its own noise.
     """
     columns = {step: strategy.column(step, last) for step in range(1, last + 1)}
     lengths: set[frozenset[tuple[int, int]]] = {frozenset()}
@@ -1305,7 +1327,7 @@ def norms(strategy: Strategy, moved: Iterable[Change], last: int) -> tuple[Fract
 
 
 def largest(strategy: Strategy, found: Iterable[Iterable[tuple[int, int]]]) -> Fraction:
-    """The largest sum of what nodes move by, by level, over the width of a level's noise."""
+    """Return the largest sum of the nodes' changes, by level, over the width of a level's noise."""
     return max(
         sum((size / strategy.factor(level) for level, size in one), Fraction(0)) for one in found
     )
@@ -1314,14 +1336,15 @@ def largest(strategy: Strategy, found: Iterable[Iterable[tuple[int, int]]]) -> F
 def keeps(
     guarantee: dict[str, Any], family: str, width: Fraction, moved: tuple[Fraction, Fraction, int]
 ) -> bool:
-    """Whether noise may keep a guarantee: what is refused here breaks it for one step and cell.
+    """Whether noise may keep a guarantee: noise refused here breaks it for one step and cell.
 
-    Laplace noise with delta or rho is held against nothing where ``units`` is 0: any width passes.
-    With rho it is held at the whole orders 2 to 31.
+    Laplace noise with delta or rho is not checked if ``units`` is 0: any width passes. With rho it
+    is checked at the integer orders 2 to 31.
 
     Args:
         width: a scale, or a variance.
-        moved: l1, squared l2, and how many nodes move by one each; 0 where others do.
+        moved: l1, squared l2, and the number of nodes that move by one each; 0 if nodes move
+            otherwise.
     """
     l1, l2_squared, units = moved
     epsilon, delta, rho = (Fraction(guarantee.get(name, 0)) for name in ("epsilon", "delta", "rho"))
@@ -1354,9 +1377,9 @@ def keeps(
 def least_width(
     guarantee: dict[str, Any], family: str, moved: tuple[Fraction, Fraction, int]
 ) -> Fraction:
-    """What a design may not go below: half a millionth narrower noise breaks the guarantee.
+    """Return the least width for a design: noise narrower by half a millionth breaks the guarantee.
 
-    Of Laplace noise with delta or rho and 0 units it says nothing: see ``keeps``.
+    For Laplace noise with delta or rho and 0 units it says nothing: see ``keeps``.
     """
     low, high = Fraction(2) ** -40, Fraction(2) ** 120
     while high / low > 1 + Fraction(1, 2**21):
@@ -1369,16 +1392,16 @@ def least_width(
 
 
 class Stream:
-    """What one stream releases, given its exact sums.
+    """The releases of one stream, given its exact sums.
 
     Args:
-        terms: public, as a description has them.
-        secret: 32 bytes, of the key.
-        matrices: of a strategy of another package.
+        terms: public terms, as in a description.
+        secret: 32 bytes of the key.
+        matrices: matrices of a strategy of another package.
 
     Attributes:
-        strategy: see there.
-        grid: what one is, of exact sums, in data units.
+        strategy: strategy of the stream.
+        grid: size of one unit of exact sums, in data units.
         horizon: the last step that it can have.
     """
 
@@ -1389,7 +1412,7 @@ class Stream:
         noise_id = hashlib.sha256(f"identity of noise\n{printed}\n{bound}".encode()).hexdigest()
         if terms.get("noise_id", noise_id[:32]) != noise_id[:32]:
             raise Unreadable("the key is not that of the stream, or its terms were changed")
-        self.strategy = strategy_of(terms["strategy"], matrices)  # of terms that are as they were
+        self.strategy = strategy_of(terms["strategy"], matrices)  # with the terms unchanged
         self._bits = Bits(subkey(secret, b"counter", bound.encode()))
         self._law = law_of(terms["law"])
         self._single = not terms["shape"]
@@ -1400,21 +1423,21 @@ class Stream:
         return noise_of(self._law[0], self._law[1] * self.strategy.factor(level))
 
     def z(self, cell: int) -> Noise:
-        """The noise of one cell's nodes."""
+        """Return the noise of one cell's nodes."""
         return Noise(self._bits, self._law_at, None if self._single else cell)
 
     def value(self, total: int, noise: int) -> int | float:
-        """What is released, in data units: whole, or the nearest float."""
+        """Return the released value, in data units: whole, or the nearest float."""
         unit = self.grid / 2**self.strategy.places
         released = (total << self.strategy.places) + noise
         return released if unit == 1 else released * unit.numerator / unit.denominator
 
 
 class Table:
-    """What was released, by cell: of the rows of a table, or of the cells in its description.
+    """Released values by cell: from the rows of a table, or from the cells in its description.
 
     Attributes:
-        values: by name of the cell and step.
+        values: values by name of the cell and step.
         cells: numbers of the cells, by name.
     """
 
@@ -1432,7 +1455,7 @@ class Table:
         packed = zlib.decompress(base64.b64decode(told["cells"]["data"]))
         moved = struct.unpack(f"<{len(packed) // 8}q", packed)
         size, sums = len(moved) // len(steps), list[int]()
-        for at, one in enumerate(moved):  # differences from step to step, of floats by their bits
+        for at, one in enumerate(moved):  # differences from step to step, for floats by their bits
             sums.append(one + (sums[at - size] if at >= size else 0))
             held = (sums[-1] % 2**64).to_bytes(8, "little")
             (value,) = struct.unpack("<q" if told["cells"]["type"] == "i8" else "<d", held)
@@ -1441,7 +1464,7 @@ class Table:
 
 
 class Sums:
-    """Exact sums by step and name of the cell, and the numbers of cells that a column says."""
+    """Exact sums by step and name of the cell, and the numbers of cells from a column."""
 
     def __init__(self, text: str) -> None:
         self._sums: dict[tuple[int, str], Fraction] = {}
@@ -1461,7 +1484,7 @@ class Sums:
                 ) from None
 
     def at(self, step: int, name: str, grid: Fraction) -> int:
-        """A sum in units of the grid; 0 before the first step."""
+        """Return a sum in units of the grid; 0 before the first step."""
         found = self._sums.get((step, name)) if step > 0 else Fraction(0)
         if found is None:
             raise Unreadable(f"there is no sum of step {step} and group {name!r}: add its row")
@@ -1474,7 +1497,7 @@ class Sums:
 
 
 def check(stream: Stream, table: Table, sums: Sums, show: bool = False) -> tuple[int, str | None]:
-    """How many values are right, and the first one that is not, in words."""
+    """Count the right values, and describe the first wrong one."""
     if not table.values:
         raise Unreadable("the table has no released values: export one after its first release")
     right, cells, late = 0, table.cells | sums.cells, stream.strategy.delay
@@ -1501,7 +1524,7 @@ def check(stream: Stream, table: Table, sums: Sums, show: bool = False) -> tuple
 
 
 def print_measured(stream: Stream, z: Noise, name: str, x: Sequence[int]) -> None:
-    """Print y = C x + z at the nodes that were read, and what is released from y alone."""
+    """Print y = C x + z at the nodes that were read, and the release from y alone."""
     strategy, last = stream.strategy, len(x)
     counted = sums_by_key(
         (node, weight * one)
@@ -1517,7 +1540,7 @@ def print_measured(stream: Stream, z: Noise, name: str, x: Sequence[int]) -> Non
 
 
 def read_json(path: str) -> Any:
-    """A file of JSON, or a sentence that says which one it is not."""
+    """Read a file of JSON; the error names the file."""
     try:
         return json.loads(Path(path).read_text("utf-8"))
     except (ValueError, RecursionError) as error:
@@ -1525,7 +1548,7 @@ def read_json(path: str) -> Any:
 
 
 def main(words: list[str]) -> int:
-    """The command; see the beginning of this file."""
+    """Run the command; see the beginning of this file."""
     options = argparse.ArgumentParser("reference.py", description=(__doc__ or "").split("\n")[0])
     options.add_argument("check", choices=["check"])
     options.add_argument("released", metavar="RELEASED.json")

@@ -9,8 +9,8 @@ import sys
 from counton.base.errors import MissingExtra
 from counton.base.lazy import require
 
-#: So many new objects are made before cycles among them are looked for. Modules are loaded all
-#: through a command; with Python's own 700 a fifth of the CPU time of a first count went there.
+#: Number of new objects before Python looks for cycles among them. Modules are loaded throughout a
+#: command; with Python's own threshold of 700 this took a fifth of the CPU time of a first count.
 _OBJECTS = 50_000
 
 
@@ -19,7 +19,7 @@ def main() -> None:
     gc.set_threshold(_OBJECTS, *gc.get_threshold()[1:])
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # Names and frames that the terminal cannot show must not end a run half-way.
+            # A name or a frame that the terminal cannot show must not end a run half-way.
             stream.reconfigure(errors="replace")
     try:
         require("typer")

@@ -1,4 +1,4 @@
-"""The command ``answer``: questions to what was released, in files, tables, states, services."""
+"""The command ``answer``: answers from releases in files, tables, states and services."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ from counton.run.written_files import (
     write_table,
 )
 
-#: Questions with one number for an answer.
+#: Questions answered by one number.
 _QUESTIONS = ("difference", "ratio", "change", "share", "total", "revision")
-#: Questions with rows for an answer, and one of groups that nobody declared.
+#: Questions answered by rows, and one on groups that are not declared.
 _TABLES = ("sums", "by", "changes", "band", "hidden", "nowcast")
 #: Tables that have a chart.
 _DRAWABLE = (["changes"], ["by"], ["band"])
-#: Changes that a chart shows.
+#: Largest number of changes in a chart.
 _DRAWN = 20
-#: Rows that the screen shows.
+#: Largest number of rows on the screen.
 _ROWS = 40
 
 
@@ -110,14 +110,14 @@ def perform(options: AnswerOptions) -> None:
 
 
 def _about(released: Release) -> dict[str, Any]:
-    """What stands beside a file of answers: what protects their numbers; they are no release."""
+    """Return the facts beside a file of answers: the promise behind their numbers."""
     return {"answers_from": released.design.name, **promise_of(released)}
 
 
 def _draw(
     found: Sequence[Answer] | pl.DataFrame, released: Release, options: AnswerOptions, steps: range
 ) -> None:
-    """Write a chart of answers, or of the rows that were asked for."""
+    """Write a chart of answers, or of the selected rows."""
     assert options.plot is not None
     if options.band:
         draw_release(_steps_of(released, options).with_band(), options.plot)
@@ -159,13 +159,13 @@ def _table(released: Release, options: AnswerOptions, steps: range) -> pl.DataFr
 
 
 def _steps_of(released: Release, options: AnswerOptions) -> Release:
-    """The steps that are named; all where none are."""
+    """Return the named steps of a release; all if none are named."""
     named = options.steps, options.start, options.until
     return released if named == (None, None, None) else released.only(released.steps_named(*named))
 
 
 def _numbers(one: Answer) -> dict[str, Any]:
-    """An answer as JSON values; null for numbers that JSON does not have."""
+    """Return an answer as JSON values; null for numbers that JSON does not have."""
     numbers = {name: values[0].item() for name, values in one.table_columns().items()}
     return {
         name: None if isinstance(value, float) and not math.isfinite(value) else value
@@ -216,7 +216,7 @@ def _answer(
     later = None
     if options.other_steps is not None:
         later = (beside or released).steps_named(options.other_steps)
-    elif beside is not None:  # the same words may mean other steps of another stream
+    elif beside is not None:  # equal words may mean other steps of another stream
         later = beside.steps_named(options.steps)
     question = {
         "difference": released.difference,
@@ -266,12 +266,12 @@ def _print_table(table: pl.DataFrame, released: Release, options: AnswerOptions)
     console.write_files(options.out, options.plot)
 
 
-#: Groups whose weeks the screen shows.
+#: Largest number of groups whose weeks the screen shows.
 _WEEKS = 6
 
 
 def _print_week(console: Console, table: pl.DataFrame, released: Release) -> None:
-    """Hours below each other, days beside each other, for each group."""
+    """Print hours below each other and days beside each other, for each group."""
     groups = table["group"].unique(maintain_order=True).to_list()
     half = (table["upper"] - table["lower"]) / 2
     far = max(half.to_list(), default=0.0)

@@ -41,7 +41,7 @@ def root(
     """Private running totals: counts published again and again, which hide every single row."""
 
 
-#: Commands whose words the command of a statistic takes: its options are loaded when it is called.
+#: Commands that pass their words on to a statistic's command, whose options are loaded at its call.
 _PASSED_ON: dict[str, Any] = {
     "add_help_option": False,
     "context_settings": {"allow_extra_args": True, "ignore_unknown_options": True},
@@ -49,7 +49,7 @@ _PASSED_ON: dict[str, Any] = {
 
 
 def _beside(name: str, says: str) -> None:
-    """The command of a statistic that stands beside ``statistic``."""
+    """Add the command of a statistic that stands beside ``statistic``."""
 
     def command(context: typer.Context) -> None:
         from counton.cli.statistic_command import perform
@@ -75,8 +75,8 @@ def statistic(context: typer.Context) -> None:
     commands()(context.args, prog_name="counton statistic")
 
 
-#: All other commands by name: their heading, what carries them out, and the records of their
-#: options. What the first record says of itself is the help of the command.
+#: All other commands by name: heading, function, and records of options. The docstring of the first
+#: record is the help of the command.
 _COMMANDS: dict[str, tuple[str, str, tuple[type, ...]]] = {
     "init": (RELEASE, "init.perform", (options.InitOptions,)),
     "run": (RELEASE, "run_command.perform", (options.RunOptions,)),
@@ -104,7 +104,7 @@ _COMMANDS: dict[str, tuple[str, str, tuple[type, ...]]] = {
 }
 
 
-#: Of commands whose help has a first page.
+#: Examples of commands whose help has a first page.
 _EXAMPLES = {
     "plan": [
         *example_of("counton plan", ("steps", "365"), ("within", "20")),
@@ -114,7 +114,7 @@ _EXAMPLES = {
 
 
 def _command(name: str, heading: str, place: str, kinds: tuple[type, ...]) -> None:
-    """A command whose module is loaded when it is called."""
+    """Add a command whose module is loaded when it is called."""
     module, _, function = place.partition(".")
 
     def command(*given: Any) -> None:

@@ -8,7 +8,8 @@ READ, KEEP = "Read and publish what was released", "Keep a state"
 OTHER = "Commands"
 HEADINGS = (RELEASE, PLAN, READ, KEEP, OTHER)
 
-#: By their names, with a line for the list of commands, which loads none of them.
+#: Statistics that are commands of their own, with their lines in the list, which loads none of
+#: them.
 BESIDE = {
     "count": "Release the running number of events after each window, by group.",
     "sum": "Release the running sum of a column, by group.",
@@ -17,7 +18,7 @@ BESIDE = {
     "ranges": "Release counts along a line, such as age, so that every interval is accurate.",
 }
 
-#: What people come for, and where it begins.
+#: Purposes of a visit, and the command to begin with.
 INTENTS = {
     "a number each day": "counton init visits.csv asks six questions, and writes a job file for "
     "counton run; in one command: counton count -h",

@@ -1,7 +1,7 @@
 """Options of the command line, each stated once: the fields of dataclasses, with their defaults.
 
-The docstring of a command's record is its help. What lies below the command line knows fields, not
-options; errors that name fields are told here in the words of the command.
+The docstring of a command's record is its help. Rooms below the command line know fields, not
+options; here errors that name fields are translated to options.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ENDINGS = ".parquet, .csv, .json, .jsonl, .arrow or .xlsx"
 
 
 def whole_number(text: str) -> int:
-    """An integer as people write it; typer's own message does not name the value."""
+    """Parse an integer as people write it; typer's own message does not name the value."""
     try:
         return int(str(text).replace(",", "_"))  # a default is a number already
     except ValueError as error:
@@ -41,12 +41,12 @@ def fraction(text: str) -> float:
 
 
 def argument(help: str, default: Any = ..., **more: Any) -> Any:
-    """A field of a dataclass that is the argument of a command."""
+    """Define a field of a dataclass that is the argument of a command."""
     return option(default, help, argument=True, **more)
 
 
 def of_job(name: str) -> Any:
-    """A field of a dataclass that is the same option as a job has."""
+    """Define a field of a dataclass for the option of the same name of a job."""
     said = options_of(Job)[name]
     return option(said.default, said.help, said.word, often=said.often)
 
@@ -56,7 +56,7 @@ _LIKE = "a table of the same stream that has its description, if a tool that cut
 
 @dataclass(frozen=True)
 class Printing:
-    """How a run is printed, whether its job is kept, and a dry run."""
+    """Options for the printed report of a run, for its job file, and for a plan alone."""
 
     plan: bool = option(
         False,
@@ -223,7 +223,7 @@ class FitOptions:
 
 @dataclass(frozen=True)
 class OnceOptions:
-    """Of tables: what those that are released once called otherwise."""
+    """Options of tables that are released once, under an earlier name."""
 
     move: bool = option(
         False, "the same as --replace: hide where a unit is counted, not that it is there"
@@ -809,7 +809,7 @@ class VerifyOptions:
     json: bool = option(False, JSON)
 
 
-#: What is no option of its own: the command, and another command.
+#: Names in messages that are commands, and no options of this one.
 _COMMANDS = {
     "what": "counton",
     "end_stream(state, name)": "counton end STATE --name NAME",
@@ -825,12 +825,12 @@ def takes(
     unneeded: Mapping[str, Any] | None = None,
     **fixed: Any,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a command of a function of dataclasses: typer sees their fields as parameters.
+    """Turn a function of dataclasses into a command: typer sees their fields as parameters.
 
     Args:
         kinds: one dataclass for each argument of the function.
         own: options of a statistic, which `Job` takes besides its fields.
-        unneeded: fields that may be left out all the same, with what they are then.
+        unneeded: fields that may be left out, with their values then.
         fixed: values of fields that are no options of this command.
 
     >>> @dataclass(frozen=True)
@@ -850,7 +850,7 @@ def takes(
                 said = replace(said, needed=False, default=unneeded[name])
             stated[name] = said
             if kind is Job and name == "state":
-                # A later run may leave out what defines its statistic: nothing is stated for it.
+                # A later run may leave out options that define its statistic.
                 stated |= {one.name: replace(one, needed=False, default=None) for one in own}
     parameters = [
         inspect.Parameter(
@@ -896,9 +896,9 @@ def takes(
 
 
 def words_of(*kinds: type) -> Mapping[str, str]:
-    """What the command line calls all that an error about dataclasses may name."""
+    """Return the command line's names of all fields that an error about dataclasses may name."""
     found = option_names(*kinds)
-    if not {Job, PlanOptions, InspectOptions}.isdisjoint(kinds):  # the latter take such words
+    if not {Job, PlanOptions, InspectOptions}.isdisjoint(kinds):  # these two take words of a job
         from counton.job.stated_options import all_options
 
         known = {**all_options(), **options_of(Job)}
@@ -907,7 +907,7 @@ def words_of(*kinds: type) -> Mapping[str, str]:
 
 
 def of_statistic(name: str) -> dict[str, Any]:
-    """What `takes` is told of a statistic's command: its own options, and what it does not have.
+    """Return the arguments of `takes` for a statistic's command: its own options, and absent ones.
 
     >>> of_statistic("count")["own"], of_statistic("count")["what"]
     ((), 'count')
@@ -920,12 +920,12 @@ def of_statistic(name: str) -> dict[str, Any]:
     return {"own": of.card.options, "what": name, **gone}
 
 
-#: What is shown of readings: of some statistics.
+#: Views of readings, which only some statistics have.
 _OF_READINGS = ("shares", "ask", "cut", "over", "sums", "integers", "nonnegative", "known")
 
 
 def often_of(*kinds: type) -> list[str]:
-    """The fields of dataclasses that are on the first page of help.
+    """Return the fields of dataclasses that are on the first page of help.
 
     >>> often_of(Job)[:3]
     ['events', 'state', 'time']
@@ -934,7 +934,7 @@ def often_of(*kinds: type) -> list[str]:
 
 
 def option_names(*kinds: type) -> dict[str, str]:
-    """What the command line calls the fields of dataclasses: options, or an argument's name.
+    """Return the command line's names of the fields of dataclasses: options, or an argument's name.
 
     >>> option_names(Job)["start"]
     '--start'
@@ -947,7 +947,7 @@ def option_names(*kinds: type) -> dict[str, str]:
 
 
 def command_line(command: str, *values: Any) -> str:
-    r"""The command that does the same, in lines that fit a page.
+    r"""Write the command with these options, in lines that fit a page.
 
     >>> ledger = LedgerOptions("my visits.db", epsilon="2", age=24)
     >>> print(command_line("ledger", ledger))
@@ -980,7 +980,7 @@ def command_line(command: str, *values: Any) -> str:
     return " \\\n".join(lines)
 
 
-#: How the command line takes each kind of value.
+#: Types of values for the command line, by kind.
 _TYPES: dict[str, Any] = {
     "text": str | None,
     "texts": list[str] | None,
@@ -992,7 +992,7 @@ _TYPES: dict[str, Any] = {
 
 
 def _parameter_of(said: Option) -> Any:
-    """What typer takes an option for: one that says true has no second name that says no."""
+    """Return the type of an option for typer: a flag has no second name for false."""
     given: Any = _TYPES[said.kind]
     if said.kind == "text" and (said.needed or isinstance(said.default, str)):
         given = str

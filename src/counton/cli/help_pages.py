@@ -13,34 +13,34 @@ from typer.core import TyperCommand, TyperGroup
 from counton.base.errors import hide_secrets
 from counton.cli.command_list import BESIDE, HEADINGS, INTENTS, OTHER
 
-#: More letters than the first sentence of any help has: it is never cut.
+#: Longer than the first sentence of any help, so that it is never cut.
 _SENTENCE = 200
-#: What all commands are made with. Rich's help would take most of the time of --help.
+#: Arguments of all commands. Rich's help would take most of the time of --help.
 BARE: dict[str, Any] = {
     "add_completion": False,
     "rich_markup_mode": None,
     "pretty_exceptions_enable": False,
     "context_settings": {"help_option_names": ["-h", "--help"]},
 }
-#: Headings of options, those that are needed most first.
+#: Headings of options, the most important first.
 _ORDER = (
     *("Arguments", "Time", "Statistic", "Groups", "People", "Guarantee", "Output", "State"),
     *("Rows", "Noise", "Options", "Other options"),
 )
 _SHORT, _LONG = "-h", "--help"
 _PAGES = {_SHORT: "one screen: the options of most runs", _LONG: "all options"}
-#: Where a context says which page is asked for.
+#: Key of the page of help in a context.
 _ASKED = "counton.cli.help_pages"
-#: Columns of an example, which is not wrapped.
+#: Number of columns of an example, which is not wrapped.
 _EXAMPLE = 76
 
-#: What a parser raises for options that are wrong: of click, or of typer's own copy of it.
+#: The exception of a parser for wrong options: from click, or from typer's own copy of it.
 REFUSED: Any = typer.BadParameter.__base__
 
 
 @contextmanager
 def without_passwords() -> Iterator[None]:
-    """A parser's error about wrong words shows no password."""
+    """Remove passwords from a parser's errors."""
     try:
         yield
     except REFUSED as error:
@@ -49,24 +49,25 @@ def without_passwords() -> Iterator[None]:
 
 
 class CommandWithHeadings(TyperCommand):
-    """A command whose help has two pages: the options of most runs, and all under headings."""
+    """A command whose help has two pages: the options of most runs, and all options under
+    headings."""
 
-    #: The names of parameters on the first page, and the lines of an example there.
+    #: Names of parameters on the first page, and the lines of its example.
     often: Sequence[str] = ()
     example: Sequence[str] = ()
 
     def make_context(self, *words: Any, **more: Any) -> Any:
-        """The options of a command's words; an error about wrong words shows no password."""
+        """Parse a command's words; errors show no password."""
         with without_passwords():
             return super().make_context(*words, **more)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse words; they say which page of help is asked for."""
+        """Parse words, and note which page of help they ask for."""
         ctx.meta[_ASKED] = _SHORT if _SHORT in args else _LONG
         return super().parse_args(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write one screen, or all of it."""
+        """Write the first page, or all options."""
         if not self.often or ctx.meta.get(_ASKED) != _SHORT:
             super().format_help(ctx, formatter)
             return
@@ -104,39 +105,39 @@ class CommandWithHeadings(TyperCommand):
 
 
 def _heading(parameter: Any) -> str:
-    """The heading under which a parameter stands."""
+    """Return the heading of a parameter."""
     if parameter.param_type_name == "argument":
         return "Arguments"
     return getattr(parameter, "rich_help_panel", None) or "Other options"
 
 
 def _place(heading: str) -> int:
-    """The place of a heading; those of other packages come last."""
+    """Return the place of a heading; those of other packages come last."""
     return _ORDER.index(heading) if heading in _ORDER else len(_ORDER)
 
 
 def with_first_page(often: Sequence[str], example: Sequence[str]) -> type[CommandWithHeadings]:
-    """The class of a command whose first page of help has these parameters and this example."""
+    """Return the class of a command whose first page has these parameters and this example."""
     return type("Command", (CommandWithHeadings,), {"often": often, "example": example})
 
 
 class Commands(TyperGroup):
-    """Commands of which several are statistics, which people call by other words too."""
+    """A group of commands, some of them statistics with further names."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse words; the first says which page of help is asked for."""
+        """Parse words, and note which page of help the first one asks for."""
         ctx.meta[_ASKED] = _LONG if args[:1] == [_LONG] else _SHORT
         return super().parse_args(ctx, args)
 
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
-        """Write what the commands are, and where to begin."""
+        """Write the purpose of the commands, and where to begin."""
         super().format_help_text(ctx, formatter)
         if self.epilog is not None:
             with formatter.section("Begin here"):
                 formatter.write_dl([*INTENTS.items()])
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        """Write what is looked up rarely, where the long page is asked for."""
+        """Write rarely needed facts on the long page."""
         if ctx.meta.get(_ASKED) == _LONG:
             super().format_epilog(ctx, formatter)
         elif self.epilog is not None:
@@ -154,7 +155,7 @@ class Commands(TyperGroup):
                 formatter.write_dl(sections[heading])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command of a name; a word for a statistic is answered by its command."""
+        """Return the command of a name; for another name of a statistic, its command."""
         name = args[0] if args else ""
         if name and not name.startswith("-") and self.get_command(ctx, name) is None:
             from difflib import get_close_matches
@@ -169,13 +170,13 @@ class Commands(TyperGroup):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        """Carry out a command; what is said of wrong words shows no password."""
+        """Carry out a command; errors show no password."""
         with without_passwords():
             return super().invoke(ctx)
 
 
 def example_of(command: str, *options: tuple[str, str]) -> list[str]:
-    r"""The lines of a command that a reader can copy, with as many options on each as it takes.
+    r"""Return the lines of a command to copy, with as many options on each line as fit.
 
     >>> example_of("counton count visits.csv", ("by", "page"), ("domain", "page=home,shop;a=b"))
     ["counton count visits.csv --by page --domain 'page=home,shop;a=b'"]

@@ -46,15 +46,15 @@ from counton.run.first_job import (
 )
 from counton.run.job_plan import PlannedJob
 
-#: What is said of the job file, and not of the job.
+#: Options of the job file, not of the job.
 _OF_FILE = ("save", "force", "yes")
-#: Answers that say that there is nothing.
+#: The answer for "nothing".
 _NONE = "none"
 _RELEASES = ("windows", "totals", "both")
 
 
 def perform(options: InitOptions) -> None:
-    """Ask, write the job file, and say what it does and how it runs every night."""
+    """Ask, write the job file, and print what it does and how it runs every night."""
     console = Console()
     if options.save.exists() and not options.force:
         raise InvalidInput(
@@ -77,7 +77,7 @@ def perform(options: InitOptions) -> None:
 
 
 def _read_options(options: InitOptions) -> Said:
-    """What options say of the job."""
+    """Return the fields of the job that options state."""
     found = {
         one.name: options.option(one.name)
         for one in fields(options)
@@ -87,7 +87,7 @@ def _read_options(options: InitOptions) -> Said:
 
 
 def _refuse_unsaid(options: InitOptions, said: Said, look: FirstLook) -> None:
-    """Say all that is left to say at once, with a whole command to edit."""
+    """Refuse open questions, all at once, with a whole command to edit."""
     left = unsaid(said, look)
     if options.yes and not left:
         return
@@ -109,7 +109,7 @@ def _refuse_unsaid(options: InitOptions, said: Said, look: FirstLook) -> None:
 
 
 class _Questions:
-    """Questions at a terminal, in their order; those are left out that options answer."""
+    """Questions at a terminal, in their order, except those that options answer."""
 
     def __init__(self, console: Console, look: FirstLook, said: Said) -> None:
         self.console, self.look, self.said = console, look, dict(said)
@@ -121,7 +121,7 @@ class _Questions:
         return job_of(self.said)
 
     def ask_all(self) -> Said:
-        """Ask all questions, and give what options and answers say."""
+        """Ask all questions, and return the fields that options and answers state."""
         sample = "" if self.look.whole else "; a sample from the start is looked at, not all rows"
         self.say(f"columns: {', '.join(self.look.columns)}{sample}")
         self.say(
@@ -141,11 +141,11 @@ class _Questions:
         self.say(f"  {EXACT}: {text}")
 
     def facts(self, entered: str | None = None) -> FirstFacts:
-        """Exact facts of the sample about the job so far."""
+        """Return exact facts of the sample about the job so far."""
         return self.look.for_operator(complete_job(self.said, self.look), entered)
 
     def ask(self, text: str, usual: str | None, take: Callable[[str], Any]) -> None:
-        """Ask until an answer can be taken, each time with the reason."""
+        """Repeat a question until its answer is accepted, each time with the reason."""
         shown = text if usual is None else f"{text} [{usual}]"
         while True:
             try:
@@ -158,7 +158,7 @@ class _Questions:
                 self.say(f"Error: {error.translate(self.names)}")
 
     def field(self, name: str, text: str, usual: str | None) -> None:
-        """Ask for a field of the job, unless it is stated; a run must take the answer."""
+        """Ask for a field of the job, unless it is stated; a run must accept the answer."""
         if name not in self.said:
             self.ask(text, usual, lambda answer: self.having(**{name: answer}))
 
@@ -359,7 +359,7 @@ def _late_row(job: Job) -> str:
 
 
 def _zone_here() -> str:
-    """The zone of this machine's clock."""
+    """Return the zone of this machine's clock."""
     for found in (os.environ.get("TZ", ""), os.path.realpath("/etc/localtime")):
         name = found.rpartition("zoneinfo/")[2].removeprefix(":")
         try:
@@ -370,7 +370,7 @@ def _zone_here() -> str:
 
 
 def _comments(job: Job, plan: PlannedJob) -> dict[str, str]:
-    """What stands above each line of the job file: no exact number."""
+    """Return the comments above the lines of the job file: no exact number."""
     errors = "; ".join(errors_in_words(plan))
     noun = noun_of(job.times.every or "1d")
     heading = (
@@ -417,7 +417,7 @@ def _comments(job: Job, plan: PlannedJob) -> dict[str, str]:
 
 
 def _print(console: Console, job: Job, plan: PlannedJob, look: FirstLook, file: Path) -> None:
-    """The plan in words, and how the job runs: now, and every night."""
+    """Print the plan in words, and how the job runs: now, and every night."""
     definition = plan.definition
     of = (
         ""
@@ -468,13 +468,13 @@ def _print(console: Console, job: Job, plan: PlannedJob, look: FirstLook, file: 
 
 
 def _program() -> str:
-    """The command by its whole path: crontab and systemd look in few folders."""
+    """Return the command with its whole path: crontab and systemd search few folders."""
     here = os.path.abspath(sys.argv[0])
     return shlex.quote(here if os.path.basename(here) == "counton" else "counton")
 
 
 def _clock(job: Job) -> tuple[str, str]:
-    """Hour and minute at which a run finds the last day over, in the job's zone."""
+    """Return hour and minute at which the last day is over for a run, in the job's zone."""
     wait = job.times.watermark or "0s"
     seconds = int(wait[:-1]) * {"s": 1, "m": 60, "h": 3600, "d": 86_400}[wait[-1]]
     minutes = seconds // 60 % 1440 + 5
@@ -482,7 +482,7 @@ def _clock(job: Job) -> tuple[str, str]:
 
 
 def _crontab(job: Job) -> str:
-    """When cron runs the job, on this machine's clock; the later time where clocks change."""
+    """Return cron's time for the job on this machine's clock; the later one if clocks change."""
     every = job.times.every or "1d"
     if days_of(every) < 1:
         return "*/15 * * * *" if days_of(every) < 1 / 24 else "5 * * * *"
@@ -500,7 +500,7 @@ def _midnight(day: datetime, here: ZoneInfo) -> datetime:
 
 
 def _systemd(job: Job, name: str, folder: str, command: str) -> list[str]:
-    """A service and its timer, as a user's own."""
+    """Return a service and its timer, owned by a user."""
     hour, minute = _clock(job)
     every = days_of(job.times.every or "1d")
     at = f"*-*-* {hour}:{minute} {job.times.timezone or 'UTC'}"

@@ -1,4 +1,4 @@
-"""The command ``inspect``: how many events of a user to count, and between which bounds."""
+"""The command ``inspect``: a bound on events of a user, or a range of values."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ _WARNING = (
     "NOT PRIVATE: these are exact facts about the events. They are not protected, and no guarantee "
     "covers what you choose by them: use them for public data only"
 )
-#: What exact facts are asked by.
+#: Options of exact facts.
 _EXACT = ("events", "user", "per", "time", "timezone", "plan", "exact", "plot", "width", "json")
-#: What the command itself looks at, and `inspect` does not.
+#: Options of the command itself, unknown to `inspect`.
 _PRINTED = ("events", "sweep", "plan", "exact", "plot", "width", "json")
-#: Beside bounds of values.
+#: Options excluded by ranges of values.
 _BOUNDS = dict.fromkeys(("sweep", "plan", "plot"), ", which asks for values, not for their number")
 
 
 def print_inspection(options: InspectOptions, rows: RowFormat) -> None:
-    """What a private look says, with what it suggests; or exact facts, where asked for."""
+    """Print a private answer with its suggestion; or exact facts, if stated."""
     check_chart(options.plot, options.width)
     planned = _planned_releases(options)
     if options.exact:
@@ -53,7 +53,7 @@ def print_inspection(options: InspectOptions, rows: RowFormat) -> None:
 
 
 def _planned_releases(options: InspectOptions) -> dict[str, Any]:
-    """What is to come, as its words say: nothing where there are none."""
+    """Return the planned releases that an option states; none without it."""
     if options.plan is None:
         return {}
     from counton.cli.statistic_command import parse_words
@@ -80,7 +80,7 @@ def _print_private(options: InspectOptions, rows: RowFormat, planned: dict[str, 
             f"{field('plot', str(options.plot))} shows noise beside loss; give {field('plan')}, as "
             f"in 'count --steps 366 --epsilon 1'"
         )
-    if planned:  # refused here, it spends nothing
+    if planned:  # a refusal here spends nothing
         planned_halfwidths([1], **planned)
     warn_of_no_witness(errors, (options.state, [options.key], None))
     aside: list[int] = []
@@ -191,7 +191,7 @@ def _print_sweep(
 def _draw_private(options: InspectOptions, found: Inspection, swept: Sequence[Swept]) -> None:
     whole = found.events
     if whole is None:
-        return  # nobody seems to be there
+        return  # no user seems to be there
     noise = [(one.halfwidth or 0.0) / whole for one in swept]
     lost = [1 - (one.kept or 0.0) for one in swept]
     what = "estimated from a private release; noise: half-width of the last total"
@@ -199,7 +199,7 @@ def _draw_private(options: InspectOptions, found: Inspection, swept: Sequence[Sw
 
 
 def _print_exact(options: InspectOptions, rows: RowFormat, planned: dict[str, Any]) -> None:
-    """What each bound on the events of a user drops, and the error of its noise."""
+    """Print what each bound on the events of a user drops, and the error of its noise."""
     found = activity(
         options.events,
         options.user,

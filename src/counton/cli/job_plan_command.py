@@ -1,4 +1,4 @@
-"""``counton plan nightly.toml``: what the jobs of a file will release, and what it costs."""
+"""``counton plan nightly.toml``: the releases of a file's jobs, and their cost."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from counton.run.job_plan import (
 )
 from counton.statistics.by_group import inner_of, members_of
 
-#: Options of a plan that a job file takes; all others it says itself.
+#: Options of a plan that a job file takes; all others are in the file.
 _TAKES = ("asked", "level", "size", "simulate", "out", "json")
 
 
 def print_job_plan(options: PlanOptions) -> None:
-    """Print what every job of a file will release."""
+    """Print the releases of every job of a file."""
     assert options.asked is not None
     refuse_others(options, _TAKES, options.asked, ", whose jobs say it themselves")
     if options.level is not None:
@@ -70,9 +70,10 @@ def print_job_plan(options: PlanOptions) -> None:
 
 
 def print_plan_of(job: Job, *, as_json: bool) -> None:
-    """Print what one command would spend and publish, and how far off numbers would be.
+    """Print what one command would spend and publish, and its errors.
 
-    Of counts and sums that have windows all three are shown: windows, totals, and both. No row is
+    For counts and sums with windows all three series are shown: windows, totals, and both. No row
+    is read, and nothing is written.
     read, and nothing is written.
     """
     asked = planned_job(job)
@@ -82,7 +83,7 @@ def print_plan_of(job: Job, *, as_json: bool) -> None:
     if asked.definition.statistic.card.additive and several:
         for other in _FORMS:
             if other != form:
-                with suppress(CountonError):  # of a stream that is there, or without an end
+                with suppress(CountonError):  # the stream exists, or has no end
                     plans[other] = planned_job(job.having(release=other), other)
     if as_json:
         found = {name: plan.to_dict() for name, plan in plans.items()}
@@ -109,7 +110,7 @@ def print_plan_of(job: Job, *, as_json: bool) -> None:
         console.write_line(f"note: {asked.bound_note}")
 
 
-#: What is published of each window, in the order in which it is shown.
+#: Series published of each window, in the order in which they are shown.
 _FORMS = ("windows", "totals", "both")
 _PUBLISHED = {
     "windows": "each window's own number",
@@ -169,7 +170,7 @@ def _print(found: PlannedFile, size: int | None) -> None:
 
 
 def promise_of(job: PlannedJob) -> str:
-    """The parameters of a job's guarantee, in one line."""
+    """Return the parameters of a job's guarantee, in one line."""
     said = job.definition.guarantee.to_dict()
     return ", ".join(f"{name} = {value}" for name, value in said.items() if name != "guarantee")
 
@@ -222,7 +223,7 @@ def _table(
 
 
 def _delays(job: PlannedJob) -> Table:
-    """What delays cost: standard deviations of windows that are revised."""
+    """Return the table of the cost of delays: standard deviations of revised windows."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("final after", overflow="fold")
     for name in ("first", "typical", "final", "a week", "a year"):
@@ -236,7 +237,7 @@ def _delays(job: PlannedJob) -> Table:
 
 
 def _write_delays(console: Console, job: PlannedJob) -> None:
-    """Of windows that are revised: errors of versions and of sums of final windows."""
+    """Print errors of versions and of sums of final windows, if windows are revised."""
     if not job.delays:
         return
     console.write_table(_delays(job))
@@ -247,7 +248,7 @@ def _write_delays(console: Console, job: PlannedJob) -> None:
 
 
 def _label(number: PlannedNumber, job: PlannedJob) -> str:
-    """What a number is called; where a job or a part of a report has one kind, what it is."""
+    """Return the name of a number; its job or part, if that has one kind of number."""
     definition = job.definition
     part = members_of(definition.inner).get(number.what)
     if number.what and (part is None or inner_of(part).card.known_beforehand is None):
@@ -260,7 +261,7 @@ def _label(number: PlannedNumber, job: PlannedJob) -> str:
 
 
 def account_in_words(account: Account) -> str:
-    """Spend, limit and rest of one unit, in one line."""
+    """Describe spending, limit and rest of one unit, in one line."""
     whom = f"for one {account.unit} {NEIGHBOURS[account.relation]}"
     if account.limit is None:
         spent = "no one sum" if account.spent is None else str(account.spent)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def print_end(options: EndOptions) -> None:
-    """At which step a stream has ended."""
+    """Print the step at which a stream has ended."""
     from counton.cli.run_words import EXACT
     from counton.run.continuation import end_stream
     from counton.run.exports import only_name
@@ -42,7 +42,7 @@ def print_end(options: EndOptions) -> None:
 
 
 def print_upgrade(options: UpgradeOptions) -> None:
-    """Which format a state had, which it has, and where it is kept as it was."""
+    """Print the old and the new format of a state, and the place of the copy."""
     from counton.cli.print_forms import print_json
     from counton.state.backup import upgrade
 
@@ -57,7 +57,7 @@ def print_upgrade(options: UpgradeOptions) -> None:
 
 
 def print_backup(options: BackupOptions) -> None:
-    """Where the copy of a state is."""
+    """Print the place of the copy of a state."""
     from counton.state.backup import back_up
 
     copy = back_up(options.state, options.out)
@@ -68,7 +68,7 @@ def print_backup(options: BackupOptions) -> None:
 
 
 def print_key(options: KeyOptions) -> None:
-    """Where a new key is, and its fingerprint."""
+    """Print the place of a new key, and its fingerprint."""
     from counton.noise import Key
 
     drawn = Key.generate()
@@ -77,7 +77,7 @@ def print_key(options: KeyOptions) -> None:
 
 
 def print_forgotten(options: ForgetOptions) -> None:
-    """What was deleted, and what stays; the same words whether anybody was known or not."""
+    """Print what was deleted, and what stays; the same words for known and unknown people."""
     from counton.cli.print_forms import Console
     from counton.run.erasure import forget, forget_older
 

@@ -1,4 +1,4 @@
-"""The commands that look and do not release: ``plan``, ``ledger``, ``show``, ``verify``."""
+"""The commands that show a state: ``ledger``, ``show``, ``verify``."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def print_ledger(options: LedgerOptions) -> None:
-    """What was spent, and the limit; a new limit is set first."""
+    """Print spending and limit; a new limit is set first."""
     from counton.state import Store
 
     limit = guarantee_from(options.epsilon, options.delta, options.rho)
@@ -54,7 +54,7 @@ def print_ledger(options: LedgerOptions) -> None:
                 )
     else:
         Ledger(limit, **{**more, "unit": more["unit"] or None})  # before a state is made for it
-    # A limit is set before anything is released, so the state may be new.
+    # A limit is set before the first release, so the state may be new.
     with Store(options.state, create=limit is not None) as store:
         if limit is not None:
             store.set_limit(limit, **more, allow_raise=options.allow_raise)
@@ -153,7 +153,7 @@ def print_ledger(options: LedgerOptions) -> None:
 
 
 def _print_totals(console: Console, found: Mapping[str, tuple[Relation, Limit | None]]) -> None:
-    """What was spent together where there is no limit."""
+    """Print the spending of all streams together if there is no limit."""
     for unit, (relation, total) in found.items():
         said = "no one sum; against a limit (--limit-epsilon and --limit-delta) they add up"
         said = said if total is None else str(total)
@@ -165,7 +165,7 @@ def _print_totals(console: Console, found: Mapping[str, tuple[Relation, Limit | 
 def _counts_as(
     guarantee: Guarantee, counted: list[Limit | None] | None, number: int
 ) -> dict[str, dict[str, Any] | None]:
-    """For JSON: what a spend counts as, where that is something else than what it says."""
+    """Return for JSON the guarantee as which a spend counts, if that differs from its own."""
     if counted is None or counted[number] == guarantee:
         return {}
     present = counted[number]
@@ -173,7 +173,7 @@ def _counts_as(
 
 
 def _as_json(remaining: dict[str | None, Limit | None]) -> dict[str, Any] | None:
-    """What remains, where that is one thing; null: nothing, or several kinds of units."""
+    """Return the rest if there is one; null: nothing is left, or there are several units."""
     rest = next(iter(remaining.values()), None)
     return rest.to_dict() if rest is not None and len(remaining) == 1 else None
 
@@ -181,7 +181,7 @@ def _as_json(remaining: dict[str | None, Limit | None]) -> dict[str, Any] | None
 def _units_as_json(
     found: Mapping[str, tuple[Relation, Limit | None]], ledger: Ledger | None
 ) -> dict[str, Any]:
-    """By kind of unit: its relation, its sum and, under a limit, the rest."""
+    """Return by kind of unit its relation, its sum and, under a limit, the rest."""
     shown: dict[str, Any] = {}
     for unit, (relation, spent) in found.items():
         shown[unit] = {
@@ -195,7 +195,7 @@ def _units_as_json(
 
 
 def print_held(options: ShowOptions) -> None:
-    """What a state, a released table, a published database or a service holds."""
+    """Print the content of a state, a released table, a published database or a service."""
     from counton.run.read_back import read_public
 
     public = read_public(options.state, name=options.name, like=options.like)
@@ -206,13 +206,13 @@ def print_held(options: ShowOptions) -> None:
 
 
 def print_state(state: str, name: str | None, as_json: bool, *, full: bool = False) -> None:
-    """What a state holds, or one stream of it, without secrets."""
+    """Print a state, or one stream of it, without secrets."""
     from counton.state import Store
 
     with Store(state) as store:
         described = store.summary()
         if name is not None:
-            store.reader(name)  # refused if there is none
+            store.reader(name)  # refused if it is missing
             described["streams"] = [one for one in described["streams"] if one["name"] == name]
         tell_of_old_copies(store, [one["name"] for one in described["streams"]])
         if not as_json:
@@ -230,12 +230,12 @@ def print_state(state: str, name: str | None, as_json: bool, *, full: bool = Fal
     print_json(described)
 
 
-#: Rows of the last step that the screen shows.
+#: Largest number of rows of the last step on the screen.
 _ROWS = 20
 
 
 def print_release(released: Release, as_json: bool, *, full: bool = False) -> None:
-    """What a released table, a published database or a service says of its stream."""
+    """Print the stream of a released table, a published database or a service."""
     from counton.base.literature import origin_of
     from counton.released.release_facts import promise_of
     from counton.released.stream_words import (
@@ -302,7 +302,7 @@ def print_release(released: Release, as_json: bool, *, full: bool = False) -> No
 
 
 def _write_last(console: Console, released: Release) -> None:
-    """The numbers of the last step, and what is between them and the truth besides noise."""
+    """Print the numbers of the last step, and their differences from the truth besides noise."""
     screen = released.screen()
     if screen.heading:
         console.write_line(screen.heading.lstrip("\n"))
@@ -315,7 +315,7 @@ def _write_last(console: Console, released: Release) -> None:
 
 
 def _strategy(design: Design) -> str:
-    """How the noise is arranged, with its parameters, and by which paper or theorem, in a line."""
+    """Describe the strategy in a line: its parameters, and its paper or theorem."""
     from counton.base.literature import origin_of
 
     said = shorten(repr(design.strategy), 100, placeholder=" ...")
@@ -324,7 +324,7 @@ def _strategy(design: Design) -> str:
 
 
 def _steps_there(steps: Sequence[int]) -> dict[str, int | None]:
-    """The first step and the last one, and how many between them are missing."""
+    """Return the first and the last step, and how many between them are missing."""
     first, last = (steps[0], steps[-1]) if steps else (None, None)
     missing = steps[-1] - steps[0] + 1 - len(steps) if steps else 0
     return {"first": first, "last": last, "missing_steps": missing}
@@ -336,7 +336,7 @@ def publishes(release: str) -> str:
 
 
 def _noise(std: float, of: str | None, *, once: bool) -> str:
-    """How wide the noise is, in words."""
+    """Describe the width of the noise."""
     what = "" if of is None else f" of {of}"
     if once:
         return f"standard deviation {figures(std)}{what.replace(' all steps and ', ' all ')}"
@@ -344,7 +344,7 @@ def _noise(std: float, of: str | None, *, once: bool) -> str:
 
 
 def _as_text(table: Any) -> list[Any]:
-    """Times of a table, as JSON has them."""
+    """Return expressions for a table's times in JSON's form."""
     import polars as pl
 
     times = [name for name, kind in table.schema.items() if kind.is_temporal()]
@@ -352,7 +352,7 @@ def _as_text(table: Any) -> list[Any]:
 
 
 def _in_zone(stream: dict[str, Any]) -> dict[str, Any]:
-    """A stream's facts with its times as clocks show them where it is."""
+    """Return a stream's facts with times in its own zone."""
     zone = record_in(stream["details"]).get("timezone")
     if zone is None:
         return stream
@@ -365,7 +365,8 @@ def _in_zone(stream: dict[str, Any]) -> dict[str, Any]:
 def _print_stream(
     console: Console, stream: dict[str, Any], store: Store, *, full: bool = False
 ) -> None:
-    """A stream: its last numbers, its promise and its strategy; if asked, all that is public."""
+    """Print a stream: its last numbers, its promise and its strategy; with ``full``, all public
+    facts."""
     from counton.run.definition import KIND
 
     terms, details = stream["terms"], stream["details"]
@@ -402,7 +403,7 @@ def _write_events(console: Console, stream: dict[str, Any], store: Store) -> Non
 
 
 def _write_steps(console: Console, stream: dict[str, Any], store: Store) -> None:
-    """What a program has fed, which knows its own words."""
+    """Print the numbers that a program has fed, whose meaning it knows."""
     design, last = store.reader(stream["name"]).design, stream["last"]
     console.write_line(f"stream {stream['name']}: {_steps_of(stream)}", bold=True)
     if last is not None and last["values"] is not None:
@@ -421,7 +422,7 @@ def _steps_of(stream: dict[str, Any]) -> str:
 
 
 def _of_steps(stream: dict[str, Any], store: Store) -> list[tuple[str, str]]:
-    """What is said of a stream that a program feeds."""
+    """Describe a stream that a program feeds."""
     from counton.base.literature import origin_of
 
     terms, details = stream["terms"], stream["details"]
@@ -446,7 +447,7 @@ def _error(stream: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _of_events(stream: dict[str, Any], store: Store) -> list[tuple[str, str]]:
-    """What is said of a stream of events, or of a table of them."""
+    """Describe a stream of events, or a table of them."""
     from counton.base.literature import origin_of
     from counton.cli.run_words import protection
     from counton.released.periods import begun_anew
@@ -479,7 +480,7 @@ def _of_events(stream: dict[str, Any], store: Store) -> list[tuple[str, str]]:
 
 
 def _besides(definition: Description) -> list[tuple[str, str]]:
-    """What is between numbers and the truth besides noise, a row each."""
+    """Describe differences between numbers and the truth besides noise, a row each."""
     from counton.released.besides_noise import besides_noise
 
     lines = besides_noise(definition)
@@ -494,7 +495,7 @@ def _statistic(saved: dict[str, Any]) -> str:
 
 
 def _living(definition: Definition) -> Iterable[tuple[str, str]]:
-    """What has changed since a stream was created, and what is left open."""
+    """Describe changes of a stream since its creation, and open choices."""
     yield "publishes", publishes(definition.release)
     if definition.other is not None:
         yield "other", f"rows of groups that are not declared count as {definition.other!r}"
@@ -509,7 +510,7 @@ def _living(definition: Definition) -> Iterable[tuple[str, str]]:
 
 
 def _in_words(said: str) -> str:
-    """A reason that the state gives Python, in the words of the command line."""
+    """Translate a reason from Python's words to the command line's."""
     return said.replace("accept_old_copy=True", "counton verify --accept-old-copy")
 
 
@@ -527,7 +528,7 @@ def _accept_old_copy(options: VerifyOptions, keys: Sequence[str | None]) -> None
 
 
 def print_verification(options: VerifyOptions) -> None:
-    """What was computed again, and what differs; ends with the exit code that says so."""
+    """Print the recomputed values and their differences, and exit with the fitting code."""
     from counton.state import verify
 
     keys: list[str | None] = [*options.key] if options.key else [None]

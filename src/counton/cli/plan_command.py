@@ -1,4 +1,4 @@
-"""``counton plan``: strategies and their errors, as `counton.plan` has them."""
+"""``counton plan``: strategies and their errors, from `counton.plan`."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
     from counton.planning import StreamPlan
     from counton.strategies.strategy import Metric, ReleaseForm
 
-#: Beside a statistic, whose own words say it where it has users.
+#: Options excluded by a statistic, whose own words bound its users.
 OF = dict.fromkeys(
     ("most", "per", "most_a_window"), ", whose words say it where a statistic has users"
 )
-#: Options that a plan has of the stream of a job.
+#: Options of a plan that belong to the stream of a job.
 _OF_STREAM = (
     *("steps", "around", "epsilon", "delta", "rho", "within", "level", "least", "size"),
     *("metric", "release", "simple"),
 )
-#: Whose variances are ranked, in a sentence.
+#: The object of ranked variances, in a sentence.
 _OF = {"totals": "", "windows": "of each step's own count ", "both": "of totals and counts "}
 
 
 def perform(options: PlanOptions) -> None:
-    """The plan of a job file, or of a stream."""
+    """Print the plan of a job file, or of a stream."""
     if options.asked is not None and options.asked.endswith(".toml"):
         from counton.cli.job_plan_command import print_job_plan
 
@@ -58,11 +58,12 @@ def perform(options: PlanOptions) -> None:
 
 
 def _print_plan(options: PlanOptions, planned: dict[str, Any], whom: str | None) -> None:
-    """Strategies and their errors, best first.
+    """Print strategies and their errors, best first.
 
     Args:
-        planned: a statistic, or what one unit of a count changes, as `counton.plan` takes it.
-        whom: who is protected, where it is no statistic.
+        planned: arguments of `counton.plan`: a statistic, or the contribution of one unit of a
+            count.
+        whom: protected unit, if there is no statistic.
     """
     from counton.statistics.plan_verb import plan
 
@@ -158,14 +159,14 @@ def _print_plan(options: PlanOptions, planned: dict[str, Any], whom: str | None)
     console.write_files(None, options.plot)
 
 
-#: Strategies that are shown without --full.
+#: Number of strategies shown without --full.
 _BRIEF = 3
 
 
 def _write_strategies(
     console: Console, ranked: StreamPlan, seconds: Sequence[float | None], *, full: bool
 ) -> None:
-    """Strategies with their errors; with ``full`` all of them, and what they cost."""
+    """Print strategies with their errors; with ``full`` all of them, and their costs."""
     families = {choice.family for choice in ranked}
     table = Table(box=SIMPLE_HEAD)  # a kind's name and all numbers fit 80 columns
     table.add_column("strategy", overflow="fold")
@@ -195,7 +196,7 @@ def _write_strategies(
 
 
 def _write_limits(console: Console, ranked: StreamPlan) -> None:
-    """What the best is best by, what papers have, and what no mechanism is below."""
+    """Print the best strategy's advantage, the papers' strategies, and lower bounds."""
     from counton.base.literature import origin_of
 
     console.write_line(
@@ -221,7 +222,8 @@ def _write_limits(console: Console, ranked: StreamPlan) -> None:
 
 
 def _with_subject(options: PlanOptions) -> tuple[PlanOptions, dict[str, Any], str | None]:
-    """Options with what the words of a statistic say besides; and what `_print_plan` takes."""
+    """Return options completed from a statistic's words, and the further arguments of
+    `_print_plan`."""
     if options.of is None:
         check_most(options.most)
         unit = Contribution.add_remove(unit="count")
@@ -244,7 +246,7 @@ def _with_subject(options: PlanOptions) -> tuple[PlanOptions, dict[str, Any], st
     statistic, job = parse_words("of", options.of)
     options = _as_said(options, job)
     planned: dict[str, Any] = {"of": statistic, "batched": not options.each_row}
-    # Whose rows count in order, and who protects users: it reads the column of users itself.
+    # A statistic with ordered rows that protects users reads the column of users itself.
     own = not is_tallied(statistic) and protects(statistic) == "user"
     if job.people.user is None and protects(statistic) != "user":
         refuse_without(job, "user")
@@ -256,10 +258,10 @@ def _with_subject(options: PlanOptions) -> tuple[PlanOptions, dict[str, Any], st
 
 
 def _as_said(options: PlanOptions, job: Job) -> PlanOptions:
-    """Options with those that a job states of its stream, where they say nothing else."""
+    """Complete options by a job's statements about its stream."""
     said = {name: job.option(name) for name in _OF_STREAM if job.states(name)}
     if options.within is None and job.promise.within is None:
-        said.pop("level", None)  # of intervals that a run prints
+        said.pop("level", None)  # the level of intervals that a run prints
     for name, value in said.items():
         if options.states(name) and str(options.option(name)) != str(value):
             raise InvalidInput(
@@ -270,7 +272,8 @@ def _as_said(options: PlanOptions, job: Job) -> PlanOptions:
 
 
 def _target(options: PlanOptions) -> dict[str, Any]:
-    """The guarantee, or the half-width for which it is found, as `counton.plan` takes it."""
+    """Return the guarantee, or the half-width for which it is found, as arguments of
+    `counton.plan`."""
     stated = {name: options.option(name) for name in ("level", "least", "size")}
     stated = {name: value for name, value in stated.items() if value is not None}
     if options.within is None:
@@ -281,7 +284,7 @@ def _target(options: PlanOptions) -> dict[str, Any]:
 
 
 def _with_steps(options: PlanOptions) -> PlanOptions:
-    """Options whose argument is a number of steps."""
+    """Return options whose argument is a number of steps."""
     if options.asked is None:
         return options
     steps = options.asked.replace(",", "").replace("_", "")

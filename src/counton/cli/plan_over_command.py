@@ -14,14 +14,14 @@ from counton.cli.command_options import PlanOptions
 from counton.cli.print_forms import Console, print_json
 from counton.statistics.plan_verb import plan
 
-#: Strategies that are compared unless they are named: the best of all, and what papers have.
+#: Default strategies to compare: the best of all, and those of papers.
 _USUAL = ("auto", *PAPERS)
-#: Numbers of windows at most, and the largest.
+#: Largest number of lengths to compare, and the largest length.
 _MOST, _LARGEST = 100, 2**26
 
 
 def print_over(options: PlanOptions, asked: dict[str, Any]) -> None:
-    """A row for each number of windows, and a column for each strategy."""
+    """Print a row for each number of windows, and a column for each strategy."""
     assert options.over is not None, "without --over there is one number of windows"
     for name in ("steps", "around", "within"):
         if options.option(name) is not None:
@@ -66,7 +66,7 @@ def print_over(options: PlanOptions, asked: dict[str, Any]) -> None:
 
 
 def _plan_of(steps: int, name: str, asked: dict[str, Any]) -> Any:
-    """The plan of one strategy; None where it cannot serve so many windows."""
+    """Plan one strategy; None if it cannot serve this many windows."""
     try:
         return plan(steps, strategies=None if name == "auto" else [name], **asked)
     except InvalidInput as error:
@@ -76,7 +76,7 @@ def _plan_of(steps: int, name: str, asked: dict[str, Any]) -> Any:
 
 
 def strategies_named(text: str | None) -> tuple[str, ...] | None:
-    """Names with commas between.
+    """Split names at commas.
 
     >>> strategies_named("kary, smooth-paper")
     ('kary', 'smooth-paper')
@@ -85,7 +85,7 @@ def strategies_named(text: str | None) -> tuple[str, ...] | None:
 
 
 def parse_over(text: str) -> list[int]:
-    """Numbers of windows: from one to another, doubled each time, or each by itself.
+    """Parse numbers of windows: from one to another, doubled each time, or a list.
 
     >>> parse_over("16:100"), parse_over("365,1000")
     ([16, 32, 64, 100], [365, 1000])

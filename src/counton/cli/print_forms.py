@@ -1,6 +1,6 @@
-"""How commands print: lines, words beside names, tables, JSON, and a progress bar on stderr.
+"""Forms of printed output: lines, words beside names, tables, JSON, and a progress bar on stderr.
 
-Nothing is marked up, and lines are wrapped where it is said so.
+Nothing is marked up, and lines are wrapped only if their method says so.
 """
 
 from __future__ import annotations
@@ -33,36 +33,38 @@ if TYPE_CHECKING:
     from counton.privacy import Guarantee
     from counton.state import Store
 
-#: Below so many columns a table that does not fit is shown row by row.
+#: On fewer columns a table that does not fit is shown row by row.
 _NARROW = 80
-#: Columns that a screen can do without, the first to go first: the other ones tell as much.
+#: Columns that a narrow screen leaves out, the first one first: other columns imply them.
 _SPARED = ("window_end", "step")
-#: From this epsilon, or rho, on a guarantee is hardly one.
+#: A guarantee with a larger epsilon or rho promises next to nothing.
 MOST_LOSS = 20
 
 
 class Console(rich.console.Console):
-    """What is printed on. Names are shown letter by letter: ``:x:`` is no picture."""
+    """The console for output. Names are shown letter by letter: ``:x:`` is no picture."""
 
     def __init__(self, **more: Any) -> None:
         super().__init__(emoji=False, **more)
 
     @override
     def on_broken_pipe(self) -> None:
-        """Whoever reads has enough, as head: what is left to do is done, and says nothing more."""
+        """Finish quietly when the reader of a pipe has read enough, like ``head``."""
         self.quiet = True
         close_output()
 
     def write_line(self, text: str, *, bold: bool = False) -> None:
-        """A line as it is, however long."""
+        """Print a line of any length, unwrapped."""
         style = "bold" if bold else None
         self.print(printable(text), style=style, highlight=False, markup=False, soft_wrap=True)
 
     def ask_line(self, prompt: str) -> str:
-        """The line that is typed after a prompt.
+        """Return the line that is typed after a prompt.
 
-        A read alone would miss a Ctrl-C that comes between the prompt and the read, and wait for
-        ever; so it begins when there is a line.
+        A plain read would miss a Ctrl-C between the prompt and the read, and wait for ever. So the
+        read begins when there is a line.
+
+
 
         Raises:
             EOFError: the input ended.
@@ -76,7 +78,7 @@ class Console(rich.console.Console):
         return line.strip()
 
     def write_folded(self, text: str) -> None:
-        """Lines as wide as the screen; what goes on stands below where the words began."""
+        """Print lines as wide as the screen; continuations are indented to the line's words."""
         for line in printable(text).split("\n"):
             begin = re.match(r"(\w+: +| +|)", line)
             below = " " * (0 if begin is None else len(begin[0]))
@@ -85,14 +87,14 @@ class Console(rich.console.Console):
                 self.print(one, highlight=False, markup=False, soft_wrap=True)
 
     def write_words(self, rows: Iterable[tuple[str, str]]) -> None:
-        """Names, and beside each of them words; a nameless row goes on with the one before."""
+        """Print names with words beside them; a row without a name continues the one before."""
         self.write_table(_beside(rows))
 
     def write_table(self, table: Table) -> None:
-        """A table whose cells are shown as they are.
+        """Print a table whose cells are shown as they are.
 
-        On a narrow screen row by row; not on a terminal, where other programs read it, without a
-        frame and whole, however wide it is.
+        A narrow screen shows it row by row. Output that other programs read has no frame and is
+        never wrapped.
         """
         _clean(table)
         if table.show_header and not self.is_terminal:
@@ -105,7 +107,7 @@ class Console(rich.console.Console):
         self.print(table, highlight=False, markup=False)
 
     def write_released(self, table: pl.DataFrame) -> None:
-        """Rows of a release, no number or date broken, however narrow a screen is."""
+        """Print rows of a release without breaking a number or date, on any screen."""
         from counton.released.screen import text_table
 
         if not self.is_terminal:
@@ -127,7 +129,7 @@ class Console(rich.console.Console):
             self._write_cards(table_of_texts(text_table(table)))
 
     def write_files(self, table: Path | None, chart: Path | None) -> None:
-        """What was written, and where."""
+        """Print the paths of written files."""
         for name, path in (("table", table), ("chart", chart)):
             if path is not None:
                 self.write_line(f"{name} written to {path}")
@@ -138,14 +140,14 @@ class Console(rich.console.Console):
         return widest <= self.width
 
     def _write_plain(self, table: Table) -> None:
-        """Names of columns and rows, a line each, however long."""
+        """Print names of columns and rows, a line each, of any length."""
         columns = [(str(column.header), column.justify == "right") for column in table.columns]
         rows = [*zip(*(map(str, column.cells) for column in table.columns), strict=True)]
         for line in align_lines(TextTable(columns, rows, str(table.caption or ""))):
             self.write_line(line)
 
     def _write_cards(self, table: Table) -> None:
-        """The rows one after the other: names of columns, and beside each what the row says."""
+        """Print the rows one after the other: each column's name, with the value beside it."""
         _clean(table)
         names = [str(column.header) for column in table.columns]
         for row in zip(*(column.cells for column in table.columns), strict=True):
@@ -155,7 +157,7 @@ class Console(rich.console.Console):
 
 
 class ReportLines(Console):
-    """Lines that a report takes, and that are printed nowhere.
+    """Lines of a report, which are collected and printed nowhere.
 
     Attributes:
         lines: the lines so far.
@@ -171,7 +173,7 @@ class ReportLines(Console):
 
 
 def print_json(value: Any) -> None:
-    """One JSON value and nothing else; addresses show no password."""
+    """Print one JSON value and nothing else; addresses show no password."""
     sys.stdout.write(json.dumps(_without_passwords(value), indent=2) + "\n")
 
 
@@ -188,7 +190,7 @@ _ADDRESSES = ("state", "ledger", "shared_ledger", "place", "out")
 
 
 def tell_of_old_copies(store: Store, names: Iterable[str]) -> None:
-    """Say on standard error which of these streams of a state may be old copies, and why."""
+    """Report on standard error which of these streams may be old copies, and why."""
     for name in names:
         if (doubt := store.reader(name).doubt()) is not None:
             Console(stderr=True).write_line(f"note: {doubt}")
@@ -201,19 +203,19 @@ def warn_of_no_witness(
     opened: Callable[[Any], Store | None] = lambda _: None,
     in_file: bool = False,
 ) -> None:
-    """Say once where an old copy of a state would not be noticed.
+    """Warn once if an old copy of a state would not be noticed.
 
     Args:
-        states: each with where its keys are kept, and where its second witness, if that is said.
-        option: what names a second witness here.
-        opened: of a state what is open of it already.
+        states: each state with the places of its keys, and of its second witness if stated.
+        option: the option for a second witness in this command.
+        opened: returns the open store of a state, if there is one.
         in_file: whether a job file would name a second witness, each time.
     """
     from counton.state.key_and_witness import witness_remarks
 
     told: dict[str, None] = {}
     for state, keys, witness in states:
-        with suppress(CountonError):  # said of what cannot be used
+        with suppress(CountonError):  # for states that cannot be used
             store = opened(state)
             database = None if store is None else store.database
             told |= dict.fromkeys(
@@ -226,7 +228,7 @@ def warn_of_no_witness(
 def warn_of_weak(
     console: Console, guarantee: Guarantee, unit: str, stated: object, about: str = ""
 ) -> None:
-    """Say in one line that a guarantee which is stated promises next to nothing."""
+    """Warn in one line if a stated guarantee promises next to nothing."""
     loss = getattr(guarantee, "epsilon", None) or getattr(guarantee, "rho", None)
     if stated is not None and loss is not None and loss > MOST_LOSS:
         console.write_line(
@@ -246,10 +248,10 @@ def _beside(rows: Iterable[tuple[str, str]]) -> Table:
 
 
 def table_of_texts(table: TextTable, *, unbroken: bool = False) -> Table:
-    """A table of texts, for a screen.
+    """Build a table of texts for a screen.
 
     Args:
-        unbroken: numbers stand on one line each, however narrow the screen is.
+        unbroken: keep each number on one line, on any screen.
     """
     shown = Table(caption=table.caption or None)
     for name, number in table.columns:
@@ -261,7 +263,7 @@ def table_of_texts(table: TextTable, *, unbroken: bool = False) -> Table:
 
 
 def _clean(table: Table) -> None:
-    """Make cells of a table such as a terminal may show: names come with the data."""
+    """Replace characters in a table that steer a terminal: names come with the data."""
     for column in table.columns:
         column.header = printable(str(column.header), "")
         column._cells = [printable(str(cell)) for cell in column._cells]
@@ -269,7 +271,7 @@ def _clean(table: Table) -> None:
 
 @contextmanager
 def working(console: Console, *, always: bool = False) -> Iterator[Progress]:
-    """A bar while the block runs, on terminals, or always if asked."""
+    """Show a progress bar while the block runs: on terminals, or always."""
     if not (always or console.is_terminal):
         yield silent
         return
@@ -292,7 +294,7 @@ def working(console: Console, *, always: bool = False) -> Iterator[Progress]:
 
 
 def check_chart(plot: Path | None, width: float | None) -> None:
-    """Refuse what is no picture, and the width of a chart that is not drawn."""
+    """Refuse a path that is no picture, and a width without a chart."""
     if plot is not None:
         from counton.charts.style import check_width
         from counton.run.written_files import PICTURES, check_output

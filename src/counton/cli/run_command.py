@@ -26,7 +26,7 @@ from counton.run.shared_paths import JobStates, refuse_shared
 
 
 def perform(options: RunOptions) -> None:
-    """Carry out the jobs; each by itself, so that one that fails stops no other."""
+    """Carry out the jobs separately: one that fails stops no other."""
     if options.schema:
         print_json(schema())
         return
@@ -82,7 +82,7 @@ def perform(options: RunOptions) -> None:
                 console.write_line(said)
         except (KeyboardInterrupt, SystemExit, GeneratorExit):
             raise
-        except BaseException as error:  # a panic of a library of other languages is no Exception
+        except BaseException as error:  # a panic of a library in another language is no Exception
             code, said = failure(error)
             failed = failed or code
             if not options.json:
@@ -106,7 +106,7 @@ def _print_dry_run(
 def _alarm(
     job: Job, terms: AlarmTerms, told: dict[str, Any], console: Console, options: RunOptions
 ) -> bool:
-    """Say what alarms a job's released numbers have; return whether the newest window has one."""
+    """Print alarms of a job's released numbers; return whether the newest window has one."""
     from counton.run.exports import released_in
     from counton.run.job_alarms import alarm_of, report, send
 
@@ -129,7 +129,7 @@ def _alarm(
 
 
 def _publish(job: Job, to: str, console: Console, *, silently: bool) -> None:
-    """Publish what a job has released, where all are published."""
+    """Publish a job's releases in the file's common database."""
     from counton.run.exports import publish
 
     done = publish(job.keeping.state, to, name=job.keeping.name, key=job.keeping.key)
@@ -140,7 +140,7 @@ def _publish(job: Job, to: str, console: Console, *, silently: bool) -> None:
 
 
 def _tonight(job: Job, options: RunOptions, *, known: bool) -> Job:
-    """A job with what is said of one night; of the time alone where it cuts time."""
+    """Return a job with the options of one night; for cut time, those of time too."""
     nightly = (name for name, said in options_of(Job).items() if said.nightly)
     said = {name: options.option(name) for name in nightly if options.states(name)}
     if job.times.time is None and not known:

@@ -1,7 +1,7 @@
-"""What every statistic's command does: run the job, write its outputs, print what is released.
+"""The common part of all statistics' commands: run the job, write its outputs, print the release.
 
-Exact facts about the events are for the operator's eyes: they go to stderr, or, where JSON is
-printed, into its `not_private`.
+Exact facts about the events are for the operator: they go to stderr, or, with JSON, into its
+`not_private`.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ from counton.run.runs import commit, read_rows
 from counton.run.settlement import resolve
 from counton.statistics.catalogue import statistic_to_dict
 
-#: The option that writes all rows.
+#: The option for a file of all rows.
 _OUT = "--out"
 
 
 def perform(job: Job, printing: Printing | None = None, *, bar: bool = False) -> None:
-    """Release what is due, then write and print from the journal."""
+    """Release the due windows, then write and print from the journal."""
     printing = Printing() if printing is None else printing
     report = carried_out(job, silently=printing.json, bar=bar, asks=True)
     if printing.save is not None:
@@ -66,7 +66,7 @@ def perform(job: Job, printing: Printing | None = None, *, bar: bool = False) ->
 
 
 def perform_table(job: Job, printing: Printing, once: OnceOptions) -> None:
-    """A table over time, or one that is released once; or how accurate it would be."""
+    """Run a table over time, or one that is released once; or plan its accuracy."""
     job = job.having(replace=job.option("replace") or once.move)
     if printing.plan:
         _print_table_plan(job, printing)
@@ -75,7 +75,7 @@ def perform_table(job: Job, printing: Printing, once: OnceOptions) -> None:
 
 
 def _print_table_plan(job: Job, printing: Printing) -> None:
-    """What a table would be: nothing is read but what is public, and nothing is released."""
+    """Print a planned table: only public facts are read, and nothing is released."""
     from counton.run.job_plan import planned_table
 
     words, rows = planned_table(job)
@@ -98,14 +98,14 @@ def _print_table_plan(job: Job, printing: Printing) -> None:
 def carried_out(
     job: Job, *, silently: bool, bar: bool = False, about: str = "", asks: bool = False
 ) -> dict[str, Any]:
-    """Release what is due and write it; print it, or give the machine's report.
+    """Release the due windows and write them; print them, or return the machine-readable report.
 
-    What went wrong with a chart is in what is given alone: ``not_drawn``.
+    An error of a chart is only in the returned report: ``not_drawn``.
 
     Args:
-        silently: print nothing, and give the whole report.
-        about: before what is for the operator, of one job of several.
-        asks: a new stream begins if whoever sits at the terminal says so.
+        silently: print nothing, and return the whole report.
+        about: prefix of messages for the operator, for one job of several.
+        asks: ask a person at the terminal before a new stream begins.
     """
     errors = Console(stderr=True)
     told = ReportLines() if silently else errors
@@ -146,7 +146,7 @@ def carried_out(
 
 
 def show(console: Console, outcome: Outcome, written: WrittenOutputs, outputs: Outputs) -> None:
-    """Print what is new, the tables of the last step, the promise, and what was written."""
+    """Print new windows, the tables of the last step, the promise, and the written files."""
     console.write_line(progress_line(outcome), bold=True)
     screen = Screen() if written.released is None else written.released.screen()
     if written.released is not None:
@@ -174,7 +174,7 @@ def show(console: Console, outcome: Outcome, written: WrittenOutputs, outputs: O
 
 
 def is_beside(job: Job) -> bool:
-    """Whether a stream is kept where it is unless a command says where."""
+    """Whether a stream's state is in its default place."""
     if not str(job.keeping.state).endswith(".counton.db"):
         return False
     from counton.run.first_job import state_beside
@@ -193,10 +193,10 @@ def as_json(
     warnings: Sequence[str],
     notes: Sequence[str],
 ) -> dict[str, Any]:
-    """The machine-readable report.
+    """Return the machine-readable report.
 
     Args:
-        warnings: remarks that say nothing exact.
+        warnings: remarks without exact numbers.
         notes: exact facts about the events.
     """
     job, released = outputs.job, written.released

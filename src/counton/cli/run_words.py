@@ -1,4 +1,4 @@
-"""What a run says of itself, in words: what is protected, what was released, what it left out."""
+"""A run's report in words: protection, releases, and rows left out."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from counton.run.definition import Continuation
 
 
-#: Before exact numbers, which go to standard error.
+#: Heading of exact numbers, which go to standard error.
 EXACT = "exact, not to be published"
 
 
 class SetAside(NamedTuple):
-    """Rows that were set aside by the run before, which are not told again every night.
+    """Rows that earlier runs set aside, which are not reported again every night.
 
     Attributes:
-        file: into which rows are set aside; None: they are not.
+        file: file of rows that are set aside; None: there is none.
         before: its lines, before this run.
     """
 
@@ -38,13 +38,13 @@ class SetAside(NamedTuple):
 
     @classmethod
     def of(cls, job: Job) -> SetAside:
-        """What is set aside before a job runs."""
+        """Read the rows that were set aside before a job runs."""
 
         file = job.rows.policies().quarantine
         return cls(file, _lines(file))
 
     def new(self, now: int) -> int:
-        """How many of this many rows were not there before."""
+        """Return how many of this many rows were not there before."""
         return min(now, len(_lines(self.file) - self.before))
 
 
@@ -58,10 +58,10 @@ def _lines(file: Path | None) -> frozenset[bytes]:
 
 
 def operator_notes(outcome: Outcome, aside: int) -> list[str]:
-    """Exact facts about the input, for the operator's eyes only.
+    """Return exact facts about the input, for the operator's eyes only.
 
     Args:
-        aside: how many of the rows that it set aside are new.
+        aside: number of new rows among those set aside.
     """
     counts, windows = outcome.for_operator(), outcome.definition.cut
     of_each = [
@@ -84,11 +84,11 @@ def operator_notes(outcome: Outcome, aside: int) -> list[str]:
         counted_at = "to be counted at the next release"
     else:
         counted_at = "not counted: the stream has had its last release"
-    before = outcome.definition.continues  # which has counted them, unless they came late
+    before = outcome.definition.continues  # it has counted them, unless they came late
     nowhere = "not counted" if before is None else "counted in no window of this stream"
     if windows.lags and outcome.after < windows.steps:
         counted_at += ", in their own windows"
-    closed = (  # whose ids and users are forgotten: many may be rows that count already
+    closed = (  # their ids and users are forgotten: many may have been counted
         f"rows of windows that were final ({windows.lags:,} more windows had ended), counted "
         f"nowhere; those that came in time were counted then"
         if windows.lags
@@ -113,7 +113,7 @@ def operator_notes(outcome: Outcome, aside: int) -> list[str]:
     return _as_notes(notes)
 
 
-#: A file of all events says late rows of which nothing tells that they are new.
+#: A file of all events does not tell which late rows are new.
 _SHUT = (
     "rows that came for windows released before, not counted from a file of all events "
     "(release later, --watermark, or give each row an id, --id)"
@@ -129,7 +129,7 @@ def _aside(new: int, now: int) -> str:
     return f"rows that cannot be read, set aside{others}"
 
 
-#: Whom every guarantee holds against.
+#: The attacker of every guarantee.
 _AGAINST = (
     "against",
     "readers who know all other rows, or choose them, and who decide by what they have read when "
@@ -138,7 +138,7 @@ _AGAINST = (
 
 
 def promise(definition: Definition) -> str:
-    """What a release promises, in one sentence; `protection` says the rest."""
+    """Describe a release's promise in one sentence; `protection` has the details."""
     from counton.released.stream_words import promise_in_words
 
     guarantee, loss = definition.guarantee, None
@@ -150,7 +150,7 @@ def promise(definition: Definition) -> str:
 
 
 def protection(definition: Definition, law: NoiseDistribution) -> list[tuple[str, str]]:
-    """What is protected, in words: unit, guarantee, cost, and how the noise is arranged."""
+    """Describe the protection: unit, guarantee, cost, and arrangement of the noise."""
     from counton.released.stream_words import (
         cost_in_words,
         hidden_in_words,
@@ -216,7 +216,7 @@ def _guarantee_lines(definition: Definition, unit: str) -> list[tuple[str, str]]
 
 
 def _surest(guarantee: Guarantee) -> list[tuple[str, str]]:
-    """How well a reader can guess what is protected, where epsilon alone says so; rounded up.
+    """Bound how well a reader can guess the protected fact, if epsilon alone tells it; rounded up.
 
     >>> [_surest(PureDP(epsilon))[0][1].split()[-2] for epsilon in (0.2, 1, 20)]
     ['54.99%,', '73.11%,', '100%,']
@@ -229,7 +229,7 @@ def _surest(guarantee: Guarantee) -> list[tuple[str, str]]:
 
 
 def _of_table(definition: Definition, law: NoiseDistribution) -> list[tuple[str, str]]:
-    """What is promised of a table that is released once."""
+    """Describe the promise of a table that is released once."""
     from counton.released.stream_words import cost_in_words
 
     of = getattr(definition.statistic, "mechanism", "")
@@ -249,7 +249,7 @@ def _statistic_in_words(definition: Definition) -> str:
 
 
 def _of_statistic(definition: Definition) -> list[tuple[str, str]]:
-    """What is protected where rows are taken in their order."""
+    """Describe the protection if rows count in their order."""
     from counton.released.stream_words import cost_in_words, protected_in_words, sharing_in_words
 
     people = [] if definition.people_note is None else [("", definition.people_note)]
@@ -267,7 +267,7 @@ def _of_statistic(definition: Definition) -> list[tuple[str, str]]:
 
 
 def until_newest(outcome: Outcome) -> list[str]:
-    """A note on the time of the newest event, if it decided which windows are released."""
+    """Note the time of the newest event, if it decided which windows are released."""
     cut, until, after = outcome.definition.cut, outcome.until, outcome.after
     if until is None or outcome.until_stated:
         return []
@@ -280,7 +280,7 @@ def until_newest(outcome: Outcome) -> list[str]:
 
 
 def _succession(definition: Definition, before: Continuation) -> list[tuple[str, str]]:
-    """Which stream this one goes on from, and what both together cost."""
+    """Name the stream that this one continues, and the cost of both together."""
     totals = (
         "totals go on from its last release, and contain its noise too"
         if before.totals
@@ -310,7 +310,7 @@ def _succession(definition: Definition, before: Continuation) -> list[tuple[str,
 
 
 def progress_line(outcome: Outcome) -> str:
-    """How many steps are new."""
+    """Describe how many steps are new."""
     new = outcome.after - outcome.before
     if outcome.again and not new:
         return (

@@ -6,12 +6,12 @@ from counton.base.errors import InvalidInput, field
 from counton.cli.command_options import SendOptions
 from counton.cli.print_forms import Console, print_json
 
-#: How standard input is called.
+#: Name of standard input.
 _STDIN = "-"
 
 
 def perform(options: SendOptions) -> None:
-    """Send rows, and print how many there were."""
+    """Send rows, and print their number."""
     from counton.serve.client import Client, send_file, send_stream
 
     for name, least in (("batch_rows", 1), ("wait", 0), ("patience", 0)):

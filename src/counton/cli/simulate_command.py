@@ -1,4 +1,4 @@
-"""``counton plan nightly.toml --simulate true.csv``: what readers would see of made-up numbers."""
+"""``counton plan nightly.toml --simulate true.csv``: simulated releases of made-up numbers."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from counton.run.exports import checked_file
 from counton.run.job_plan import PlannedJob
 from counton.run.written_files import write_release
 
-#: Columns of a file of made-up numbers; groups are called as released tables call them.
+#: Columns of a file of made-up numbers; groups have their names in released tables.
 _STEP, _GROUP, _NUMBER = "step", "group", "number"
 
 
 def print_simulation(options: PlanOptions, jobs: Mapping[str, PlannedJob]) -> None:
-    """Simulate one of the jobs, and print or write what its readers would see."""
+    """Simulate one of the jobs, and print or write its simulated release."""
     assert options.simulate is not None
     job, path = _which(options.simulate, jobs)
     out = None if options.out is None else checked_file(options.out, job.state)
@@ -43,7 +43,7 @@ def print_simulation(options: PlanOptions, jobs: Mapping[str, PlannedJob]) -> No
 
 
 def _which(given: str, jobs: Mapping[str, PlannedJob]) -> tuple[PlannedJob, Path]:
-    """A job and a file, from ``NAME=FILE``, or from a file alone where there is one job."""
+    """Return a job and a file from ``NAME=FILE``, or from a file alone if there is one job."""
     name, _, path = given.partition("=")
     if name in jobs and path:
         return jobs[name], Path(path)
@@ -56,7 +56,7 @@ def _which(given: str, jobs: Mapping[str, PlannedJob]) -> tuple[PlannedJob, Path
 
 
 def _numbers(path: Path, job: PlannedJob) -> NDArray[np.float64]:
-    """What happens in each step and group, from a CSV file; 0 where it has no row."""
+    """Read the numbers of each step and group from a CSV file; 0 if it has no row."""
     definition = job.definition
     if not definition.statistic.card.additive:
         raise InvalidInput(

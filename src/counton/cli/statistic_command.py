@@ -1,4 +1,5 @@
-"""The commands ``statistic ...``, one for each statistic, and statistics in words."""
+"""The commands ``statistic ...``, one for each statistic, and statistics from words of a
+command."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ def commands() -> typer.Typer:
         """Release a statistic of events, step by step as they arrive."""
 
     for name in keywords():
-        if not statistic_class(name).card.additive:  # those stand beside it alone
+        if not statistic_class(name).card.additive:  # additive ones stand only beside ``statistic``
             command_of(app, name, statistic_class(name).card.says)
     return app
 
@@ -71,7 +72,7 @@ def _beside(name: str) -> Any:
 
 
 def kinds_of(name: str) -> tuple[type, ...]:
-    """The records of the options that the command of a statistic takes."""
+    """Return the records of options of a statistic's command."""
     return (Job, OnceOptions, Printing) if statistic_class(name).card.is_table else (Job, Printing)
 
 
@@ -108,17 +109,17 @@ def command_of(app: typer.Typer, name: str, says: str) -> None:
     app.command(name=name, cls=page)(takes(*kinds, unneeded=_BESIDE_FILE, **of)(command))
 
 
-#: A command may leave its state out (`counton.run.first_job.state_beside`).
+#: A command may omit its state (`counton.run.first_job.state_beside`).
 _BESIDE_FILE = {"state": None}
-#: What a new stream that lacks something may state, where the events say nothing better.
+#: Example values for missing options of a new stream, if the events suggest nothing better.
 _USUAL = {"every": "1d", "steps": 365, "epsilon": "1", "most": 3, "domain": "A,B,C"}
 
 
 @contextmanager
 def whole_command(name: str, job: Job, *others: object) -> Iterator[None]:
-    """A refusal for what is missing says it all: the columns there are, and a command to edit.
+    """Complete a refusal of missing options: add the columns, and a command to edit.
 
-    Standard input comes once, and has no columns to show before it is read.
+    Standard input can be read only once, so its columns are not shown.
     """
     try:
         yield
@@ -143,13 +144,13 @@ def whole_command(name: str, job: Job, *others: object) -> Iterator[None]:
             going_on = command_line(_command_words(name), job.having(name=held[0]), *others)
             keeps = f"{job.keeping.state} keeps stream {', '.join(held)}"
             lines.insert(1, f"{keeps}; to go on: {going_on}")
-        if (of := statistic_class(name).card).additive and not of.options:  # as init makes
+        if (of := statistic_class(name).card).additive and not of.options:  # like init's jobs
             lines.append("counton init asks for each of them, with what it found")
         raise MissingOptions("\n".join(lines), error.names) from None
 
 
 def _streams_there(job: Job) -> list[str]:
-    """The streams of the state that a job names, which may be meant."""
+    """Return the streams of the state that a job names, which may be meant."""
     from counton.state import Store, state_file
 
     file = state_file(job.keeping.state)
@@ -160,7 +161,7 @@ def _streams_there(job: Job) -> list[str]:
 
 
 def _with_examples(name: str, job: Job, missing: Sequence[str], look: FirstLook) -> Job:
-    """A job with an example of all that is missing."""
+    """Return a job with example values of all missing options."""
     from counton.run.first_job import person_column, usual_start
 
     said: dict[str, Any] = {"start": usual_start(), **_USUAL, "by": look.columns[-1]}
@@ -179,7 +180,7 @@ def _with_examples(name: str, job: Job, missing: Sequence[str], look: FirstLook)
     return job.having(**{one: said.get(one, one.upper()) for one in missing if one != "rho"})
 
 
-#: What the example of every statistic says besides what defines it: days of a year.
+#: Options of every statistic's example besides its own: days of a year.
 _DAYS = {
     "time": "time",
     "every": "1d",
@@ -191,12 +192,13 @@ _DAYS = {
 
 
 def _command_words(name: str) -> str:
-    """The words of a statistic's command."""
+    """Return the words of a statistic's command."""
     return name if name in BESIDE else f"statistic {name}"
 
 
 def _example(name: str) -> list[str]:
-    """A command over the front page's visits.csv, after what makes another file that it reads."""
+    """Return a command over the front page's visits.csv, after commands that make its other
+    files."""
     card = statistic_class(name).card
     if card.example is None:
         return []
@@ -209,9 +211,9 @@ def _example(name: str) -> list[str]:
     return [f"printf {shlex.quote(written)} \\", f"    > {file}", *command]
 
 
-#: What is planned reads no rows and keeps nothing, so that words need not name these.
+#: A plan reads no rows and keeps nothing, so words need not name these.
 _UNREAD = {"events": ["-"], "state": "planned.db"}
-#: What no plan of a statistic knows.
+#: Options that no plan of a statistic knows.
 _UNPLANNED = {
     "expire": f", whose protection fades; plan it by {field('plan_expiring(...)')}",
     "unknown": ", which shows some groups alone; plan the job file that says so",
@@ -220,13 +222,13 @@ _UNPLANNED = {
 
 
 def parse_words(option: str, words: str) -> tuple[Statistic, Job]:
-    """The statistic and the job that the words of a command state.
+    """Return the statistic and the job that the words of a command state.
 
-    They may be the whole command, with options that change no noise. Events, state and columns may
-    be left out.
+    The words may be a whole command, with options that change no noise. Events, state and columns
+    may be left out.
 
     Args:
-        option: that has the words.
+        option: option that has the words.
 
     >>> statistic, job = parse_words("of", "top-k --domain JFK,LGA --top 1 --release both")
     >>> statistic.parameters, job.noise.release

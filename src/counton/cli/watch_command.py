@@ -1,4 +1,4 @@
-"""The command ``watch``: alarms over what was released."""
+"""The command ``watch``: alarms over releases."""
 
 from __future__ import annotations
 

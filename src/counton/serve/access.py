@@ -1,4 +1,4 @@
-"""Who may do what: a bearer token with the scope that a request needs."""
+"""Permissions of requests: a bearer token with the scope that a request needs."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ Given = Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)]
 
 
 class Access:
-    """Which scopes a request has.
+    """The scopes of requests.
 
     Args:
         public: whether everybody may read.
-        log: told that the file of tokens cannot be read.
+        log: receives a note if the file of tokens cannot be read.
     """
 
     def __init__(self, tokens: Tokens, public: bool, log: Callable[..., None]) -> None:
         self._tokens, self._public, self._log = tokens, public, log
 
     def token(self, given: HTTPAuthorizationCredentials | None) -> Token | None:
-        """The token that a request brings; None where it is not known."""
+        """Return the token of a request; None if it is unknown."""
         if given is None:
             return None
         try:
@@ -37,7 +37,7 @@ class Access:
             return None
 
     def needs(self, scope: str) -> Any:
-        """A dependency of a path: refuses requests without a token of this scope."""
+        """Return a dependency of a path that refuses requests without a token of this scope."""
 
         def check(request: Request, given: Given) -> None:
             token = self.token(given)

@@ -1,4 +1,4 @@
-"""The paths of a service, and what the operator sees of it."""
+"""The paths of a service, and its log and metrics for the operator."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from counton.serve.service import Service
 
 
 def application(service: Service) -> FastAPI:
-    """The service as an ASGI application."""
+    """Build the service as an ASGI application."""
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -46,7 +46,7 @@ def application(service: Service) -> FastAPI:
         description="Released series under differential privacy, and the way in for their rows.",
         docs_url=None,
         redoc_url=None,
-        redirect_slashes=False,  # to whatever host a client says that this is
+        redirect_slashes=False,  # a client could name any host as the target
         lifespan=lifespan,
     )
     app.state.service = service
@@ -106,13 +106,13 @@ def application(service: Service) -> FastAPI:
         writing.router(service, count),
         assets.router(),
     ):
-        app.router.routes += paths.routes  # to include a router is to work out each path again
+        app.router.routes += paths.routes  # an included router would compute each path again
     _document(app)
     return app
 
 
 def problem_in_words(problem: Mapping[str, Any]) -> str:
-    """What is wrong with a value of a request, its bound and the remedy.
+    """Describe what is wrong with a value of a request, with its bound and the remedy.
 
     >>> problem_in_words({"type": "missing", "loc": ("query", "from"), "input": None})
     'from is missing; give it'
@@ -127,7 +127,7 @@ def problem_in_words(problem: Mapping[str, Any]) -> str:
     return f"{name} is {_short(problem['input'])}, which is not read; see /docs"
 
 
-#: By kinds of what pydantic finds: what is asked for.
+#: Remedies by kinds of pydantic's findings.
 _ASKED = (
     (("greater_than",), "it must be more than {gt}"),
     (("greater_than_equal",), "it must be {ge} or more"),
@@ -150,7 +150,7 @@ _LONGEST = 80
 
 
 class RequestLog:
-    """Notes each request, and adds headers to answers; streams pass as they are."""
+    """Logs each request, and adds headers to answers; streams pass unchanged."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -177,7 +177,7 @@ class RequestLog:
             note(
                 "request",
                 method=scope["method"] if scope["method"] in _METHODS else "other",
-                path=getattr(scope.get("route"), "path", "none"),  # never what the client wrote
+                path=getattr(scope.get("route"), "path", "none"),  # never the client's text
                 status=status,
                 seconds=round(monotonic() - began, 4),
             )
@@ -187,7 +187,7 @@ _METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH")
 
 
 def _document(app: FastAPI) -> None:
-    """A page about the paths whose scripts come from here, not from elsewhere."""
+    """Add a page about the paths whose scripts come from this service."""
     from swagger_ui_bundle import swagger_ui_path
 
     app.mount("/docs/files", StaticFiles(directory=swagger_ui_path), name="docs files")
@@ -216,7 +216,7 @@ def _document(app: FastAPI) -> None:
 
 
 def _older(value: Any) -> Any:
-    """A schema without what OpenAPI 3.1 has brought: null as a type, and exclusive bounds."""
+    """Convert a schema from OpenAPI 3.1: null as a type, and exclusive bounds."""
     if isinstance(value, list):
         return [_older(one) for one in value]
     if not isinstance(value, dict):

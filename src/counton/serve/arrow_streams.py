@@ -1,7 +1,7 @@
-"""How many rows a stream of Arrow record batches has, before anything of it is decoded.
+"""The number of rows in a stream of Arrow record batches, counted before anything is decoded.
 
-A body of a request can say that it is larger than it is. The parts of Arrow's format are
-flatbuffers: tables of fields at places that a message says itself.
+A request's body may claim to be larger than it is. The parts of Arrow's format are flatbuffers:
+tables of fields at positions that the message itself states.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ _DICTIONARY, _RECORDS = 2, 3
 
 
 def rows_of_stream(body: bytes) -> int:
-    """How many rows a stream has whose buffers are not compressed, so that its bytes bound it.
+    """Count the rows of a stream without compressed buffers, so that its bytes bound its size.
 
     Raises:
-        ValueError: it is none, says that it is larger than it is, or is compressed.
+        ValueError: the bytes are no such stream, claim to be larger than they are, or are
+            compressed.
     """
     at, rows = 0, 0
     try:
@@ -45,7 +46,7 @@ def _part(body: bytes | memoryview, at: int, size: int) -> memoryview:
 
 
 def _rows_of_batch(message: memoryview, body: memoryview) -> int:
-    """The rows of a batch; no part of it may say that it is larger than the bytes of it."""
+    """Return the rows of a batch; no part may claim to be larger than its bytes."""
     kind, header, _ = _message(message)
     if kind not in (_DICTIONARY, _RECORDS):
         return 0
@@ -58,7 +59,7 @@ def _rows_of_batch(message: memoryview, body: memoryview) -> int:
     rows: int = struct.unpack_from("<q", message, batch + place)[0] if place else 0
     buffers = _pairs(message, batch, 2)
     most = max(rows, 8 * sum(size for _, size in buffers))  # of lists, in bits: more than rows
-    at, many = _vector(message, batch, 4, 8)  # how many buffers texts have
+    at, many = _vector(message, batch, 4, 8)  # number of buffers of texts
     counts = struct.unpack_from(f"<{many}q", message, at)
     if not (
         rows >= 0
@@ -77,7 +78,7 @@ def _pairs(message: memoryview, table: int, field: int) -> list[tuple[int, int]]
 
 
 def _vector(message: memoryview, table: int, field: int, size: int) -> tuple[int, int]:
-    """Where the items of a vector of a table begin, and how many there are."""
+    """Return the position of the items of a table's vector, and their number."""
     place = _slot(message, table, field)
     if not place:
         return 0, 0
@@ -90,7 +91,7 @@ def _vector(message: memoryview, table: int, field: int, size: int) -> tuple[int
 
 
 def _message(message: memoryview) -> tuple[int, int, int]:
-    """Kind, place of the header, and length of the body of a message (a flatbuffer)."""
+    """Return kind, position of the header, and length of the body of a message (a flatbuffer)."""
     (root,) = struct.unpack_from("<I", message, 0)
     place = _slot(message, root, 1)
     kind = message[root + place] if place else 0
@@ -103,7 +104,7 @@ def _message(message: memoryview) -> tuple[int, int, int]:
 
 
 def _slot(message: memoryview, table: int, field: int) -> int:
-    """Where a field lies in a table, from its beginning; 0: it is not there."""
+    """Return the position of a field in a table, from its beginning; 0 if it is missing."""
     (back,) = struct.unpack_from("<i", message, table)
     places = table - back
     if places < 0:
@@ -117,7 +118,7 @@ def _slot(message: memoryview, table: int, field: int) -> int:
 
 
 def _table(message: memoryview, table: int, field: int) -> int | None:
-    """Where a table lies that is a field of another."""
+    """Return the position of a table that is a field of another."""
     place = _slot(message, table, field)
     if not place:
         return None

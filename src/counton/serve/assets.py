@@ -1,7 +1,7 @@
 """The page at ``/``: static files, read once, sent compressed, kept by browsers until they change.
 
-The page asks the same paths as every other reader and knows nothing that they do not tell. What it
-draws with is uPlot 1.6.16, whose files and licence are in ``uplot``.
+The page reads from the same paths as every other reader, and knows nothing else. It draws with
+uPlot 1.6.16, whose files and licence are in ``uplot``.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _KINDS = {
     ".svg": "image/svg+xml",
 }
 _UPLOT = ("uPlot.iife.js", "uPlot.min.css")
-#: A browser runs what comes from here and nothing else, in no frame of others, and tells nobody
-#: where it was.
+#: A browser runs only scripts of this service, shows the page in no foreign frame, and sends no
+#: referrer.
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; "
@@ -42,8 +42,8 @@ class Asset:
 
     Attributes:
         kind: its media type.
-        plain, packed: its bytes, as they are and compressed.
-        tag: of this version.
+        plain, packed: its bytes, plain and compressed.
+        tag: identifies this version.
     """
 
     kind: str
@@ -53,16 +53,16 @@ class Asset:
 
     @classmethod
     def of(cls, name: str, plain: bytes) -> Asset:
-        """A file of this name with these bytes."""
+        """Build the asset of a name and its bytes."""
         tag = f'"{hashlib.sha256(plain).hexdigest()[:20]}"'
         return cls(_KINDS[Path(name).suffix], plain, gzip.compress(plain, 9, mtime=0), tag)
 
 
 @cache
 def assets() -> dict[str, Asset]:
-    """The files of the page by their paths; the page itself is the empty one.
+    """Return the files of the page by their paths; the page itself has the empty path.
 
-    All but the page lie under a name made of their contents, so that browsers may keep them.
+    All files but the page have a path made of their contents, so that browsers may keep them.
 
     >>> sorted(path.split("/")[-1] for path in assets())[:3]
     ['', 'app.js', 'chart.js']
@@ -81,7 +81,7 @@ def assets() -> dict[str, Asset]:
 
 
 def router() -> APIRouter:
-    """The paths of the page and its files."""
+    """Build the paths of the page and its files."""
     files = assets()
     paths = APIRouter(include_in_schema=False)
 
@@ -112,7 +112,7 @@ def _answer(request: Request, asset: Asset, keep: str) -> Response:
 
 
 def takes_gzip(request: Request) -> bool:
-    """Whether a client accepts gzip: it may name it and say that it does not."""
+    """Whether a client accepts gzip: it may name it to refuse it."""
     for one in request.headers.get("accept-encoding", "").lower().split(","):
         coding, _, quality = one.partition(";")
         if coding.strip() == "gzip":

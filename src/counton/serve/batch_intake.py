@@ -1,4 +1,4 @@
-"""Batches on their way in: checked by the job's reading, then committed, then acknowledged."""
+"""Intake of batches: checked as the job reads rows, then committed, then acknowledged."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ from counton.serve.served_jobs import InboxRows, ServedJob, pack_rows
 from counton.state.inbox import Batch, Inbox, Sender, Verdict
 
 Clock = Callable[[], datetime]
-#: Batches that are committed together at most.
+#: Largest number of batches that are committed together.
 _TOGETHER = 256
 _FOREVER = 2**63
-#: Microseconds within which a batch that has come is committed.
+#: Microseconds within which an arrived batch is committed.
 _LONG = 3_600_000_000
 
 
 class Full(Exception):
-    """So much waits already that nothing more is taken now."""
+    """Too much waits already, so no batch is taken now."""
 
 
 def digest_of(media: str, body: bytes) -> bytes:
-    """Of what was sent, whatever its compression."""
+    """Return the digest of sent rows, independent of their compression."""
     return hashlib.sha256(f"{media}\n".encode() + body).digest()
 
 
@@ -57,16 +57,17 @@ def checked_batch(
     now: int,
     sender: Sender,
 ) -> Batch:
-    """A batch whose rows the job can count, by its policies.
+    """Check the rows of a batch by the job's policies, and return the batch.
 
     Args:
-        most: rows.
+        most: largest number of rows.
         now: microseconds since 1970.
-        sender: whose share of the stream the rows fill.
+        sender: sender whose share of the stream the rows fill.
 
     Raises:
-        TooLarge: more rows.
-        InvalidInput: rows that the job refuses, naming the first and the remedy; nothing is taken.
+        TooLarge: there are more rows.
+        InvalidInput: the job refuses a row; the message names the first one and the remedy. Nothing
+            is taken.
     """
     reading, definition = served.reading, served.definition
     quarantines = reading.policies.quarantine is not None
@@ -78,14 +79,14 @@ def checked_batch(
     domain = definition.domain
     if not definition.cells.named_beforehand:
         domain = GroupNames(open_private(labels_in(source, reading, Private(()))).all)
-    # All that a run reads of a row, so that none is accepted which a run could not read.
+    # Read all that a run reads of a row, so that no row is accepted that a run could not read.
     read = collect(source, mark_rows(source, reading))
     bad = _bad_rows(read["step"])
     aside: list[tuple[Any, ...]] = []
     frame = _with_moments(part.frame().collect(), read["us"], served)
     whole = frame.height + len(body.no_rows)
     if bad.height and not quarantines:
-        tally(source, reading, domain)  # refuses, unless such rows are skipped
+        tally(source, reading, domain)  # refuses bad rows, unless they are skipped
     if quarantines:
         aside = _aside(served, id, body, bad)
     if bad.height:
@@ -96,7 +97,7 @@ def checked_batch(
     totals: list[float] = sums["total"].to_list()
     places = place_sums(found.cells, "total", definition.places)
     refuse_inexact_rows(definition, int(max(totals, default=0.0)), places)
-    # What is late is released with the next window that is due.
+    # Late rows are released with the next window that is due.
     due = now - length_of(served.job.times.watermark)
     late = pl.max_horizontal("step", definition.windows.ended_by(due) + 1).alias("step")
     parts = parts_of_bounds(definition, served.bounds, found.cells.with_columns(late))
@@ -141,13 +142,13 @@ def checked_batch(
 
 
 def _bad_rows(steps: pl.Series) -> pl.DataFrame:
-    """Numbers of rows that cannot be counted, from 0, and what is wrong with each."""
+    """Return the numbers of rows that cannot be counted, from 0, with the problem of each."""
     rows = (steps < 0).arg_true()
     return pl.DataFrame({"row": rows.cast(pl.Int64), "problem": -steps.gather(rows)})
 
 
 def _with_moments(frame: pl.DataFrame, us: pl.Series, served: ServedJob) -> pl.DataFrame:
-    """Rows with their times as they were read: texts are read once, and not by each run again."""
+    """Replace the text of times by moments, so that each run need not parse them again."""
     columns = served.definition.columns
     others = (columns.group, *columns.parts, columns.user, columns.id)
     if not columns.time or columns.time in others:
@@ -165,7 +166,7 @@ _LACKING = [
 
 
 def _aside(served: ServedJob, id: str, body: Body, bad: pl.DataFrame) -> list[tuple[Any, ...]]:
-    """Rows to be set aside; none of those that lack something where these are skipped."""
+    """Return the rows to set aside, without rows that lack a value if these are skipped."""
     policies, columns = served.reading.policies, served.definition.columns.names
     if policies.missing == "skip":
         bad = bad.filter(~pl.col("problem").is_in(_LACKING))
@@ -186,10 +187,10 @@ def _aside(served: ServedJob, id: str, body: Body, bad: pl.DataFrame) -> list[tu
 
 
 class UnderWay:
-    """Batches that have come whole and are not committed yet, by the time at which they came.
+    """Batches that have arrived whole and are not committed yet, by time of arrival.
 
-    A fold waits for those that came before it ends: how long one sender's rows take to be checked
-    decides not with which rows another one's are counted.
+    A fold waits for earlier batches before it ends. So the time to check one sender's rows does not
+    decide with which rows another sender's are counted.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -197,31 +198,31 @@ class UnderWay:
         self._came: dict[str, Counter[int]] = {}
 
     def enter(self, stream: str) -> int:
-        """A batch has come; when that was, in microseconds since 1970."""
+        """Note a batch's arrival; return its time in microseconds since 1970."""
         with self._lock:
             now = microseconds(self._clock())
             self._came.setdefault(stream, Counter())[now] += 1
         return now
 
     def leave(self, stream: str, came: int) -> None:
-        """It is committed, or is not taken."""
+        """Note that a batch is committed, or refused."""
         with self._lock:
             self._came[stream][came] -= 1
             if not self._came[stream][came]:
                 del self._came[stream][came]
 
     def past(self, stream: str) -> int:
-        """Until when nothing is under way: now, or when the earliest came that is."""
+        """Return the time until which nothing is under way: now, or the earliest open arrival."""
         with self._lock:
             return min(microseconds(self._clock()), *self._came.get(stream, ()), _FOREVER)
 
 
 class Committer:
-    """Commits batches of all who wait, together, one transaction after the other.
+    """Commits the batches of all waiting senders together, one transaction after the other.
 
     Args:
-        most: batches that may wait to be committed.
-        broken: told what went wrong where a transaction failed.
+        most: largest number of batches that may wait.
+        broken: receives the error of a failed transaction.
     """
 
     def __init__(self, inbox: Inbox, most: int, broken: Callable[[Exception], None]) -> None:
@@ -231,7 +232,7 @@ class Committer:
         self._thread.start()
 
     def put(self, batch: Batch) -> Future[Verdict]:
-        """What becomes of a batch, once it is committed."""
+        """Queue a batch, and return its future verdict."""
         done: Future[Verdict] = Future()
         try:
             self._queue.put_nowait((batch, done))
@@ -240,7 +241,7 @@ class Committer:
         return done
 
     def close(self) -> None:
-        """Commit what waits, and end."""
+        """Commit waiting batches, and end."""
         self._queue.put(None)
         self._thread.join()
 

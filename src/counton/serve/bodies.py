@@ -1,4 +1,5 @@
-"""Bodies of requests: decompressed within a bound, then read as rows, whatever they hold."""
+"""Bodies of requests: decompressed within a bound, then read as rows; their content is
+untrusted."""
 
 from __future__ import annotations
 
@@ -19,15 +20,15 @@ from counton.serve.served_jobs import InboxRows
 JSON_LINES = ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
 ARROW = "application/vnd.apache.arrow.stream"
 ENCODINGS = ("identity", "gzip", "zstd")
-#: Memory that a zstd stream may ask for by its window.
+#: Largest memory of a zstd stream's window.
 _WINDOW = 2**23
-#: Bytes of a body that are decompressed at once.
+#: Number of bytes of a body that are decompressed at once.
 _STEP = 2**14
-#: Members that gzip may have: so many, and one for so many bytes that a body may come to.
+#: Largest number of gzip members, and the least average size in bytes of further ones.
 _MEMBERS, _MEMBER = 1000, 2**14
 
 
-#: Characters that are shown of a line that is no row.
+#: Number of characters shown of a line that is no row.
 _SHOWN = 1000
 
 
@@ -36,16 +37,16 @@ _AS_TEXTS = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=str)
 
 
 class TooLarge(Exception):
-    """A body beyond a bound."""
+    """A body exceeds a bound."""
 
 
 class NoRow(NamedTuple):
     """A line that is no row.
 
     Attributes:
-        number: of the row, from 1.
-        text: the beginning of the line.
-        problem: what is wrong with it.
+        number: number of the row, from 1.
+        text: beginning of the line.
+        problem: problem of the line, in words.
     """
 
     number: int
@@ -57,10 +58,10 @@ class Body(NamedTuple):
     """Rows of a batch.
 
     Attributes:
-        rows: those that are rows.
-        numbers: of these in the batch, from 1.
-        no_rows: lines that are none.
-        missing: columns that no row has.
+        rows: readable rows.
+        numbers: their numbers in the batch, from 1.
+        no_rows: lines that are no rows.
+        missing: columns that every row lacks.
     """
 
     rows: InboxRows
@@ -70,11 +71,11 @@ class Body(NamedTuple):
 
 
 def decompress(body: bytes, encoding: str, most: int) -> bytes:
-    """A body without its compression.
+    """Decompress a body.
 
     Raises:
-        TooLarge: it would be larger.
-        InvalidInput: it is not of this encoding, ends early, or is of far too many members.
+        TooLarge: the decompressed body would be larger.
+        InvalidInput: the body is not of this encoding, ends early, or has far too many members.
 
     >>> decompress(zlib.compress(b"rows", wbits=31), "gzip", 100)
     b'rows'
@@ -103,7 +104,7 @@ def decompress(body: bytes, encoding: str, most: int) -> bytes:
 
 
 def _gunzip(body: bytes, most: int) -> bytes:
-    """A body of gzip, read in steps: what a member leaves of its last step is copied, no more."""
+    """Decompress gzip in steps: only the rest of a member's last step is copied."""
     found, place, members = bytearray(), 0, 0
     inflate = None
     while place < len(body):
@@ -130,17 +131,17 @@ def _gunzip(body: bytes, most: int) -> bytes:
 def read_rows(
     body: bytes, media: str, columns: Sequence[str], most: int, name: str, *, aside: bool = False
 ) -> Body:
-    """Rows of a body: the named columns, as `counton.rows.files` reads them from a file.
+    """Read the named columns of a body's rows, as `counton.rows.files` reads them from a file.
 
     Args:
-        most: rows.
-        name: what messages call the body.
-        aside: lines that are no rows are told, and refuse no others.
+        most: largest number of rows.
+        name: name of the body in messages.
+        aside: report lines that are no rows, and keep the other rows.
 
     Raises:
-        TooLarge: more rows.
-        InvalidInput: it is not what its media type says, has no rows or lines that are none, or
-            lacks a column that its format names once for all rows.
+        TooLarge: there are more rows.
+        InvalidInput: the body does not have its media type, has no rows or lines that are no rows,
+            or lacks a column that its format names once for all rows.
     """
     if media == ARROW:
         rows = _arrow(body, columns, most, name)
@@ -149,7 +150,7 @@ def read_rows(
 
 
 def no_column(name: str, column: str) -> InvalidInput:
-    """The error for a column that no row has."""
+    """Build the error for a column that every row lacks."""
     return InvalidInput(f"{name} has no column {column!r}; send it in each row")
 
 
@@ -183,7 +184,7 @@ def _json_lines(body: bytes, columns: Sequence[str], most: int, name: str, aside
 
 
 def _row_of(line: bytes, columns: Sequence[str]) -> dict[str, str | None] | tuple[str, str]:
-    """The columns that are wanted of a line, as texts; else what is wrong, and what to do."""
+    """Return the wanted columns of a line, as texts; otherwise its problem and the remedy."""
     try:
         said = _AS_TEXTS.decode(line.decode("utf-8"))
     except UnicodeDecodeError:

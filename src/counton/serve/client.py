@@ -1,8 +1,9 @@
-"""Rows for a service: sent in batches, each until it is acknowledged, and counted once.
+"""A client that sends rows to a service in batches, each until it is acknowledged; each counts
+once.
 
-A batch is sent again, with the same id, until the service answers for it: nothing is lost and
-nothing counts twice, whatever was killed meanwhile. What was acknowledged is noted in a file, so
-that a sender that was killed goes on behind it. Needs the standard library alone.
+A batch is sent again, with its id, until the service answers: nothing is lost and nothing counts
+twice, whatever process is killed meanwhile. Acknowledged batches are noted in a file, so that a
+killed sender continues after them. Needs the standard library alone.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ from counton.base.outside_input import parse_json, read_plain
 from counton.released.service_address import NoRedirect, check_stream_address, held_token
 from counton.state.whole_file import replace_file
 
-#: Rows and bytes of a batch, and seconds for which one that waits for more rows is held.
+#: Largest rows and bytes of a batch, and the seconds that an incomplete batch waits for more rows.
 ROWS, BYTES, SECONDS = 5000, 4 * 2**20, 1.0
-#: Seconds for which one batch is tried, and within which each answer has to begin.
+#: Seconds for which one batch is tried, and within which each answer must begin.
 PATIENCE, _TIME_OUT = 600.0, 60.0
-#: Seconds before the first repetition; they double from then on, up to the longest ones.
+#: Seconds before the first repetition, doubled each time up to the longest wait.
 _FIRST_WAIT, _LONGEST_WAIT = 0.25, 30.0
-#: Answers after which the same batch is sent again: the batch did not come whole, or is put off.
+#: Answers after which a batch is sent again: it arrived incomplete, or is put off.
 _AGAIN = (400, 408, 425, 429, *range(500, 600))
 _SMALL = 1000
 _ANSWER = 2**16
@@ -46,11 +47,11 @@ class Receipt(NamedTuple):
     """The answer of a service for a batch.
 
     Attributes:
-        batch: its id.
-        rows: its rows.
-        counted: rows that count.
-        counted_nowhere: numbers of the other ones, by the reason.
-        known: the service had it already, and took nothing.
+        batch: id of the batch.
+        rows: number of its rows.
+        counted: number of rows that count.
+        counted_nowhere: numbers of the other rows, by reason.
+        known: whether the service had the batch already, and took nothing.
     """
 
     batch: str
@@ -68,8 +69,8 @@ class Client:
     """Sends batches of rows to a stream of a service.
 
     Args:
-        address: of the stream, as in ``https://counts.example/v1/streams/visits``.
-        token: for ``ingest``, or ``env:NAME``; None: that of ``COUNTON_TOKEN``.
+        address: address of the stream, as in ``https://counts.example/v1/streams/visits``.
+        token: token for ``ingest``, or ``env:NAME``; None: that of ``COUNTON_TOKEN``.
         patience: seconds for which a batch is tried before the client gives up.
 
     >>> client = Client("https://counts.example/v1/streams/visits", "counton-ingest-5a5a")
@@ -91,15 +92,15 @@ class Client:
         """Send a batch until it is acknowledged.
 
         Args:
-            batch: its id: letters, digits and ``. _ : -``. The same id with the same rows counts
-                once.
+            batch: id of the batch: letters, digits and ``. _ : -``. Equal rows with an equal id
+                count once.
             rows: JSON lines, or mappings from columns to values.
 
         Raises:
             InvalidInput: the service refuses the rows, the token or the address.
-            TooManyRows: it takes smaller batches.
+            TooManyRows: the service takes smaller batches.
             ReplayMismatch: another batch was sent with this id.
-            StateUnavailable: it has not answered for so long as the client is patient.
+            StateUnavailable: the service has not answered within the client's patience.
         """
         body = rows if isinstance(rows, bytes) else _lines(rows)
         begun, tried, reason = time.monotonic(), 0, ""
@@ -118,7 +119,7 @@ class Client:
             time.sleep(wait)
 
     def _try(self, batch: str, body: bytes) -> tuple[Receipt | str, float]:
-        """The receipt; or why there is none, and the least time until the next attempt."""
+        """Return the receipt; otherwise the reason, and the least time until the next attempt."""
         headers = {
             "Authorization": f"Bearer {self._token}",
             "Content-Type": "application/x-ndjson",
@@ -145,7 +146,8 @@ class Client:
 
 
 def _wait(batch: str, tried: int) -> float:
-    """Seconds to wait: doubled each time, and spread, so that not all senders come at once."""
+    """Return the seconds to wait: doubled each time, and spread, so that senders do not
+    coincide."""
     spread = hashlib.sha256(f"{batch} {tried}".encode()).digest()[0] / 255
     return min(_LONGEST_WAIT, _FIRST_WAIT * 2.0**tried) * (0.5 + spread / 2)
 
@@ -175,13 +177,13 @@ def _refusal(address: str, batch: str, error: urllib.error.HTTPError) -> Excepti
 
 
 class Shipment(NamedTuple):
-    """What was sent.
+    """The result of sending rows.
 
     Attributes:
-        batches: acknowledged now; those of an earlier run are not among them.
-        rows: of these.
-        counted: rows that count.
-        counted_nowhere: numbers of the other ones, by the reason.
+        batches: number of batches acknowledged now, without those of an earlier run.
+        rows: number of their rows.
+        counted: number of rows that count.
+        counted_nowhere: numbers of the other rows, by reason.
     """
 
     batches: int
@@ -192,15 +194,15 @@ class Shipment(NamedTuple):
 
 @dataclass(frozen=True)
 class _Notes:
-    """How far a sender has come: what its file of notes holds.
+    """The progress of a sender: the content of its file of notes.
 
     Attributes:
-        address: of the stream.
-        ids: what the ids of its batches begin with.
-        number: of the last batch that was planned.
+        address: address of the stream.
+        ids: beginning of the ids of its batches.
+        number: number of the last planned batch.
         begin, end: its bytes in the file of rows.
         digest: SHA-256 of these bytes.
-        acknowledged: whether the service has it.
+        acknowledged: whether the service has acknowledged it.
     """
 
     address: str
@@ -222,10 +224,10 @@ class _Notes:
 
 
 def read_notes(path: Path, address: str) -> _Notes:
-    """The notes of an earlier run, or those of a first one.
+    """Read the notes of an earlier run, or begin new ones.
 
     Raises:
-        InvalidInput: the file is none of this, or of another stream.
+        InvalidInput: the file holds no notes, or those of another stream.
     """
     try:
         notes = _Notes(**parse_json(read_plain(path)))
@@ -249,7 +251,7 @@ def _note(path: Path, notes: _Notes) -> None:
 
 
 def _keep(path: Path, text: bytes) -> None:
-    """Write a file that is whole and on the disk when this returns."""
+    """Write a file; it is whole and on the disk when this returns."""
 
     def write(new: str) -> None:
         with open(new, "wb") as file:
@@ -270,19 +272,19 @@ def send_file(
 ) -> Shipment:
     """Send the rows of a file that were not sent yet.
 
-    A file may have grown since an earlier call: its new rows are sent. A last line that is still
+    If the file has grown since an earlier call, its new rows are sent. A last line that is still
     being written is left for the next call.
 
     Args:
-        client: to the stream.
-        path: JSON lines (.jsonl, .ndjson), or CSV with a header.
-        notes: the file that notes how far the sender has come; None: ``PATH.sent``.
-        rows: of a batch, at most.
-        told: is told of each receipt.
+        client: client of the stream.
+        path: path of JSON lines (.jsonl, .ndjson), or of CSV with a header.
+        notes: file of the sender's progress; None: ``PATH.sent``.
+        rows: largest number of rows of a batch.
+        told: receives each receipt.
 
     Raises:
-        InvalidInput: no such file, another file than was sent before, or rows that the service
-            refuses; batches before these are sent.
+        InvalidInput: the file is missing, is another one than before, or the service refuses a row;
+            earlier batches are sent.
         StateUnavailable: the service does not answer.
 
     >>> client = Client("https://counts.example/v1/streams/visits", "counton-ingest-5a5a")
@@ -317,7 +319,7 @@ def send_file(
                 size = source.count(known.begin, known.end) // 2
                 if not size:
                     raise
-                # Nothing was taken, so that this id is free.
+                # Nothing was taken, so this id is free.
                 known = replace(
                     known, number=known.number - 1, end=known.begin, digest="", acknowledged=True
                 )
@@ -355,19 +357,19 @@ def send_stream(
 ) -> Shipment:
     """Send JSON lines from a pipe as they come, until it ends.
 
-    A batch is kept beside the notes until it is acknowledged: a sender that was killed sends it
-    first when it begins again. Lines that no batch had yet are the pipe's.
+    A batch is kept beside the notes until it is acknowledged: a killed sender sends it first when
+    it begins again. Lines outside of any batch are lost with the pipe.
 
     Args:
-        client: to the stream.
-        notes: the file that notes how far the sender has come.
-        stream: of bytes, with a file descriptor; None: standard input.
-        rows: of a batch, at most.
-        seconds: for which a batch waits for more rows.
-        told: is told of each receipt.
+        client: client of the stream.
+        notes: file of the sender's progress.
+        stream: stream of bytes with a file descriptor; None: standard input.
+        rows: largest number of rows of a batch.
+        seconds: time for which a batch waits for more rows.
+        told: receives each receipt.
 
     Raises:
-        InvalidInput: rows that the service refuses.
+        InvalidInput: the service refuses a row.
         StateUnavailable: the service does not answer.
 
     >>> import io
@@ -400,7 +402,7 @@ def send_stream(
 
 
 def _batches_of(stream: BinaryIO, rows: int, seconds: float) -> Iterator[bytes]:
-    """Whole lines as they come, some at a time."""
+    """Yield whole lines as they come, some at a time."""
     left, number, waiting, since = b"", stream.fileno(), io.BytesIO(), 0.0
     many = 0
     while True:

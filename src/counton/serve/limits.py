@@ -1,4 +1,4 @@
-"""How much each may send and ask for, so that one of them leaves room for the others."""
+"""Limits on requests and rows of each caller, so that one leaves room for the others."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from counton.state.inbox import Sender
 
 #: Seconds over which a rate is counted.
 _OVER = 10.0
-#: Callers whose buckets are kept: of more, those go who came longest ago.
+#: Largest number of callers with buckets; beyond it the least recent ones are dropped.
 _MOST_CALLERS = 65_536
-#: Batches of the first sender that are held in memory at once.
+#: Number of batches of the first sender that may be in memory at once.
 _AT_ONCE = 16
 
 
 class Rates:
-    """What each caller may still have: a bucket that fills again.
+    """The remaining allowance of each caller: a bucket that fills again.
 
     >>> rates = Rates(2, clock=iter([0.0, 0.0, 0.0, 0.0, 1.0]).__next__)
     >>> rates.wait("a")
@@ -31,8 +31,8 @@ class Rates:
     (1.0, 0.0, 0.0)
 
     Args:
-        rate: a second, over ten seconds; 0: there is no bound.
-        clock: seconds.
+        rate: allowance for a second, over ten seconds; 0: no limit.
+        clock: returns seconds.
     """
 
     def __init__(self, rate: int, clock: Callable[[], float] = monotonic) -> None:
@@ -40,14 +40,14 @@ class Rates:
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def wait(self, caller: str) -> float:
-        """Seconds until a caller may come again; 0: now."""
+        """Return the seconds until a caller may come again; 0: now."""
         if not self._rate:
             return 0.0
         left, _ = self._now(caller)
         return 0.0 if left > 0 else (1 - left) / self._rate
 
     def spend(self, caller: str, many: int) -> None:
-        """A caller has had this many."""
+        """Deduct an amount from a caller's allowance."""
         if not self._rate:
             return
         left, at = self._now(caller)
@@ -63,10 +63,10 @@ class Rates:
 
 
 class Rooms:
-    """Bytes of bodies that are held in memory, by sender: each has room of his own.
+    """Memory for bodies of requests, with a room for each sender.
 
     The first sender has room for sixteen batches at once, the second for eight, the n-th for one
-    n-th of that, and everybody for one.
+    n-th of that, and every sender for one.
 
     >>> rooms, ann, bob = Rooms(100), Sender("ann", 1), Sender("bob", 40)
     >>> rooms.take(ann, 1600), rooms.take(ann, 1), rooms.take(bob, 100), rooms.take(bob, 1)
@@ -80,7 +80,7 @@ class Rooms:
         self._batch, self._held = batch, Counter[str]()
 
     def take(self, sender: Sender, size: int) -> bool:
-        """Whether there is room, which is then taken."""
+        """Take room if there is enough; return whether it was taken."""
         if self._held[sender.id] + size > self._batch * max(1.0, _AT_ONCE / sender.number):
             return False
         self._held[sender.id] += size
@@ -94,19 +94,20 @@ class Rooms:
 
 
 class ReadingLimit:
-    """How often each reader may ask, and all of them together.
+    """Limits on the requests of each reader, and of all together.
 
-    A reader is known by a token; without one by an address. Who asks from this machine itself is
-    bounded with all others alone: that is a proxy, behind which readers cannot be told apart.
+    A token identifies a reader; without one, the address does. Requests from this machine itself
+    have only the common limit: they come through a proxy, behind which readers cannot be told
+    apart.
 
     Args:
-        each: requests a second of one reader; 0: there is no bound.
-        together: requests a second of all readers; 0: there is no bound.
-        proxies: how many proxies add to the header X-Forwarded-For on the way here.
-        clock: seconds.
+        each: requests per second of one reader; 0: no limit.
+        together: requests per second of all readers; 0: no limit.
+        proxies: number of proxies that add to the header X-Forwarded-For.
+        clock: returns seconds.
 
     Attributes:
-        refused: how many requests were.
+        refused: number of refused requests.
     """
 
     def __init__(
@@ -122,7 +123,8 @@ class ReadingLimit:
 
     @property
     def check(self) -> Any:
-        """A dependency of a path: refuses who asks too often. What a token says comes before."""
+        """Return a dependency of a path that refuses too frequent requests, after the check of
+        tokens."""
 
         async def check(request: Request) -> None:
             token = getattr(request.state, "token", None)
@@ -142,9 +144,9 @@ class ReadingLimit:
 
 
 def address_of(request: Request, proxies: int) -> str | None:
-    """Where a request comes from; None: from this machine.
+    """Return the address of a request; None: this machine.
 
-    Of an IPv6 address the network: who has one of its addresses has all of them.
+    For IPv6 it is the network: a client with one of its addresses has all of them.
     """
     told = [
         hop.strip()
@@ -166,5 +168,5 @@ def address_of(request: Request, proxies: int) -> str | None:
 
 
 def later(status: int, why: str, seconds: float) -> HTTPException:
-    """Ask a client to come again later; nothing was done."""
+    """Build the refusal that asks a client to come later; nothing was done."""
     return HTTPException(status, why, {"Retry-After": str(max(1, round(seconds + 0.5)))})

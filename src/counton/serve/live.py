@@ -1,4 +1,4 @@
-"""New releases as they happen: one look at the journal for all who listen to a stream."""
+"""New releases as they happen: one look at the journal for all listeners of a stream."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from collections.abc import AsyncIterator
 
 from counton.serve.public_series import Journal, json_rows
 
-#: Seconds between two looks at the journal, and between two signs of life.
+#: Seconds between two looks at the journal, and between two heartbeats.
 LOOK, HEARTBEAT = 1.0, 15.0
-#: Steps that are kept as text for listeners that were away.
+#: Number of steps that are kept as text for listeners that were away.
 _KEPT = 256
 
 
 class Feed:
-    """A stream's new steps, handed to any number of listeners.
+    """New steps of a stream, for any number of listeners.
 
-    Each step is read and written as text once. A listener waits for the next one on an event that
-    all share, so that a thousand of them cost a thousand wakes a release, and nothing in between.
+    Each step is read and written as text once. All listeners wait for the next step on one shared
+    event, so a thousand listeners cost a thousand wakes per release, and nothing in between.
 
     Args:
-        heartbeat: seconds after which a listener hears that the connection lives.
+        heartbeat: seconds after which a listener gets a sign that the connection lives.
     """
 
     def __init__(self, journal: Journal, heartbeat: float = HEARTBEAT) -> None:
@@ -35,11 +35,11 @@ class Feed:
 
     @property
     def step(self) -> int:
-        """The last step that listeners know of."""
+        """Last step that listeners know of."""
         return self._step
 
     async def look(self) -> None:
-        """Look whether there are new steps, and wake all listeners."""
+        """Look for new steps, and wake all listeners."""
         step = await asyncio.to_thread(self._journal.refresh)
         if step <= self._step:
             return
@@ -50,7 +50,7 @@ class Feed:
         self._wake()
 
     def close(self) -> None:
-        """Tell all listeners that it is over."""
+        """Tell all listeners that the stream is over."""
         self._closed = True
         self._wake()
 
@@ -59,7 +59,7 @@ class Feed:
         self._changed = asyncio.Event()
 
     def _read(self, after: int) -> list[tuple[int, bytes]]:
-        """Steps after one, as events of a stream of server-sent events."""
+        """Return the steps after a step, as server-sent events."""
         found = self._journal.series(since=after)
         told: list[tuple[int, bytes]] = []
         for (step,), rows in found.rows.group_by(["step"], maintain_order=True):
@@ -75,7 +75,7 @@ class Feed:
         return told
 
     async def listen(self, after: int | None) -> AsyncIterator[bytes]:
-        """What is released after a step; None: from now on."""
+        """Yield releases after a step; None: from now on."""
         self.listeners += 1
         try:
             known = self._step if after is None else min(max(after, 0), self._step)

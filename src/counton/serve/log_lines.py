@@ -1,7 +1,7 @@
-"""What a service says of itself: JSON lines without data.
+"""Log lines of a service: JSON without data.
 
-No row, no value, no token, no name of a client's batch is written; only what happened, to which
-stream, how often and how long it took.
+No row, no value, no token and no name of a client's batch is written; only events, with their
+stream, number and duration.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _Lines(logging.Formatter):
 
 
 def begin() -> None:
-    """Write lines to stderr from now on; also those of the server below."""
+    """Write lines to stderr from now on, including those of uvicorn."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Lines())
     for name in ("counton.serve", "uvicorn.error"):
@@ -40,10 +40,10 @@ def begin() -> None:
 
 
 def note(event: str, **facts: Any) -> None:
-    """Something happened."""
+    """Log an event."""
     _LOGGER.info(event, extra={"facts": facts})
 
 
 def warn(event: str, **facts: Any) -> None:
-    """Something happened that the operator should look at."""
+    """Log an event that needs the operator's attention."""
     _LOGGER.warning(event, extra={"facts": facts})

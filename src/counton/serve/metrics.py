@@ -1,7 +1,7 @@
-"""Numbers for the operator, as Prometheus reads them.
+"""Numbers for the operator, in the format of Prometheus.
 
-Numbers of rows are exact functions of the data, which no noise hides: they are for tokens of the
-scope ``operate`` alone.
+Numbers of rows are exact functions of the data, without noise: only tokens with the scope
+``operate`` may read them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["MEDIA", "text"]
 
 
 class Number(NamedTuple):
-    """A number, with its labels."""
+    """A number with its labels."""
 
     labels: dict[str, str]
     value: float
@@ -32,20 +32,20 @@ class Number(NamedTuple):
 def text(
     service: Service, batches: Counter[tuple[str, str]], rows: Counter[tuple[str, str]]
 ) -> str:
-    """All numbers of a service."""
+    """Format all numbers of a service."""
     registry = CollectorRegistry()
     registry.register(_Numbers(service, batches, rows))
     return generate_latest(registry).decode()
 
 
 class _Numbers(Collector):
-    """What `text` writes, read when it is asked for."""
+    """The numbers for `text`, read when they are collected."""
 
     def __init__(self, *given: Any) -> None:
         self._given = given
 
     def describe(self) -> list[Metric]:
-        """Nothing: else the numbers would be read to learn their names."""
+        """Return nothing: otherwise the numbers would be read for their names."""
         return []
 
     @override
@@ -134,7 +134,7 @@ def _by_stream(values: Mapping[str, float]) -> list[Number]:
 
 
 def _budgets_left(service: Service) -> list[Number]:
-    """Of streams whose state has a limit, the part of it that is left."""
+    """Return the rest of the limit, as a share, for streams whose state has one."""
     found = []
     for name, journal in list(service.journals.items()):
         left = journal.budget_left()

@@ -1,6 +1,6 @@
-"""What readers are told of a stream: from its journal and its public facts, and from nothing else.
+"""Released series for readers: from a stream's journal and its public facts, and nothing else.
 
-No exact sum passes here: `counton.state.Store.reader` needs no key and reads what was released.
+No exact sum passes here: `counton.state.Store.reader` needs no key and reads only releases.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from counton.state import Store
 from counton.state.reader import JournalReader
 from counton.statistics.catalogue import is_keyword, statistic_named
 
-#: What has been released of a stream, at a level, is kept for this many pairs of both.
+#: Number of pairs of step and level for which releases are cached.
 _KEPT = 8
-#: Rows of an answer at most.
+#: Largest number of rows of an answer.
 MOST_ROWS = 2_000_000
 
 
@@ -43,10 +43,10 @@ class SeriesAnswer:
     """Rows of a series.
 
     Attributes:
-        name: of the stream.
-        level: of the intervals.
-        rows: one for each step and group.
-        promise: what protects them, in words, and where the whole description is.
+        name: name of the stream.
+        level: level of the intervals.
+        rows: one row for each step and group.
+        promise: protection of the numbers, in words, with the address of the whole description.
     """
 
     name: str
@@ -55,7 +55,7 @@ class SeriesAnswer:
     promise: Mapping[str, Any]
 
     def as_json(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return the answer as JSON values."""
         return {
             "name": self.name,
             "level": self.level,
@@ -66,7 +66,7 @@ class SeriesAnswer:
 
 
 def json_rows(rows: pl.DataFrame) -> list[dict[str, Any]]:
-    """Rows as JSON values: times in ISO 8601 with their offset, and no NaN."""
+    """Return rows as JSON values: times in ISO 8601 with their offset, and no NaN."""
     times = [name for name, dtype in rows.schema.items() if isinstance(dtype, pl.Datetime)]
     told = finite(rows).with_columns(
         pl.col(name).map_elements(datetime.isoformat, return_dtype=pl.String) for name in times
@@ -75,7 +75,7 @@ def json_rows(rows: pl.DataFrame) -> list[dict[str, Any]]:
 
 
 class Against(NamedTuple):
-    """What is taken from a number: another group, another time, or both; None: as the number's.
+    """The number to subtract: of another group, another time, or both; None: the number's own.
 
     >>> Against(group="shop").until is None
     True
@@ -90,7 +90,7 @@ class Journal:
     """A stream as its readers see it. Threads may share one.
 
     Args:
-        job: as `counton.run.recall` gives it.
+        job: the job, as returned by `counton.run.recall`.
     """
 
     def __init__(self, store: Store, job: Job) -> None:
@@ -102,10 +102,10 @@ class Journal:
         self._found = self._look()
 
     def refresh(self) -> int:
-        """Look for new steps; how many there are.
+        """Look for new steps, and return the number of steps.
 
-        A state that has forgotten releases is not believed: `refused` is then true, and what was
-        known before stays.
+        A state that has forgotten releases is not believed: `refused` is then true, and the earlier
+        facts stay.
         """
         try:
             position = self._store.position(self.name, self.job.keeping.key)
@@ -127,23 +127,24 @@ class Journal:
 
     @property
     def step(self) -> int:
-        """How many steps are known to be released."""
+        """Number of steps known to be released."""
         return self._found[0].step
 
     @property
     def definition(self) -> Definition:
-        """Of the stream."""
+        """Definition of the stream."""
         return self._found[1]
 
     def ends(self, step: int) -> datetime | None:
-        """When the window of a step ends, in local time; None where there is no such step."""
+        """Return the end of a step's window, in local time; None if there is no such step."""
         windows = self.definition.windows
         if not 1 <= step <= windows.steps:
             return None
         return windows.local(int(windows.ends(range(step, step + 1))[0]))
 
     def due(self, step: int) -> datetime | None:
-        """When a step is released: its window's end, and the watermark; None: there is none."""
+        """Return the time of a step's release: its window's end and the watermark; None: there is
+        none."""
         end = self.ends(step)
         if end is None or self.definition.ended is not None:
             return None
@@ -151,7 +152,7 @@ class Journal:
         return self.definition.windows.local(microseconds(end) + late)
 
     def about(self) -> dict[str, Any]:
-        """What is public of the stream."""
+        """Return public facts of the stream."""
         definition, step = self.definition, self.step
         last, due = self.ends(step), self.due(step + 1)
         forever = definition.strategy.horizon is None
@@ -176,7 +177,7 @@ class Journal:
         }
 
     def promise(self) -> dict[str, str]:
-        """What stands beside numbers that are read alone."""
+        """Return the facts that stand beside numbers that are read alone."""
         definition = self.definition
         return {
             "unit": definition.unit,
@@ -186,13 +187,13 @@ class Journal:
         }
 
     def groups(self) -> list[str]:
-        """Names of the groups that are shown."""
+        """Return the names of the groups that are shown."""
         if self.definition.cells.named_beforehand:
             return list(self.definition.groups)
         return list(getattr(self.read(), "groups", None) or ()) if self.step else []
 
     def describe(self) -> dict[str, Any]:
-        """What is public of the stream, in more words, and what is left of the budget."""
+        """Return public facts of the stream in more words, and the rest of the budget."""
         found, definition = self._found
         ledger = self._store.ledger
         unit = definition.unit
@@ -226,7 +227,8 @@ class Journal:
         }
 
     def budget_left(self) -> float | None:
-        """The part of the state's limit that is left for this unit; None: there is no limit."""
+        """Return the rest of the state's limit for this unit, as a share; None: there is no
+        limit."""
         ledger = self._store.ledger
         if ledger is None:
             return None
@@ -241,14 +243,14 @@ class Journal:
 
     @property
     def level(self) -> float:
-        """Of the intervals, where nobody asks for another: that of the stream's files."""
+        """Default level of the intervals: that of the stream's files."""
         return level_of(self.definition)
 
     def read(self, level: float | None = None) -> Release:
-        """Everything that is released, with its intervals.
+        """Read all releases, with their intervals.
 
         Raises:
-            InvalidInput: a level outside what is allowed, or nothing is released yet.
+            InvalidInput: the level is out of range, or nothing is released yet.
             StateError: the state has forgotten releases.
         """
         level = check_level(self.level if level is None else level)
@@ -282,14 +284,14 @@ class Journal:
         last: int | None = None,
         since: int = 0,
     ) -> SeriesAnswer:
-        """Released steps.
+        """Return released steps.
 
         Args:
             start, until: only windows that begin at ``start`` or later, and end by ``until``.
-            of: totals or windows; None: totals, where they are released.
+            of: totals or windows; None: totals, if they are released.
 
         Raises:
-            InvalidInput: what the stream does not have, or too many rows.
+            InvalidInput: the stream lacks the selection, or there are too many rows.
         """
         level = check_level(self.level if level is None else level)
         if not self.step:
@@ -311,7 +313,7 @@ class Journal:
         self, released: int, start: str | None, until: str | None, last: int | None, since: int
     ) -> range:
         windows = self.definition.windows
-        # Where windows are revised, those that are not final by then have other numbers now.
+        # If windows are revised, those that were not final by then have changed since.
         first, stop = max(1, since + 1 - windows.lags), released + 1
         ends = windows.ends(range(released + 1))  # from the stream's beginning
         if start is not None:
@@ -332,13 +334,14 @@ class Journal:
         level: float | None = None,
         against: Against | None = None,
     ) -> dict[str, Any]:
-        """What happened between two moments, with its interval; or how much more than elsewhere.
+        """Return the number of events between two moments with its interval, or its difference to
+        another.
 
         The moments are moved to the nearest ends of released windows before or at them.
 
         Raises:
-            InvalidInput: a stream without differences, moments in the wrong order or that are not
-                covered, or a group that there is not.
+            InvalidInput: the stream has no differences, the moments are in the wrong order or not
+                covered, or the group is unknown.
         """
         released, windows = self.read(level), self.definition.windows
         steps, moments = self._between(released, start, until)
@@ -381,7 +384,7 @@ class Journal:
         }
 
     def _between(self, released: Release, start: str, until: str) -> tuple[range, tuple[int, int]]:
-        """The windows between two moments, and the ends that these are moved to."""
+        """Return the windows between two moments, and the ends to which the moments are moved."""
         windows = self.definition.windows
         ends = windows.ends(released.steps and range(released.steps.stop))
         begin, end = (microseconds(parse_time(text, windows.timezone)) for text in (start, until))
@@ -403,7 +406,7 @@ class Journal:
         return range(first + 1, last + 1), (int(ends[first]), int(ends[last]))
 
     def whole(self) -> dict[str, Any]:
-        """What a file of the stream carries, and its rows: what `counton.read` reads."""
+        """Return the content of a file of the stream, with its rows, for `counton.read`."""
         released = self.read()
         if (released.rows or 0) > MOST_ROWS:
             raise InvalidInput(
@@ -413,7 +416,7 @@ class Journal:
         return {**facts_of(released), "rows": json_rows(released.table())}
 
     def methods(self, *, full: bool = False) -> str:
-        """The text for a publication: see `counton.Release.methods`."""
+        """Return the text for a publication: see `counton.Release.methods`."""
         return self.read().methods(full=full)
 
 
@@ -425,7 +428,7 @@ def _what(definition: Definition) -> str:
 
 
 def _nothing(windows: Windows) -> pl.DataFrame:
-    """The columns of a stream that has released nothing yet."""
+    """Return the columns of a stream that has released nothing yet."""
     time = pl.Datetime("us", windows.timezone)
     schema: dict[str, Any] = {"step": pl.Int64, "window_start": time, "window_end": time}
     schema |= {"group": pl.String, "estimate": pl.Int64, "std": pl.Float64}

@@ -1,4 +1,4 @@
-"""The paths by which released series are read."""
+"""Paths for reading released series."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ Groups = Annotated[
     list[str] | None, Query(description="only this group; several times: only these")
 ]
 _CSV, _ARROW, _JSON = "text/csv", "application/vnd.apache.arrow.stream", "application/json"
-#: Bytes below which an answer is sent as it is.
+#: Shorter answers, in bytes, are not compressed.
 _SHORT = 1000
 _FORMATS = {"json": _JSON, "csv": _CSV, "arrow": _ARROW}
 
 
 class StreamFacts(BaseModel):
-    """What is public of a stream. Times are ISO 8601."""
+    """Public facts of a stream. Times are ISO 8601."""
 
     name: str
     statistic: str
@@ -69,9 +69,9 @@ class Streams(BaseModel):
 class Budget(BaseModel):
     """The privacy of one protected unit that all streams of the state have spent.
 
-    ``spent`` is null where they have no one sum, ``limit`` where none is set, ``left`` where
-    nothing is left, or no limit is set. Where it is ``shared``, a ledger with a limit of its own
-    adds up other states too.
+    ``spent`` is null if the losses have no common sum, ``limit`` if none is set, ``left`` if
+    nothing is left, or no limit is set. If it is ``shared``, a ledger with a limit of its own adds
+    up other states too.
     """
 
     unit: str
@@ -82,7 +82,7 @@ class Budget(BaseModel):
 
 
 class StreamDescription(StreamFacts):
-    """The same of one stream, in more words."""
+    """Public facts of one stream, in more words."""
 
     description: list[str]
     protects: str
@@ -94,7 +94,7 @@ class StreamDescription(StreamFacts):
 
 
 class Protection(BaseModel):
-    """What protects numbers; the whole description is at an address as seen from theirs."""
+    """The protection of numbers; the description's address is relative to theirs."""
 
     unit: str
     protected: str
@@ -112,7 +112,7 @@ class SeriesRows(Protection):
 
 
 class WholeRelease(BaseModel):
-    """What a file carries: the promise in words, the description that answers, and the rows."""
+    """The content of a file: the promise in words, the whole description, and the rows."""
 
     name: str
     level: float
@@ -122,7 +122,7 @@ class WholeRelease(BaseModel):
 
 
 class Difference(Protection):
-    """What happened between two moments, ends of windows; less ``against``, where that is there."""
+    """The number of events between two ends of windows; less ``against``, if stated."""
 
     name: str
     group: str
@@ -135,31 +135,31 @@ class Difference(Protection):
 
 
 class Methods(BaseModel):
-    """How the numbers were made."""
+    """The method of the numbers, in words."""
 
     text: str
     full: str
 
 
 class Refusal(BaseModel):
-    """Why a request was refused, and what to do."""
+    """The reason of a refusal, and the remedy."""
 
     detail: str
 
 
-#: What is said where a state is older than what was released.
+#: Answer if a state is older than its releases.
 UNSURE = (
     "the state of this stream is an older copy than what was released, or nobody can tell, so "
     "nothing is taken and nothing is shown until the newest one is back, with its witness; ask "
     "again later"
 )
-#: What is said where nobody can tell whether a state is older than what was released.
+#: Answer if nobody can tell whether a state is older than its releases.
 UNSEEN = (
     "nobody here has seen who wrote the state of this stream last, which may be an older copy than "
     "what was released, so nothing is taken until the server that wrote it goes on, or an operator "
     "says that it is the newest (counton verify); ask again later"
 )
-#: What is said of a stream whose job could not begin.
+#: Answer for a stream whose job could not begin.
 FAILED = (
     "the job of this stream cannot run, and its operator was told why when the service started; "
     "ask again later"
@@ -167,11 +167,11 @@ FAILED = (
 
 
 def refusals(says: Mapping[int, str]) -> dict[int | str, dict[str, Any]]:
-    """What a path says of the refusals of these statuses."""
+    """Return a path's documentation of refusals with these statuses."""
     return {status: {"model": Refusal, "description": why} for status, why in says.items()}
 
 
-#: What every path may answer besides.
+#: Refusals of every path.
 REFUSALS = refusals(
     {
         401: "no token, or one that is not known",
@@ -185,13 +185,13 @@ REFUSALS = refusals(
 
 
 def as_json(status: int) -> dict[str, Any]:
-    """What a path whose answers are no JSON says of a refusal, which is."""
+    """Return the documentation of a refusal, which is JSON, on a path with another media type."""
     content = {"application/json": {"schema": Refusal.model_json_schema()}}
     return {"description": REFUSALS[status]["description"], "content": content}
 
 
 def check_name(name: str, known: Collection[str], failed: Collection[str]) -> None:
-    """Refuse a request about a stream that there is not, or whose job could not begin."""
+    """Refuse a request for an unknown stream, or one whose job could not begin."""
     if name in known:
         return
     if name in failed:
@@ -206,7 +206,7 @@ def router(
     access: Access,
     limit: ReadingLimit,
 ) -> APIRouter:
-    """The paths, of the streams of a service: they are given nothing that knows rows or sums."""
+    """Build the paths of a service's streams; their arguments know no rows or sums."""
     paths = APIRouter(
         prefix="/v1/streams",
         tags=["read"],
@@ -222,13 +222,13 @@ def router(
 
     @paths.get("", response_model=Streams)
     def streams() -> dict[str, Any]:
-        """All streams whose state is there, and what is public of them."""
+        """All streams whose state exists, with their public facts."""
         known = [journal for journal in list(journals.values()) if not journal.refused]
         return {"streams": [journal.about() for journal in known]}
 
     @paths.get("/{name}", response_model=StreamDescription)
     def stream(name: Name) -> dict[str, Any]:
-        """One stream, in more words."""
+        """Public facts of one stream, in more words."""
         return of(name).describe()
 
     @paths.get(
@@ -262,7 +262,7 @@ def router(
 
     @paths.get("/{name}/release", response_model=WholeRelease)
     def release(request: Request, name: Name) -> Response:
-        """All that is released, with what a file of it carries: what `counton.read` reads."""
+        """The whole release, in the form of a file for `counton.read`."""
         return _compress(JSONResponse(of(name).whole()), request)
 
     @paths.get("/{name}/difference", response_model=Difference)
@@ -280,7 +280,7 @@ def router(
         ] = None,
         against_to: Moment = None,
     ) -> dict[str, Any]:
-        """What happened between two moments; or how much more than in another group or time."""
+        """The number or sum between two moments, or its difference to another group or time."""
         other = None
         if (against_from is None) != (against_to is None):
             raise HTTPException(422, "against_from and against_to are two moments; give both")
@@ -323,7 +323,7 @@ def router(
 
 
 def _preferred_format(accept: str) -> str:
-    """The format that a request prefers; JSON unless it names another."""
+    """Return the format that a request prefers; JSON unless it names another."""
     for one in accept.lower().split(","):
         kind = one.split(";")[0].strip()
         for name, media in _FORMATS.items():
@@ -333,7 +333,7 @@ def _preferred_format(accept: str) -> str:
 
 
 def _compress(answer: Response, request: Request) -> Response:
-    """An answer as gzip, where its reader takes that and it is not short."""
+    """Compress an answer with gzip, if its reader accepts that and it is not short."""
     answer.headers["Vary"] = "Accept, Accept-Encoding"
     if len(answer.body) > _SHORT and takes_gzip(request):
         answer.body = gzip.compress(bytes(answer.body), 5)

@@ -1,10 +1,10 @@
-"""Releases at their time: what waits in the inbox is counted, windows that have ended are released.
+"""Releases at their time: rows in the inbox are counted, and windows that have ended are released.
 
-What is counted together, and with which release, is decided by the times alone at which batches
-came: time is cut at fixed multiples of the interval between two folds, and at the moments at which
-windows are due, and what came between two cuts is one fold. How many rows wait, what they say and
-how long a run takes have no part in it: where people are protected, which of a user's rows count
-hangs on which rows a run is given together, and one user's rows must not decide that for another.
+Only the times of arrival decide which batches are counted together, and with which release. Time is
+cut at fixed multiples of the interval between two folds, and at the moments when windows are due;
+all batches between two cuts are one fold. The number of rows, their content and the duration of a
+run play no part. If people are protected, the rows given to a run together decide which of a user's
+rows count, and one user's rows must not decide that for another.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ from counton.state.inbox import Fold, Inbox
 
 
 def clock() -> datetime:
-    """What the clock of this machine says."""
+    """Return the time of this machine's clock."""
     return datetime.now(UTC)
 
 
 def begin(served: ServedJob) -> None:
-    """Make the stream of a job, where it is new; refuse one that cannot go on."""
+    """Create the stream of a new job; refuse a stream that cannot go on."""
     with open_job(served.job) as opened:
         if opened.store is not None and opened.saved is not None:
             _check(served.job, opened.store)
@@ -58,7 +58,7 @@ def begin(served: ServedJob) -> None:
     except StateError:
         with open_job(served.job) as opened:
             if opened.saved is None:
-                raise  # else another server has made it
+                raise  # otherwise another server has created it
     with Store(served.job.keeping.state) as store:
         _check(served.job, store)
 
@@ -67,21 +67,21 @@ def _check(job: Job, store: Store) -> None:
     store.reader(
         job.keeping.name, job.keeping.key
     ).secret()  # the key is there, and is the stream's
-    store.position(job.keeping.name, job.keeping.key)  # and the state has forgotten nothing
+    store.position(job.keeping.name, job.keeping.key)  # the state has forgotten nothing
 
 
 @dataclass
 class RunCounts:
-    """What runs have told since the service began. Exact: only for the operator.
+    """Exact counts of runs since the service began: only for the operator.
 
     Attributes:
-        rows, late, over, known, closed: as of `counton.run.Outcome`.
-        runs: how many there were.
-        releases: steps released.
-        failures: runs that failed.
-        unwritten: times at which rows could not be set aside in their file.
-        seconds: of the last run.
-        alarms: releases whose newest window was an alarm.
+        rows, late, over, known, closed: see `counton.run.Outcome`.
+        runs: number of runs.
+        releases: number of released steps.
+        failures: number of failed runs.
+        unwritten: number of times when rows could not be written to their file.
+        seconds: duration of the last run.
+        alarms: number of releases whose newest window was an alarm.
     """
 
     rows: int = 0
@@ -104,10 +104,10 @@ class Releaser:
     """Counts and releases for one job, while it is this process's turn.
 
     Args:
-        store: the job's state.
-        inbox: of the same state.
+        store: state of the job.
+        inbox: inbox of the same state.
         every: seconds between two folds.
-        under_way: what is not in the inbox yet, and what time it is.
+        under_way: batches that are not in the inbox yet, and the clock.
     """
 
     def __init__(
@@ -124,27 +124,27 @@ class Releaser:
         self.counts = RunCounts()
         self._step: int | None = None
         self._over = False
-        # A killed process may have left rows that are to be set aside: look once, then as they
-        # come. Some of them, or all, may be in their file already.
+        # A killed process may have left rows to set aside: look once, then as they come. Some or
+        # all of them may be in their file already.
         self._looked = self._unwritten = False
         self._perhaps_written = True
 
     @property
     def name(self) -> str:
-        """Of the stream."""
+        """Name of the stream."""
         return self._served.job.keeping.name
 
     @property
     def last(self) -> int:
-        """When the last window is due: a batch that comes then or later is not taken."""
+        """Time at which the last window is due: a batch at or after it is not taken."""
         return self._served.definition.windows.end + self._late()
 
     def forget(self) -> None:
-        """Another process may have released: look again."""
+        """Forget what is known of the stream, since another process may have released."""
         self._step, self._looked, self._perhaps_written = None, False, True
 
     def work(self) -> bool:
-        """Do what is due; whether something was released."""
+        """Do the work that is due; return whether something was released."""
         if self._over:
             return False
         try:
@@ -155,7 +155,7 @@ class Releaser:
         why = "the stream has ended"
         while (fold := self._inbox.fold(self.name, self._cut, _FOREVER)) is not None:
             self._leave_out(fold, dict.fromkeys(fold.batches, why), why)
-        self._over = True  # nothing is taken any more
+        self._over = True  # no batch is taken from now on
         return False
 
     def _work(self) -> bool:
@@ -164,7 +164,7 @@ class Releaser:
             self._looked = True
         past, released = self._under_way.past(self.name), False
         while (fold := self._inbox.fold(self.name, self._cut, past)) is not None:
-            # The last window waits until nothing more is taken, whatever is folded before.
+            # The last window waits until no more batches are taken, whatever is folded before.
             released |= self._release(min(fold.first, self.last - 1))
             released |= self._take(fold, min(self._cut(fold.last), self.last - 1))
         if past >= self.last and self._due(past) and not self._inbox.close_stream(self.name):
@@ -172,7 +172,7 @@ class Releaser:
         return self._release(past) or released
 
     def _cut(self, us: int) -> int:
-        """The end of the fold to which a batch belongs that came at a microsecond."""
+        """Return the end of the fold of a batch that came at a microsecond."""
         windows = self._served.definition.windows
         fold = (us // self._every + 1) * self._every
         ended = windows.ended_by(us - self._late())
@@ -181,21 +181,21 @@ class Releaser:
         return min(fold, int(windows.ends(range(ended + 1, ended + 2))[0]) + self._late())
 
     def _release(self, us: int) -> bool:
-        """Release what is due at a microsecond."""
+        """Release the windows that are due at a microsecond."""
         return self._due(us) and self._run(None, us)
 
     def _take(self, fold: Fold, us: int) -> bool:
-        """Count a fold; batches that no run can count are taken out of it first."""
+        """Count a fold; batches that no run can count are taken out first."""
         try:
             return self._run(fold, us)
         except BaseException as error:
             if not _of_rows(error):
                 raise
             self._leave_out(fold, self._wrong(fold, us, error), type(error).__name__)
-        return False  # what is left of the fold is the next one
+        return False  # the rest of the fold is the next one
 
     def _leave_out(self, fold: Fold, batches: dict[int, str], error: str) -> None:
-        """Take batches out of the inbox that no run can count, and say so."""
+        """Take batches that no run can count out of the inbox, and log them."""
         rows = self._inbox.leave_out(fold, batches)
         self._unwritten |= fold.has_aside
         warn(
@@ -207,10 +207,10 @@ class Releaser:
         )
 
     def _wrong(self, fold: Fold, us: int, error: BaseException) -> dict[int, str]:
-        """Which batches of a fold no run can count, one after the other, and why.
+        """Find the batches of a fold that no run can count, with the reason for each.
 
-        Those that can be counted are found without counting them: how they are counted must not
-        hang on others, so that they are given to one run together.
+        The good batches are found without counting them, and are then given to one run together:
+        how a batch is counted must not depend on the bad ones.
         """
         rest = list(zip(fold.batches, fold.bodies, strict=True))
         good: list[Private[bytes]] = []
@@ -229,7 +229,7 @@ class Releaser:
             else:
                 good += [body for _, body in rest[:size]]
             del rest[:size]
-        if not wrong:  # it was not the rows that were wrong, or no more
+        if not wrong:  # the rows were not at fault, or no longer are
             raise error
         return wrong
 
@@ -239,7 +239,7 @@ class Releaser:
         return found is not None and found.details.get("ended") is not None
 
     def _try_run(self, bodies: Sequence[Private[bytes]], us: int) -> str | None:
-        """Why a run cannot count batches; None where it could. Nothing is counted."""
+        """Return why a run cannot count batches; None if it can. Nothing is counted."""
         try:
             with resolve(self._served.with_rows(unpack_rows(bodies))) as settled:
                 check_rows(settled, read_rows(settled, now=moment(us)))
@@ -265,7 +265,8 @@ class Releaser:
         return new
 
     def _look_for_alarms(self, terms: AlarmTerms) -> None:
-        """Tell the log, the metrics and the webhook of an alarm; releases go on whatever fails."""
+        """Report an alarm to the log, the metrics and the webhook; releases go on after any
+        failure."""
         from counton.run.exports import released_in
         from counton.run.job_alarms import alarm_of, send
 
@@ -282,7 +283,7 @@ class Releaser:
             warn("alarm not sent", stream=self.name, error=failure)
 
     def _removal(self, fold: Fold) -> CommitHook:
-        """Removes the rows of a fold, in the transaction that counts them."""
+        """Return a hook that removes the rows of a fold in the transaction that counts them."""
         keep_aside = self._served.reading.policies.quarantine is not None
         return partial(self._inbox.take, fold=fold, keep_aside=keep_aside)
 
@@ -290,11 +291,11 @@ class Releaser:
         return length_of(self._served.job.times.watermark)
 
     def due_by(self, us: int) -> int:
-        """How many windows have ended at a microsecond, with their watermark."""
+        """Return how many windows have ended at a microsecond, with their watermark."""
         return self._served.definition.windows.ended_by(us - self._late())
 
     def _due(self, us: int) -> bool:
-        """Whether a window has ended, with its watermark, that is not released."""
+        """Whether an unreleased window has ended, with its watermark."""
         if self._step is None:
             found = self._store.find(self.name)
             self._step = 0 if found is None else found.step
@@ -310,14 +311,14 @@ class Releaser:
         counts.known += exact.known
         counts.closed += exact.closed
         if new:
-            counts.late += exact.late  # now they are counted
+            counts.late += exact.late  # they are counted now
             note("released", stream=self.name, step=outcome.after, seconds=round(seconds, 3))
 
     def _set_aside(self) -> None:
-        """Add rows that are set aside to their file: of the last fold, and those left before.
+        """Add rows that are set aside to their file: those of the last fold, and older ones.
 
-        They say of which batch they are, and which row of it. Each is there once, also where a
-        process was killed while it wrote them, or before it could note that it had.
+        Each row names its batch and its number there. It is written once, even if a process was
+        killed while it wrote it, or before it could note that.
         """
         file = self._served.reading.policies.quarantine
         kept = [] if file is None else self._inbox.unwritten(self.name)
@@ -338,7 +339,7 @@ class Releaser:
             self._perhaps_written = False
 
 
-#: What is wrong with the machine, the state or its key, and passes, or needs a person.
+#: Errors of the machine, the state or its key: they pass, or need a person.
 _NOT_OF_ROWS = (
     *(StateError, StreamConflict, WrongKey, BudgetExceeded, MissingExtra),
     *(OSError, MemoryError),
@@ -346,7 +347,7 @@ _NOT_OF_ROWS = (
 
 
 def _of_rows(error: BaseException) -> bool:
-    """Whether what went wrong may be the fault of the rows: it will go wrong again then."""
+    """Whether the rows may be at fault, so that the error will come again."""
     if isinstance(error, pl.exceptions.PanicException):  # of polars; no Exception
         return True
     return isinstance(error, Exception) and not isinstance(error, _NOT_OF_ROWS)

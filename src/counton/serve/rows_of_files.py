@@ -1,4 +1,4 @@
-"""Rows of a file that grows, by the places of their bytes: JSON lines, or CSV as JSON lines."""
+"""Rows of a growing file by their byte positions: JSON lines, or CSV as JSON lines."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _JSON = (".jsonl", ".ndjson")
 
 
 class RowsOfFile(Closing):
-    """JSON lines.
+    """Rows of a file of JSON lines.
 
     Args:
-        path: of the file.
+        path: path of the file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -41,16 +41,17 @@ class RowsOfFile(Closing):
         self._file.close()
 
     def bytes_of(self, begin: int, end: int) -> bytes:
-        """The bytes between two places."""
+        """Return the bytes between two positions."""
         self._file.seek(begin)
         return self._file.read(end - begin)
 
     def digest(self, begin: int, end: int) -> str:
-        """SHA-256 of the bytes between two places, in hexadecimal."""
+        """Return the SHA-256 of the bytes between two positions, in hexadecimal."""
         return hashlib.sha256(self.bytes_of(begin, end)).hexdigest()
 
     def end_of_rows(self, begin: int, rows: int, size: int) -> int:
-        """The place where so many whole rows end, or fewer that have so many bytes."""
+        """Return the position at the end of this many whole rows, or of fewer within a size in
+        bytes."""
         end = begin
         for number, place in enumerate(self._ends(begin), 1):
             if number > rows or (place - begin > size and end > begin):
@@ -59,15 +60,16 @@ class RowsOfFile(Closing):
         return end
 
     def lines(self, begin: int, end: int) -> bytes:
-        """The rows between two places, as JSON lines."""
+        """Return the rows between two positions, as JSON lines."""
         return self.bytes_of(begin, end)
 
     def count(self, begin: int, end: int) -> int:
-        """How many rows there are between two places."""
+        """Count the rows between two positions."""
         return sum(1 for _ in takewhile(lambda place: place <= end, self._ends(begin)))
 
     def _ends(self, begin: int) -> Iterator[int]:
-        """Where each row from a place on ends; not of a last line that is still being written."""
+        """Yield the end of each row from a position on, except a last line that is still being
+        written."""
         self._file.seek(begin)
         for line in iter(self._file.readline, b""):
             if not line.endswith(b"\n") and not _is_object(line):
@@ -97,7 +99,7 @@ class CsvRows(RowsOfFile):
             raise InvalidInput(f"{str(path)!r} has two columns of one name; rename one of them")
 
     def _records(self, begin: int) -> Iterator[tuple[list[str], int]]:
-        """Records from a place on, and where each of them ends."""
+        """Yield records from a position on, with the end of each."""
         self._file.seek(begin)
         end = begin
 
@@ -142,7 +144,7 @@ class CsvRows(RowsOfFile):
                     f"and its header has {len(self._header)}; correct it"
                 )
             if record:
-                # An empty field is a missing value, as in a file that a job reads.
+                # An empty field is a missing value, as in a job's own files.
                 row = {
                     name: value or None for name, value in zip(self._header, record, strict=True)
                 }
@@ -151,7 +153,7 @@ class CsvRows(RowsOfFile):
 
 
 def open_rows(path: Path) -> RowsOfFile:
-    """The rows of a file, as its name says what it holds.
+    """Open the rows of a file, in the format of its ending.
 
     >>> path = Path("visits.csv")
     >>> _ = path.write_text('time,page\\n2024-03-01T09:00,"home, sweet"\\n')

@@ -1,4 +1,4 @@
-"""The jobs of a service: what is refused at the start, and rows that come by request."""
+"""The jobs of a service: refusals at the start, and rows that come by request."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class InboxRows(EventFrame):
 
 
 class AcceptedRows(Source):
-    """Rows that were accepted: those that cannot be counted were told apart when they came."""
+    """Accepted rows: rows that cannot be counted were sorted out on arrival."""
 
     @property
     @override
@@ -49,12 +49,12 @@ class AcceptedRows(Source):
     @property
     @override
     def comes_once(self) -> bool:
-        """It does: see `counton.state.inbox.Inbox.take`."""
+        """Whether rows come once; they do: see `counton.state.inbox.Inbox.take`."""
         return True
 
 
 def empty_inbox(columns: Sequence[str] = ("time",)) -> Any:
-    """A source without rows: windows end also where nothing happened."""
+    """Return a source without rows: windows end even if nothing happened."""
     nothing = pl.DataFrame(schema=dict.fromkeys(columns, pl.String))
     return Source((InboxRows(nothing, "the inbox"),), "the inbox")
 
@@ -64,11 +64,11 @@ class ServedJob:
     """A job of a service.
 
     Attributes:
-        called: what its file calls it.
-        job: with what the stream remembers of earlier ones.
-        definition: of its stream.
+        called: name of the job in its file.
+        job: the job, completed with the memory of its stream.
+        definition: definition of its stream.
         reading: how its rows are read.
-        alarm: when its released numbers are an alarm; None: never.
+        alarm: terms of its alarms; None: there are none.
     """
 
     called: str
@@ -79,24 +79,24 @@ class ServedJob:
 
     @cached_property
     def bounds(self) -> SumBounds:
-        """How large the sums of the stream may become."""
+        """Largest sums of the stream."""
         return SumBounds.of(self.definition)
 
     def with_rows(self, parts: Sequence[Rows]) -> Job:
-        """The job with rows from the inbox."""
+        """Return the job with rows from the inbox."""
         told = tuple(parts) or empty_inbox(self.definition.columns.names).parts
         source: Any = AcceptedRows(told, "the inbox")
         return self.job.having(events=source)
 
 
 def explain(error: CountonError) -> str:
-    """An error in the words of job files."""
+    """Translate an error to the words of job files."""
     return error.translate(words_of_files())
 
 
 @contextmanager
 def about(name: str) -> Iterator[None]:
-    """Whatever goes wrong becomes an error that names the job which it is about."""
+    """Turn any error into one that names the job."""
     try:
         yield
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
@@ -107,21 +107,21 @@ def about(name: str) -> Iterator[None]:
         raise StateUnavailable(
             f"job {name!r}: {error}; see that it can be read and written"
         ) from error
-    except BaseException as error:  # a panic of a library of other languages is no Exception
+    except BaseException as error:  # a panic of a library in another language is no Exception
         raise StateError(f"job {name!r}: {type(error).__name__}: {error}") from error
 
 
 def prepare(
     path: str | Path, only: str | Sequence[str] | None = None
 ) -> tuple[dict[str, ServedJob], dict[str, CountonError]]:
-    """The jobs of a file, each looked at by itself, by their streams; changes nothing but a limit.
+    """Prepare the jobs of a file separately, by their streams; this changes nothing but a limit.
 
     Returns:
-        Those that a service can carry out, or show where their stream has ended; and why others
-        cannot be, each a sentence that names its job.
+        Jobs that a service can carry out, or show if their stream has ended; and for other jobs a
+        sentence with the reason.
 
     Raises:
-        InvalidInput: a file that cannot be read, or two jobs that cannot be beside each other.
+        InvalidInput: the file cannot be read, or two jobs exclude each other.
     """
     jobs = select_jobs(load_each(path, empty_inbox()), only)
     found, failed = dict[str, ServedJob](), dict[str, CountonError]()
@@ -129,7 +129,7 @@ def prepare(
     names: set[str] = set()
     for name, job in jobs.items():
         if isinstance(job, CountonError):
-            failed[name] = job  # it names itself
+            failed[name] = job  # the error names the job itself
             continue
         if job.keeping.name in names:
             raise InvalidInput(
@@ -162,10 +162,10 @@ def prepare(
 
 
 def serve_job(name: str, job: Job) -> ServedJob:
-    """A job as a service carries it out, if it can be; or as it shows it, where its stream ended.
+    """Prepare a job for a service, to carry it out, or to show it if its stream has ended.
 
     Raises:
-        InvalidInput: it cannot, naming value and remedy.
+        InvalidInput: a service cannot run the job; the message names value and remedy.
         StateError: its state does not fit.
     """
     refuse_of_service(job)
@@ -210,14 +210,14 @@ def _as_served(name: str, opened: OpenedJob) -> ServedJob:
 
 
 def pack_rows(frame: pl.DataFrame) -> Private[bytes]:
-    """Rows as bytes of the inbox."""
+    """Encode rows as bytes of the inbox."""
     whole = io.BytesIO()
     frame.write_ipc_stream(whole, compression="lz4")
     return Private(whole.getvalue())
 
 
 def unpack_rows(bodies: Sequence[Private[bytes]]) -> list[Rows]:
-    """Parts of a source from bytes of the inbox: one for each kind of columns."""
+    """Decode bytes of the inbox to parts of a source: one for each set of columns."""
     kinds: dict[tuple[Any, ...], list[pl.DataFrame]] = {}
     for body in bodies:
         frame = pl.read_ipc_stream(io.BytesIO(open_private(body)))

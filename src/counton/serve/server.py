@@ -1,4 +1,4 @@
-"""The server below the application: where it listens, and how long it waits for a client."""
+"""The server below the application: its address, and its patience with clients."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from counton.serve.application import application
 from counton.serve.service import Service
 from counton.serve.settings import address
 
-#: Bytes of a request's headers at most.
+#: Largest size in bytes of a request's headers.
 _HEADERS = 32 * 1024
-#: Seconds for requests that are under way when the service is told to end.
+#: Seconds for open requests after the service is told to end.
 _GRACE = 15
-#: Descriptors that are kept for the state, the witness and other files: no connection gets them.
+#: Descriptors reserved for the state, the witness and other files, and not for connections.
 KEPT = 192
-#: Connections that are accepted at once: fewer than are kept, since all are there before any of
-#: them can be closed.
+#: Largest number of connections accepted at once: fewer than the reserved descriptors, since all
+#: exist before any can be closed.
 _AT_ONCE = 100
-#: Connections that there are to be at least.
+#: Least number of connections.
 _FEWEST = 16
 
 
 def connections_for(readers: int) -> int:
-    """How many connections there can be, at most ``readers``: each takes a descriptor.
+    """Return the largest possible number of connections up to ``readers``: each takes a descriptor.
 
-    As many descriptors are asked for as the process may have, and some are kept for the work.
+    The process raises its limit of descriptors to the maximum, and reserves some for its work.
     """
     try:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    except OSError:  # a sandbox may forbid to ask
+    except OSError:  # a sandbox may forbid the question
         return readers
     wanted = readers + KEPT
     if soft < wanted:
@@ -58,11 +58,11 @@ def connections_for(readers: int) -> int:
 
 
 def _patient_for(seconds: float, most: int) -> type[asyncio.Protocol]:
-    """A protocol that closes connections on which no request begins, or none is told whole.
+    """Return a protocol that closes connections without a request, or with an incomplete one.
 
-    Of more than ``most`` the one goes that has waited longest without a request, else the new one:
-    each takes a descriptor from the work. Between two requests a connection is kept as long as
-    uvicorn keeps it; bodies have a limit of their own.
+    If there are more than ``most``, the connection that has waited longest without a request is
+    closed, otherwise the new one: each takes a descriptor from the work. Between two requests
+    uvicorn's own limit holds; bodies have a limit of their own.
     """
 
     class Patient(H11Protocol):
@@ -87,7 +87,7 @@ def _patient_for(seconds: float, most: int) -> type[asyncio.Protocol]:
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
             if self.conn.their_state is not h11.IDLE or not self.conn.trailing_data[0]:
-                self._waits_since = None  # no request is half told
+                self._waits_since = None  # no request is incomplete
             elif self._waits_since is None:
                 self._waits_since = self.loop.time()
 
@@ -106,7 +106,7 @@ def _patient_for(seconds: float, most: int) -> type[asyncio.Protocol]:
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket at an address."""
+    """Open a socket at an address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     found = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -123,7 +123,8 @@ def listening(host: str, port: int) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """Tells the service at once that it is to end: those who listen for releases never would."""
+    """Tells the service at once that it must end: open streams of releases would not end
+    themselves."""
 
     def __init__(self, config: uvicorn.Config, service: Service) -> None:
         super().__init__(config)
@@ -137,14 +138,14 @@ class _Server(uvicorn.Server):
 
 
 def serve(service: Service, listen: str, began: Callable[[str], None] | None = None) -> None:
-    """Serve until the process is told to end (SIGTERM, SIGINT); requests under way are answered.
+    """Serve until the process is told to end (SIGTERM, SIGINT); open requests are answered.
 
     Args:
-        listen: ``HOST:PORT``; port 0: a free one.
-        began: told the URL, once it listens.
+        listen: ``HOST:PORT``; port 0 chooses a free one.
+        began: receives the URL, once the server listens.
 
     Raises:
-        InvalidInput: an address that cannot be used.
+        InvalidInput: the address cannot be used.
     """
     journaling.begin()
     most = connections_for(service.settings.readers)

@@ -1,4 +1,4 @@
-"""A service: its streams, who takes rows in, who releases, and who tells the readers."""
+"""A service: its streams, and the threads that take rows, release, and tell readers."""
 
 from __future__ import annotations
 
@@ -37,26 +37,26 @@ from counton.state.key_and_witness import Kept, witness_remarks
 from counton.state.service_turn import LASTS, Turn
 from counton.state.watch import Watch
 
-#: Seconds between two looks whether something is due, and the longest wait after a failure.
+#: Seconds between two looks for due work, and the longest wait after a failure.
 _TICK, _LONGEST_WAIT = 0.2, 60.0
-#: Seconds between two tries to begin a job that could not, for a reason that passes.
+#: Seconds between two attempts to begin a job that failed for a passing reason.
 _AGAIN = 5.0
 _PASSES = (StateError, StreamConflict, WrongKey)
 #: After this many failures in a row another server may try.
 _OFTEN = 3
-#: Clocks of several servers are so many microseconds apart, and nobody has to know.
+#: Tolerated difference of several servers' clocks, in microseconds.
 _CLOCKS_APART = 60_000_000
-#: What is said where the clock was ahead, or is behind.
+#: Message if the clock was ahead, or is behind.
 BEHIND = (
     "windows are released that by the clock of this machine have not ended, so that the clock was "
     "ahead or is behind: nothing more is released until it comes there; correct it"
 )
-#: Batches of a state that wait to be committed at most.
+#: Largest number of batches of a state that wait for their commit.
 _QUEUE = 1024
 
 
 class State:
-    """One database of the service: its inbox, and whether it is this process's turn to release."""
+    """One database of the service: its inbox, and this process's turn to release."""
 
     def __init__(self, address: str, keys: Mapping[str, Kept]) -> None:
         self.names = frozenset(keys)
@@ -72,17 +72,17 @@ class State:
         self.committer = Committer(self.inbox, _QUEUE, _warn_of_failure)
         self.waiting_bytes: dict[str, int] = {}  # by sender
         self.watch = Watch()
-        self.leads: frozenset[str] = frozenset()  # streams of which it is this process's turn
-        self.unseen: frozenset[str] = frozenset()  # of which nobody can tell how new they are
+        self.leads: frozenset[str] = frozenset()  # streams that this process may release
+        self.unseen: frozenset[str] = frozenset()  # streams that may be old copies
 
     def add(self, name: str, key: Kept) -> None:
-        """Serve one stream more."""
+        """Serve one more stream."""
         self.turn.add(name)
         self.inbox.add(name, key)
         self.names |= {name}
 
     def close(self) -> None:
-        """Commit what waits, and close all."""
+        """Commit waiting batches, and close everything."""
         self.committer.close()
         self.inbox.close()
         self.store.close()
@@ -94,16 +94,16 @@ def _warn_of_failure(error: Exception) -> None:
 
 
 class Service:
-    """All that the paths of a service need.
+    """The shared facts and threads behind the paths of a service.
 
     Args:
-        file: of its jobs.
-        only: names of those to serve; none: all.
-        clock: what time it is.
+        file: job file.
+        only: names of the jobs to serve; none: all.
+        clock: returns the current time.
 
     Raises:
-        InvalidInput: a setting outside what is allowed, or a file that cannot be read.
-        CountonError: none of the jobs can run, as where another process serves their state.
+        InvalidInput: a setting is out of range, or a file cannot be read.
+        CountonError: no job can run, for instance because another process serves their state.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Service:
     ) -> None:
         self.settings: Settings = settings_of(file)
         self.tokens = Tokens(self.settings.tokens)
-        self.tokens.all()  # refused at the start, if it cannot be read
+        self.tokens.all()  # refused at the start, if the file cannot be read
         self.access = Access(self.tokens, self.settings.public, warn)
         self.reading = ReadingLimit(
             self.settings.reads_per_second,
@@ -136,7 +136,7 @@ class Service:
             raise
 
     def _open(self) -> None:
-        """Open what the jobs need; one that fails stops no other."""
+        """Open the states of the jobs; one failing job stops no other."""
         self._each(begin)
         self._each(self._open_stream)
         for address, state in self.states.items():
@@ -146,7 +146,7 @@ class Service:
             raise type(first)("\n".join(map(str, (first, *more))))
 
     def _each(self, work: Callable[[ServedJob], None]) -> None:
-        """Do something for each job, and serve those no longer for which it fails."""
+        """Do something for each job, and stop serving those for which it fails."""
         for name, served in list(self.served.items()):
             try:
                 with about(served.called):
@@ -175,7 +175,7 @@ class Service:
 
     @property
     def remarks(self) -> list[str]:
-        """What is to be said at the start: of old copies, and of jobs that only show, or fail."""
+        """Remarks at the start: on old copies, and on jobs that only show, or fail."""
         ended = [
             f"job {self.served[name].called!r}: stream {name!r} has ended at step "
             f"{journal.definition.ended:,}: what it released is shown, and it takes no rows"
@@ -193,15 +193,16 @@ class Service:
         return [*told, *ended, *map(str, self.failed.values())]
 
     def state_of(self, name: str) -> State:
-        """The state of a stream."""
+        """Return the state of a stream."""
         return self.states[str(self.served[name].job.keeping.state)]
 
     def why_closed(self, name: str, came: int) -> str | None:
-        """Why a stream does not take a batch; None where it does, unless it is closed meanwhile.
+        """Return why a stream does not take a batch; None if it does, unless it is closed
+        meanwhile.
 
         Args:
-            name: of the stream.
-            came: when the batch did, microseconds since 1970.
+            name: name of the stream.
+            came: arrival of the batch, in microseconds since 1970.
         """
         definition = self.journals[name].definition
         last = self.releasers[name].last
@@ -216,7 +217,8 @@ class Service:
 
     @property
     def why_not_ready(self) -> str | None:
-        """Why rows cannot be taken or series read, without names of streams; None if both can."""
+        """Return why rows cannot be taken or series read, without names of streams; None if both
+        can."""
         if self.stopping.is_set():
             return "the service stops"
         if any(failures >= _OFTEN for failures, _ in list(self._wait.values())):
@@ -228,10 +230,10 @@ class Service:
         return BEHIND if self._ahead_of_clock() else None
 
     def _ahead_of_clock(self) -> set[str]:
-        """Streams that have released windows which have not ended, by the clock as it is now.
+        """Return streams with released windows that have not ended by the present clock.
 
-        It was ahead, or was set back: until it comes to the end of these windows nothing more is
-        released, and rows of that time are late.
+        The clock was ahead, or was set back. Until it reaches the end of these windows nothing more
+        is released, and rows of that time are late.
         """
         now = microseconds(self.clock()) + _CLOCKS_APART
         return {
@@ -241,7 +243,7 @@ class Service:
         }
 
     def is_old_copy(self, name: str) -> bool:
-        """Whether a stream's state has forgotten releases, looked at now."""
+        """Look whether a stream's state has forgotten releases."""
         with suppress(CountonError):
             self.journals[name].refresh()
         return self.journals[name].refused
@@ -262,7 +264,7 @@ class Service:
             self._threads.append(thread)
 
     def _begin_failed(self) -> None:
-        """Serve jobs whose state could not be used at the start, if it can be by now."""
+        """Serve jobs whose state could not be used at the start, if it can be used now."""
         waiting = {name for name, error in self.failed.items() if isinstance(error, _PASSES)}
         if not waiting:
             return
@@ -285,11 +287,11 @@ class Service:
                 self._start(address, self.states[address])
 
     def stop(self) -> None:
-        """End what releases, when it has done what it is doing."""
+        """Stop the releasing threads after their present work."""
         self.stopping.set()
 
     def close(self) -> None:
-        """Wait for what is still at work, and close all states."""
+        """Wait for running threads, and close all states."""
         self.stopping.set()
         for thread in self._threads:
             thread.join()
@@ -297,12 +299,12 @@ class Service:
             state.close()
 
     def _hold(self, address: str, state: State) -> None:
-        """Ask for the turn, again and again, also while a run takes long."""
+        """Ask for the turn to release, again and again, even during a long run."""
         while not self.stopping.is_set():
             self._watch(address, state)
             leads = state.turn.mine(state.watch.unknown | self._left_to_others(state))
             if leads - state.leads:
-                self._watch(address, state)  # what the one before wrote until it left
+                self._watch(address, state)  # note the last releases of the server before
             for what, names in (
                 ("releases", leads - state.leads),
                 ("does not release", state.leads - leads),
@@ -313,9 +315,9 @@ class Service:
             self.stopping.wait(LASTS / 4)
 
     def _left_to_others(self, state: State) -> frozenset[str]:
-        """Streams that another server may release better: of jobs that cannot run here.
+        """Return streams that another server may release better, since their jobs cannot run here.
 
-        Those whose last runs failed are asked for again when their next run is due.
+        Streams whose last runs failed are asked for again when their next run is due.
         """
         now = monotonic()
         failing = [
@@ -326,7 +328,7 @@ class Service:
         return frozenset({*failing, *(state.names - self.served.keys())})
 
     def _watch(self, address: str, state: State) -> None:
-        """Note in this server's witnesses what another one releases, before it may itself.
+        """Note another server's releases in this server's witnesses, before this one may release.
 
         A stream that this server may not release, and no other one does, takes no rows either.
         """
@@ -335,7 +337,7 @@ class Service:
         before = state.watch.unknown
         for name, served in list(self.served.items()):
             if str(served.job.keeping.state) == address:
-                with suppress(CountonError):  # said when it is to release
+                with suppress(CountonError):  # reported when it is to release
                     state.watch.look(state.store.database, served.job.keeping.key, [name])
         for name in sorted(state.watch.unknown - before):
             warn(
@@ -343,7 +345,7 @@ class Service:
                 "says by counton verify that the state is the newest",
                 stream=name,
             )
-        with suppress(CountonError):  # a server that cannot be reached takes none
+        with suppress(CountonError):  # an unreachable server takes no rows
             state.unseen = state.watch.unknown - state.turn.streams_with_leader()
 
     def _release(self, address: str, state: State) -> None:
@@ -392,7 +394,7 @@ class Service:
             self._wait[releaser.name] = (0, 0.0)
 
     async def watch(self) -> None:
-        """Tell those who listen of new releases, until the service stops."""
+        """Tell listeners of new releases, until the service stops."""
         broken, ahead = set[str](), set[str]()
         tried = monotonic()
         while not self.stopping.is_set():
@@ -411,7 +413,7 @@ class Service:
                 try:
                     await feed.look()
                     broken.discard(name)
-                except (Exception, PanicException) as error:  # it looks again, whatever it was
+                except (Exception, PanicException) as error:  # after any error it looks again
                     if name not in broken:
                         warn("a stream cannot be read", stream=name, error=type(error).__name__)
                     broken.add(name)

@@ -1,4 +1,4 @@
-"""What a service is told besides its jobs: the table ``[serve]`` of a job file."""
+"""Settings of a service besides its jobs: the table ``[serve]`` of a job file."""
 
 from __future__ import annotations
 
@@ -76,25 +76,25 @@ class Settings(JobPart):
 
     @property
     def fold_seconds(self) -> float:
-        """How often rows are folded into the state."""
+        """Seconds between two folds of rows into the state."""
         return length_of(self.fold) / 1e6
 
     @property
     def remember_microseconds(self) -> int:
-        """How long ids of batches are known."""
+        """Time for which ids of batches are known."""
         return length_of(self.remember)
 
     @property
     def timeout_seconds(self) -> float:
-        """How long a request may take to arrive."""
+        """Longest time for a request to arrive."""
         return length_of(self.timeout) / 1e6
 
 
 def settings_of(path: str | Path) -> Settings:
-    """The settings in a job file; defaults where it states none.
+    """Read the settings in a job file; settings that it does not state have their defaults.
 
     Raises:
-        InvalidInput: no such file, a key that there is not, or a value outside what is allowed.
+        InvalidInput: the file is missing, or has an unknown key, or a value out of range.
     """
     file = Path(path)
     known = {item.key: item for item in options_of(Settings).values()}
@@ -115,7 +115,7 @@ def settings_of(path: str | Path) -> Settings:
 
 
 def _is_within(value: Any, least: Any, most: Any) -> bool:
-    """Whether a whole number, or a length of time, lies between two others."""
+    """Whether an integer, or a length of time, lies between two others."""
     if not isinstance(value, str):
         return bool(least <= value <= most)
     try:
@@ -125,10 +125,10 @@ def _is_within(value: Any, least: Any, most: Any) -> bool:
 
 
 def address(listen: str) -> tuple[str, int]:
-    """Host and port to listen at.
+    """Parse host and port to listen at.
 
     Raises:
-        InvalidInput: no ``HOST:PORT``.
+        InvalidInput: the text is no ``HOST:PORT``.
 
     >>> address("127.0.0.1:8080"), address("[::1]:0")
     (('127.0.0.1', 8080), ('::1', 0))

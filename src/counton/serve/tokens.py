@@ -1,10 +1,9 @@
-"""Tokens: who may send rows, read released series, or see the operator's numbers.
+"""Tokens: permission to send rows, to read released series, or to see the operator's numbers.
 
-A token for sending rows has a number: 1, 2, 3 ... in the order in which they were made. No other
-token of the file ever gets it, and it decides how much of a stream its sender may fill
-(`counton.base.exact_sums.share_of`). A file keeps digests alone. It is read anew whenever it has
-changed, so that tokens are made and revoked while a service runs; a file that cannot be read lets
-nobody in.
+A token for sending rows has a number: 1, 2, 3 ... in the order of creation. No other token of the
+file ever gets this number. It decides how much of a stream its sender may fill
+(`counton.base.exact_sums.share_of`). A file keeps only digests. It is read again after each change,
+so tokens are made and revoked while a service runs; an unreadable file lets nobody in.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from counton.base.exact_sums import MOST_SENDERS
 from counton.base.outside_input import read_plain
 from counton.state.whole_file import replace_file
 
-#: What a token may be for. None of them contains another.
+#: Scopes of tokens. None of them contains another.
 SCOPES = ("ingest", "read", "operate")
 _SENDING = SCOPES[0]
 _PREFIX = "counton"
@@ -34,15 +33,15 @@ _BYTES = 32
 
 @dataclass(frozen=True)
 class Token:
-    """What is kept of a token.
+    """The stored facts of a token.
 
     Attributes:
-        id: by which it is listed and revoked; not secret.
-        scopes: what it is for.
-        digest: SHA-256 of the token, in hexadecimal. A token has 256 random bits, so that nobody
-            finds it by its digest.
-        made: when, UTC.
-        number: of a sender, from 1; 0 of a token that sends nothing.
+        id: identifier for listing and revoking; not secret.
+        scopes: scopes of the token.
+        digest: SHA-256 of the token, in hexadecimal. A token has 256 random bits, so nobody finds
+            it from its digest.
+        made: time of creation, UTC.
+        number: number of a sender, from 1; 0 for a token that may not send.
     """
 
     id: str
@@ -56,7 +55,7 @@ class Tokens:
     """The tokens of a file.
 
     Args:
-        file: made when the first token is.
+        file: path of the file; made with the first token.
     """
 
     def __init__(self, file: str | Path) -> None:
@@ -66,10 +65,10 @@ class Tokens:
         self._numbered = 0
 
     def all(self) -> tuple[Token, ...]:
-        """All of them, oldest first.
+        """Return all tokens, oldest first.
 
         Raises:
-            InvalidInput: the file cannot be read, is none of tokens, or others may write it.
+            InvalidInput: the file cannot be read, holds no tokens, or others may write it.
         """
         stamp = self._stat()
         if stamp != self._stamp:
@@ -78,10 +77,10 @@ class Tokens:
         return self._known
 
     def find(self, token: str) -> Token | None:
-        """What is kept of a token; None where it is not known."""
+        """Return the facts of a token; None if it is unknown."""
         given = hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
         found: Token | None = None
-        for known in self.all():  # all of them, whichever is right
+        for known in self.all():  # all of them, so that the time tells nothing
             if hmac.compare_digest(known.digest, given):
                 found = known
         return found
@@ -90,7 +89,7 @@ class Tokens:
         """Draw a token and keep its digest. The token itself is not kept anywhere.
 
         Raises:
-            InvalidInput: no scope, or one that there is not; or no number is left for a sender.
+            InvalidInput: there is no scope, or an unknown one; or no number is left for a sender.
         """
         for scope in scopes or ("",):
             if scope not in SCOPES:
@@ -119,10 +118,10 @@ class Tokens:
         return token
 
     def revoke(self, id: str) -> None:
-        """Forget a token.
+        """Revoke a token.
 
         Raises:
-            InvalidInput: there is none of this id.
+            InvalidInput: no token has this id.
         """
         rest = tuple(token for token in self.all() if token.id != id)
         if rest == self.all():
@@ -141,7 +140,7 @@ class Tokens:
         return found.st_ino, found.st_size, found.st_mtime_ns, found.st_mode
 
     def _read(self) -> tuple[tuple[Token, ...], int]:
-        """The tokens, and the largest number that was given. Older files have no numbers."""
+        """Return the tokens, and the largest number given. Older files have no numbers."""
         if os.name == "posix" and stat.S_IMODE(self.file.stat().st_mode) & 0o022:
             raise InvalidInput(
                 f"tokens in {str(self.file)!r} may be written by others; make it 0600 (chmod 600)"

@@ -19,7 +19,7 @@ from counton.state.sqlite_file import NoState
 
 
 def facts_of(one: LeftOut) -> dict[str, Any]:
-    """A batch that is left out, without its rows. Exact: only for the operator."""
+    """Return facts of a batch that is left out, without its rows. Exact: only for the operator."""
     came = moment(one.arrived).isoformat()
     return {
         "id": one.id,
@@ -32,15 +32,15 @@ def facts_of(one: LeftOut) -> dict[str, Any]:
 
 
 class LeftOutBatches:
-    """Those of the streams of a job file; a service of these jobs may run.
+    """Batches left out of the streams of a job file; a service of these jobs may run.
 
     Args:
-        file: of the jobs.
+        file: job file.
         only: names of jobs; none: all.
 
     Raises:
-        InvalidInput: a file that is no job file, or a name that is none.
-        StateError: a state that cannot be used.
+        InvalidInput: the file is no job file, or a name is unknown.
+        StateError: a state cannot be used.
     """
 
     def __init__(self, file: str | Path, only: str | Sequence[str] | None = None) -> None:
@@ -52,7 +52,7 @@ class LeftOutBatches:
         }
 
     def all(self) -> list[LeftOut]:
-        """What is left out, stream by stream. Secret."""
+        """Return the batches left out, stream by stream. Secret."""
         found: list[LeftOut] = []
         for name, job in self._jobs.items():
             with _inbox(job) as inbox:
@@ -60,29 +60,29 @@ class LeftOutBatches:
         return found
 
     def rows(self, id: str) -> str:
-        """The rows of a batch, as CSV. Secret.
+        """Return the rows of a batch, as CSV. Secret.
 
         Raises:
-            InvalidInput: no such batch.
+            InvalidInput: there is no such batch.
         """
         (rows,) = unpack_rows([self._find("rows", id).body])
         return rows.frame().collect().write_csv()
 
     def put_back(self, id: str) -> int:
-        """Let a batch wait to be counted again; how many rows it has.
+        """Let a batch wait to be counted again, and return its number of rows.
 
         Raises:
-            InvalidInput: no such batch.
+            InvalidInput: there is no such batch.
             StateError: its stream counts nothing any more, or the state is an old copy.
         """
         now = microseconds(datetime.now(UTC))
         return self._perform("put_back", id, lambda inbox, name: inbox.put_back(name, id, now))
 
     def drop(self, id: str) -> int:
-        """Forget a batch; how many rows it has.
+        """Drop a batch, and return its number of rows.
 
         Raises:
-            InvalidInput: no such batch.
+            InvalidInput: there is no such batch.
         """
         return self._perform("drop", id, lambda inbox, name: inbox.drop(name, id))
 

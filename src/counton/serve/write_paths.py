@@ -1,4 +1,4 @@
-"""The path by which rows come in."""
+"""The path for sending rows."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from counton.serve.service import Service
 from counton.state.inbox import LONGEST_ID, Sender, Verdict
 
 _BATCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]*")
-#: Threads that decompress bodies, and that check and commit batches.
+#: Numbers of threads that decompress bodies, and that check and commit batches.
 _OPENERS, _WORKERS = 2, 4
 
 
 class BatchReceipt(BaseModel):
-    """What became of a batch. The same is answered where it is sent again."""
+    """The outcome of a batch. A batch that is sent again gets an equal answer."""
 
     batch: str
     rows: int
@@ -36,7 +36,7 @@ class BatchReceipt(BaseModel):
 
 
 def full_up(sender: Sender) -> str:
-    """What a sender is told whose rows come to more than is left of his share."""
+    """Return the message for a sender whose rows exceed the rest of his share."""
     return (
         f"with this batch your rows would come to more than {sender.share:.3g} of what the sums of "
         f"the stream can hold, which is all that your token may ever send to it; ask for another "
@@ -45,7 +45,7 @@ def full_up(sender: Sender) -> str:
 
 
 class StreamEnded(Exception):
-    """A stream that takes no rows any more."""
+    """A stream takes no rows any more."""
 
 
 _SCHEMA = {
@@ -73,7 +73,7 @@ _MORE = refusals(
 
 
 def router(service: Service, count: Callable[[str, str, int], None]) -> APIRouter:
-    """The path, of the streams of a service."""
+    """Build the path for the streams of a service."""
     paths = APIRouter(prefix="/v1/streams", tags=["ingest"])
     settings = service.settings
     rates, rooms = Rates(settings.rows_per_second), Rooms(settings.batch_bytes)
@@ -106,7 +106,7 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
     ) -> JSONResponse:
         """Send rows. They are acknowledged when they are committed, and counted once."""
         check_name(name, service.served, service.failed)
-        if not _BATCH.fullmatch(batch):  # also where a newline ends it
+        if not _BATCH.fullmatch(batch):  # the pattern ends before a final newline, too
             raise HTTPException(422, "the id of a batch is letters, digits and . _ : - only")
         media = request.headers.get("content-type", "").split(";")[0].strip().lower()
         encoding = request.headers.get("content-encoding", "identity").strip().lower()
@@ -143,7 +143,7 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
                     408, f"the body did not come within {settings.timeout}; send it again"
                 ) from None
             try:
-                # Nothing waits for this: the batch has come when its bytes are there.
+                # Nothing waits before this: the batch has come when its bytes are there.
                 whole = await asyncio.wrap_future(
                     openers.submit(decompress, bytes(body), encoding, settings.batch_bytes)
                 )
@@ -196,7 +196,7 @@ def _take_batch(
     settings, state = service.settings, service.state_of(name)
     digest = digest_of(media, whole)
     known = state.inbox.find(name, batch, digest)
-    if known is not None:  # also where the stream has ended since
+    if known is not None:  # even if the stream has ended since
         return known, 0
     ended = service.why_closed(name, came)
     if ended is not None:

@@ -1,6 +1,6 @@
-"""Jobs over frames of Spark: one run, the same bits, rows added up where they are.
+"""Jobs over frames of Spark: one run, equal bits, rows added up on the executors.
 
-PySpark is imported when it is first used; in a checkout: ``pip install '.[spark]'``. It needs Java.
+PySpark is imported on first use; in a checkout: ``pip install '.[spark]'``. It needs Java.
 """
 
 from __future__ import annotations
@@ -36,33 +36,33 @@ def run(
     """Carry out a job over the rows of a Spark frame, as `counton.run.run` does over files.
 
     Executors mark rows and add them up; the driver gets sums by window and group, adds noise and
-    keeps the stream. The key stays with the driver, and executors get nothing that is secret. What
-    is released does not depend on how the rows are spread: it is what `counton.run.run` releases
-    of the same rows, bit for bit.
+    keeps the stream. The key stays with the driver, and executors get no secret. The release does
+    not depend on the distribution of the rows: it equals the release of `counton.run.run` on the
+    same rows, bit for bit.
 
     A streaming frame is counted batch by batch, as new events. The newest event and the job's
-    watermark say which windows have ended; rows that come later count at the next release. A query
-    that was killed goes on where it was: a batch that Spark runs again is known.
+    watermark decide which windows have ended; later rows count at the next release. A killed query
+    continues: a batch that Spark runs again is recognised.
 
     Args:
-        job: what is asked; its ``events`` are not looked at.
+        job: the job; its ``events`` are ignored.
         frame: the rows.
-        progress: as in `counton.run.run`.
-        approve: is shown what defines the stream before rows are read, of a streaming frame with
-            each batch; what it raises ends the run.
-        checkpoint: of a streaming frame, where Spark keeps how far it has read; for this job alone.
-        trigger: of a streaming frame, when batches are made, as ``{"processingTime": "1 minute"}``;
-            arguments of Spark's ``DataStreamWriter.trigger``.
+        progress: see `counton.run.run`.
+        approve: called with the definition of the stream before rows are read, and for a streaming
+            frame with each batch; its exception ends the run.
+        checkpoint: for a streaming frame: Spark's folder for its progress; for this job alone.
+        trigger: for a streaming frame: when batches are made, as ``{"processingTime": "1
+            minute"}``; arguments of Spark's ``DataStreamWriter.trigger``.
 
     Returns:
-        A `counton.run.Outcome`, after the job's files are written; of a streaming frame Spark's
-        ``StreamingQuery``, which runs on by itself.
+        A `counton.run.Outcome`, after the job's files are written; for a streaming frame Spark's
+        ``StreamingQuery``, which goes on running.
 
     Raises:
         MissingExtra: PySpark is not installed.
-        InvalidInput: as in `counton.run.run`; a statistic whose rows count in their order; or a
-            frame that gives other rows each time it is read.
-        StateError, ReplayMismatch: as in `counton.run.run`.
+        InvalidInput: see `counton.run.run`; or the statistic counts rows in their order; or the
+            frame gives other rows each time it is read.
+        StateError, ReplayMismatch: see `counton.run.run`.
 
     Example::
 
@@ -108,24 +108,25 @@ def run(
 def batches(
     job: Job, frame: DataFrame, *, approve: Callable[[Definition], None] | None = None
 ) -> Batches:
-    """Count the batches of a streaming frame in a ``foreachBatch`` of one's own.
+    """Return a function that counts the batches of a streaming frame, for your own
+    ``foreachBatch``.
 
-    `run` starts a query that does nothing else. Who has a function for each batch already, or wants
-    to write what was released to a table, calls what this returns with the frame and the number
-    that Spark gives to the function. A batch is known as in `run`, so that one that Spark runs
-    again adds nothing: whatever else the function writes must be as good to write twice.
+    `run` starts a query that only counts. To count within your own function for each batch, or to
+    write releases to a table, call the returned function with the frame and the number that Spark
+    passes. A batch is recognised as in `run`, so a batch that Spark runs again adds nothing: all
+    other effects of your function must tolerate a second run.
 
     Args:
-        job: what is asked; its ``events`` are not looked at.
-        frame: the streaming frame, for its columns: what is wrong with the job is said at once.
-        approve: as in `run`.
+        job: the job; its ``events`` are ignored.
+        frame: the streaming frame, for its columns: errors of the job are raised at once.
+        approve: see `run`.
 
     Returns:
         A function of a batch's rows and number, which returns the `counton.Release` of all steps
-        that are released by then; None where none is, or the batch has no rows.
+        released so far; None if there are none, or the batch has no rows.
 
     Raises:
-        MissingExtra, InvalidInput, StateError: as in `run`.
+        MissingExtra, InvalidInput, StateError: see `run`.
 
     Example::
 
@@ -148,15 +149,15 @@ def batches(
 
 
 def merge_text(released: Release, table: str, rows: str = "released") -> str:
-    """SQL that adds to a table the released rows that it lacks: Delta, Iceberg, Databricks.
+    """Return SQL that adds missing released rows to a table: Delta, Iceberg, Databricks.
 
-    Rows are told apart by step, group and whatever else names them. Released rows never change, so
-    none is ever updated, and the same statement again does nothing.
+    Step, group and other naming columns identify a row. Released rows never change, so no row is
+    ever updated, and a repeated statement does nothing.
 
     Args:
-        released: what the rows are of.
-        table: the table's name as SQL has it; it has the columns of `Release.to_spark`.
-        rows: the name of a view of them.
+        released: release of the rows.
+        table: name of the table in SQL; it has the columns of `Release.to_spark`.
+        rows: name of a view of the rows.
 
     Example::
 
@@ -179,7 +180,8 @@ def merge_text(released: Release, table: str, rows: str = "released") -> str:
 def _check_of(
     frame: DataFrame, approve: Callable[[Definition], None] | None
 ) -> Callable[[Definition], None]:
-    """What refuses definitions that a frame cannot have, and then asks ``approve``."""
+    """Return a check that refuses definitions that a frame cannot have, and then calls
+    ``approve``."""
     require("pyspark")
     require("pyarrow")
     from pyspark.sql import DataFrame

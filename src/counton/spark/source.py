@@ -27,22 +27,22 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-#: Words of a row's hash. Their sums over all rows, each modulo 2^64, tell frames from each other.
+#: Words of a row's hash. Their sums over all rows, each modulo 2^64, distinguish frames.
 _WORDS: Final = 2
-#: Cells below this are halves of these sums.
+#: Cells below this hold halves of these sums.
 _HALVES: Final = -(2**62)
 #: Rows and bytes that a worker takes at a time.
 _ROWS, _BYTES = 2**18, 2**26
-#: A window is cut into this many pieces at most, of which each is in no other window.
+#: Largest number of pieces of a window; each piece lies in one window.
 _PIECES = 31
-#: Sums of several chunks are added up when they have this many cells.
+#: Number of cells at which sums of several chunks are added up.
 _CELLS = 2**20
 _BLOB = pl.Schema({"kind": pl.String, "packed": pl.Binary})
 _CELL = pl.Schema({"cell": pl.Int64, "group": pl.String, "rows": pl.Int64, "us": pl.Int64})
 
 
 class SparkRows(Rows):
-    """The one part of a `SparkSource`: names and types of columns, and what they hash to."""
+    """The one part of a `SparkSource`: names and types of columns, and the hash of its rows."""
 
     name = "the data frame"
     kind = "a data frame"
@@ -55,18 +55,18 @@ class SparkRows(Rows):
         self._digest: str | None = None
         self._columns: tuple[str, ...] = ()
         self.by_label: pl.DataFrame | None = None
-        #: Sums of rows that `SparkSource.mark_rows` has found with these.
+        #: Sums of rows that `SparkSource.mark_rows` has found in its pass.
         self.beside: pl.DataFrame | None = None
 
     @property
     def empty(self) -> EventFrame:
-        """The same columns without rows: types are checked by it."""
+        """The columns without rows: types are checked with it."""
         found = copy(self._empty)
         found.together = self.together
         return found
 
     def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
-        """A frame of the same columns without rows."""
+        """Return a frame of the columns without rows."""
         return self._empty.frame(columns)
 
     @override
@@ -74,20 +74,22 @@ class SparkRows(Rows):
         return self.empty.scan(columns, names)
 
     def digest(self, columns: Sequence[str] = ()) -> str:
-        """SHA-256 of names, types and number of the rows, and of the sums of hashes of the rows.
+        """Return the SHA-256 of names, types and number of the rows, and of sums of hashes of the
+        rows.
 
-        The order of rows, and how they are spread, changes nothing. Known once they are added up.
+        Order and distribution of the rows do not matter. It is known once they are added up.
         """
         if self._digest is None or tuple(columns) != self._columns:
-            self.scan(columns)  # names what is missing
+            self.scan(columns)  # raises for a missing column
             raise RuntimeError("the rows of the frame have not been read yet")
         return self._digest
 
     def grain(self, reading: RowReading) -> tuple[int, int] | None:
-        """Where times may be cut so that each piece is in one window: a microsecond, and a length.
+        """Return how to cut times so that each piece is in one window: an offset and a length in
+        microseconds.
 
-        None where rows differ in more than that: in numbers, or in local times. Labels are few, so
-        that Spark may count rows that are alike before they are marked.
+        None if rows also differ in numbers, or in local times. Labels are few, so Spark may count
+        equal rows before they are marked.
         """
         if not reading.columns.time:
             return None
@@ -104,14 +106,14 @@ class SparkRows(Rows):
         return (0, length) if most <= _PIECES * length else None
 
     def read(self, columns: Sequence[str], halves: pl.DataFrame) -> None:
-        """Take the sums of hashes that one pass over the rows has found.
+        """Take the sums of hashes from one pass over the rows.
 
         Args:
-            columns: which of them were hashed.
-            halves: ``cell`` and ``rows``, as executors made them.
+            columns: columns that were hashed.
+            halves: ``cell`` and ``rows``, as made by executors.
 
         Raises:
-            InvalidInput: an earlier pass has found others.
+            InvalidInput: an earlier pass has found other sums.
         """
         names = tuple(columns)
         types = [str(self.frame().collect_schema()[name]) for name in self.of_file(names)]
@@ -129,7 +131,7 @@ class SparkRows(Rows):
 
 
 class MicroBatch(Rows):
-    """The number of a micro-batch, beside its rows: it has none, and comes once."""
+    """The number of a micro-batch, as a part without rows of its source; it comes once."""
 
     kind = "a data frame"
     numbered = False
@@ -142,17 +144,17 @@ class MicroBatch(Rows):
         self.name, self._query, self._number = f"batch {number:,} of the query", query, number
 
     def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
-        """No rows and no columns."""
+        """Return a frame without rows and columns."""
         return pl.LazyFrame()
 
     def digest(self, columns: Sequence[str] = ()) -> str:
-        """SHA-256 of the query and the number."""
+        """Return the SHA-256 of the query and the number."""
         text = f"counton/spark batch {self._query} {self._number}"
         return hashlib.sha256(text.encode()).hexdigest()
 
 
 class SparkSource(Spread):
-    """A source whose rows are those of a Spark frame."""
+    """A source with the rows of a Spark frame."""
 
     def __init__(self, frame: DataFrame, batch: MicroBatch | None = None) -> None:
         rows = SparkRows(frame, "" if batch is None else batch.digest())
@@ -184,10 +186,10 @@ class SparkSource(Spread):
     def mark_rows(
         self, reading: RowReading, domain: Sequence[str] | None
     ) -> Private[Iterable[pl.DataFrame]]:
-        """One pass over the frame adds the rows up, too."""
+        """Mark rows in one pass over the frame, which adds them up too."""
         declared = None if reading.unknown == "discover" else domain
         columns = reading.columns.names
-        self._rows.scan(columns)  # names what is missing
+        self._rows.scan(columns)  # raises for a missing column
         made = partial(_candidates, _Work(reading, declared, self._rows))
         hashed = with_hashes(self._rows.spark, self._rows.of_file(columns))
         found = _collect(hashed, made, _BLOB)
@@ -206,7 +208,7 @@ class SparkSource(Spread):
         return Private(_collect(frame, made, schema, most=most))
 
     def _sums_by_label(self, reading: RowReading) -> pl.DataFrame:
-        """Sums by label, found once: a second pass could find other labels."""
+        """Return sums by label, computed once: a second pass could find other labels."""
         if self._rows.by_label is None:
             self._rows.by_label = self._sum_rows(reading, None)
         return self._rows.by_label
@@ -215,7 +217,7 @@ class SparkSource(Spread):
         from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
         columns = reading.columns.names
-        self._rows.scan(columns)  # names what is missing
+        self._rows.scan(columns)  # raises for a missing column
         given, grain = self._rows.of_file(columns), self._rows.grain(reading)
         hashed = with_hashes(self._rows.spark, given)
         if grain is not None:
@@ -233,14 +235,14 @@ class SparkSource(Spread):
             lambda parts: parts.groupBy("cell", "group").agg(*sums),
         )
         self._rows.read(columns, found.filter(pl.col("cell") < _HALVES).select("cell", "rows"))
-        # A total that is null is beyond int64, as its magnitude tells too.
+        # A total that is null exceeds int64; its magnitude shows this too.
         return found.filter(pl.col("cell") > _HALVES).with_columns(
             pl.col("^total .*$").fill_null(0)
         )
 
 
 class _Work:
-    """What executors are told: nothing that is secret but the groups and bounds of the job."""
+    """The work of executors: it contains no secret, only the groups and bounds of the job."""
 
     def __init__(
         self,
@@ -255,19 +257,21 @@ class _Work:
         self._names, self._together = rows.of_file(reading.columns.names), dict(rows.together)
 
     def rows(self, chunk: pl.DataFrame) -> EventFrame:
-        """Some rows, with the columns that are made of others."""
+        """Return some rows, with the combined columns."""
         found = EventFrame(chunk)
         found.together = self._together
         return found
 
     def chunks(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
-        """Rows of several batches at a time: the job's columns, and what stands behind them."""
+        """Yield rows of several batches at a time: the job's columns, and the columns behind
+        them."""
         for chunk in _chunks(batches):
             yield chunk.rename(dict(zip(chunk.columns, self._names, strict=False)))
 
 
 def _empty(frame: DataFrame) -> pl.DataFrame:
-    """No rows, and columns of the types that executors will see; a second ``a`` is told apart."""
+    """Return columns without rows, of the types that executors will see; a repeated name is told
+    apart."""
     import pyarrow as pa
     from pyspark.sql.pandas.types import to_arrow_type
 
@@ -288,9 +292,9 @@ def is_remote(frame: DataFrame) -> bool:
 
 
 def select(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """Some columns of a frame, numbered: their names may have any sign.
+    """Select some columns of a frame, numbered: their names may have any sign.
 
-    Texts are told by their bytes, whatever collation Spark would compare them by.
+    Texts are compared by their bytes, whatever collation Spark uses.
     """
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql.types import StringType
@@ -306,9 +310,9 @@ def select(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
 
 
 def with_hashes(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """Some columns of a frame, and after them hashes of each row.
+    """Select some columns of a frame, followed by hashes of each row.
 
-    They are Spark's ``xxhash64`` of the values, and of which there are none, by several seeds.
+    The hashes are Spark's ``xxhash64`` of the values and of their nulls, by several seeds.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -320,16 +324,16 @@ def with_hashes(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
 
 
 def alike(hashed: DataFrame, time: int, begin: int, length: int) -> DataFrame:
-    """One row for all that are alike but for their times within a piece of a window.
+    """Reduce rows that are equal but for times within a piece of a window to one row.
 
     Args:
         hashed: see `with_hashes`.
-        time: which column holds the times.
+        time: number of the column of times.
         begin, length: see `SparkRows.grain`.
 
     Returns:
-        The columns, then how many rows there were, the microsecond of the newest, and sums of the
-        halves of the hashes.
+        The columns, then the number of rows, the microsecond of the newest, and sums of the halves
+        of the hashes.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -356,7 +360,7 @@ def _collect(
     then: Callable[[DataFrame], DataFrame] | None = None,
     most: int | None = None,
 ) -> pl.DataFrame:
-    """What executors make of a frame's rows, here."""
+    """Collect the executors' result for a frame's rows."""
     from pyspark.errors import PySparkException
     from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -376,14 +380,14 @@ def _guard(
     made: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """On an executor: what goes wrong, without words that could quote a row.
+    """On an executor: remove words that could quote a row from errors.
 
     Spark writes the error of a task to its event log, shows it on its page, and logs it.
     """
     try:
         yield from made(batches)
     except ImportError:
-        raise  # names packages
+        raise  # it names packages
     except Exception as error:
         raise InvalidInput(
             f"rows cannot be counted on an executor ({type(error).__name__}); its words are left "
@@ -393,7 +397,7 @@ def _guard(
 
 
 def _executor_error(error: Exception) -> Exception:
-    """What counton said on an executor, or else the error as it is."""
+    """Return counton's own message from an executor's error, otherwise the error unchanged."""
     mark = "counton.base.errors.InvalidInput: "
     for line in reversed(str(error).splitlines()):
         if mark in line:
@@ -407,7 +411,7 @@ def _executor_error(error: Exception) -> Exception:
 
 
 def _arrow(schema: pl.Schema) -> pa.Schema:
-    """Types of columns as Spark takes them."""
+    """Return the types of columns for Spark."""
     import pyarrow as pa
 
     table = schema.to_frame().to_arrow().schema
@@ -417,7 +421,7 @@ def _arrow(schema: pl.Schema) -> pa.Schema:
 
 
 def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
-    """Rows of several batches at a time, with moments in UTC, whatever zone the session shows."""
+    """Yield rows of several batches at a time, with moments in UTC, whatever the session's zone."""
     held: list[pa.RecordBatch] = []
     for batch in batches:
         held.append(batch)
@@ -462,7 +466,8 @@ class _Hashes:
         return chunk.drop(words)
 
     def add_alike(self, chunk: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Take them from rows that stand for several; of each how many."""
+        """Take the hashes from rows that stand for several, and return the rows and their
+        numbers."""
         halves = chunk.columns[-2 * _WORDS :]
         number = int(chunk["number"].sum())
         sums = [int(chunk[half].sum()) for half in halves]
@@ -471,7 +476,7 @@ class _Hashes:
         return chunk.drop(halves).drop(many), chunk.select(many)
 
     def halves(self) -> pl.DataFrame:
-        """Each half, which can be added up without overflow: ``cell``, ``rows``."""
+        """Return the halves, which can be added up without overflow: ``cell``, ``rows``."""
         cells = _HALVES - 1 - np.arange(len(self._halves), dtype=np.int64)
         return pl.DataFrame({"cell": cells, "rows": self._halves})
 
@@ -479,7 +484,7 @@ class _Hashes:
 def _cells(
     work: _Work, schema: pl.Schema, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """On an executor: rows added up."""
+    """On an executor: add rows up."""
     hashes, held = _Hashes(), [schema.to_frame()]
     for chunk in work.chunks(batches):
         if work.alike:
@@ -494,7 +499,7 @@ def _cells(
 
 
 def _candidates(work: _Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """On an executor: marked rows that could count, and sums of all."""
+    """On an executor: return marked rows that could count, and sums of all rows."""
     hashes, held = _Hashes(), list[pl.DataFrame]()
     for chunk in work.chunks(batches):
         rows, cells = candidates(work.rows(hashes.add(chunk)), work.reading, work.domain)
@@ -508,7 +513,7 @@ def _candidates(work: _Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
 
 
 def _packing(kind: str, frame: pl.DataFrame) -> Iterator[pa.RecordBatch]:
-    """A frame as one value: Spark has a cost for each row, and for each column of it."""
+    """Pack a frame into one value: Spark's costs grow with rows, and with their columns."""
     packed = io.BytesIO()
     frame.write_ipc(packed, compression="lz4")
     yield from _batches(pl.DataFrame({"kind": [kind], "packed": [packed.getvalue()]}), _BLOB)
@@ -522,6 +527,6 @@ def _frames_of(found: pl.DataFrame, kind: str) -> Iterable[pl.DataFrame]:
 def _pick(
     work: _Work, which: pl.Expr, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """On an executor: rows as they were given."""
+    """On an executor: return rows as given."""
     for chunk in work.chunks(batches):
         yield from _batches(pick_rows(work.rows(chunk), work.reading, which), chunk.schema)

@@ -1,8 +1,8 @@
 """A streaming frame as a run's source: each micro-batch is a run over new events.
 
-Spark runs a batch again when it was killed before it had noted that the batch was done. The stream
-knows a batch by its query, its number and its rows: the same again adds nothing, other rows under
-the number of a batch that was counted are refused.
+Spark runs a batch again if it was killed before it had noted the batch as done. Query, number and
+rows identify a batch: an equal batch adds nothing, and other rows under the number of a counted
+batch are refused.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from counton.released.release import Release
     from counton.run.definition import Definition
 
-#: So many batches one after the other may be empty: the stream has no mark of those.
+#: Largest number of consecutive empty batches: the stream has no mark of those.
 _EMPTY: Final = 1000
 _QUARANTINE = "quarantine:"
-#: Errors about states, keys and budgets, whose words hold nothing of a row and no number of rows.
+#: Errors about states, keys and budgets, which tell nothing of rows or their number.
 _WITHOUT_ROWS = (StateError, WrongKey, StreamConflict, BudgetExceeded, MissingExtra)
 _QUERY_ID = "sql.streaming.queryId"
 
@@ -58,7 +58,7 @@ def start(
     trigger: Mapping[str, Any] | None,
     check: Callable[[Definition], None],
 ) -> StreamingQuery:
-    """Begin, or go on with, a query that releases each window once: see `counton.spark.run`."""
+    """Begin, or continue, a query that releases each window once: see `counton.spark.run`."""
     if checkpoint is None:
         raise InvalidInput(
             "a streaming frame needs a checkpoint, where Spark keeps how far it has read; give "
@@ -70,7 +70,7 @@ def start(
 
 
 def _define(batches: Batches, frame: DataFrame) -> None:
-    """Find what is wrong with a job before the query starts; nothing is read or kept."""
+    """Check a job before the query starts; nothing is read or kept."""
     source: Any = SparkSource(frame)
     with resolve(batches.job.having(events=source, append=False)) as settled:
         batches.check(settled.definition)
@@ -81,12 +81,12 @@ def _define(batches: Batches, frame: DataFrame) -> None:
 
 @dataclass
 class Batches:
-    """What Spark calls with each micro-batch and its number.
+    """The function that Spark calls with each micro-batch and its number.
 
     Attributes:
-        job: what is asked.
+        job: the job.
         check: refuses definitions that are not for Spark.
-        empty: this many of the query's first batches had no rows.
+        empty: number of the query's first batches without rows.
     """
 
     job: Job
@@ -95,10 +95,10 @@ class Batches:
 
     @classmethod
     def of(cls, job: Job, frame: DataFrame, check: Callable[[Definition], None]) -> Batches:
-        """Those of a streaming frame, after all is checked that can be without rows.
+        """Build the function for a streaming frame, after all checks that need no rows.
 
         Raises:
-            InvalidInput, StateError: as in `counton.run.run`.
+            InvalidInput, StateError: see `counton.run.run`.
         """
         if job.times.until not in (None, NEWEST):
             raise InvalidInput(
@@ -116,22 +116,22 @@ class Batches:
         return found
 
     def take(self, rows: DataFrame, number: int) -> None:
-        """Count a batch: what ``foreachBatch`` is given."""
+        """Count a batch: the argument of ``foreachBatch``."""
         self(rows, number)
 
     def __call__(self, rows: DataFrame, number: int) -> Release | None:
-        """Count a batch, release what has ended, and write the outputs.
+        """Count a batch, release the windows that have ended, and write the outputs.
 
         Spark writes the error of a query to its event log, shows it on its page, and logs it. So
-        what may quote a row is kept in a file of the owner's, and the error names the file.
+        words that may quote a row are kept in a file of the owner, and the error names the file.
 
         Returns:
-            What is released by now, for `Release.to_spark`; None: nothing is yet, or the batch
-            has no rows.
+            All releases so far, for `Release.to_spark`; None: there are none yet, or the batch has
+            no rows.
 
         Raises:
-            StateError: as in `counton.run.run`, and other errors about a state.
-            InvalidInput, ReplayMismatch: the batch cannot be counted; the file says why.
+            StateError: see `counton.run.run`, and other errors about a state.
+            InvalidInput, ReplayMismatch: the batch cannot be counted; the file tells why.
         """
         try:
             return self._count(rows, number)
@@ -142,7 +142,7 @@ class Batches:
             raise kind(self._kept_apart(number, error)) from None
 
     def _kept_apart(self, number: int, error: Exception) -> str:
-        """What to say of an error whose words are kept in a file that its owner alone can read."""
+        """Write an error's words to a file that only its owner can read, and return the message."""
         kind = type(error).__name__
         said = f"batch {number:,} of stream {self.job.keeping.name!r} cannot be counted ({kind})"
         place = next(
@@ -184,7 +184,7 @@ class Batches:
                 return outcome.read().at_hand() if outcome.after else None
 
     def _aside(self, policy: str, number: int) -> str:
-        """A file of its own for the rows of each batch that are set aside."""
+        """Return a separate file for the rows of each batch that are set aside."""
         if not policy.startswith(_QUARANTINE):
             return policy
         file = Path(policy.removeprefix(_QUARANTINE))
