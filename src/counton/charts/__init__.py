@@ -1,4 +1,4 @@
-"""Pictures of what is released and of what is lost; but for `plot_bounds` of nothing private."""
+"""Charts of released numbers and of losses; only `plot_bounds` shows private data."""
 
 from __future__ import annotations
 

@@ -31,19 +31,19 @@ if TYPE_CHECKING:
 
     from counton.numbers.contrasts import Answer
 
-#: Answers that one chart shows, and inches that a letter of a name takes.
+#: Most answers in one chart, and inches of a letter of a name.
 _MOST, _LETTER = 40, 0.078
 
 
 @drawing
 def plot_answers(answers: Sequence[Answer], words: Caption) -> Figure:
-    """Answers below each other: a name, a point, its interval, its number, and a line at 0.
+    """Draw answers in rows: a name, a point, its interval, its number, and a line at 0.
 
-    An interval that nothing bounds goes from one end of the chart to the other.
+    An unbounded interval extends from one end of the chart to the other.
 
     Args:
-        answers: 1 to 40 of them, with numbers of one kind.
-        words: around the chart; of the axis name and unit of the numbers.
+        answers: 1 to 40 answers, with numbers in one unit.
+        words: the words around the chart; the axis has name and unit of the numbers.
 
     Raises:
         InvalidInput: no answers, or too many for one chart.
@@ -107,7 +107,7 @@ def plot_answers(answers: Sequence[Answer], words: Caption) -> Figure:
 
 
 def _number(one: Answer) -> str:
-    """A value with its interval, as far as they are known.
+    """Return a value with its interval, as far as they are known.
 
     >>> from counton.numbers import Answer
     >>> [_number(Answer(one, 1.0, 0.5, math.inf, 0.95)) for one in (2.0, math.nan)]
@@ -125,7 +125,7 @@ def _number(one: Answer) -> str:
 
 
 def shorten(name: str, letters: int) -> str:
-    """A name of so many letters at most.
+    """Return a name of at most this many letters.
 
     >>> shorten("north", 9), shorten("north and south", 9)
     ('north', 'north an…')
@@ -133,19 +133,19 @@ def shorten(name: str, letters: int) -> str:
     return name if len(name) <= letters else f"{name[: letters - 1]}…"
 
 
-#: Groups whose patterns one chart shows.
+#: Most groups whose patterns one chart shows.
 _PATTERNS = len(PALETTE)
 
 
 @drawing
 def plot_pattern(table: pl.DataFrame, words: Caption) -> Figure:
-    """Averages by hour of the day, or by day of the week: a point and its interval for each group.
+    """Draw averages by hour of the day, or by day of the week, with intervals, for each group.
 
-    Of more than 8 groups those are drawn whose averages add up to most, and the chart says so.
+    Of more than 8 groups the chart shows those with the largest sum of averages, and says so.
 
     Args:
-        table: of `Release.pattern`.
-        words: around the chart.
+        table: a table of `Release.pattern`.
+        words: the words around the chart.
 
     Raises:
         MissingExtra: matplotlib is not installed.
@@ -182,7 +182,7 @@ def plot_pattern(table: pl.DataFrame, words: Caption) -> Figure:
     clean(ax, grid="y")
     told = [f"{name}:00" if by == "hour" else str(name)[:3] for name in names]
     ax.set_xticks(range(len(names)), told, rotation=90 if len(names) > 12 else 0)
-    if lines:  # above the axes: beside points, it would lie over some
+    if lines:  # above the axes, because beside points it would cover some
         legend = ax.legend(
             frameon=False, fontsize=9, ncols=columns, loc="lower left", bbox_to_anchor=(0, 1),
             borderaxespad=0.2, borderpad=0,
@@ -193,7 +193,7 @@ def plot_pattern(table: pl.DataFrame, words: Caption) -> Figure:
 
 
 def _legend_columns(names: Sequence[str], width: float) -> tuple[int, int]:
-    """How many names stand beside each other above a chart, and letters of one at most.
+    """Return how many names fit side by side above a chart, and the most letters of one.
 
     >>> _legend_columns(["north", "south"], 7.5), _legend_columns(["n" * 200], 7.5)
     ((2, 76), (1, 76))
@@ -206,19 +206,19 @@ def _legend_columns(names: Sequence[str], width: float) -> tuple[int, int]:
 
 #: Inches of a line of names, and of a day in a chart of the hours of the week.
 _LEGEND, _OF_A_DAY = 0.2, 0.24
-#: Groups whose weeks one chart shows.
+#: Most groups whose weeks one chart shows.
 _WEEKS = 6
 
 
 @drawing
 def plot_week(table: pl.DataFrame, words: Caption) -> Figure:
-    """Averages in each hour of the week: a table of colours for each group, on one scale.
+    """Draw averages in each hour of the week: a coloured table for each group, on one scale.
 
-    Of more than 6 groups those are drawn whose averages add up to most, and the chart says so.
+    Of more than 6 groups the chart shows those with the largest sum of averages, and says so.
 
     Args:
-        table: of `Release.pattern` by both.
-        words: around the chart; of the axis what the colours say.
+        table: a table of `Release.pattern` by both.
+        words: the words around the chart; the axis has the meaning of the colours.
 
     Raises:
         MissingExtra: matplotlib is not installed.

@@ -1,4 +1,4 @@
-"""Pictures of plans: errors of releases, loss against age, and what a bound on people costs."""
+"""Charts of plans: errors of releases, loss by age, and the cost of a bound on people."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: Parts of the time, spread by their logarithms, and steps of each that are computed, at most.
+#: Most parts of the time, spread by logarithms, and most computed steps in each.
 _PARTS, _OF_EACH = 100, 16
-#: Of a name beside a curve, in a line.
+#: Letters of a name beside a curve, per line.
 _LETTERS = 17
 
 
-#: How a metric is called.
+#: Names of the metrics.
 _MEASURE = {"mean": "mean", "max": "largest"}
 
 
 class _Curve(NamedTuple):
-    """A strategy's errors, and what stands beside them."""
+    """A strategy's errors, and the name beside them."""
 
     name: str
     std: Floats  # shape (parts, steps of each)
@@ -60,23 +60,23 @@ class _Curve(NamedTuple):
 
     @property
     def line(self) -> Floats:
-        """The root of the mean variance of each part."""
+        """Root of the mean variance of each part."""
         return np.asarray(np.sqrt((self.std**2).mean(axis=1)))
 
 
 @drawing
 def plot_plan(ranked: StreamPlan, title: str, *, width: float | None = None) -> Figure:
-    """Standard deviations of the best choice over time, and of the best of the other kind.
+    """Draw standard deviations of the best choice over time, and of the best of the other kind.
 
-    Lines are the mean over some steps side by side, bands the least and the largest of them. Of a
-    plan with a last step the best without one, and the reverse: what not knowing the end
-    costs. Below are the two factors to what is possible, and a line at the least that any mechanism
-    must have.
+    Lines are the mean over some neighbouring steps, bands their least and largest. For a plan with
+    a last step the other kind is the best one without a last step, and the reverse: the cost of an
+    unknown end. Below are the ratios of both to the possible, with a line at the least error of any
+    mechanism.
 
     Args:
-        ranked: what `plan` found.
-        title: what the chart shows.
-        width: in inches, as 4 for a telephone.
+        ranked: the result of `plan`.
+        title: the title of the chart.
+        width: width in inches, such as 4 for a telephone.
 
     Raises:
         InvalidInput: the plan of a statistic, whose errors are not those of its cells.
@@ -138,12 +138,12 @@ def plot_plan(ranked: StreamPlan, title: str, *, width: float | None = None) -> 
 def plot_over(
     plans: Mapping[str, Mapping[int, StreamPlan | None]], title: str, *, width: float | None = None
 ) -> Figure:
-    """The error of each strategy's best choice, by the number of steps.
+    """Draw the error of each strategy's best choice, by the number of steps.
 
     Args:
-        plans: by the name of a strategy, and by steps; None: it cannot serve so many.
-        title: what the chart shows.
-        width: in inches, as 4 for a telephone.
+        plans: plans by the name of a strategy, and by steps; None: it cannot serve that many.
+        title: the title of the chart.
+        width: width in inches, such as 4 for a telephone.
 
     >>> from counton import plan
     >>> steps = (16, 64, 256)
@@ -198,7 +198,7 @@ def plot_over(
 
 
 def _curves(ranked: StreamPlan, shown: Integers) -> list[_Curve]:
-    """The best choice, and the best of the other kind where there is one."""
+    """Return the best choice, and the best of the other kind if there is one."""
     best = ranked.best
     bounded = ranked.horizon is not None
     names = {True: "last step known:\n{}", False: "no last step:\n{}"}
@@ -215,7 +215,7 @@ def _curves(ranked: StreamPlan, shown: Integers) -> list[_Curve]:
             release=ranked.best.release,
             around=ranked.steps if bounded else None,
         )
-    except InvalidInput:  # only totals are planned without a last step
+    except InvalidInput:  # only totals can be planned without a last step
         return found
     std = _std(ranked, other.best, shown)
     name = names[not bounded].format(_label(other.best))
@@ -237,7 +237,7 @@ def _std(ranked: StreamPlan, choice: Design, shown: Integers) -> Floats:
 
 
 def _parts(steps: int) -> Integers:
-    """Steps from each part of the time; shape (parts, steps of each)."""
+    """Return steps from each part of the time; shape (parts, steps of each)."""
     edges = np.unique(np.geomspace(1, steps + 1, _PARTS + 1).astype(np.int64))
     if len(edges) == 1:
         edges = np.array([1, 2])
@@ -253,7 +253,7 @@ def _short(value: float) -> str:
 
 
 _POINTS = 240
-#: From this ratio of the highest to the lowest end on the axis of losses is logarithmic.
+#: From this ratio of the highest to the lowest end on, the axis of losses is logarithmic.
 _WIDE = 10
 
 
@@ -261,14 +261,14 @@ _WIDE = 10
 def plot_loss(
     plan: FadingPlan, ages: Mapping[str, int], title: str, *, width: float | None = None
 ) -> Figure:
-    """Privacy loss by age: the plan, what the paper would claim for it, and the restarted counter.
+    """Draw privacy loss by age: of the plan, of the paper's analysis, and of a restarted counter.
 
     Args:
         plan: from ``counton.plan_expiring(...)``.
-        ages: named ages in steps, such as {"a day": 24}: marked on the axis, which ends at the
+        ages: named ages in steps, such as {"a day": 24}: marks on the axis, which ends at the
             largest.
-        title: what the chart shows.
-        width: in inches, as 4 for a telephone.
+        title: the title of the chart.
+        width: width in inches, such as 4 for a telephone.
 
     >>> from counton import plan_expiring
     >>> fading = plan_expiring({24: 1, 8760: 3})
@@ -287,7 +287,7 @@ def plot_loss(
     )
     habit = plan.baseline
     every = f"restarted every\n{habit.window:,} steps:\ntypical error"
-    # What the paper's analysis claims goes up and down with age: drawn behind the others.
+    # The loss by the paper's analysis rises and falls with age: drawn behind the others.
     curves = {
         f"{every} {plan.baseline_rmse:,.1f}": (
             habit.loss(shown.tolist()),
@@ -372,14 +372,14 @@ def plot_bounds(
     *,
     width: float | None = None,
 ) -> Figure:
-    """Noise and loss against the bound, both in percent of all events, on one logarithmic axis.
+    """Draw noise and lost events by bound, in percent of all events, on a logarithmic axis.
 
     Args:
         most: the bounds, ascending.
         noise: standard deviation of the noise, as a share of all events.
         dropped: share of events that do not count.
-        title, subtitle: what the chart shows. It is drawn from exact events: say so.
-        width: in inches, as 4 for a telephone.
+        title, subtitle: the words above the chart, which is drawn from exact events: say so.
+        width: width in inches, such as 4 for a telephone.
 
     >>> figure = plot_bounds([1, 2], [0.01, 0.02], [0.3, 0], "Visits", "not private")
     >>> float(figure.get_figwidth())
@@ -424,7 +424,7 @@ def plot_bounds(
 
 
 def _apart(numbers: Sequence[int], inches: float) -> list[int]:
-    """Those whose names have room on a logarithmic axis, the largest among them.
+    """Return the numbers whose names have room on a logarithmic axis, including the largest.
 
     >>> _apart([1, 2, 3, 500, 1000, 1520], 5.6)
     [1, 2, 3, 500, 1520]

@@ -1,4 +1,4 @@
-"""Charts of statistics: how they grew, with bands, or how cells stand beside each other."""
+"""Charts of statistics: their growth over time, with bands, or their cells side by side."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
     from counton.statistics import Statistic
 
-#: Columns that name what a row is about; the first that is there.
+#: Columns that name the subject of a row; the first one present is used.
 _NAMES = ("group", "name", "cell", "share", "degree", "cut")
-#: More cells of a line than this are drawn side by side after the last step, not over time.
+#: With more cells than this, a line is drawn cell by cell after the last step, not over time.
 _MOST_CURVES = 12
-#: So many cells of a line are bars, more are steps.
+#: Up to this many cells of a line are bars, more are steps.
 _MOST_COLUMNS = 60
 
 
@@ -61,22 +61,22 @@ def plot_statistic(
     begins: NDArray[np.int64] | None = None,
     anew: str | None = None,
 ) -> Figure:
-    """How a statistic grew, or how its cells stand after the last step.
+    """Draw the growth of a statistic, or its cells after the last step.
 
     Args:
-        statistic: which.
+        statistic: the statistic.
         table: columns of `counton.run.StatisticOutcome.table`, at least one row.
-        times: of steps, as `counton.run.StatisticOutcome.times`; of step 0 the beginning.
+        times: times of steps, as `counton.run.StatisticOutcome.times`; for step 0 the beginning.
         level: probability that an interval holds the truth.
-        words: around it; the statistic's own where there is no title, or no axis. The subtitle
-            says of which times the numbers are.
-        by: by what groups are told apart, in words; None: there are none.
-        of: the column whose values are meant.
+        words: the words around it; the statistic's own replace a missing title or axis. The
+            subtitle states the times of the numbers.
+        by: the grouping columns, in words; None: no groups.
+        of: the column with the values.
         counted: what cells count, in words.
-        over: how many steps are shown together, or the period up to each, as "week"; None: all so
+        over: number of steps shown together, or the period up to each, such as "week"; None: all so
             far.
-        begins: after which step the period of each step began, where each is counted anew.
-        anew: that users are counted anew in each period, and added up; None: they are not.
+        begins: for each step the step before its period, if periods are counted anew.
+        anew: states that users are counted anew in each period and added up; None: they are not.
 
     Raises:
         MissingExtra: matplotlib is not installed.
@@ -143,7 +143,7 @@ def plot_statistic(
     elif over is not None and when_ended.dtype.kind == "M" and (begins is not None or over == 1):
         begun = np.asarray(times(range(int(steps[0]) - 1, int(steps[-1]))))
         starts = begun[steps - steps[0]]
-    groups: Sequence[str] = getattr(statistic, "groups", ())  # colours by all of them
+    groups: Sequence[str] = getattr(statistic, "groups", ())  # colours depend on all of them
     known = {name: number for number, name in enumerate(groups)}
     places = [known[name] for name in drawn] if set(drawn) <= known.keys() else None
     if len(drawn) == 1 and drawn[0] == "mean":
@@ -156,11 +156,11 @@ def plot_statistic(
 def _begun_anew(
     ends: NDArray[Any], begun: NDArray[Any], grids: NDArray[np.float64]
 ) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    """Times and numbers with a gap, and a beginning at 0, before each period.
+    """Return times and numbers with a gap, and a start at 0, before each period.
 
     Args:
-        ends: of the steps, whose numbers are of the period so far.
-        begun: when the period of each began.
+        ends: ends of the steps, whose numbers are of the period so far.
+        begun: start of the period of each step.
         grids: estimates and both ends of intervals, shape ``(3, steps, curves)``.
     """
     first = np.flatnonzero(begun[1:] != begun[:-1]) + 1
@@ -172,7 +172,7 @@ def _begun_anew(
 
 
 def _leave_out_unknown(statistic: Statistic, grids: NDArray[np.float64]) -> None:
-    """Averages and quantiles whose interval is all that there can be say nothing: no line there."""
+    """Leave out averages and quantiles whose interval covers all possible values."""
     bounds = statistic.card.chart.bounds
     if bounds is None:
         return
@@ -187,9 +187,10 @@ def _upper(words: str) -> str:
 def _by_group(
     table: Mapping[str, NDArray[Any]], chosen: tuple[str, ...] | None
 ) -> tuple[dict[str, NDArray[Any]], str | None]:
-    """One curve for each group, and which share it is of, if it is one.
+    """Return one curve for each group, and the share that it shows, if any.
 
-    Of several numbers of a group the one that a chart of it alone shows, of shares the middle one.
+    If a group has several numbers, it is the one that a chart of the group shows; among shares the
+    middle one.
     """
     found = dict(table)
     if chosen is not None and "name" in found:
@@ -213,12 +214,12 @@ def _share(share: float) -> str:
 
 @drawing
 def plot_line(bars: Bars, words: Caption, along: str) -> Figure:
-    """Cells that have an order, side by side: bars with intervals, or of many a line with a band.
+    """Draw ordered cells side by side: bars with intervals, or for many a line with a band.
 
     Args:
         bars: the cells, in their order.
-        words: around the chart.
-        along: what the cells are.
+        words: the words around the chart.
+        along: the name of the cells.
 
     >>> counts = np.array([5.0, 2.0, 1.0])
     >>> bars = Bars("123", counts, counts - 1, counts + 1)
@@ -255,7 +256,7 @@ def plot_line(bars: Bars, words: Caption, along: str) -> Figure:
     stride = max(1, -(-len(names) // room))
     stride = next(round_ for round_ in (1, 2, 5, 10, 20, 50, 100, stride) if round_ >= stride)
     ticks = places[::stride]
-    if all(name.isdecimal() for name in names):  # round ones
+    if all(name.isdecimal() for name in names):  # round numbers
         ticks = places[[int(name) % stride == 0 for name in names]]
     ax.set_xticks(ticks, [shown[place] for place in ticks.tolist()])
     whole = bool(np.all(estimates == np.rint(estimates)))

@@ -1,4 +1,4 @@
-"""What all pictures share: width, colours, headings, and how they are written."""
+"""Common style of all charts: width, colours, headings, and file formats."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: Distinct to readers with any kind of colour vision (Okabe and Ito 2008, yellow darkened).
+#: Distinct for readers with any kind of colour vision (Okabe and Ito 2008, yellow darkened).
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#8C6D00", "#E69F00", "#444444")
 
 INK, FAINT, GRID = "#1a1a1a", "#6b6b6b", "#e6e6e6"
-#: Of every picture, in inches, unless another is asked for; and which there can be.
+#: Width of every chart in inches, unless stated, and the allowed range.
 WIDTH, NARROWEST, WIDEST = 7.5, 3.0, 30.0
-#: Below this many inches names stand under a chart, not beside it.
+#: Below this many inches names are under a chart, not beside it.
 NARROW = 5.5
 #: Shades of the palette for more groups than it has colours: below 1 darker, above 1 lighter.
 _SHADES = (1.0, 0.62, 1.38, 0.38, 0.82)
 _LONGEST_NAME = 24
 _TITLE_LETTERS, _SUBTITLE_LETTERS, _FOOT_LETTERS, _AXIS_LETTERS = 50, 88, 104, 90
-#: Fonts with letters that the first has not, tried in this order where they are installed.
+#: Fonts with letters that the first font lacks, tried in this order if installed.
 _FONTS = (
     "Noto Sans",
     "Noto Sans CJK JP",
@@ -57,9 +57,9 @@ _Given = ParamSpec("_Given")
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Draw without matplotlib's remarks on fonts and folders, which would fill a nightly mail.
+    """Draw without matplotlib's warnings about fonts and folders, which would fill a nightly mail.
 
-    Letters that its own font has not come from one that is installed, or stay boxes.
+    Letters that matplotlib's font lacks come from an installed font, or remain boxes.
 
     Raises:
         MissingExtra: matplotlib is not installed.
@@ -82,14 +82,14 @@ def quietly() -> Iterator[None]:
 
 
 def drawing(draw: Callable[_Given, Figure]) -> Callable[_Given, Figure]:
-    """A function that draws, done as `quietly` says; a notebook shows the figure by itself."""
+    """Return a drawing function that runs under `quietly`; notebooks show the figure by itself."""
 
     @wraps(draw)
     def quiet(*args: _Given.args, **more: _Given.kwargs) -> Figure:
         with quietly():
             figure = draw(*args, **more)
             _write_signs_as_codes(figure)
-        # IPython asks for it by this name; matplotlib answers only where its backend is set up.
+        # IPython asks for this name; matplotlib provides it only if its backend is set up.
         vars(figure)["_repr_png_"] = partial(_png, figure)
         return figure
 
@@ -97,7 +97,7 @@ def drawing(draw: Callable[_Given, Figure]) -> Callable[_Given, Figure]:
 
 
 def _write_signs_as_codes(figure: Figure) -> None:
-    """Write control characters of texts as codes: no file of SVG may hold them."""
+    """Write control characters of texts as codes: SVG files must not contain them."""
     from matplotlib.text import Text
     from matplotlib.ticker import FixedFormatter
 
@@ -112,12 +112,12 @@ def _write_signs_as_codes(figure: Figure) -> None:
 
 
 def _as_drawn(text: str) -> str:
-    """A text without control characters, and without the two others that XML has not."""
+    """Return a text without control characters, and without two others that XML forbids."""
     return printable(text).replace("\ufffe", r"\ufffe").replace("\uffff", r"\uffff")
 
 
 def _png(figure: Figure) -> bytes:
-    """A figure as a picture."""
+    """Return a figure as PNG bytes."""
     file = BytesIO()
     with quietly():
         figure.savefig(file, format="png")
@@ -125,7 +125,7 @@ def _png(figure: Figure) -> bytes:
 
 
 def colours(count: int) -> list[str]:
-    """Different colours, and never two of like hue beside each other; at most 40.
+    """Return different colours, with unlike hues side by side; at most 40.
 
     >>> colours(9)[0], colours(9)[8]
     ('#0072B2', '#00476e')
@@ -137,7 +137,7 @@ def colours(count: int) -> list[str]:
 
 
 def shade(colour: str, strength: float) -> str:
-    """A colour made darker (below 1: that part of its light) or lighter (above 1, white at 2).
+    """Return a colour made darker (below 1: that part of its light) or lighter (2: white).
 
     >>> shade("#0072B2", 1), shade("#0072B2", 0.5), shade("#0072B2", 1.5)
     ('#0072B2', '#003959', '#80b8d8')
@@ -153,9 +153,9 @@ def shade(colour: str, strength: float) -> str:
 
 
 def colours_at(places: Sequence[int]) -> list[str]:
-    """A colour for each group by its place among all groups, so that a chart of others agrees.
+    """Return a colour for each group by its place among all groups, equal in every chart.
 
-    Of two groups that are 40 places apart the later one has the next colour that is free.
+    If two groups are 40 places apart, the later one gets the next free colour.
 
     >>> colours_at([2, 0]), colours_at([0, 2])
     (['#009E73', '#0072B2'], ['#0072B2', '#009E73'])
@@ -171,7 +171,7 @@ def colours_at(places: Sequence[int]) -> list[str]:
 
 
 def check_width(width: Any) -> float:
-    """How wide a chart is, in inches; None: as wide as all others.
+    """Return the width of a chart in inches; None: the width of all charts.
 
     Raises:
         InvalidInput: too narrow for words, or too wide.
@@ -182,7 +182,7 @@ def check_width(width: Any) -> float:
     if width is None:
         return WIDTH
     known = isinstance(width, int | float) and not isinstance(width, bool)
-    if not known or not NARROWEST <= width <= WIDEST:  # which NaN is not, either
+    if not known or not NARROWEST <= width <= WIDEST:  # also false for NaN
         raise InvalidInput(
             f"{field('width', width)} is no width of a chart; give {NARROWEST:g} to {WIDEST:g} "
             f"inches: 4 for a telephone, {WIDTH:g} for a page"
@@ -191,7 +191,7 @@ def check_width(width: Any) -> float:
 
 
 def heading_inches(title: str, subtitle: str, width: float = WIDTH) -> float:
-    """What `write_heading` takes from the top.
+    """Return the height that `write_heading` takes at the top.
 
     >>> heading_inches("Visits", "each one is protected") < heading_inches("Visits", "long " * 40)
     True
@@ -201,13 +201,13 @@ def heading_inches(title: str, subtitle: str, width: float = WIDTH) -> float:
 
 
 class Caption(NamedTuple):
-    """What stands around a chart, and how wide that is.
+    """The words around a chart, and its width.
 
     Attributes:
-        title, subtitle: above it: what is shown; of which times, and what is protected.
-        axis: what heights or lengths mean.
-        foot: below it: where numbers come from, and what is protected.
-        width: in inches.
+        title, subtitle: above the chart: the subject; the times and the protected unit.
+        axis: the meaning of heights or lengths.
+        foot: below the chart: the source of the numbers and the protected unit.
+        width: the width in inches.
 
     >>> Caption("Visits").adding("per day").subtitle
     'per day'
@@ -220,12 +220,12 @@ class Caption(NamedTuple):
     width: float = WIDTH
 
     def adding(self, words: str) -> Caption:
-        """The same with more words in the subtitle."""
+        """Return a caption with more words in the subtitle."""
         return self._replace(subtitle=self.subtitle + words)
 
 
 class Bars(NamedTuple):
-    """Cells that stand beside each other: their names, and of each its number and interval."""
+    """Cells side by side: their names, numbers and intervals."""
 
     names: Sequence[str]
     estimates: NDArray[np.float64]
@@ -233,7 +233,7 @@ class Bars(NamedTuple):
     high: NDArray[np.float64]
 
     def at(self, places: Sequence[int]) -> Bars:
-        """Some of them, in this order."""
+        """Return some of the bars, in this order."""
         numbers = (part[places] for part in (self.estimates, self.low, self.high))
         return Bars([self.names[place] for place in places], *numbers)
 
@@ -241,14 +241,14 @@ class Bars(NamedTuple):
 def frame(
     words: Caption, middle: float, *, above: float = 0.0, below: float = 0.0
 ) -> tuple[Figure, float, float]:
-    """A figure with its heading and foot; and where its middle begins and ends.
+    """Return a figure with heading and foot, and the ends of its middle.
 
     Args:
-        words: around it.
-        middle, above, below: inches of the middle, and of what is left free around.
+        words: the words around it.
+        middle, above, below: heights in inches of the middle, and of the free space around it.
 
     Returns:
-        The figure, and lower and upper end of its middle, in parts of its height.
+        The figure, and the lower and upper end of its middle, as parts of its height.
 
     >>> figure, bottom, top = frame(Caption("Visits", width=4.0), 2.0, above=0.5, below=1.0)
     >>> round(float((top - bottom) * figure.get_figheight()), 6)
@@ -266,7 +266,7 @@ def frame(
 
 
 def write_heading(figure: Figure, title: str, subtitle: str) -> None:
-    """Title and subtitle, in as many lines as they need; a dollar sign is no formula."""
+    """Write title and subtitle, in as many lines as needed; a dollar sign is not a formula."""
     tall, wide = figure.get_figheight(), figure.get_figwidth()
     above, below = _lines(title, subtitle, wide)
     styles: tuple[dict[str, Any], ...] = (
@@ -284,7 +284,7 @@ def _lines(title: str, subtitle: str, width: float) -> tuple[list[str], list[str
 
 
 def axis_lines(name: str, width: float = WIDTH) -> list[str]:
-    """What an axis shows, in as many lines as it needs above the axes.
+    """Return the name of an axis, in as many lines as needed above the axes.
 
     >>> axis_lines("number of users (each in the first 2 groups alone)", 4)
     ['number of users (each in the first 2', 'groups alone)']
@@ -293,12 +293,12 @@ def axis_lines(name: str, width: float = WIDTH) -> list[str]:
 
 
 def axis_inches(name: str, width: float = WIDTH) -> float:
-    """What the lines of an axis beyond the first take."""
+    """Return the height of the lines of an axis name beyond the first."""
     return 0.16 * (len(axis_lines(name, width)) - 1)
 
 
 def foot_inches(foot: str, width: float = WIDTH) -> float:
-    """What `write_foot` takes from the bottom.
+    """Return the height that `write_foot` takes at the bottom.
 
     >>> foot_inches(""), foot_inches("Source: the museums") > 0
     (0.0, True)
@@ -308,7 +308,7 @@ def foot_inches(foot: str, width: float = WIDTH) -> float:
 
 
 def write_foot(figure: Figure, foot: str) -> None:
-    """Small lines at the bottom: where numbers come from, and what is protected."""
+    """Write small lines at the bottom: the source of the numbers and the protected unit."""
     tall, wide = figure.get_figheight(), figure.get_figwidth()
     words = "\n".join(_foot(foot, wide))
     style: dict[str, Any] = {"size": 8.5, "color": FAINT, "linespacing": 1.25}
@@ -320,7 +320,7 @@ def _foot(foot: str, width: float) -> list[str]:
 
 
 def names_inches(names: Sequence[tuple[str, str]], width: float) -> float:
-    """What `names_below` takes from the bottom; nothing where there is room beside the curves.
+    """Return the height that `names_below` takes; 0 if there is room beside the curves.
 
     >>> names_inches([("this plan", "black")], 7.5), names_inches([("this plan", "black")], 4) > 0
     (0.0, True)
@@ -331,12 +331,12 @@ def names_inches(names: Sequence[tuple[str, str]], width: float) -> float:
 
 
 def names_below(figure: Figure, names: Sequence[tuple[str, str]], bottom: float) -> None:
-    """Names of curves, each in its colour, below a narrow chart.
+    """Write the names of curves, each in its colour, below a narrow chart.
 
     Args:
         figure: the chart.
-        names: with their colours, from the top down.
-        bottom: where they end, in inches.
+        names: names with their colours, from the top down.
+        bottom: height at which they end, in inches.
     """
     tall, width = figure.get_figheight(), figure.get_figwidth()
     y = bottom + names_inches(names, width)
@@ -347,12 +347,12 @@ def names_below(figure: Figure, names: Sequence[tuple[str, str]], bottom: float)
 
 
 def name_ends(ax: Axes, ends: Sequence[tuple[str, float, str]], size: float) -> None:
-    """Names beside the ends of curves, from the top down, moved apart where they would overlap.
+    """Write names beside the ends of curves, from the top down, moved apart to avoid overlaps.
 
     Args:
-        ax: of the curves.
-        ends: names with the ends of their curves, in parts of the axis, and their colours.
-        size: of letters, in points.
+        ax: axes of the curves.
+        ends: names with the ends of their curves, as parts of the axis, and their colours.
+        size: size of letters, in points.
     """
     found, free, floor = [], 1.0, 0.0
     for name, end, colour in sorted(ends, key=lambda one: -one[1]):
@@ -380,7 +380,7 @@ def _name_lines(name: str, width: float) -> list[str]:
 
 
 def clean(ax: Axes, *, grid: str | None = None) -> None:
-    """Axes without a box; with lines across one axis or "both"."""
+    """Remove the box of axes; draw lines across one axis or "both"."""
     ax.spines[["top", "right", "left"]].set_visible(False)
     ax.spines["bottom"].set_color("#b0b0b0")
     ax.tick_params(colors=FAINT, labelsize=9, length=0)
@@ -390,7 +390,7 @@ def clean(ax: Axes, *, grid: str | None = None) -> None:
 
 
 def tick(value: float) -> str:
-    """A round number in full, with thousands separators.
+    """Return a round number in full, with thousands separators.
 
     >>> tick(180_000_000.0), tick(0.25)
     ('180,000,000', '0.25')
@@ -400,7 +400,7 @@ def tick(value: float) -> str:
 
 
 def shorten(name: str, longest: int = _LONGEST_NAME) -> str:
-    """A name that fits beside the chart.
+    """Return a name that fits beside the chart.
 
     >>> shorten("a" * 30, longest=5)
     'aaaa…'
@@ -409,7 +409,7 @@ def shorten(name: str, longest: int = _LONGEST_NAME) -> str:
 
 
 def draw_bars(ax: Axes, bars: Bars, *, values: Sequence[str]) -> None:
-    """Bars below each other, each with its interval, name and number, the first on top."""
+    """Draw bars one below the other, each with interval, name and number, the first on top."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     names, estimates, low, high = bars

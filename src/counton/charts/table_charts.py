@@ -1,4 +1,4 @@
-"""Pictures of tables that were released once: how sure each number is, and how large it is."""
+"""Charts of tables released once: how certain, and how large, each number is."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ if TYPE_CHECKING:
 
 _MAP_TALL = 4.6  # inches
 _SMALLEST = 0.11  # square inches: smaller children share one block
-_MOST_GROUPS = 40  # on the map; the rest share one block
-_LETTER = 0.0086  # inches that a letter takes for each point of its size
-_SIZES = (10.0, 8.5, 7.5)  # of letters, in points
+_MOST_GROUPS = 40  # most groups on the map; the rest share one block
+_LETTER = 0.0086  # inches of a letter for each point of its size
+_SIZES = (10.0, 8.5, 7.5)  # sizes of letters, in points
 _MOST_CELLS = 240
 _MOST_BARS = 30
-_THIN = 0.008  # of the axis: a narrower band cannot be seen behind its line
+_THIN = 0.008  # part of the axis: a narrower band is hidden by its line
 
 
 @drawing
@@ -58,13 +58,13 @@ def plot_table(
     fit: Fit | None = None,
     level: float = 0.95,
 ) -> Figure:
-    """A table that was released once.
+    """Draw a table that was released once.
 
     Args:
-        reading: of a hierarchy, a line, or a contingency table.
-        words: around it; its own where there is no title, or no axis.
-        what: is counted.
-        fit: how the numbers are made to fit.
+        reading: the reading of a hierarchy, a line, or a contingency table.
+        words: the words around it; defaults replace a missing title or axis.
+        what: the name of what is counted.
+        fit: how the numbers are made consistent.
         level: probability with which each interval holds.
     """
     head, own = what[:1].upper() + what[1:], cast("Any", reading)
@@ -94,15 +94,16 @@ def plot_table(
 
 @drawing
 def plot_hierarchy(reading: HierarchyReading, words: Caption, *, fit: Fit | None = None) -> Figure:
-    """Two panels: relative error by level and size, and a map of the two coarsest levels.
+    """Draw two panels: relative error by level and size, and a map of the two coarsest levels.
 
     Only released values are drawn. On the map an area is an estimate; negative ones count as 0.
-    Relative errors are shown of nodes that are larger than their noise, and the others are counted.
+    Relative errors are shown for nodes larger than their noise; the others are counted.
 
     Args:
-        reading: what was released.
-        words: around it: what is counted and protected; of the axis what areas show.
-        fit: how the numbers are made to fit; None: as released.
+        reading: the released numbers.
+        words: the words around it: the counted and the protected units; the axis has the meaning of
+            areas.
+        fit: how the numbers are made consistent; None: as released.
 
     >>> from counton import ZCDP, Hierarchy, Key, Running
     >>> from counton.strategies.trees import Tree
@@ -127,9 +128,9 @@ def plot_hierarchy(reading: HierarchyReading, words: Caption, *, fit: Fit | None
 
 
 def _panels_below(words: Caption, tall: Sequence[float]) -> tuple[Figure, Sequence[Axes]]:
-    """Panels below each other, of this many inches."""
+    """Return a figure and panels one below the other, with these heights in inches."""
     width = words.width
-    narrow = width < NARROW  # where names have two lines
+    narrow = width < NARROW  # names then have two lines
     gap = 0.85 + 0.3 * narrow
     figure, _, top = frame(
         words,
@@ -152,13 +153,13 @@ def _wide(ax: Axes) -> float:
 
 
 def _call(ax: Axes, name: str) -> None:
-    """A name above a panel, in as many lines as it needs."""
+    """Write a name above a panel, in as many lines as needed."""
     lines = fill(name, int(11.5 * (_wide(ax) - 1.1)))
     ax.set_title(lines, loc="left", size=11, color=INK, parse_math=False)
 
 
 def _cell_name(values: Sequence[str], longest: int = 24) -> str:
-    """A cell of a table by its values, of which none is cut away.
+    """Return the name of a table's cell: its values, none of them cut off.
 
     >>> _cell_name(["Bavaria and the Palatinate", "men"]), _cell_name(["Berlin", "men"])
     ('Bavaria and the Pa…, men', 'Berlin, men')
@@ -248,7 +249,7 @@ def _error_by_level(
 
 
 def _percent(value: float) -> str:
-    """Two digits, however small.
+    """Return a percentage with two digits, however small.
 
     >>> _percent(5.43e-7), _percent(12.0)
     ('0.00000054%', '12%')
@@ -257,7 +258,7 @@ def _percent(value: float) -> str:
 
 
 class _Box(NamedTuple):
-    """Left, bottom, width, height in inches."""
+    """A rectangle: left, bottom, width and height in inches."""
 
     x: float
     y: float
@@ -266,7 +267,7 @@ class _Box(NamedTuple):
 
 
 def squarify(sizes: NDArray[np.float64], box: tuple[float, float, float, float]) -> list[_Box]:
-    """Boxes whose areas are as the sizes, which descend, and which are as square as rows allow.
+    """Return boxes with areas proportional to falling sizes, as square as rows allow.
 
     Source: Bruls, Huizing and van Wijk, "Squarified Treemaps".
 
@@ -299,7 +300,7 @@ def squarify(sizes: NDArray[np.float64], box: tuple[float, float, float, float])
 
 
 def _worst(row: Sequence[float], short: float) -> float:
-    """The least square of a row's boxes: the ratio of its sides."""
+    """Return the least square box of a row: the ratio of its sides."""
     whole = sum(row) ** 2
     return max(short**2 * row[0] / whole, whole / (short**2 * row[-1]))
 
@@ -339,7 +340,7 @@ def _tree_map(ax: Axes, tree: Tree, estimates: Sequence[NDArray[Any]], what: str
 def _parts(
     sizes: NDArray[np.float64], labels: Sequence[object], box: _Box, most: int | None = None
 ) -> Iterator[tuple[int | None, str, float, _Box]]:
-    """Place, name, size and box of each part that is not too small, and of the others together."""
+    """Yield place, name, size and box of each large enough part, and of the others together."""
     order = np.argsort(-sizes, kind="stable")
     order = order[sizes[order] > 0]
     large = sizes[order] * box.wide * box.tall >= _SMALLEST * sizes.sum()
@@ -399,7 +400,7 @@ def _text(ax: Axes, box: _Box, name: str, size: float, *, bold: bool = False) ->
 def fitting(
     name: str, number: str, wide: float, tall: float, *, one_line: bool = False
 ) -> tuple[str, float] | None:
-    """Text for a block of this many inches and the size of its letters; None where none fits.
+    """Return text that fits a block of this many inches, and its letter size; None: none fits.
 
     >>> fitting("South America", "349", 1.5, 0.5), fitting("South America", "349", 0.7, 0.5)
     (('South America\\n349', 10.0), ('South\\nAmerica\\n349', 8.5))
@@ -424,11 +425,12 @@ def fitting(
 
 @drawing
 def plot_ranges(reading: RangesReading, words: Caption) -> Figure:
-    """Two panels: the cells with their noise, and noise against the length of an interval.
+    """Draw two panels: the cells with their noise, and noise against the length of an interval.
 
     Args:
-        reading: what was released, on a line.
-        words: around it: what is counted, what is protected and how; of the axis what heights show.
+        reading: the released numbers on a line.
+        words: the words around it: the counted and the protected units; the axis has the meaning of
+            heights.
 
     >>> from counton import ZCDP, Key, Ranges, Running
     >>> line = Ranges(4, counts=True)
@@ -457,7 +459,7 @@ def _cells_panel(ax: Axes, reading: RangesReading) -> None:
     estimate = sums / (high - low)
     twice = 2 * stds / (high - low)
     edges = np.append(low, cells)
-    # The last value once more: a step ends where its last cell does.
+    # The last value is repeated: a step ends at the end of its last cell.
     middle, lower, upper = (
         np.append(part, part[-1]) for part in (estimate, estimate - twice, estimate + twice)
     )
@@ -510,13 +512,14 @@ def _spread(reading: RangesReading, length: int) -> tuple[float, float, float]:
 def plot_contingency(
     names: Sequence[str], margins: Mapping[str, NDArray[Any]], words: Caption
 ) -> Figure:
-    """Bars with their intervals: the margin of each column, and of two columns their cells.
+    """Draw bars with intervals: the margin of each column, or for two columns their cells.
 
     Args:
-        names: of the columns.
-        margins: a row for each margin: the columns, None where all values are added up, and
-            estimate, lower, upper.
-        words: around it: what is counted and protected; of the axis what lengths show.
+        names: names of the columns.
+        margins: rows by margin: the columns (None if all values are added up), estimate, lower,
+            upper.
+        words: the words around it: the counted and the protected units; the axis has the meaning of
+            lengths.
 
     >>> none = np.array([None, "f", "m"], dtype=object)
     >>> counts = np.array([7.0, 5.0, 2.0])

@@ -1,7 +1,7 @@
 """Charts of released numbers: totals as curves, windows as bars or steps; each with its band.
 
-Only released values are drawn, and the layout is chosen from them too, so a chart is as private as
-the numbers it shows.
+Only released values are drawn, and they also decide the layout. So a chart is as private as the
+numbers it shows.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MOST_POINTS = 2_000
-#: Groups that share a chart, as many as there are hues, and small charts for more, at most.
+#: Most groups that share a chart, one for each hue; and most small charts if there are more groups.
 MOST_LINES, MOST_PANELS = len(PALETTE), 24
-#: Bars of one group that stand beside each other, at most.
+#: Most bars of one group side by side.
 _MOST_BARS = 80
-#: Cells that are drawn beside each other, at most.
+#: Most cells drawn side by side.
 _MOST_CELLS = 30
-_LEGEND_INCHES = 0.19  # of a line of names under a narrow chart
+_LEGEND_INCHES = 0.19  # height of a line of names under a narrow chart
 _LABEL_POINTS = 12.5  # height of a line of labels
-_LARGEST_RATIO = 8.0  # groups farther apart than this share no axis
-_DEEPEST = 2.0  # bands on one another in the mean, of which each can be told from the others
-_THIN = 0.005  # of the axis: a narrower band cannot be seen behind its line
-_LETTERS = 12.3  # of a heading above a small chart, in an inch
+_LARGEST_RATIO = 8.0  # groups with sizes of a larger ratio do not share an axis
+_DEEPEST = 2.0  # mean number of overlapping bands up to which each is distinguishable
+_THIN = 0.005  # part of the axis: a narrower band is hidden by its line
+_LETTERS = 12.3  # letters per inch of a heading above a small chart
 NAME_INCHES, VALUE_INCHES = 0.095, 0.078  # widths of a letter of a name and of a value
 LINE_INCHES = 0.19  # from the axis to a name
 _HATCH = "#d0d0d0"
@@ -59,19 +59,19 @@ _HATCH = "#d0d0d0"
 
 @dataclass(frozen=True)
 class Curves:
-    """What is drawn: released values, never exact ones.
+    """Data of a chart. Contains released values only.
 
     Attributes:
         times: ends of the windows, ``datetime64``, or numbers of steps; shape ``(steps,)``.
         groups: a name for each curve.
-        estimates, lower, upper: shape ``(steps, groups)``.
-        all_groups: how many groups there are; None: these.
-        starts: where each estimate is of its own window, the beginnings of these windows, as
-            ``times`` are their ends.
-        places: the place of each group among all groups there are, which chooses its colour; None:
-            these are all.
-        running: estimates are of all time so far; False: of some time up to each, as of windows.
-        provisional: how many of the last windows may still change.
+        estimates, lower, upper: arrays of shape ``(steps, groups)``.
+        all_groups: number of all groups; None: only these.
+        starts: starts of the windows, if each estimate is of its own window; ``times`` are their
+            ends.
+        places: place of each group among all groups, which decides its colour; None: these are all.
+        running: True if estimates are of all time so far; False if of a limited time, such as
+            windows.
+        provisional: number of last windows that may still change.
 
     >>> hours = np.arange("2026-01-01T01", "2026-01-01T04", dtype="datetime64[h]")
     >>> estimates = np.array([[3.0], [5.0], [9.0]])
@@ -92,14 +92,14 @@ class Curves:
 
     @property
     def last(self) -> Bars:
-        """The last step of each."""
+        """The last step of each curve."""
         return Bars(self.groups, self.estimates[-1], self.lower[-1], self.upper[-1])
 
     @property
     def sizes(self) -> NDArray[np.float64]:
-        """How large each group is by the whole series: the last total, or the mean of windows.
+        """Size of each group over the whole series: the last total, or the mean of windows.
 
-        The last window alone would choose by its noise.
+        The last window alone would select groups by noise.
 
         >>> windows = np.array([[90.0, 5.0], [80.0, 6.0], [1.0, 4.0]])
         >>> Curves(np.arange(3), "ab", windows, windows, windows, running=False).sizes.tolist()
@@ -112,16 +112,16 @@ class Curves:
 
     @property
     def colours(self) -> dict[int, str]:
-        """Of each curve, by its number; the same group has the same one in every chart."""
+        """Colour of each curve by its number; a group has one colour in every chart."""
         places = range(len(self.groups)) if self.places is None else self.places
         return dict(enumerate(colours_at(places)))
 
     def largest(self, count: int) -> Curves:
-        """The largest groups, largest first, ``count`` at most: see `sizes`."""
+        """Return the ``count`` largest groups at most, largest first: see `sizes`."""
         return self._of(largest_groups(self.sizes, count))
 
     def first(self, count: int) -> Curves:
-        """The first ``count`` groups."""
+        """Return the first ``count`` groups."""
         return self._of(range(len(self.groups))[:count])
 
     def _of(self, kept: Sequence[int]) -> Curves:
@@ -136,7 +136,7 @@ class Curves:
         )
 
     def thin(self, most: int = _MOST_POINTS) -> Curves:
-        """At most about ``most`` steps, the last among them."""
+        """Return about ``most`` steps at most, including the last."""
         stride = -(-len(self.times) // most)
         keep = slice((len(self.times) - 1) % stride, None, stride)
         estimates, lower, upper = (
@@ -154,7 +154,7 @@ class Curves:
 
 
 def largest_groups(last: NDArray[Any], count: int) -> list[int]:
-    """Places of the largest numbers, largest first; of equal ones the earlier.
+    """Return the places of the largest numbers, largest first; among equal ones the earlier first.
 
     >>> largest_groups(np.array([4, 9, 7, 9]), 3)
     [1, 3, 2]
@@ -171,21 +171,21 @@ def plot_totals(
     alike: bool = True,
     from_zero: bool = True,
 ) -> Figure:
-    """A chart of running totals, or of windows; groups of very different size get their own axis.
+    """Draw running totals, or windows; groups of very different size get their own axes.
 
-    A window's number stands on its window: a bar where there is one group and few windows, else a
-    level from its beginning to its end. A group's colour follows from its place.
+    A window's number is drawn over its window: a bar if there is one group and few windows, else a
+    level from start to end. A group's colour depends only on its place.
 
-    More than 8 groups have small charts, the largest first; of more than 24 it says so. So have
-    fewer whose bands lie on one another. A single step has bars beside each other, a single number
-    is written out.
+    More than 8 groups get small charts, the largest first; with more than 24 the chart says so.
+    Fewer groups get small charts if their bands overlap. A single step has bars side by side; a
+    single number is written out.
 
     Args:
-        curves: what to draw; at least one step and one group.
-        words: around it; on a narrow chart names stand below.
-        panels: a small chart for each group, also of few.
-        alike: curves are numbers of one kind; False: each has a small chart, in the order given.
-        from_zero: the axis reaches down to 0, as it should for what is counted.
+        curves: the data; at least one step and one group.
+        words: the words around the chart; on a narrow chart names are below it.
+        panels: True draws a small chart for each group, even for few groups.
+        alike: True if all curves have one unit; False: each has a small chart, in the given order.
+        from_zero: True if the axis reaches down to 0, as it should for counts.
 
     Raises:
         InvalidInput: nothing to draw.
@@ -209,12 +209,12 @@ def plot_totals(
             words = words.adding(f"; the {which} of {several:,}{' groups' if alike else ''}")
     if len(curves.times) == 1 and alike:
         return _one_step(curves, words)
-    if curves.starts is not None:  # the numbers beside names are of one window alone
+    if curves.starts is not None:  # the numbers beside names are those of one window
         words = words.adding(f"; in numbers: {_last_window(curves)}")
     if curves.provisional:
         words = words.adding("; hatched: provisional, more rows may come")
     parts = [[place] for place in range(len(curves.groups))]
-    if not panels:  # of averages none is small or large
+    if not panels:  # averages have no sizes to compare
         everything = [[*range(len(curves.groups))]]
         parts = split_by_size(curves.sizes) if from_zero else everything
     curves = curves.thin()
@@ -225,7 +225,7 @@ def plot_totals(
 
 
 def bands_hide(curves: Curves) -> bool:
-    """Whether more than two bands lie on one another, in the mean over the steps.
+    """Return whether more than two bands overlap, on average over the steps.
 
     >>> level = np.array([[5.0, 6.0, 7.0]] * 4)
     >>> near = Curves(np.arange(4), "abc", level, level - 3, level + 3)
@@ -234,13 +234,13 @@ def bands_hide(curves: Curves) -> bool:
     (True, False)
     """
     low, high = curves.lower[:, :, None], curves.upper[:, :, None]
-    begins = curves.lower[:, None]  # where most lie on one another, one of them begins
+    begins = curves.lower[:, None]  # the deepest overlap contains the beginning of a band
     deepest = ((low <= begins) & (begins <= high)).sum(axis=1).max(axis=1)
     return bool(deepest.mean() > _DEEPEST)
 
 
 def _is_thin(curves: Curves, part: Sequence[int], *, from_zero: bool) -> bool:
-    """Whether a band at the end cannot be told from its line."""
+    """Return whether a band at the end is indistinguishable from its line."""
     low, high = reach(curves, part, from_zero=from_zero)
     wide = curves.upper[-1, part] - curves.lower[-1, part]
     return bool((wide < _THIN * (high - low)).any())
@@ -253,7 +253,7 @@ def _last_window(curves: Curves) -> str:
 
 
 def _one_step(curves: Curves, words: Caption) -> Figure:
-    """Bars of groups beside each other, each with its number; of one group its number alone."""
+    """Draw groups as bars with numbers; a single group as a number."""
     when = until_in_words(curves.times[0]) if curves.starts is None else _last_window(curves)
     words, wide = words.adding(f"; {when}"), words.width
     if len(curves.groups) > 1:
@@ -271,7 +271,7 @@ def _one_step(curves: Curves, words: Caption) -> Figure:
 
 @drawing
 def plot_bars(bars: Bars, words: Caption) -> Figure:
-    """Cells beside each other, each with its interval and its number; of many the largest.
+    """Draw cells side by side, each with interval and number; if there are many, the largest.
 
     >>> counts = np.array([5.0, 2.0])
     >>> bars = Bars(["AC", "GT"], counts, counts - 1, counts + 1)
@@ -301,7 +301,7 @@ def _one_chart(
     curves: Curves, panels: list[list[int]], words: Caption, *, from_zero: bool
 ) -> Figure:
     wide = words.width
-    below = wide < NARROW  # where names stand
+    below = wide < NARROW  # if names are below
     labels = Labels.of(*curves.last, room=wide - 0.6 if below else None)
     heights = [2.2 if below else max(2.2, 0.32 * len(panel)) for panel in panels]
     legend = _LEGEND_INCHES * len(curves.groups) + 0.1 if below else 0.0
@@ -340,7 +340,7 @@ def _one_chart(
 def _list_below(
     figure: Figure, labels: Labels, order: Sequence[int], shades: dict[int, str], top: float
 ) -> None:
-    """Names and last values under a narrow chart, a line each."""
+    """Write names and last values under a narrow chart, one per line."""
     line, wide = _LEGEND_INCHES / figure.get_figheight(), figure.get_figwidth()
     for number, index in enumerate(order):
         y = top - (number + 0.5) * line
@@ -356,11 +356,11 @@ def _list_below(
 def _small_charts(
     curves: Curves, panels: list[list[int]], words: Caption, *, from_zero: bool
 ) -> Figure:
-    """Small multiples, as many beside each other as their headings allow."""
+    """Draw small multiples, as many side by side as their headings allow."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     words = words.adding(f"; {words.axis}" if words.axis else "")
-    alike = bands_hide(curves)  # which are compared with each other
+    alike = bands_hide(curves)  # they are compared with each other
     words = words.adding("; all on one scale" if alike else "; each chart with its own scale")
     together = [*range(len(curves.groups))]
     count, wide, labels = len(panels), words.width, Labels.of(*curves.last)
@@ -398,7 +398,7 @@ def _small_charts(
         value = labels.values[index]
         beside = 0 if between == "\n" else len(value) + 3
         name = f"{shorten(curves.groups[index], max(room - beside, 8))}{between}{value}"
-        x = (0.15 - left) / (each - left)  # above the numbers of the axis, too
+        x = (0.15 - left) / (each - left)  # also above the numbers of the axis
         ax.set_title(name, x=x, loc="left", size=10, color=INK, parse_math=False)
         ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
         ax.yaxis.set_major_locator(MaxNLocator(3))
@@ -407,23 +407,23 @@ def _small_charts(
 
 
 def split_by_size(last: NDArray[np.float64]) -> list[list[int]]:
-    """Groups, largest first, cut where a much smaller one follows: one panel for each part.
+    """Return groups, largest first, split where a much smaller one follows: one panel per part.
 
-    There are at most two parts, each of two groups or more.
+    There are at most two parts, each with two groups or more.
 
     >>> split_by_size(np.array([50_000.0, 700.0, 48_000.0, 40.0]))
     [[0, 2], [1, 3]]
     >>> split_by_size(np.array([5.0, 9.0]))
     [[1, 0]]
     """
-    last = np.nan_to_num(last)  # what is not known yet
+    last = np.nan_to_num(last)  # numbers that are not known yet
     order = [int(index) for index in np.argsort(-last, kind="stable")]
     if len(order) < 4 or last[order[0]] <= 0:
         return [order]
-    # Sizes below a hundredth of the largest look alike: all of them lie on the axis.
+    # Sizes below a thousandth of the largest are drawn alike: all of them lie on the axis.
     sizes = np.maximum(last[order], last[order[0]] / 1000)
     ratios = sizes[:-1] / sizes[1:]
-    # Cut once, at the widest gap that leaves at least two groups on each side.
+    # Split once, at the widest gap with at least two groups on each side.
     inner = ratios[1:-1]
     cut = int(np.argmax(inner)) + 2
     if sizes[0] / sizes[cut] < _LARGEST_RATIO or len(order) - cut < 2:
@@ -432,10 +432,10 @@ def split_by_size(last: NDArray[np.float64]) -> list[list[int]]:
 
 
 def reach(curves: Curves, panel: Sequence[int], *, from_zero: bool = True) -> tuple[float, float]:
-    """Between which values an axis shows some curves: all estimates, and bands as far as they help.
+    """Return the ends of an axis for curves: all estimates, and bands as far as they help.
 
-    A band that is infinite, or much wider than what its curve does, goes beyond the axis: early
-    moments of next to no rows would leave nothing to see of the later ones.
+    A band that is infinite, or much wider than its curve's changes, extends beyond the axis.
+    Otherwise early values from very few rows would hide the changes of later ones.
 
     >>> estimates = np.array([[4.0], [5.0]])
     >>> band = np.array([[np.inf], [1.0]])
@@ -472,7 +472,7 @@ def _draw_panel(
     if curves.starts is not None:
         _draw_windows(ax, curves, panel, shades)
         return
-    if len(curves.times) == 1:  # a single step makes no line
+    if len(curves.times) == 1:  # a single step is not a line
         for index in panel:
             band = np.clip([curves.lower[-1, index], curves.upper[-1, index]], low, high)
             ax.plot([0.98, 0.98], band, color=shades[index], alpha=0.4, linewidth=4)
@@ -482,7 +482,7 @@ def _draw_panel(
     times = _numbers(curves.times)
     for index in panel:
         _draw_curve(ax, times, curves, index, shades[index])
-        if np.isnan(curves.estimates[-2, index]):  # no line yet
+        if np.isnan(curves.estimates[-2, index]):  # there is no line yet
             ax.plot(times[-1], curves.estimates[-1, index], ".", color=shades[index])
     ax.set_xlim(times[0], times[-1])
 
@@ -490,19 +490,19 @@ def _draw_panel(
 def _draw_curve(
     ax: Axes, times: NDArray[np.float64], curves: Curves, index: int, colour: str, each: int = 1
 ) -> None:
-    """A line and its band; every number ``each`` times, for a level."""
+    """Draw a line and its band; for a level each number is repeated ``each`` times."""
     estimates, lower, upper = (
         np.repeat(part[:, index], each) for part in (curves.estimates, curves.lower, curves.upper)
     )
     low, high = ax.get_ylim()
-    room = high - low  # an infinite band is drawn to beyond the axis
+    room = high - low  # an infinite band is drawn beyond the axis
     lower, upper = np.clip(lower, low - room, None), np.clip(upper, None, high + room)
     ax.fill_between(times, lower, upper, color=colour, alpha=0.22, linewidth=0)
     ax.plot(times, estimates, color=colour, linewidth=1.1)
 
 
 def _draw_windows(ax: Axes, curves: Curves, panel: list[int], shades: dict[int, str]) -> None:
-    """Each number on its window: bars of one group in a few windows, else levels."""
+    """Draw each number over its window: bars for one group in a few windows, else levels."""
     assert curves.starts is not None
     starts, ends = _numbers(curves.starts), _numbers(curves.times)
     ax.set_xlim(float(starts[0]), float(ends[-1]))
@@ -531,7 +531,7 @@ def hatch(ax: Axes, start: float, end: float) -> None:
 
 
 def _numbers(times: NDArray[Any]) -> NDArray[np.float64]:
-    """Times as an axis counts them: days; or numbers of steps."""
+    """Return times as an axis counts them: days; or numbers of steps."""
     from matplotlib.dates import date2num
 
     if times.dtype.kind != "M":
@@ -556,10 +556,10 @@ def _name_axes(
 
 
 def name_times(ax: Axes, curves: Curves, least: int, most: int) -> None:
-    """Ticks of an axis of times, between this many; or of numbers of steps.
+    """Set between ``least`` and ``most`` ticks of an axis of times, or of numbers of steps.
 
-    A tick is a moment, and its label begins there: a window's number stands to its right. A few
-    windows of days or longer are named themselves.
+    A tick is a moment, and its label begins there: a window's number is to its right. A few windows
+    of days or longer are named instead.
     """
     from matplotlib.dates import AutoDateLocator
     from matplotlib.ticker import FuncFormatter, MaxNLocator
@@ -594,17 +594,17 @@ def name_times(ax: Axes, curves: Curves, least: int, most: int) -> None:
 
 
 def _align_names(names: list[str]) -> list[str]:
-    """Names of as many lines each, so that their first ones stand beside each other."""
+    """Return names with equal numbers of lines, so that their first lines are level."""
     lines = max((name.count("\n") for name in names), default=0)
     return [name + "\n " * (lines - name.count("\n")) for name in names]
 
 
 def tick_names(ticks: NDArray[np.float64], end: float) -> list[str]:
-    """Words for moments of an axis, in days since 1970; days, or years, below where they begin.
+    """Return labels for ticks in days since 1970; days, or years, are on a second line.
 
     Args:
-        ticks: moments, ascending.
-        end: of the axis: midnight there is the end of the day before.
+        ticks: the moments, ascending.
+        end: end of the axis: midnight there is the end of the day before.
 
     >>> tick_names(np.array([19783.0, 19783.5, 19784.0]), 19784.0)
     ['00:00\\n1 Mar 2024', '12:00', '24:00']
@@ -634,7 +634,7 @@ def tick_names(ticks: NDArray[np.float64], end: float) -> list[str]:
 
 
 def window_names(starts: NDArray[np.datetime64], ends: NDArray[np.datetime64]) -> list[str]:
-    """A name for each of a few windows: what day, month or year it is, or when it begins.
+    """Return a name for each of a few windows: its day, month or year, or its start.
 
     >>> days = np.array(["2024-03-29", "2024-03-30", "2024-03-31"], "datetime64[us]")
     >>> window_names(days[:-1], days[1:])
@@ -666,7 +666,7 @@ def window_names(starts: NDArray[np.datetime64], ends: NDArray[np.datetime64]) -
 
 
 def moment_in_words(time: np.datetime64) -> str:
-    """A day and what clocks show.
+    """Return a moment as date and time; midnight as the end of a day.
 
     >>> moment_in_words(np.datetime64("2024-03-29T12:30"))
     '29 Mar 2024, 12:30'
@@ -681,7 +681,7 @@ def moment_in_words(time: np.datetime64) -> str:
 
 
 def until_in_words(time: Any) -> str:
-    """Up to when a number counts, or the step that it stands after.
+    """Return until when a number counts, or after which step.
 
     >>> until_in_words(np.int64(3)), until_in_words(np.datetime64("2024-03-29T12:30"))
     ('after step 3', 'up to 29 Mar 2024, 12:30')
@@ -699,13 +699,13 @@ def _label_ends(
     shades: dict[int, str],
     labels: Labels,
 ) -> None:
-    """Names beside the ends of the curves, moved apart where they would overlap."""
+    """Write names beside the ends of the curves, moved apart to avoid overlaps."""
     inch = 1 / (ax.get_position().width * figure.get_figwidth())  # in fractions of the axis
     value_at = 1 + inch * labels.inches
     low, high = ax.get_ylim()
-    height = ax.get_position().height * figure.get_figheight() * 72  # points
+    height = ax.get_position().height * figure.get_figheight() * 72  # in points
     ends = curves.estimates[-1, panel]
-    ends = np.where(np.isfinite(ends), ends, low)  # what is not known yet
+    ends = np.where(np.isfinite(ends), ends, low)  # numbers that are not known yet
     wanted = (ends - low) / (high - low) * height
     for index, place, value in zip(panel, spread(wanted, _LABEL_POINTS, height), ends, strict=True):
         style: dict[str, Any] = {
@@ -713,7 +713,7 @@ def _label_ends(
             "textcoords": ("axes fraction", "axes points"),
             "va": "center",
             "annotation_clip": False,
-            "parse_math": False,  # a name with dollar signs is no formula
+            "parse_math": False,  # a name with dollar signs is not a formula
         }
         ax.annotate(
             labels.names[index],
@@ -726,7 +726,8 @@ def _label_ends(
                 "arrowstyle": "-",
                 "color": shades[index],
                 "linewidth": 0.7,
-                "relpos": (0.0, 0.5),  # to its beginning: across a name it would strike others out
+                # the connecting line ends at the name's beginning: it would cross out other names
+                "relpos": (0.0, 0.5),
                 "shrinkA": 1,
                 "shrinkB": 0,
             },
@@ -745,7 +746,7 @@ def _label_ends(
 
 @dataclass(frozen=True)
 class Labels:
-    """What stands beside the ends of the curves, and the width that it takes."""
+    """The labels beside the ends of the curves, and their width."""
 
     names: list[str]
     values: list[str]
@@ -761,11 +762,11 @@ class Labels:
         *,
         room: float | None = None,
     ) -> Labels:
-        """From names, last estimates and ends of the last bands.
+        """Return labels from names, last estimates and last bands.
 
         Args:
-            groups, last, low, high: of each curve.
-            room: of a line with name and value, in inches, where names may be longer than others.
+            groups, last, low, high: name, last estimate and band of each curve.
+            room: width of a line with name and value, in inches, if names may be longer.
 
         >>> ends = np.array([18.0, 0.0]), np.array([22.0, 2.0])
         >>> Labels.of(["visits", "median"], np.array([20.0, 0.25]), *ends).values
@@ -780,7 +781,7 @@ class Labels:
                 continue
             if abs((value - ends[0]) - (ends[1] - value)) <= 1e-6 * half:
                 band = f" ± {quantity(half, half, whole)}"
-            else:  # the estimate is not in the middle of what may be true
+            else:  # the estimate is not in the middle of its interval
                 band = " to ".join(quantity(end, half, end == round(end)) for end in ends)
                 band = f" ({band})"
             values.append(quantity(value, half, whole) + band)
@@ -796,7 +797,7 @@ class Labels:
 
 
 def _inches(text: str, size: float, weight: str = "normal") -> float:
-    """How wide a text is, as far as the font has its letters."""
+    """Return the width of a text, as far as the font has its letters."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import TextPath
 
@@ -804,16 +805,16 @@ def _inches(text: str, size: float, weight: str = "normal") -> float:
         return 0.0
     font = FontProperties(weight=weight)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of letters that the font has not
+        warnings.simplefilter("ignore")  # about letters that the font lacks
         path = TextPath((0, 0), text.replace("$", "S"), size=size, prop=font)
     return float(path.get_extents().width) / 72 * 1.04
 
 
 def spread(wanted: NDArray[np.float64], gap: float, height: float) -> NDArray[np.float64]:
-    """Places as near as possible to the wanted ones, at least ``gap`` apart, within the height.
+    """Return places nearest to the wanted ones, at least ``gap`` apart, within the height.
 
-    Least squares under the ordering (pool adjacent violators). Where they cannot all fit, the gap
-    shrinks.
+    They minimise squared distances under the ordering (pool adjacent violators). If they cannot all
+    fit, the gap shrinks.
 
     >>> spread(np.array([5.0, 5.0, 90.0]), 10.0, 100.0)
     array([ 0., 10., 90.])

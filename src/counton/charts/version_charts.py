@@ -1,4 +1,4 @@
-"""Pictures of windows that are revised: what was known when."""
+"""Charts of revised windows: the number known at each time."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
-#: Groups that have a panel, at most.
+#: Most groups that have a panel.
 MOST_PANELS = 4
-#: Windows that are drawn: the last ones.
+#: Number of windows that are drawn: the last ones.
 _MOST_WINDOWS = 70
 _PANEL_INCHES, _MAP_INCHES = 1.75, 1.5
 
@@ -45,9 +45,10 @@ class Versions:
     """Released versions of windows. Contains released values only.
 
     Attributes:
-        starts, ends: of the windows, ``datetime64``, shape ``(windows,)``.
+        starts, ends: starts and ends of the windows, ``datetime64``, shape ``(windows,)``.
         groups: a name for each.
-        estimates, lower, upper: shape ``(windows, lags, groups)``; NaN where not published yet.
+        estimates, lower, upper: arrays of shape ``(windows, lags, groups)``; NaN if not published
+            yet.
         final: the lag with which a window is final.
 
     >>> days = np.arange("2026-01-01", "2026-01-04", dtype="datetime64[D]")
@@ -95,12 +96,12 @@ class Versions:
 
     @property
     def provisional(self) -> int:
-        """How many of the last windows may still change."""
+        """Number of last windows that may still change."""
         return int((self.lags < self.final).sum())
 
     @property
     def shares(self) -> Floats:
-        """Share of the final number of all groups that each version had, for final windows."""
+        """Share of each version in the final number of all groups, for final windows."""
         total = self.estimates.sum(axis=2)
         final = total[:, -1:] if total.shape[1] > self.final else np.full((len(total), 1), np.nan)
         return np.asarray(total / np.where(final > 0, final, np.nan))
@@ -110,13 +111,13 @@ class Versions:
 def plot_versions(versions: Versions, words: Caption, *, period: str = "window") -> Figure:
     """Draw the newest version of each window, earlier ones behind it, and how fast rows came.
 
-    Windows that may still change are hatched. Below, a cell for each final window and lag says what
-    share of the final number was known then.
+    Windows that may still change are hatched. Below, a cell for each final window and lag shows the
+    share of the final number that was known then.
 
     Args:
         versions: at least one window.
-        words: around it.
-        period: what a window is called, as "day".
+        words: the words around it.
+        period: the name of a window, such as "day".
 
     >>> days = np.arange("2026-01-01", "2026-01-04", dtype="datetime64[D]")
     >>> values = np.cumsum(np.ones((3, 2, 1)), axis=1)

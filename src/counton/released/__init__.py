@@ -1,7 +1,7 @@
-"""What was released, for everybody: tables, charts, words and files, from published values alone.
+"""Released numbers for everybody: tables, charts, words and files, from published values only.
 
-This is the public wing: it knows descriptions and released numbers, and no row, state or key.
-`read` gives a file's numbers back with all that can be asked of them.
+This room knows descriptions and released numbers, and no row, state or key. `read` returns the
+numbers of a file, which answers every question about them.
 """
 
 from __future__ import annotations

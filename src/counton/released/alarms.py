@@ -1,13 +1,13 @@
 """Alarms: changes of level in a series of released numbers, with a stated rate of false alarms.
 
-Each number is compared with what the earlier ones foretell. The differences are made independent
-and standard normal: the covariance of the noise is divided out, level and season are estimated from
-the past alone, and the variance of the counts is estimated from the past too (recursive residuals
-and their Student law). So a threshold does not depend on the level, the noise or the budget, and
-its rate of false alarms is a property of independent standard normal numbers.
+Each number is compared with its forecast from the earlier ones. The differences are made
+independent and standard normal: the covariance of the noise is divided out, level and season are
+estimated from the past alone, and the variance of the counts is estimated from the past too
+(recursive residuals and their Student law). So a threshold does not depend on the level, the noise
+or the budget, and its rate of false alarms is a property of independent standard normal numbers.
 
-Two charts stand on these residuals: a cumulative sum for changes that last, and a contrast of the
-last windows with those before for changes of a known length. Noise and numbers are public: an alarm
+Two charts use these residuals: a cumulative sum for lasting changes, and a contrast of the last
+windows with those before for changes of a known length. Noise law and numbers are public: an alarm
 costs no privacy.
 
 Sources: recursive residuals, Brown, Durbin and Evans, "Techniques for testing the constancy of
@@ -43,7 +43,7 @@ class Chart:
 
     Attributes:
         rate: expected false alarms in one window, for increases and decreases together.
-        over: length of the changes that are looked for, in windows; None: changes that last.
+        over: length of the changes to find, in windows; None: lasting changes.
         shift: size of the change for which a cumulative sum is best, in standard deviations of one
             residual.
 
@@ -118,11 +118,11 @@ class Alarms:
 
     Attributes:
         windows: numbers of the windows with an alarm.
-        rising: whether each is of an increase.
+        rising: True for an alarm of an increase.
         first: number of the first window in which an alarm was possible.
-        values: of the chart, from that window on.
+        values: the chart's values, from that window on.
         threshold: absolute value beyond which it gives an alarm.
-        std: standard deviation of one number about its expectation, of noise and counts together.
+        std: standard deviation of one number about its expectation, from noise and counts together.
     """
 
     windows: NDArray[np.int64]
@@ -134,7 +134,7 @@ class Alarms:
 
 
 def least_windows(season: int, *, trend: bool = False) -> int:
-    """Return how many windows the level is learnt from, before an alarm is possible."""
+    """Return the number of windows from which the level is learnt before an alarm is possible."""
     return season + trend + BASELINE
 
 
@@ -150,13 +150,13 @@ def find_changes(
     """Find changes in the level of released numbers.
 
     Args:
-        numbers: by window, shape ``(windows,)``.
+        numbers: numbers by window, shape ``(windows,)``.
         noise: variance of the noise by window, shape ``(windows,)``, or its covariance, shape
             ``(windows, windows)``.
         chart: the rule.
         start: number of the first window.
-        season: windows after which the level repeats, as 7 for days of a week.
-        trend: whether constant growth is no change.
+        season: windows after which the level repeats, such as 7 for days of a week.
+        trend: True if constant growth is not a change.
 
     Raises:
         InvalidInput: too few numbers.
@@ -227,7 +227,7 @@ def _spread_of_counts(missed: Floats, noise: Floats) -> float:
     """Return the variance of counts that is most likely beside noise of a covariance.
 
     Args:
-        missed: numbers less their level.
+        missed: numbers minus their level.
         noise: covariance of the noise.
     """
     from scipy import optimize
@@ -246,7 +246,7 @@ def _spread_of_counts(missed: Floats, noise: Floats) -> float:
 def _run_length(limit: float, reference: float) -> float:
     """Return the mean run length of a one-sided cumulative sum of standard normal numbers.
 
-    The sum begins at 0, loses ``reference`` in each window and ends beyond ``limit``.
+    The sum begins at 0, loses ``reference`` in each window, and ends beyond ``limit``.
     """
     from scipy import special
 

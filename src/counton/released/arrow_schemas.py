@@ -1,4 +1,4 @@
-"""Arrow schemas with metadata of their own, by Arrow's interface in C: polars makes none."""
+"""Arrow schemas with metadata, made by Arrow's C interface, because polars cannot make them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import polars as pl
 
 
 class _CSchema(ctypes.Structure):
-    """How struct ArrowSchema begins: arrow.apache.org/docs/format/CDataInterface.html."""
+    """The first fields of struct ArrowSchema: arrow.apache.org/docs/format/CDataInterface.html."""
 
     _fields_ = (
         ("format", ctypes.c_char_p),
@@ -23,16 +23,16 @@ class _CSchema(ctypes.Structure):
     )
 
 
-#: Where a capsule's schema is.
+#: Returns the address of a capsule's schema.
 _ADDRESS = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
     ("PyCapsule_GetPointer", ctypes.pythonapi)
 )
-#: Texts as polars keeps them, and as all readers of Parquet can filter them.
+#: Text types: as polars stores them, and as all readers of Parquet can filter them.
 _VIEWS, _LARGE = b"vu", b"U"
 
 
 class _WithMetadata:
-    """What hands over a schema; the metadata lives as long as this does."""
+    """An object with a schema; its metadata lives as long as it does."""
 
     def __init__(self, schema: pl.Schema, metadata: Mapping[str, str]) -> None:
         self._schema = schema
@@ -43,7 +43,7 @@ class _WithMetadata:
         )
 
     def __arrow_c_schema__(self) -> object:
-        """The schema of polars, with the metadata."""
+        """Return polars' schema with the metadata."""
         capsule = self._schema.__arrow_c_schema__()
         whole = _CSchema.from_address(_ADDRESS(capsule, b"arrow_schema"))
         whole.metadata = ctypes.addressof(self._metadata)
@@ -55,9 +55,9 @@ class _WithMetadata:
 
 
 def with_metadata(schema: pl.Schema, metadata: Mapping[str, str]) -> Any:
-    """A schema of flat columns with metadata, as `polars.LazyFrame.sink_parquet` takes it.
+    """Return a schema of flat columns with metadata for `polars.LazyFrame.sink_parquet`.
 
-    None where there is no metadata: polars then writes its own schema.
+    None without metadata: polars then writes its own schema.
 
     >>> import polars as pl
     >>> with_metadata(pl.Schema({"step": pl.Int64}), {}) is None

@@ -1,8 +1,8 @@
-"""What a published number leaves out besides noise: the one place that says it.
+"""Errors of a published number besides noise: the only source of these words.
 
-A line each, for everybody who reads numbers: tables, charts, pages, files and methods print these
-lines and have no words of their own. They follow from the public description alone, so they say
-what may be missing, of no row whether it is, and never how much.
+Each error is one line for all readers. Tables, charts, pages, files and methods print these lines,
+and no words of their own. The lines follow from the public description alone, so they state which
+rows may be missing, but never whether a row is missing, or how many.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from counton.statistics.statistic import besides_of
 
 
 def besides_noise(definition: Description) -> list[str]:
-    """What no interval includes, a line each; none: nothing but noise is between number and truth.
+    """Return the errors that no interval includes, one line each; none: only noise.
 
     >>> from counton.job.job import Job
     >>> from counton.run.new_stream import define
@@ -47,7 +47,7 @@ def besides_noise(definition: Description) -> list[str]:
 
 
 def _rows_beyond_a_bound(definition: Description) -> list[str]:
-    """Rows or groups that a bound on people leaves out."""
+    """Return the lines about rows or groups that a bound on people leaves out."""
     beyond, inner = definition.beyond_bound, definition.inner
     if beyond is None:
         return []
@@ -62,7 +62,7 @@ def _rows_beyond_a_bound(definition: Description) -> list[str]:
 
 
 def _own_lines(definition: Description) -> list[str]:
-    """The statistic's own, as of values that are clipped; of a report those of each statistic."""
+    """Return the statistic's own lines, such as about clipped values; of each in a report."""
     inner, held = definition.inner, definition.contribution
     if members_of(inner):
         return [
@@ -76,7 +76,7 @@ def _own_lines(definition: Description) -> list[str]:
 
 
 def anew_notes(definition: Description) -> list[str]:
-    """Which numbers add up users who are counted anew in each period; none: no number does."""
+    """Return which numbers add up users counted anew in each period; none: no number does."""
     parts = members_of(definition.inner)
     if not parts:
         said = definition.adds_users_up

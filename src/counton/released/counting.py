@@ -1,6 +1,6 @@
-"""How rows count: each by itself (`Added`), at most so many of a user (`Bounded`), or in order.
+"""Counting rules for rows: each alone (`Added`), bounded per user (`Bounded`), or in order.
 
-The three kinds answer the same questions, so that nobody asks which of them a stream has.
+The three kinds have one interface, so callers need not ask which one a stream has.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from counton.privacy.guarantees import plural
 
 
 class Counting:
-    """Answers of all kinds, as they are where no user is bounded and no order matters."""
+    """Base of all kinds, with defaults for rows without a bound on users or an order."""
 
     most: int = 1
     per: str | None = None
     distinct: bool = False
     each: int | None = None
     most_a_window: int | None = None
-    #: Whether rows of a user are bounded together.
+    #: True if rows of a user are bounded together.
     users: ClassVar[bool] = False
-    #: Whether rows are taken one after the other.
+    #: True if rows are taken one after the other.
     in_order: ClassVar[bool] = False
-    #: Whether a user, or a user's period, is protected.
+    #: True if a user, or a user's period, is protected.
     of_people: bool = False
 
     def of(self, unit: str) -> str:
@@ -43,22 +43,22 @@ class Counting:
         """Return the name of one protected unit of a stream.
 
         Args:
-            word: for a row, or a user; None: nothing is said.
-            own: the name that the statistic has for it.
+            word: the stated name of a row, or of a user; None: none is stated.
+            own: the name in the statistic.
         """
         return self.of(word or own)
 
     def bounding(self, row: Contribution, norms: tuple[int, int] | None = None) -> Contribution:
-        """Return what all rows of one unit change that count: see `Bounded`."""
+        """Return the change of the counts by all counting rows of one unit: see `Bounded`."""
         return row
 
     def late_rows(self, window: str, unit: str, *, ids: bool) -> str:
-        """Say where rows are that came after the release of their window.
+        """Return where rows are that came after the release of their window.
 
         Args:
-            window: what one is called, as "day".
+            window: the name of a window, such as "day".
             unit: the name of one protected unit.
-            ids: rows are known by an id.
+            ids: True if rows are identified by an id.
         """
         said = f"rows that came late are in the {window} in which they were counted"
         if ids:
@@ -69,22 +69,22 @@ class Counting:
         """Return the rows or groups that a bound leaves out, in words; None: there is no bound.
 
         Args:
-            cut: how rows become steps.
+            cut: how rows are assigned to steps.
             unit: the name of one protected unit.
-            groups: how many groups are declared; None: there is one total.
+            groups: number of declared groups; None: there is one total.
         """
         return None
 
     def late_note(self, cut: Windows, unit: str, groups: int | None) -> str | None:
-        """Say that late windows are counted too low; None: no bound spans several windows."""
+        """Return that late windows are counted too low; None: no bound spans several windows."""
         return None
 
     def subject(self, unit: str, groups: int | None, *, alone: bool) -> str:
-        """Return what is counted, in words.
+        """Return the counted quantity, in words.
 
         Args:
             unit, groups: see `beyond`.
-            alone: single windows are released, which are not added up.
+            alone: True if single windows are released, and not added up.
         """
         return f"number of {plural(unit)}"
 
@@ -93,7 +93,7 @@ class Counting:
         return f"number of {plural(unit)}"
 
     def with_groups(self, each: int) -> Counting:
-        """Return the same where so many rows of a user count in each group."""
+        """Return the rule if this many rows of a user count in each group."""
         return self
 
     def to_dict(self) -> dict[str, Any] | None:
@@ -101,10 +101,10 @@ class Counting:
         return None
 
     def check_any_order(self, what: str, remedy: str) -> None:
-        """Refuse rows whose order is not known, where it matters."""
+        """Refuse rows in unknown order, if the order matters."""
 
     def check_forgets(self, name: str, statistic: object) -> None:
-        """Refuse to forget a user, where that cannot be done."""
+        """Refuse to forget a user, if it is impossible."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class Ordered(Counting):
     """Rows are taken one after the other, in their order.
 
     Attributes:
-        of_people: the statistic protects users.
+        of_people: True if the statistic protects users.
     """
 
     of_people: bool = False
@@ -149,17 +149,17 @@ class Ordered(Counting):
 
 @dataclass(frozen=True)
 class Bounded(Counting):
-    """At most so many rows of a user count: a user, or a user's period, is protected.
+    """A bound on the counting rows of a user: a user, or a user's period, is protected.
 
     Attributes:
-        most: how many events of a user count at most; with ``per`` in each period, with ``each`` in
-            how many groups they count.
-        per: length of a period, as of a window; None: the whole stream is one.
-        distinct: at most one event of a user counts in each window and group.
-        each: how many events of a user count in each group; None: as many as ``most``, wherever
-            they are.
-        most_a_window: of the ``most``, how many count in one window at most.
-        row: what one row is called.
+        most: most events of a user that count; with ``per`` in each period; with ``each`` the most
+            groups in which they count.
+        per: length of a period, written like that of a window; None: the whole stream is one
+            period.
+        distinct: True if at most one event of a user counts in each window and group.
+        each: most events of a user that count in each group; None: ``most``, over all groups.
+        most_a_window: most events, among ``most``, that count in one window.
+        row: the name of one row.
 
     >>> Bounded(3, "1d").of("visitor"), Bounded(3, row="loan").cells_count("reader", alone=False)
     ("visitor's day", 'number of loans')
@@ -186,9 +186,9 @@ class Bounded(Counting):
         return f"{said}, as those that came more than {LATE_DAYS} days after the {unit}"
 
     def _may_exceed(self, cut: Windows, groups: int | None) -> bool:
-        """Whether a unit can have more rows that would count, if it had no bound for all of them.
+        """Return whether a unit can have rows beyond the bound that would otherwise count.
 
-        It cannot where so few count of it in each of its windows that all of these do.
+        It cannot if so few of its rows count in each window that all of them stay within the bound.
         """
         a_window = self.most_a_window or self.most + 1
         if self.distinct:  # once in each group
@@ -215,10 +215,10 @@ class Bounded(Counting):
 
     @override
     def late_note(self, cut: Windows, unit: str, groups: int | None) -> str | None:
-        """Say that late windows are counted too low.
+        """Return that late windows are counted too low.
 
-        A bound is spent in the order of rows (`counton.run.contribution_bounds`), so that rows
-        beyond it are those of late windows.
+        A bound is used up in the order of rows (`counton.run.contribution_bounds`), so rows beyond
+        it are those of late windows.
         """
         if self.each is not None or cut.windows_within(self.per) <= 1:
             return None
@@ -259,16 +259,16 @@ class Bounded(Counting):
 
     @override
     def bounding(self, row: Contribution, norms: tuple[int, int] | None = None) -> Contribution:
-        """What all rows of one unit change that count.
+        """Return the change of the counts by all counting rows of one unit.
 
         Args:
-            row: what one of them changes; with ``each`` what those of one group change together.
-            norms: what all of them together change, where that is not as many times as much: l1,
+            row: the change by one row; with ``each`` the change by the rows of one group together.
+            norms: the norms of the change by all rows, if smaller than a multiple of one row's: l1,
                 and the square of l2.
 
         Raises:
-            InvalidInput: a bound for each window, and rows of several cells; or whether a row is
-                there is not protected.
+            InvalidInput: a bound for each window, and rows of several cells; or the presence of a
+                row is not protected.
 
         >>> print(Bounded(3).bounding(Contribution.add_remove(unit="visitor")))
         one visitor added or removed, with at most 3 events counted, each by at most 1, in any cells
@@ -301,12 +301,12 @@ class Bounded(Counting):
 def counting_from_dict(
     bound: Mapping[str, Any] | None, *, in_order: bool, of_people: bool
 ) -> Counting:
-    """Inverse of `to_dict`.
+    """Return the inverse of `to_dict`.
 
     Args:
-        bound: on the rows of a user, as JSON values.
-        in_order: rows are taken one after the other.
-        of_people: the statistic protects users.
+        bound: the bound on the rows of a user, as JSON values.
+        in_order: True if rows are taken one after the other.
+        of_people: True if the statistic protects users.
     """
     if in_order:
         return Ordered(of_people)

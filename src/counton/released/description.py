@@ -1,7 +1,7 @@
-"""What is public of a stream of releases: with the published values it is all that a result needs.
+"""The public description of a stream: with the published values, all that a result needs.
 
-A description holds no state, no key and no exact number. Every file of released numbers carries one
-as JSON, so that whoever has the file can ask it what the run could be asked.
+A description holds no state, no key and no exact number. Every file of released numbers contains
+one as JSON, so that a file answers the questions that the run could answer.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from counton.statistics.statistic import protects
 from counton.statistics.tally_statistic import is_tallied
 from counton.strategies import StreamStrategy, strategy_from_dict
 
-#: What is published at each step: the total so far, the step's own number, both, or of users who
-#: are counted anew in each period the number of that period.
+#: The published numbers of each step: the total so far, the step's own number, both, or, for users
+#: counted anew in each period, the number of that period.
 Published = Literal["totals", "windows", "both", "periods"]
 RELEASES: tuple[Published, ...] = get_args(Published)
-#: Parts of a description that are words: which ones there are; (): any text, or none.
+#: Text parts of a description, with their allowed words; (): any text, or none.
 _WORDS: Mapping[str, tuple[str, ...]] = {
     "what": (),
     "by": (),
@@ -51,14 +51,14 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
 
 
 def period_anew(statistic: Statistic, per: str | None) -> int | str | None:
-    """How long the period is in which a statistic counts each user anew; None: each counts once."""
+    """Return the period in which a statistic counts each user anew; None: each user counts once."""
     if statistic.card.anew_every is not None or per is None or members_of(statistic):
         return statistic.card.anew_every
     return per if getattr(statistic, "counted_ranks", ()) else None
 
 
 def counted_anew(period: str) -> str:
-    """What is said of users who count in each period, where all periods are added up.
+    """Return a note about users who count in each period, if all periods are added up.
 
     >>> counted_anew("week")
     'each counted anew in each week'
@@ -67,12 +67,12 @@ def counted_anew(period: str) -> str:
 
 
 class Predecessor(NamedTuple):
-    """A stream that another one goes on from, with a loss of its own.
+    """A stream that another stream continues, with its own privacy loss.
 
     Attributes:
-        name: of the stream.
-        guarantee: for it alone; None: its state is older than what keeps this.
-        apart: no unit of the data is in it and in the stream after it too.
+        name: the name of the stream.
+        guarantee: its own guarantee; None: its state is older than this field.
+        apart: True if no unit of the data is in both streams.
 
     >>> from counton.privacy import PureDP
     >>> one = Predecessor("visits of 2023", PureDP(1))
@@ -85,25 +85,25 @@ class Predecessor(NamedTuple):
     apart: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return it as JSON values."""
         found = None if self.guarantee is None else self.guarantee.to_dict()
         return {"name": self.name, "guarantee": found, "apart": self.apart}
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Predecessor:
-        """Inverse of `to_dict`."""
+        """Return the inverse of `to_dict`."""
         found = saved["guarantee"]
         guarantee = None if found is None else guarantee_from_dict(found)
         return cls(str(saved["name"]), guarantee, bool(saved["apart"]))
 
 
 class Threshold(NamedTuple):
-    """Which rows of a release are shown: those that are large enough.
+    """The rule that shows only rows of a release with large enough numbers.
 
     Attributes:
-        value: that a number has to be above.
-        of: which number of a row: its estimate, or the lower end of its interval.
-        declared: how many groups there are, shown or not.
+        value: the value that a number must exceed.
+        of: the compared number of a row: its estimate, or the lower end of its interval.
+        declared: number of groups, shown or not.
 
     >>> print(Threshold(100.0, "lower", 10**6))
     rows are left out whose lower end is not above 100
@@ -119,11 +119,11 @@ class Threshold(NamedTuple):
 
 
 class GroupBlock(NamedTuple):
-    """Consecutive groups of a release, as they stand in a file of their own.
+    """Consecutive groups of a release, in a file of their own.
 
     Attributes:
-        number: which, from 0 on.
-        declared: how many groups there are in all.
+        number: the number of the block, from 0 on.
+        declared: number of all groups.
     """
 
     number: int
@@ -132,28 +132,28 @@ class GroupBlock(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Description:
-    """What is public of a stream of events.
+    """The public facts of a stream of events.
 
     Attributes:
         what: name of the statistic.
-        statistic: what rows become.
-        by, value: columns of the groups, and of what is added up, in words of the data.
-        cut: how rows become steps: `Windows`, `Once`, or `EachRow`.
-        simulated: numbers are made up, and noise is of no stream (`Release.simulate`).
+        statistic: the statistic that counts the rows.
+        by, value: columns of the groups, and of the values that are added up, in words of the data.
+        cut: how rows are assigned to steps: `Windows`, `Once`, or `EachRow`.
+        simulated: True if numbers are invented, with noise of no stream (`Release.simulate`).
         domain: the groups, in the order of their cells. None for one total.
-        unit: what is protected, in a word: one row, one user or a user's period.
-        counting: how rows count: `Added`, `Bounded` by user, or `Ordered`.
+        unit: the protected unit, in a word: one row, one user or a user's period.
+        counting: which rows count: `Added`, `Bounded` by user, or `Ordered`.
         guarantee, contribution, strategy: as in `Counter`.
-        release: whether totals so far, the windows' own counts, or both are published; or of users
-            who are counted anew in each period the number of the period so far.
-        metric: by which error the strategy was chosen.
-        cells: whether groups are declared, or how they are found; then ``domain`` is empty.
-        above: which rows are shown, where it is not all; then ``domain`` has the groups of these.
-        block: which groups these are of all, in a file of some; then ``domain`` has them, and the
+        release: the published numbers: totals so far, the windows' own counts, or both; or, for
+            users counted anew in each period, the number of the period so far.
+        metric: the error by which the strategy was chosen.
+        cells: whether groups are declared, or how they are found; if found, ``domain`` is empty.
+        above: which rows are shown, if not all; then ``domain`` has only their groups.
+        block: which of all groups a file has, if it has some; then ``domain`` has these, and the
             rows name them.
-        drops: rows of groups that nobody declared were left out, in one run at least.
-        ids: rows are known by an id.
-        follows: the streams that this one goes on from, the last of them first.
+        drops: True if rows of undeclared groups were left out in at least one run.
+        ids: True if rows are identified by an id.
+        follows: the streams that this one continues, from the last to the first.
 
     >>> from counton.numbers import Counter
     >>> from counton import Key, PureDP
@@ -190,7 +190,7 @@ class Description:
 
     @classmethod
     def of_stream(cls, terms: Design) -> Description:
-        """What is known of a stream that was not made from events: it has no windows, no groups."""
+        """Return the description of a stream that was not made from events, without windows."""
         return cls(
             what="stream",
             statistic=statistic_kept(terms, "stream"),
@@ -209,7 +209,7 @@ class Description:
 
     @property
     def windows(self) -> Windows:
-        """How rows become steps: by how time is cut, or all of them one.
+        """The windows of time into which rows fall; one step for all rows has no times.
 
         Raises:
             InvalidInput: each row is a step.
@@ -218,62 +218,62 @@ class Description:
 
     @property
     def window(self) -> str:
-        """One of its windows in a word, as "day", for readers who know no windows."""
+        """One of its windows in a word, such as "day", for readers who do not know windows."""
         return self.cut.period or f"period of {self.cut.every}"
 
     @property
     def ranks(self) -> bool:
-        """Whether the largest are shown of groups that nobody declared."""
+        """True if the largest of undeclared groups are shown."""
         return not self.cells.named_beforehand and statistic_named(self.what).card.ranks
 
     @property
     def of_windows(self) -> str:
-        """What stands before the names of columns of single windows: nothing where all are."""
+        """Prefix of the names of columns of single windows: empty if all columns are of windows."""
         return "" if self.cut.lags else "window_"
 
     @property
     def shows_cells(self) -> bool:
-        """Whether its cells themselves are shown: counts and sums."""
+        """True if its cells themselves are shown: counts and sums."""
         return self.statistic.card.additive and not self.ranks
 
     @property
     def holds(self) -> str:
-        """What a stream holds, in words."""
+        """The content of the stream, in words."""
         return self.subject if self.statistic.card.additive else repr(self.statistic)
 
     @property
     def of_people(self) -> bool:
-        """Whether what is protected is a user, or a user's period, with all rows that count."""
+        """True if a user, or a user's period, is protected, with all rows that count."""
         return self.counting.of_people
 
     @property
     def people_note(self) -> str | None:
-        """That single events are protected, and not people; None: people are."""
+        """Note that single events are protected, and not people; None: people are."""
         return None if self.of_people else people_in_words(self.guarantee, self.unit)
 
     @property
     def beyond_bound(self) -> str | None:
-        """The rows or groups that a bound on people leaves out, in words; None: there are none."""
+        """The rows or groups that a bound on people leaves out, in words; None: none."""
         return self.counting.beyond(self.cut, self.unit, self._groups_apart)
 
     @property
     def _groups_apart(self) -> int | None:
-        """How many groups are declared; None where there is one total."""
+        """Number of declared groups; None if there is one total."""
         return None if self.by is None else self.declares
 
     def anew_every(self, of: Statistic | None = None) -> int | str | None:
-        """How long the period is in which each user is counted anew: so many steps, or a length.
+        """Return the period in which each user is counted anew: a number of steps, or a length.
 
         Args:
-            of: one of a report; None: the statistic.
+            of: one statistic of a report; None: the statistic.
 
         Returns:
-            None where each user counts once.
+            None if each user counts once.
         """
         return period_anew(self.inner if of is None else of, self.counting.per)
 
     def anew(self, of: Statistic | None = None) -> str | None:
-        """The same in a word, as "week"."""
+        """Return that period in a word, such as "week"."""
         found = self.anew_every(of)
         if found is None or isinstance(found, str):
             return None if found is None else PERIODS.get(found, f"period of {found}")
@@ -282,13 +282,13 @@ class Description:
 
     @property
     def adds_users_up(self) -> str | None:
-        """That users are counted anew in each period, and all that are counted added up."""
+        """Note that users are counted anew in each period, and all counts are added up."""
         anew = self.anew()
         return None if anew is None or self.release != "totals" else counted_anew(anew)
 
     @property
     def late_note(self) -> str | None:
-        """That late windows are counted too low, where a bound spans several; None: it does not."""
+        """Note that late windows are counted too low, if a bound spans several windows."""
         return self.counting.late_note(self.cut, self.unit, self._groups_apart)
 
     @property
@@ -298,30 +298,30 @@ class Description:
 
     @property
     def least(self) -> Literal["mean", "max"]:
-        """Which error was to be small."""
+        """The error that the strategy minimises."""
         return "max" if self.metric == "max" else "mean"
 
     @property
     def groups(self) -> GroupNames:
-        """Names of the cells of one step that are shown."""
+        """Names of the shown cells of one step."""
         return GroupNames(["all"]) if self.domain is None else self.domain
 
     @property
     def declares(self) -> int:
-        """How many groups are declared, shown or not."""
+        """Number of declared groups, shown or not."""
         of = self.above or self.block
         return len(self.domain or ()) if of is None else of.declared
 
     @property
     def subject(self) -> str:
-        """What is counted or added up."""
+        """The counted or added-up quantity, in words."""
         if self.value is not None:
             return f"sum of {self.value}"
         alone = self.release == "windows"
         return self.counting.subject(self.unit, self._groups_apart, alone=alone)
 
     def public(self) -> dict[str, Any]:
-        """As JSON values, but for what the terms of the stream say."""
+        """Return it as JSON values, without the stream's terms."""
         named = self.domain if self.block is None else None if self.domain is None else ()
         return {
             "what": self.what,
@@ -345,11 +345,11 @@ class Description:
 
     @classmethod
     def of(cls, terms: Design, public: Mapping[str, Any]) -> Description:
-        """Inverse of `public`.
+        """Return the inverse of `public`.
 
         Raises:
-            InvalidInput: a part that is a text, or one of some words, is none.
-            LookupError, TypeError, ValueError: parts are missing, or no such parts.
+            InvalidInput: a part that has to be a text, or one of some words, is not.
+            LookupError, TypeError, ValueError: missing or malformed parts.
         """
         for name, words in _WORDS.items():
             said = public[name]
@@ -389,12 +389,12 @@ class Description:
 
 @dataclass(frozen=True)
 class CarriedTotals:
-    """The totals from which a stream goes on.
+    """The totals that a stream continues.
 
     Attributes:
-        estimates: what was released by group, in data units.
-        variance: of the noise in it, in data units.
-        releases: strategy, law and step of each release that it adds up.
+        estimates: the released totals by group, in data units.
+        variance: variance of their noise, in data units.
+        releases: strategy, law and step of each release that they add up.
     """
 
     estimates: NDArray[Any]
@@ -402,16 +402,16 @@ class CarriedTotals:
     releases: tuple[tuple[StreamStrategy, NoiseDistribution, int], ...]
 
     def of(self, groups: int) -> CarriedTotals:
-        """Those of the first groups."""
+        """Return the totals of the first groups."""
         return replace(self, estimates=self.estimates[:groups])
 
     def facts(self, groups: Sequence[str], terms: Design) -> dict[str, Any]:
-        """As the description of a stream of these terms has them: those of its first groups."""
+        """Return them as in the description of a stream of these terms, for its first groups."""
         of = self.of(len(groups)).to_dict(terms.resolution)
         return {"carried": {"groups": list(groups), **of}}
 
     def to_dict(self, resolution: Fraction) -> dict[str, Any]:
-        """As JSON values, laws in data units.
+        """Return them as JSON values, with laws in data units.
 
         Args:
             resolution: one unit of the exact sums, in data units.
@@ -432,7 +432,7 @@ class CarriedTotals:
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> CarriedTotals:
-        """Inverse of `to_dict`."""
+        """Return the inverse of `to_dict`."""
         releases = tuple(
             (strategy_from_dict(one["strategy"]), law_from_dict(one["law"]), int(one["step"]))
             for one in saved["releases"]
@@ -441,14 +441,14 @@ class CarriedTotals:
 
 
 def statistic_kept(terms: Design, what: str) -> Statistic:
-    """The statistic of a stream, by its terms and its name."""
+    """Return the statistic of a stream, by its terms and its name."""
     if terms.statistic is not None:
         return statistic_of(terms)[0]
     return statistic_of_rows(what, terms.contribution)
 
 
 def cut_from_dict(kept: Mapping[str, Any] | None, *, once: bool) -> Windows:
-    """Inverse of `Windows.to_dict`; where no windows are kept, all rows are one step or each is."""
+    """Return the inverse of `Windows.to_dict`; without windows rows are one step, or each is."""
     if kept is None:
         return Once() if once else EachRow()
     start = datetime.fromisoformat(kept["from"])

@@ -1,4 +1,4 @@
-"""Charts of what was released: of counts and sums over time, of what tables of statistics tell."""
+"""Charts of releases: counts and sums over time, and tables of statistics."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from counton.numbers.contrasts import Answer
     from counton.released.released_numbers import ReleasedNumbers
 
-#: Steps that a chart of a statistic shows, about.
+#: About how many steps a chart of a statistic shows.
 _DRAWN = 500
-#: By question the titles of a chart of its answers, and of its axis.
+#: By question: the title of a chart of its answers, and the name of its axis.
 _DRAWN_AS = {
     "difference": ("differences", "difference in {subject}"),
     "ratio": ("ratios", "ratio: 1 is as many"),
@@ -47,7 +47,7 @@ _DRAWN_AS = {
     "changes": ("largest changes", "change of {subject}"),
     "hidden": ("groups that are not shown", "{subject}"),
 }
-#: What an average is of.
+#: Subjects of averages.
 AVERAGES = {
     "hour": "of each hour of the day, over the days that have it whole",
     "weekday": "of each day of the week, over those that are there whole",
@@ -56,7 +56,7 @@ AVERAGES = {
 
 
 def figures_of(released: ReleasedNumbers, look: Look, *, panels: bool) -> dict[str, Figure]:
-    """Charts by what they show: see `counton.Release.figures`."""
+    """Return charts by subject: see `counton.Release.figures`."""
     definition = released.definition
     if definition.ranks:
         ranking: Any = statistic_named(definition.what)
@@ -71,7 +71,7 @@ def figures_of(released: ReleasedNumbers, look: Look, *, panels: bool) -> dict[s
 
 
 def _charts_of_cells(released: ReleasedNumbers, look: Look, *, panels: bool) -> dict[str, Figure]:
-    """Totals, windows, or both; of many groups the largest."""
+    """Return totals, windows, or both; of many groups the largest."""
     from counton.charts.totals import MOST_PANELS, plot_totals
 
     definition, part = released.definition, released.largest(MOST_PANELS)
@@ -108,7 +108,7 @@ def _charts_of_cells(released: ReleasedNumbers, look: Look, *, panels: bool) -> 
 
 
 def totals_curves(released: ReleasedNumbers) -> Curves:
-    """What a chart of totals shows: over the times up to which they count."""
+    """Return the data of a chart of totals, over the times up to which they count."""
     # Before the delay is over nothing is counted.
     start = min(max(released.delay, released.first - 1), len(released.steps) - 1)
     part = slice(start, None)
@@ -117,17 +117,17 @@ def totals_curves(released: ReleasedNumbers) -> Curves:
 
 
 def window_curves(released: ReleasedNumbers, most: int = 400) -> tuple[Curves, str]:
-    """What a chart of windows shows, and how long they are.
+    """Return the data of a chart of windows, and the length of these.
 
-    Where there are more than ``most`` windows, they are added up to days, weeks or months, of
-    which only whole ones are shown.
+    If there are more than ``most`` windows, they are added up to days, weeks or months, and only
+    whole ones are shown.
     """
     windows = released.definition.windows
     if len(released.shown_steps) > most:
         for every in ("1d", "1w", "1mo", "12mo"):
             try:
                 periods = periods_of(windows, every, released.steps[-1])
-            except InvalidInput:  # these windows are no parts of days
+            except InvalidInput:  # these windows do not divide days
                 continue
             edges = periods.edges
             whole = periods.whole & (edges[:-1] >= released.first - 1)
@@ -169,7 +169,7 @@ def _curves(
     if since is not None:
         steps = np.asarray(released.steps)[shown]
         hidden |= steps[:, None] < np.array([since[group] for group in released.groups])
-    if there is not None and len(there) == len(known.estimates):  # not of periods
+    if there is not None and len(there) == len(known.estimates):  # not for periods
         hidden |= ~there[shown]
     estimates, lower, upper = (np.where(hidden, np.nan, a) for a in (estimates, lower, upper))
     names = released.definition.groups if since is None else tuple(since)
@@ -179,7 +179,7 @@ def _curves(
 
 
 def _drawn_rows(released: ReleasedNumbers) -> pl.DataFrame:
-    """The rows that a chart of a statistic shows, the last step's among them."""
+    """Return the rows of a chart of a statistic, including the last step's."""
     if released.statistic.card.on_demand and released.shown.ask is None:
         return released.table()
     count, after = released.steps.stop - released.first, released.steps.stop - 1
@@ -188,7 +188,7 @@ def _drawn_rows(released: ReleasedNumbers) -> pl.DataFrame:
     drawn = released.table(steps)
     if "rank" not in drawn.columns:
         return drawn
-    # The same groups all along: the largest of all that is shown.
+    # The same groups in all steps: the largest by the whole shown time.
     over = None if released.first == 1 else released.steps.stop - released.first
     whole = replace(released, shown=replace(released.shown, over=over))
     largest = whole.table(range(after, after + 1))["group"].to_list()
@@ -198,13 +198,13 @@ def _drawn_rows(released: ReleasedNumbers) -> pl.DataFrame:
 def _chart_of_readings(
     released: ReleasedNumbers, statistic: Statistic, table: pl.DataFrame, look: Look
 ) -> Figure:
-    """A chart of rows.
+    """Return a chart of rows.
 
     Args:
-        released: where they come from.
-        statistic: whose they are.
+        released: the release of the rows.
+        statistic: the statistic of the rows.
         table: the rows.
-        look: words and width.
+        look: words and width of the chart.
     """
     from counton.charts.statistic_charts import plot_statistic
 
@@ -225,7 +225,7 @@ def _chart_of_readings(
 
 
 def _chart_of_table(released: ReleasedNumbers, look: Look) -> Figure:
-    """Of a table that was released once.
+    """Return a chart of a table that was released once.
 
     Raises:
         InvalidInput: rows were left out of the file that was read.
@@ -262,14 +262,14 @@ def figure_of_answers(
     steps: range,
     other_steps: range | None = None,
 ) -> Figure:
-    """A chart of answers, with their subject and time above it.
+    """Return a chart of answers, with their subject and time above it.
 
     Args:
-        released: what was asked.
-        answers: to the questions.
-        asked: which questions these were: ``"difference"``, ``"share"``.
-        steps: of which they are.
-        other_steps: with which they compare these; None: with none.
+        released: the release that answered.
+        answers: the answers.
+        asked: the questions: ``"difference"``, ``"share"``.
+        steps: the steps of the answers.
+        other_steps: the steps with which they are compared; None: none.
     """
     from counton.charts.answer_charts import plot_answers
     from counton.charts.style import Caption
@@ -301,7 +301,7 @@ def figure_of_answers(
 
 
 def _as_drawn(one: Answer, said: str) -> Answer:
-    """An answer beside a chart that says the time already; a share in per cent."""
+    """Return an answer for a chart that states its time in the heading; a share in per cent."""
     times = 100 if one.per_cent else 1
     ends = {name: times * getattr(one, name) for name in ("value", "std", "lower", "upper")}
     return replace(one, what=one.what.removesuffix(said), **ends)
@@ -310,7 +310,7 @@ def _as_drawn(one: Answer, said: str) -> Answer:
 def figure_of_pattern(
     released: ReleasedNumbers, table: pl.DataFrame, by: str | Sequence[str], steps: range
 ) -> Figure:
-    """A chart of what `Release.pattern` says of some steps."""
+    """Return a chart of a table of `Release.pattern` for some steps."""
     from counton.charts.answer_charts import plot_pattern, plot_week
     from counton.charts.style import Caption
 

@@ -1,4 +1,4 @@
-"""Of many groups those that are large enough to be shown: a function of what was released."""
+"""The large groups among many: a function of released numbers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def large_only(
     released: Release, above: float | None = None, surely_above: float | None = None
 ) -> Release:
-    """The rows that are to be shown, by one threshold or none: see `only_above`.
+    """Return the rows above a threshold, or all without one: see `only_above`.
 
     Raises:
         InvalidInput: both thresholds, or as `only_above`.
@@ -33,10 +33,10 @@ def large_only(
 
 
 def check_thresholds(above: float | None, surely_above: float | None) -> None:
-    """Refuse two thresholds, or one that is none, before anything is released.
+    """Refuse two thresholds, or a malformed one, before anything is released.
 
     Raises:
-        InvalidInput: naming them.
+        InvalidInput: names them.
     """
     if above is not None and surely_above is not None:
         raise InvalidInput(
@@ -53,20 +53,20 @@ def check_thresholds(above: float | None, surely_above: float | None) -> None:
 def only_above(
     released: Release, value: float, of: Literal["estimate", "lower"] = "estimate"
 ) -> Release:
-    """The rows whose number is above a value; of groups of which none is, nothing stays.
+    """Return the rows whose number is above a value; there may be none.
 
-    The number is that of the total, or of the window where no totals are published. It costs no
-    privacy: what is left out is a function of what was released.
+    The number is the total, or that of the window if no totals are published. This costs no
+    privacy: the choice is a function of released numbers.
 
     Args:
         released: counts or sums of declared groups.
-        value: chosen beforehand. A number that is shown because it is large is on the average
-            larger than the true one; three standard deviations of the noise keep nearly all
-            groups away that are 0.
-        of: which number is compared: the estimate, or the lower end of the interval.
+        value: a threshold chosen beforehand. A number shown because it is large is on average
+            larger than the true one; three standard deviations of the noise keep nearly all groups
+            away whose number is 0.
+        of: the compared number: the estimate, or the lower end of the interval.
 
     Raises:
-        InvalidInput: no finite number, or something else than counts or sums of declared groups.
+        InvalidInput: not a finite number, or not counts or sums of declared groups.
     """
     name = field("above" if of == "estimate" else "surely_above", value)
     check_thresholds(*((value, None) if of == "estimate" else (None, value)))
@@ -96,7 +96,7 @@ def only_above(
     names = found.definition.groups
     rows, all_rows = int(shown.sum()), len(released.shown_steps) * len(released.groups)
     how = f"{rows:,} of {all_rows:,} rows, of {len(names):,} of {declared:,} groups, are shown: "
-    if released.definition.block is not None:  # the same note in all files
+    if released.definition.block is not None:  # all files have one note
         how = ""
     return found.with_note(
         f"{how}{threshold}. A number that is shown because it is large is on the average larger "
@@ -105,7 +105,7 @@ def only_above(
 
 
 def _at(released: Release, places: NDArray[np.intp], **facts: Any) -> Release:
-    """The groups at some places, as if no others had been declared but for some public facts."""
+    """Return the groups at some places, as if only these were declared, except for public facts."""
     found = released._at_places(places)
     held = {one.name: getattr(released.definition, one.name) for one in fields(Description)}
     definition = Description(**held | {"domain": GroupNames(found.groups)} | facts)
@@ -113,7 +113,7 @@ def _at(released: Release, places: NDArray[np.intp], **facts: Any) -> Release:
 
 
 def block_of(released: Release, places: range, number: int) -> Release:
-    """Some consecutive groups of counts or sums, as they stand in a file of their own."""
+    """Return consecutive groups of counts or sums, for a file of their own."""
     none = {"domain": None} if released.definition.domain is None else {}
     block = GroupBlock(number, released.definition.declares)
     return _at(released, np.asarray(places), block=block, **none)

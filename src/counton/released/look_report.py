@@ -1,6 +1,6 @@
-"""What a private look at events says: how many of a user to count, and between which bounds.
+"""Results of a private look at events: a bound on a user's events, or bounds of values.
 
-All of it is a function of what was released, so that asking more of it costs nothing.
+All of it is a function of released numbers, so further questions cost nothing.
 """
 
 from __future__ import annotations
@@ -28,24 +28,27 @@ from counton.statistics.quantiles import QuantilesReading
 if TYPE_CHECKING:
     from counton.planning.planner import StreamOptions
 
-#: Numbers of events are told apart one by one up to here, and beyond by these times powers of ten.
+#: Numbers of events are distinguished one by one up to this, and beyond by these times powers of
+#: ten.
 EXACTLY = 16
 _BEYOND = (10, 12, 16, 20, 25, 30, 40, 50, 60, 80)
-#: Bounds that a sweep tries unless others are stated, times powers of ten.
+#: Default bounds of a sweep, times powers of ten.
 _TRIED = (1, 2, 5)
-#: Values are told apart by powers of two between these, on both sides of 0.
+#: Values are distinguished by powers of two with exponents between these, on both sides of 0.
 _LEAST, _LARGEST = -6, 34
 
 
 def numbers_of_events(at_most: int) -> list[float]:
-    """Edges of cells for numbers of events: each number up to 16, then up to 20, 25, 30, 40, 50,
-    60, 80, 100, 120, 160, 200 and so on; the last cell is of all larger ones.
+    """Return edges of cells for numbers of events.
 
-    So 20, 50, 100, 200 can be judged as bounds. By powers of two there would be 23 cells for 36 up
-    to 1,024, and less noise by 6% (Gaussian) to 12% (Laplace).
+    Each number up to 16 has a cell, then come 20, 25, 30, 40, 50, 60, 80, 100, 120, 160, 200 and so
+    on; the last cell has all larger numbers.
+
+    So 20, 50, 100, 200 can be judged as bounds. Powers of two would give 23 cells instead of 36 up
+    to 1,024, and 6% (Gaussian) to 12% (Laplace) less noise.
 
     Args:
-        at_most: the largest number that is told from larger ones.
+        at_most: the largest number that is distinguished from larger ones.
 
     Raises:
         InvalidInput: a number below 1, or above 2^40.
@@ -62,7 +65,7 @@ def numbers_of_events(at_most: int) -> list[float]:
 
 
 def powers_of_two() -> list[float]:
-    """Edges of cells for values of which nothing is known: 0, and powers of two on either side.
+    """Return edges of cells for values of unknown size: 0, and powers of two on either side.
 
     >>> edges = powers_of_two()
     >>> len(edges), edges[-1] == 2.0**34, edges[40:44]
@@ -73,12 +76,12 @@ def powers_of_two() -> list[float]:
 
 
 class Most(NamedTuple):
-    """So many events a share of the users have at most.
+    """The number of events that a share of the users do not exceed.
 
     Attributes:
-        share: of all users, or users' periods.
-        most: estimate; None: more than is told apart, or nobody seems to be there.
-        lower, upper: ends of the interval; an upper end of None: there is none.
+        share: the share of all users, or users' periods.
+        most: estimate; None: above the largest distinguished number, or apparently no users.
+        lower, upper: ends of the interval; upper None: unbounded.
 
     >>> Most(0.95, 7, 6, 8).options
     {'most': 7}
@@ -91,17 +94,16 @@ class Most(NamedTuple):
 
     @property
     def options(self) -> dict[str, Any]:
-        """What a job states that takes it over."""
+        """The field of a job for this bound."""
         return {} if self.most is None else {"most": self.most}
 
 
 class ValueBounds(NamedTuple):
-    """Between these bounds lies a share of the values; outside as many on either side.
+    """Bounds that contain a share of the values; equally many lie below and above.
 
     Attributes:
-        share: of all values that are looked at.
-        lower, upper: ends of the cells in which the quantiles are estimated to lie; None: nobody
-            seems to be there.
+        share: the share of all examined values.
+        lower, upper: ends of the cells with the estimated quantiles; None: apparently no values.
         lower_from, lower_to: the interval of the lower quantile.
         upper_from, upper_to: the interval of the upper one.
 
@@ -119,20 +121,22 @@ class ValueBounds(NamedTuple):
 
     @property
     def options(self) -> dict[str, Any]:
-        """What a job states that takes it over."""
+        """The fields of a job for these bounds."""
         if self.lower is None or self.upper is None:
             return {}
         return {"lower": plain(self.lower), "upper": plain(self.upper)}
 
 
 class Swept(NamedTuple):
-    """What a bound on the events of a user keeps, and what it costs.
+    """The kept events, and the cost, of a bound on the events of a user.
 
     Attributes:
         most: the bound.
-        kept, lower, upper: share of all events that count, and its interval; of a user with more
-            events than are told apart the first so many are all. None: nobody seems to be there.
-        halfwidth: of an interval of the last release, by the plan alone; None: nothing is planned.
+        kept, lower, upper: share of all events that count, and its interval; for a user with more
+            events than are distinguished, "all" means this largest number. None: apparently no
+            users.
+        halfwidth: half-width of an interval of the last release, by the plan alone; None: nothing
+            is planned.
 
     >>> Swept(1, 0.3, 0.25, 0.36, None).most
     1
@@ -147,12 +151,12 @@ class Swept(NamedTuple):
 
 @dataclass(frozen=True)
 class Inspection:
-    """A private look at how many events users have, or between which bounds values lie.
+    """A private look at the number of events of users, or at the size of values.
 
     Attributes:
-        released: what was released, once: numbers of users by their events, or of values.
-        shares: of users, or of values, that are asked for.
-        of_values: it is of the values of a column.
+        released: numbers of users by their events, or of values by size, released once.
+        shares: the requested shares of users, or of values.
+        of_values: True if it looks at the values of a column.
 
     Raises:
         InvalidInput: other releases, or a share that is not above 0 and below 1.
@@ -188,12 +192,12 @@ class Inspection:
 
     @property
     def unit(self) -> str:
-        """What is protected, in a word."""
+        """The protected unit, in a word."""
         return self.released.definition.unit
 
     @property
     def protection(self) -> str:
-        """What is protected, in words."""
+        """The protection, in words."""
         definition, whose = self.released.definition, "with all events"
         if self.of_values:
             most = definition.counting.most
@@ -203,7 +207,7 @@ class Inspection:
 
     @property
     def level(self) -> float:
-        """The probability with which each interval holds, by itself."""
+        """The probability with which each single interval holds."""
         return self.released.level
 
     @cached_property
@@ -217,12 +221,12 @@ class Inspection:
 
     @property
     def at_most(self) -> int:
-        """The largest number of events that is told from larger ones."""
+        """The largest number of events that is distinguished from larger ones."""
         return int(self._edges[-1]) - 2
 
     @cached_property
     def answers(self) -> tuple[Most, ...] | tuple[ValueBounds, ...]:
-        """One for each share."""
+        """One answer for each share."""
         if self.of_values:
             return tuple(map(self._bounds, self.shares))
         return tuple(map(self._most, self.shares))
@@ -236,7 +240,7 @@ class Inspection:
         if cell is not None and cell < self._reading.statistic.places - 1:
             most = int(self._edges[cell + 1]) - 1
             lower, upper = min(lower, most), max(upper, most)
-        elif cell is not None:  # more than is told apart
+        elif cell is not None:  # above the largest distinguished number
             lower, upper = min(lower, self.at_most + 1), self.at_most + 1
         return Most(share, most, max(lower, 1), None if upper > self.at_most else upper)
 
@@ -254,20 +258,20 @@ class Inspection:
 
     @property
     def recommendation(self) -> Most | ValueBounds | None:
-        """The one answer to take over: of the largest share of which the cells can tell.
+        """The recommended answer: that of the largest share which the cells can show.
 
-        None: they can tell of none, since an interval has no upper end or reaches over all cells.
+        None: the cells show none, because an interval has no upper end or covers all cells.
         """
         told = [one for one in self.answers if one.options and not self._is_open(one)]
         return max(told, key=lambda one: one.share, default=None)
 
     @property
     def suggestion(self) -> dict[str, Any]:
-        """What a job states that takes the advised answer over, by its fields."""
+        """Fields of a job for the recommended answer."""
         return {} if self.recommendation is None else self.recommendation.options
 
     def _is_open(self, one: Most | ValueBounds) -> bool:
-        """Whether an interval says nothing of one side."""
+        """Return whether an interval is unbounded on a side."""
         if isinstance(one, Most):
             return one.upper is None
         ends = float(self._edges[0]), float(self._edges[-1])
@@ -283,15 +287,16 @@ class Inspection:
         most_a_window: int | None = None,
         **options: Unpack[StreamOptions],
     ) -> tuple[Swept, ...]:
-        """What bounds on the events of a user keep and cost: a function of what was released, and
-        of the plan.
+        """Return what bounds on a user's events keep and cost.
+
+        It is a function of released numbers, and of the plan.
 
         Args:
-            most: bounds to try; None: 1, 2, 5, 10, ... up to what is found for the shares.
-            steps, guarantee: of the stream that is planned.
+            most: bounds to try; None: 1, 2, 5, 10, ... up to the numbers found for the shares.
+            steps, guarantee: number of steps and guarantee of the planned stream.
             of: its statistic; None: a count.
-            most_a_window: how many events of a user count in each of its windows, at most.
-            options: of its plan, such as ``release="windows"`` (`counton.plan`).
+            most_a_window: most events of a user that count in one window.
+            options: options of its plan, such as ``release="windows"`` (`counton.plan`).
 
         Raises:
             InvalidInput: a look at values, a bound below 1, steps without a guarantee, or a
@@ -320,15 +325,16 @@ class Inspection:
         return sorted({*tried, *(one.most for one in found if one.most is not None)})
 
     def _kept_share(self, most: int) -> tuple[float | None, float, float]:
-        """The share of events that count, and its interval.
+        """Return the share of events that count, and its interval.
 
-        Those that count and those that are lost are two sums over users, each with an interval of
-        half the probability left over; the share that is kept grows with the first and falls with
-        the second. In a cell of several numbers of events they lie between those of its ends.
+        Counted and lost events are two sums over users, each with an interval of half the remaining
+        probability; the kept share grows with the first and falls with the second. In a cell of
+        several numbers of events the sums lie between those of its ends.
         """
         least = self._edges[:-1].copy()
         largest = self._edges[1:] - 1
-        largest[-1] = least[-1] = self.at_most  # of more events the first so many are all
+        # for larger numbers only the first at_most events are included
+        largest[-1] = least[-1] = self.at_most
         level = check_level(1 - (1 - self.level) / 2)
 
         def total(each: NDArray[np.float64]) -> tuple[float, float]:
@@ -353,25 +359,25 @@ class Inspection:
 
     @property
     def events(self) -> float | None:
-        """Estimate of how many events there are, of each user at most as many as are told apart.
+        """Estimated number of events, with at most the largest distinguished number for each user.
 
-        None: nobody seems to be there.
+        None: apparently no users.
         """
         ends = np.append(self._edges[1:-1] - 1, self.at_most)
         middle = (np.minimum(self._edges[:-1], self.at_most) + ends) / 2
         return float(np.diff(self._reading.monotone) @ middle) or None
 
     def table(self) -> pl.DataFrame:
-        """A row for each share."""
+        """Return a row for each share."""
         numbers = pl.Float64 if self.of_values else pl.Int64
         names = (ValueBounds if self.of_values else Most)._fields
         types = {name: pl.Float64 if name == "share" else numbers for name in names}
         return pl.DataFrame([one._asdict() for one in self.answers], schema=types)
 
     def describe(self) -> str:
-        """The answers in words, with what is protected and promised.
+        """Return the answers in words, with the protected unit and the guarantee.
 
-        For each share a line; then the options that take the advised one over.
+        There is a line for each share; then the options for the recommended answer.
         """
         lines = [*self.words(), "", self.released.describe()]
         if self.suggestion:
@@ -381,13 +387,13 @@ class Inspection:
 
     @property
     def advice(self) -> str:
-        """What stands before the options that take the advised answer over."""
+        """The words before the options of the recommended answer."""
         if len(self.answers) == 1 or self.recommendation is None:
             return "to take it over"
         return f"to take that of {100 * self.recommendation.share:g}% over"
 
     def notes(self) -> list[str]:
-        """What is to be known before an answer is taken over."""
+        """Return notes to read before using an answer."""
         found, ends = [], (float(self._edges[0]), float(self._edges[-1]))
         open_ended = [one for one in self.answers if self._is_open(one)]
         if open_ended and self.of_values:
@@ -409,7 +415,7 @@ class Inspection:
         return found
 
     def words(self) -> list[str]:
-        """A sentence for each answer."""
+        """Return a sentence for each answer."""
         return [
             self._most_in_words(one) if isinstance(one, Most) else self._bounds_in_words(one)
             for one in self.answers
@@ -438,7 +444,7 @@ class Inspection:
         return f"{who} lie between {plain(one.lower)} and {plain(one.upper)} ({interval}: {ends})"
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as JSON values."""
+        """Return everything as JSON values."""
         definition = self.released.definition
         return {
             "name": self.released.design.name,
@@ -467,14 +473,15 @@ def planned_halfwidths(
     most_a_window: int | None = None,
     **options: Unpack[StreamOptions],
 ) -> list[float | None]:
-    """Half-widths of an interval of the last release, for each bound on the events of a user.
+    """Return half-widths of the last release's interval, for each bound on a user's events.
 
     Args:
         most: the bounds.
-        steps, guarantee: of the stream that is planned; None: none is.
+        steps, guarantee: number of steps and guarantee of the planned stream; None: nothing is
+            planned.
         of: its statistic; None: a count.
-        level: of the intervals.
-        most_a_window, options: as of `Inspection.sweep`.
+        level: probability with which the intervals hold.
+        most_a_window, options: as in `Inspection.sweep`.
 
     Raises:
         InvalidInput: one of steps and guarantee without the other; or a statistic that does not add
@@ -513,7 +520,7 @@ def planned_halfwidths(
 
 
 def check_share(share: Any) -> float:
-    """A share of users, or of values.
+    """Return a share of users, or of values, after a check.
 
     Raises:
         InvalidInput: it is not above 0 and below 1.
@@ -527,7 +534,7 @@ def check_share(share: Any) -> float:
 
 
 def plain(number: float) -> str:
-    """An exact number as options have it.
+    """Return an exact number as options write it.
 
     >>> plain(0.0), plain(-1024.0), plain(0.0009765625), plain(2.0**40)
     ('0', '-1024', '0.0009765625', '1099511627776')

@@ -1,4 +1,4 @@
-"""What catalogues of open data read beside a CSV file: CSV on the Web, DCAT-AP, SDMX-CSV."""
+"""Metadata for catalogues of open data beside a CSV file: CSV on the Web, DCAT-AP, SDMX-CSV."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from counton.base.errors import InvalidInput, field
 from counton.released.release import Release
 from counton.released.release_facts import facts_of
 
-#: The kinds of metadata, and how the file of each is called beside ``visits.csv``.
+#: The kinds of metadata, and the file name of each beside ``visits.csv``.
 ENDINGS = {"csvw": "{name}-metadata.json", "dcat": "{name}.dcat.jsonld", "sdmx": "{stem}.sdmx.csv"}
-#: Columns that every release of counts and sums may have, in words.
+#: Descriptions of the columns that releases of counts and sums may have.
 _WORDS = {
     "step": "number of the window, from 1",
     "window_start": "beginning of the window",
@@ -29,21 +29,21 @@ _WORDS = {
     "window_lower": "lower end of the interval of the window's number",
     "window_upper": "upper end of the interval of the window's number",
 }
-#: Numbers of a row, and what a code list calls them.
+#: Numbers of a row, and their names in a code list.
 _MEASURES = {"": "TOTAL", "window_": "WINDOW"}
 
 
 def metadata_of(released: Release, name: str, kind: str) -> dict[str, Any] | pl.DataFrame:
-    """Metadata of a released table that is written as CSV.
+    """Return metadata of a released table that is written as CSV.
 
     Args:
         released: the release.
-        name: of the CSV file, as it lies beside the metadata.
+        name: the name of the CSV file, in the folder of the metadata.
         kind: "csvw" (https://www.w3.org/TR/tabular-metadata/), "dcat" (DCAT-AP 3, JSON-LD), or
             "sdmx", which is the table itself with the columns of SDMX-CSV 2.0.
 
     Raises:
-        InvalidInput: another kind; or "sdmx" of what is no count and no sum.
+        InvalidInput: another kind; or "sdmx" for anything but counts and sums.
 
     >>> from counton import PureDP, release
     >>> rows = pl.DataFrame({"time": ["2024-03-01T09:00", "2024-03-02T10:15"]})
@@ -64,7 +64,7 @@ def metadata_of(released: Release, name: str, kind: str) -> dict[str, Any] | pl.
 
 
 def _text(facts: Mapping[str, Any]) -> str:
-    """What the numbers are, in sentences for a catalogue."""
+    """Return the description of the numbers, in sentences for a catalogue."""
     said = [f"Protected: {facts['protected']}.", f"Guarantee: {facts['guarantee']}."]
     said += [f"{note[:1].upper()}{note[1:]}." for note in facts.get("besides_noise", ())]
     return " ".join(said)
@@ -147,7 +147,7 @@ def _dataset(released: Release, name: str) -> dict[str, Any]:
 
 
 def _duration(start: datetime, end: datetime) -> str:
-    """A length of time by ISO 8601; of calendar months whole ones."""
+    """Return a length of time by ISO 8601; calendar months are whole months."""
     months = 12 * (end.year - start.year) + end.month - start.month
     same = start.replace(year=end.year, month=end.month, day=1) == end.replace(day=1)
     if months and start.day == end.day == 1 and same:
@@ -157,7 +157,7 @@ def _duration(start: datetime, end: datetime) -> str:
 
 
 def _period(start: datetime, end: datetime) -> str:
-    """A time period of SDMX: a day, a month, or a beginning with its length."""
+    """Return a time period of SDMX: a day, a month, or a beginning with its length."""
     length = _duration(start, end)
     plain = start.replace(tzinfo=None)
     if plain.time().isoformat() == "00:00:00":

@@ -1,11 +1,11 @@
-"""Nowcasts: the number that a provisional window will have when it is final.
+"""Nowcasts: forecasts of the final number of a provisional window.
 
 Released versions of earlier windows show how fast rows arrive. A chain ladder multiplies the newest
-version of a provisional window by the growth that earlier windows had from its lag on; a second
-forecast is the level of recent final windows, which helps where few rows have arrived yet. The
-weight of each, and the width of the interval, come from forecasts of the same kind that were made
-on earlier nights and can be compared with windows that are final now. So an interval holds without
-a law of the delays, as long as delays of the last weeks are like those of today.
+version of a provisional window by the growth of earlier windows from its lag on. A second forecast
+is the level of recent final windows, which helps if few rows have arrived yet. The weight of each,
+and the width of the interval, come from similar forecasts of earlier nights, compared with windows
+that are final now. So an interval holds without an assumed law of the delays, as long as delays of
+the last weeks are like those of today.
 
 All inputs are released numbers, and the covariance of their noise is public: a nowcast costs no
 privacy.
@@ -27,19 +27,19 @@ from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput, field
 
-#: Windows whose final number is compared with the forecasts of earlier nights, at most.
+#: Most windows whose final number is compared with the forecasts of earlier nights.
 HISTORY = 56
-#: Weights of earlier windows halve with so many windows.
+#: Weights of earlier windows halve after this many windows.
 HALF_LIFE = 14
 #: Fewest final windows with a forecast for each lag.
 LEAST = 8
-#: Numbers of last nights whose arrivals are compared with earlier ones, and how many standard
-#: deviations their mean may be away.
+#: Last nights whose arrivals are compared with earlier ones, and the largest distance of their mean
+#: in standard deviations.
 _NIGHTS, _CHANGED = (3, 7), 4.0
 
-#: A window is unusual that is so many times as far away as the middle one.
+#: A window is unusual if its distance is this many times the median distance.
 _FAR = 8.0
-#: Least part of a window's rows that may still come, as far as its interval is concerned.
+#: Least part of a window's rows that may still arrive, for the width of its interval.
 _LITTLE = 0.01
 
 Floats = NDArray[np.float64]
@@ -51,13 +51,13 @@ class Nowcast:
 
     Attributes:
         windows: numbers of the provisional windows, from 1: shape ``(windows,)``.
-        lags: of the newest version of each.
+        lags: lag of the newest version of each.
         estimates: forecast of the final number, without its noise.
         std: standard deviation of the forecast's error.
         half: half-width of the interval for the exact final number.
         weights: weight of the chain ladder; the level of recent windows has the rest.
-        changed: whether arrivals of the last nights contradict earlier delays. Then no interval
-            can be trusted.
+        changed: True if arrivals of the last nights contradict earlier delays. Then no interval can
+            be trusted.
     """
 
     windows: NDArray[np.int64]
@@ -92,7 +92,7 @@ def forecast_final(
     Args:
         versions: released numbers of each window by lag, shape ``(windows, lags)``; NaN where a
             version is not released yet. Window w of W has the versions of lags 0 to W - w.
-        covariance: of the noise of the versions of one window, shape ``(lags, lags)``.
+        covariance: covariance of the noise of the versions of one window, shape ``(lags, lags)``.
         season: windows after which delays and levels repeat: 7 for days of a week; 1 for none.
         level: probability with which each interval holds.
         row: the least that one row adds: 1 for counts, the resolution for sums.
@@ -119,7 +119,7 @@ def forecast_final(
 
 
 class _Triangle:
-    """Versions of all windows, and the forecasts that were possible on earlier nights."""
+    """Versions of all windows, and the forecasts possible on earlier nights."""
 
     def __init__(self, versions: Floats, covariance: Floats, season: int, row: float) -> None:
         self.versions, self.covariance = versions / row, covariance / row**2
@@ -151,7 +151,7 @@ class _Triangle:
         return np.asarray(np.cumprod(growth[::-1], axis=0)[::-1], np.float64)
 
     def _growth(self, night: int, lag: int) -> Floats:
-        """Factor by which windows grow from a lag to the next one, by season.
+        """Return the factor by which windows grow from a lag to the next one, by season.
 
         The factors of seasons are shrunk towards the common one, by the part of their differences
         that chance does not explain.
@@ -198,7 +198,7 @@ class _Triangle:
         truth = self.versions[np.array(known) - 1, self.last]
         ladder, ratio = np.array([self._ladder(w, lag) for w in known]).T
         recent = np.array([self._level(w, lag) for w in known])
-        # A window of which little has arrived is less certain than others of its size.
+        # A window with few arrivals is less certain than others of its size.
         size = np.maximum(truth, 1.0) * np.maximum(ratio - 1, _LITTLE)
         apart, scaled = ladder - recent, weight / size
         share = float(scaled @ (apart * (truth - recent)))
@@ -209,7 +209,7 @@ class _Triangle:
         noise = self._noise(lag, share * ratio)
         own, own_ratio = self._ladder(window, lag)
         estimate = share * own + (1 - share) * self._level(window, lag)
-        estimate = max(estimate, float(self.versions[window - 1, lag]))  # rows only come
+        estimate = max(estimate, float(self.versions[window - 1, lag]))  # rows are never removed
         per_row = float(weight @ (missed**2 - noise)) / float(weight @ size)
         per_row = max(per_row, share**2)  # rows that arrive one by one
         noise_now = (share * own_ratio) ** 2 * self.covariance[lag, lag]
@@ -220,13 +220,13 @@ class _Triangle:
         return self.row * estimate, self.row * std, self.row * quantile * std, share
 
     def _noise(self, lag: int, ratio: Floats) -> Floats:
-        """Variance of a final number's noise less ratio times that of a version."""
+        """Return the variance of a final number's noise minus ratio times that of a version."""
         of = self.covariance
         last = self.last
         return np.asarray(of[last, last] + ratio**2 * of[lag, lag] - 2 * ratio * of[last, lag])
 
     def delays_changed(self) -> bool:
-        """Whether arrivals of the last nights are far from what earlier delays said."""
+        """Return whether arrivals of the last nights are far from those by earlier delays."""
         found = np.array([self._surprise(night) for night in sorted(self.ratios)[1:]])
         before = found[: -max(_NIGHTS)]
         if len(before) < LEAST:
@@ -235,7 +235,7 @@ class _Triangle:
         return any(abs(found[-n:].sum()) > _CHANGED * usual * math.sqrt(n) for n in _NIGHTS)
 
     def _surprise(self, night: int) -> float:
-        """Return a night's arrivals less those that the night before foretold, in deviations."""
+        """Return a night's arrivals minus their forecast of the night before, in deviations."""
         lags = np.arange(self.last)
         windows = night - 1 - lags
         ratios = self.ratios[night - 1]
@@ -249,7 +249,7 @@ class _Triangle:
 
 
 def _usual(start: Floats, end: Floats) -> NDArray[np.bool_]:
-    """Return which windows grew as most did: not those of a file that came late as a whole."""
+    """Return which windows grew as most did, unlike a file that came late as a whole."""
     sizes = np.sqrt(np.maximum(end, 1.0))
     grown = (end - float(np.median(end / np.maximum(start, 1.0))) * start) / sizes
     away = np.abs(grown - np.median(grown))
@@ -257,5 +257,5 @@ def _usual(start: Floats, end: Floats) -> NDArray[np.bool_]:
 
 
 def _weights(count: int) -> Floats:
-    """Weights of consecutive windows, the newest last with 1."""
+    """Return the weights of consecutive windows; the newest is last with weight 1."""
     return np.asarray(0.5 ** (np.arange(count)[::-1] / HALF_LIFE))

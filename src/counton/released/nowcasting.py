@@ -1,4 +1,4 @@
-"""Nowcasts of a release: what its provisional windows will be when they are final."""
+"""Nowcasts of a release: forecasts of the final numbers of provisional windows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Nowcasts:
 
     Attributes:
         released: the release.
-        found: by group.
+        found: nowcasts by group.
     """
 
     released: Release
@@ -30,13 +30,13 @@ class Nowcasts:
 
     @property
     def changed_groups(self) -> tuple[str, ...]:
-        """Groups whose delays changed in the last windows, so that intervals do not hold."""
+        """Groups whose delays changed in the last windows, so their intervals do not hold."""
         return tuple(group for group, each in self.found.items() if each.changed)
 
     def table(self) -> pl.DataFrame:
         """Return a row for each provisional window and group.
 
-        Columns: step, window_start, window_end, group (where there are groups), lag, released (the
+        Columns: step, window_start, window_end, group (if there are groups), lag, released (the
         newest version), estimate (of the exact final number), std, lower, upper.
         """
         released = self.released
@@ -70,7 +70,7 @@ class Nowcasts:
         return table if released.definition.domain is not None else table.drop("group")
 
     def describe(self) -> str:
-        """Say what the numbers are, and where they cannot be trusted."""
+        """Describe the numbers, and warn about those that cannot be trusted."""
         level = f"{100 * self.released.level:g}%"
         said = (
             f"Each estimate is a forecast of the number when it is final, from the delays of "
@@ -86,11 +86,11 @@ class Nowcasts:
 
 
 def nowcast(released: Release, groups: str | Sequence[str] | None = None) -> Nowcasts:
-    """Forecast the final numbers of windows that are still revised. It costs no privacy.
+    """Forecast the final numbers of provisional windows. It costs no privacy.
 
     Args:
-        released: counts or sums of windows that are revised (``revise``), with their versions.
-        groups: which; None: all that are shown.
+        released: counts or sums of revised windows (``revise``), with their versions.
+        groups: the groups; None: all that are shown.
 
     Raises:
         InvalidInput: windows that are released once, a statistic without sums, or too few final
@@ -136,6 +136,6 @@ def nowcast(released: Release, groups: str | Sequence[str] | None = None) -> Now
 
 
 def _versions_of(released: Release) -> Revisions:
-    """Return what had been published by the night that a release is of."""
+    """Return the versions that had been published by the night of a release."""
     found = versions_at_hand(released.revisions, released.design.name)
     return found.up_to(released.design.strategy.horizon or len(found.values))

@@ -1,4 +1,4 @@
-"""What was asked of a statistic whose cells are read on demand, as rows of its table have it."""
+"""Answers of a statistic whose cells are read on demand, as rows of its table."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from counton.statistics.statistic import NamedCells
 
 
 class Answers:
-    """Rows of a table, where a state has what computes cells with the key.
+    """Rows of a table, in place of the state that computes cells with the key.
 
-    Whatever was not asked for when they were written has no row, and is refused.
+    Cells that were not requested when the rows were written have no row, and are refused.
 
     Args:
-        design: of the stream.
-        statistic: which.
-        shown: what was asked; of nothing the last step has all cells.
-        tables: the rows, all or some, with columns ``step, estimate`` and what is asked about.
+        design: the design of the stream.
+        statistic: the statistic.
+        shown: the requested cells; without a request the last step has all cells.
+        tables: the rows, all or some, with columns ``step, estimate`` and the requested names.
 
     Attributes:
-        step: the last one.
-        listed: cells of which there is a row, where all were written.
+        step: the last step.
+        listed: cells that have a row, if all were written.
     """
 
     def __init__(
@@ -68,19 +68,19 @@ class Answers:
 
     @staticmethod
     def named_by(statistic: Statistic, shown: View) -> str:
-        """The column of a table that says what is asked about."""
+        """Return the column of a table with the requested names."""
         return "cell" if shown.ask is None else statistic.card.chart.cells
 
     def readings(self, statistic: Statistic) -> Readings:
-        """Those of all steps."""
+        """Return the readings of all steps."""
         machine: Any = self
         return Readings(statistic, range(1, self.step + 1), None, machine)
 
     def history(self, cells: NDArray[np.int64], steps: range) -> NDArray[Any]:
-        """The sum of the cells of one question, after each step; 0 where a row was left out.
+        """Return the sum of the requested cells after each step; 0 if a row was left out.
 
         Raises:
-            InvalidInput: it was not asked.
+            InvalidInput: the cells were not requested.
         """
         known = self._known.get(_key(cells))
         if known is None:
@@ -88,20 +88,20 @@ class Answers:
         return np.array([[known.get(step, 0)] for step in steps], self._dtype)
 
     def check_rows(self, cells: NDArray[np.int64], steps: Sequence[int]) -> None:
-        """Refuse one question at steps of which there is no row.
+        """Refuse a request at steps without a row.
 
         Raises:
-            InvalidInput: it was not asked, or a row was left out.
+            InvalidInput: it was not requested, or a row was left out.
         """
         known = self._known.get(_key(cells), {})
         if not all(step in known for step in steps):
             raise self._not_asked()
 
     def values(self, cells: NDArray[np.int64], step: int) -> NDArray[Any]:
-        """Cells at a step.
+        """Return cells at a step.
 
         Raises:
-            InvalidInput: one was not asked for, or its row was left out.
+            InvalidInput: a cell was not requested, or its row was left out.
         """
         found = [self._known.get(_key([cell]), {}).get(step) for cell in cells.tolist()]
         if None in found:
@@ -109,7 +109,7 @@ class Answers:
         return np.array(found, self._dtype)
 
     def describe(self) -> str:
-        """Name, protected unit and guarantee, in words."""
+        """Return name, protected unit and guarantee, in words."""
         return Releases(range(1, 1), np.zeros(0), self.design).describe()
 
     def _not_asked(self) -> InvalidInput:

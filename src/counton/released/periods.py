@@ -1,10 +1,10 @@
-"""Which steps are meant: dates and numbers in words of people, days, weeks and months.
+"""Selection of steps by dates, numbers, days, weeks and months.
 
-A period is a run of whole windows. What happened in it is the difference of two released totals, or
-the sum of the windows' own numbers; so the sums of all periods, and those of all windows, are the
-same total. The cells of other statistics are such sums too: an average of a period is read in the
-cells of that period. Nothing more is released: a sum is computed from what is public, and its
-noise, and hence its interval, follow from which releases it reads.
+A period is a run of whole windows. Its number is the difference of two released totals, or the sum
+of the windows' own numbers; so the sums of all periods, and of all windows, add up to one total.
+The cells of other statistics are sums too: an average of a period is read from the cells of that
+period. Nothing more is released: a sum is computed from public numbers, and its noise, and hence
+its interval, follow from the releases that it reads.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from counton.released.description import Description
 
 _PERIOD = re.compile(r"([1-9]\d{0,2})(d|w|mo)")
-#: Fewest days of a unit, so that no more periods than these cover some time.
+#: Fewest days of a unit, which bounds the number of periods in a time.
 _FEWEST_DAYS = {"d": 1, "w": 7, "mo": 28}
-_TEN_YEARS = 3653 * 86_400_000_000  # microseconds
+_TEN_YEARS = 3653 * 86_400_000_000  # in microseconds
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,10 @@ class Periods:
     """Consecutive periods that cover the first steps of a stream, each of whole windows.
 
     Attributes:
-        every: length: ``1d``, ``1w``, ``1mo``, or several.
+        every: the length: ``1d``, ``1w``, ``1mo``, or several.
         edges: the steps that end a period, from 0 on: shape ``(periods + 1,)``.
-        whole: whether the steps cover the period from its beginning to its end; of all but the
-            first and the last they do.
+        whole: True if the steps cover the period from beginning to end; all but the first and the
+            last are whole.
     """
 
     every: str
@@ -50,7 +50,7 @@ class Periods:
     whole: NDArray[np.bool_]
 
     def table(self, windows: Windows, rows: Sequence[int]) -> pl.DataFrame:
-        """When each period was, as many times as it has rows.
+        """Return the times of the periods, each repeated for its rows.
 
         Columns: window_start, window_end, first_step, last_step, whole.
         """
@@ -69,13 +69,14 @@ class Periods:
 
 
 def periods_of(windows: Windows, every: str, steps: int) -> Periods:
-    """The periods that begin in the first ``steps`` windows, or before them, by the local calendar.
+    """Return the periods of the first ``steps`` windows, by the local calendar.
 
-    Days begin at midnight, weeks on Monday, months on the first; several days or weeks are counted
-    from that of the first window, several months from a January.
+    The first may begin before the first window. Days begin at midnight, weeks on Monday, months on
+    the first. Several days or weeks are counted from the first window's, several months from a
+    January.
 
     Raises:
-        InvalidInput: no such length, or a period that begins inside a window.
+        InvalidInput: not a length, or a period that begins inside a window.
 
     >>> from datetime import UTC
     >>> windows = Windows(datetime(2024, 2, 28, 12, tzinfo=UTC), "12h", 60)
@@ -106,7 +107,8 @@ def periods_of(windows: Windows, every: str, steps: int) -> Periods:
     return Periods(every, np.concatenate([[0], before, [steps]]).astype(np.int64), whole)
 
 
-#: What patterns are by: microseconds, how many there are, and which of them a whole number is.
+#: For each kind of pattern: its length in microseconds, the number of classes, and the class of an
+#: index.
 _HOUR, _DAY = 3_600_000_000, 86_400_000_000
 PATTERNS = ("hour", "weekday")
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -117,11 +119,11 @@ WEEK = ("weekday", "hour")
 
 
 class Occurrences(NamedTuple):
-    """Whole hours, or whole days, by the local clock: what each is called, and its steps.
+    """Whole hours, or whole days, by the local clock: the class and the steps of each.
 
     Attributes:
-        of: hour of the day from 0, or day of the week from Monday, 0; of both the hour of the week.
-        starts: the step before the first of each.
+        of: hour of the day from 0, or day of the week from Monday, 0; or the hour of the week.
+        starts: the step before the first step of each.
         stops: the last step of each.
     """
 
@@ -131,10 +133,10 @@ class Occurrences(NamedTuple):
 
 
 def patterns_of(by: str | Sequence[str]) -> tuple[str, ...]:
-    """What a pattern is by: hours, days of the week, or both, and then hours of each of these days.
+    """Return the classes of a pattern: hours, days of the week, or hours of each of these days.
 
     Raises:
-        InvalidInput: something else.
+        InvalidInput: anything else.
 
     >>> patterns_of("hour"), patterns_of(["hour", "weekday"])
     (('hour',), ('weekday', 'hour'))
@@ -149,15 +151,15 @@ def patterns_of(by: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def occurrences_of(windows: Windows, by: str | Sequence[str], steps: range) -> Occurrences:
-    """Each hour of the day, or each day of the week, that some steps cover from end to end.
+    """Return each hour, or each day, that some steps cover from end to end.
 
     Args:
-        windows: of the stream.
-        by: see `patterns_of`; of both each hour of the week.
-        steps: which are looked at.
+        windows: the windows of the stream.
+        by: see `patterns_of`; both stand for each hour of the week.
+        steps: the steps to examine.
 
     Raises:
-        InvalidInput: neither, windows that are no parts of it, or steps that cover none.
+        InvalidInput: an unknown class, windows that do not divide it, or steps that cover none.
 
     >>> from datetime import UTC
     >>> windows = Windows(datetime(2024, 3, 1, 12, tzinfo=UTC), "30m", 999)
@@ -180,7 +182,7 @@ def occurrences_of(windows: Windows, by: str | Sequence[str], steps: range) -> O
             f" and that of {windows.every} from {since} does not"
             + (f": use {PATTERNS[1]}" if hourly else "")
         )
-    which = starts - first % length if hourly else first // length  # an hour may come twice
+    which = starts - first % length if hourly else first // length  # an hour may occur twice
     edges = np.concatenate([[0], np.flatnonzero(np.diff(which)) + 1, [len(which)]])
     begin, end = edges[:-1], edges[1:]
     whole = (first[begin] % length == 0) & ((last[end - 1] + 1) % length == 0)
@@ -199,10 +201,10 @@ def occurrences_of(windows: Windows, by: str | Sequence[str], steps: range) -> O
 
 
 def parsed_period(every: str) -> tuple[int, str]:
-    """How many of which unit a period is long.
+    """Return number and unit of a period's length.
 
     Raises:
-        InvalidInput: no such length.
+        InvalidInput: not a length.
 
     >>> parsed_period("3mo")
     (3, 'mo')
@@ -217,7 +219,7 @@ def parsed_period(every: str) -> tuple[int, str]:
 
 
 def check_sums(definition: Description, every: str) -> None:
-    """Refuse periods where there are no windows, or where releases do not tell them.
+    """Refuse periods if there are no windows, or if releases cannot give their numbers.
 
     Raises:
         InvalidInput: see above.
@@ -235,10 +237,10 @@ def check_sums(definition: Description, every: str) -> None:
 
 
 def check_periods(windows: Windows, every: str, delay: int = 0) -> None:
-    """Refuse periods which some windows of the next ten years are not parts of.
+    """Refuse periods that windows of the next ten years do not divide.
 
     Raises:
-        InvalidInput: as `periods_of`, or a delay: releases then count other windows.
+        InvalidInput: as `periods_of`, or a delay: then releases count other windows.
 
     >>> check_periods(Windows(datetime.fromisoformat("2024-03-01T00:00Z"), "1d", 30), "1w")
     """
@@ -248,10 +250,10 @@ def check_periods(windows: Windows, every: str, delay: int = 0) -> None:
 
 
 def check_delay(asked: str, delay: int) -> None:
-    """Refuse sums of windows where a release counts up to an earlier one.
+    """Refuse sums of windows if a release counts up to an earlier one.
 
     Raises:
-        InvalidInput: naming what was asked.
+        InvalidInput: names the request.
     """
     if delay:
         raise InvalidInput(
@@ -261,7 +263,7 @@ def check_delay(asked: str, delay: int) -> None:
 
 
 def _begin(start: datetime, amount: int, unit: str) -> datetime:
-    """Beginning of the period in which a local time lies."""
+    """Return the beginning of the period of a local time."""
     day = start.date()
     if unit == "w":
         day -= timedelta(days=day.weekday())
@@ -271,12 +273,12 @@ def _begin(start: datetime, amount: int, unit: str) -> datetime:
     return datetime.combine(day, time(), start.tzinfo)
 
 
-#: Lengths of a user's period that are the same everywhere, in microseconds.
+#: Lengths of a user's period that do not depend on the calendar, in microseconds.
 _LENGTHS = {"s": 1_000_000, "m": 60_000_000, "h": _HOUR}
 
 
 def period_of(us: pl.Expr, per: str | None, timezone: str) -> pl.Expr:
-    """Number of the aligned period of each moment: calendar of the time zone, or whole hours.
+    """Return the aligned period of each moment: by the zone's calendar, or by whole hours.
 
     >>> frame = pl.DataFrame({"us": [4 * 3_600_000_000, 5 * 3_600_000_000]})
     >>> frame.select(period_of(pl.col("us"), "1d", "America/New_York"))["us"].to_list()
@@ -301,7 +303,7 @@ def period_of(us: pl.Expr, per: str | None, timezone: str) -> pl.Expr:
 
 
 def made_of_windows(cut: Windows, per: str) -> bool:
-    """Whether each window of the next ten years lies within one period of a user.
+    """Return whether each window of the next ten years lies within one period of a user.
 
     >>> from datetime import UTC
     >>> days = Windows(datetime(2024, 2, 28, tzinfo=UTC), "1d", 366)
@@ -326,13 +328,13 @@ def made_of_windows(cut: Windows, per: str) -> bool:
 
 
 def begun_anew(cut: Windows, anew: int | str | None, last: int) -> NDArray[np.int64]:
-    """After which step the period of each of the first steps began, in which users count anew.
+    """Return for each step the step before its period, in which users count anew.
 
     Args:
-        cut: how rows become steps.
-        anew: how long a period is: so many steps, or a length of time; None: the whole stream is
-            one.
-        last: how many steps are asked for.
+        cut: how rows are assigned to steps.
+        anew: length of a period: a number of steps, or a length of time; None: the whole stream is
+            one period.
+        last: number of steps.
 
     >>> from counton.base.windows import EachRow
     >>> begun_anew(EachRow(), 7, 9).tolist()
@@ -349,27 +351,27 @@ def begun_anew(cut: Windows, anew: int | str | None, last: int) -> NDArray[np.in
 
 
 def _numbers(us: NDArray[np.int64], per: str, timezone: str) -> NDArray[np.int64]:
-    """Numbers of the periods of some moments."""
+    """Return the periods of some moments, by number."""
     found = pl.DataFrame({"us": us}).select(period_of(pl.col("us"), per, timezone))
     return found["us"].to_numpy().astype(np.int64)
 
 
-#: A time, as it is written or as Python has it.
+#: A time, as text or as a Python object.
 Moment = str | datetime
 
 
 def steps_between(given: str | range | None, last: int, cut: Windows) -> range:
-    """The steps asked for, all of them released.
+    """Return the requested steps, all of them released.
 
     Args:
         given: ``"25:48"`` for the steps 25 to 48, both included, ``"25:"``, ``":48"`` or ``"25"``;
             by the times of their windows ``"2024-03-18:2024-03-24"``, both days included, or one
             day; a range; None for all.
-        last: the last step that is released.
-        cut: how rows of the stream become steps.
+        last: the last released step.
+        cut: how rows of the stream are assigned to steps.
 
     Raises:
-        InvalidInput: neither, steps that are not released, or times without a released window.
+        InvalidInput: another form, steps that are not released, or times without a released window.
 
     >>> from datetime import UTC
     >>> from counton.base.windows import EachRow
@@ -413,7 +415,7 @@ _Times = tuple[int | None, int | None]
 
 
 def _times(given: object, timezone: str) -> _Times | None:
-    """The microseconds between which windows lie, where a text says days or times; else None."""
+    """Return the microseconds between which windows lie, for days or times; else None."""
     text = str(given).strip()
     if "-" not in text.lstrip("-"):
         return None
@@ -431,13 +433,13 @@ def _times(given: object, timezone: str) -> _Times | None:
 
 
 def _moment_of(text: str, timezone: str, *, end: bool) -> int:
-    """A time; of a day that ends a range its end."""
+    """Return a time in microseconds; for a day that ends a range its end."""
     text = text.strip()
     if re.fullmatch(r"\d{4}-\d\d-\d\d", text) is None:
         if "T" not in text and " " not in text:
             raise InvalidInput(f"{text!r} is no day and no time; write 2024-03-18")
         return microseconds(parse_time(text, timezone))
-    parse_time(text, timezone)  # a day that there is
+    parse_time(text, timezone)  # an existing day
     day = date.fromisoformat(text) + timedelta(days=end)
     return microseconds(parse_time(day.isoformat(), timezone))
 
@@ -456,7 +458,7 @@ def season_of(every: str) -> int:
 
 
 def groups_named(given: str | Sequence[str], known: Sequence[str]) -> list[str]:
-    """The groups asked for; a text lists them with commas, unless a group is called so itself."""
+    """Return the requested groups; a text lists them with commas, unless a group has that name."""
     if isinstance(given, str):
         return [given] if given in known else [group.strip() for group in given.split(",")]
     found = list(given)
@@ -470,7 +472,7 @@ def groups_named(given: str | Sequence[str], known: Sequence[str]) -> list[str]:
 def steps_within(
     definition: Description, steps: range, start: Moment | None, until: Moment | None
 ) -> range:
-    """Of these steps, those whose windows lie between two times."""
+    """Return the steps among these whose windows lie between two times."""
     windows = definition.windows
     ends = []
     for given in (start, until):
@@ -481,7 +483,7 @@ def steps_within(
 
 
 def _steps_of(windows: Windows, steps: range, times: _Times, asked: str) -> range:
-    """Of these steps, those whose windows lie between two times."""
+    """Return the steps among these whose windows lie between two times."""
     kept = np.ones(len(steps), dtype=bool)
     if times[0] is not None:
         kept &= windows.starts(steps) >= times[0]

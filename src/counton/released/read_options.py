@@ -1,4 +1,4 @@
-"""What is shown of the readings of a statistic, and how a chart of them is worded."""
+"""Options that select the shown readings of a statistic, and word its charts."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
     from counton.released.description import Description
 
 
-#: Groups that there can be where nobody declares them, unless stated.
+#: Default number of possible groups, if nobody declares them.
 ROOM = 1_000_000
 
 
 @dataclass(frozen=True)
 class View:
-    """What is shown of readings; None: what the statistic shows by itself.
+    """The shown readings; None: the statistic's own choice.
 
     Attributes:
-        ask: names of cells, where they are read on demand; sets of nodes, whose cuts are asked;
+        ask: names of cells, if they are read on demand; sets of nodes, whose cuts are requested;
             shares of quantiles; or groups, instead of the largest.
-        over: how many steps up to each are shown together; None: all so far.
-        top: how many groups are ranked.
-        room: of groups that nobody declared, how many there can be, known to the public.
-        fit: how the numbers of a table are made to fit; None: as they were released.
+        over: number of steps shown together; None: all so far.
+        top: number of ranked groups.
+        room: publicly known number of possible groups, if nobody declares them.
+        fit: how the numbers of a table are made consistent; None: as released.
 
     >>> View(over=24).over
     24
@@ -46,7 +46,7 @@ class View:
     room: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return it as JSON values."""
         ask = None if self.ask is None else list(self.ask)
         found: dict[str, Any] = {"ask": ask, "over": self.over, "top": self.top}
         if self.room is not None:
@@ -54,12 +54,12 @@ class View:
         return found if self.fit is None else found | {"fit": self.fit.to_dict()}
 
     def of_ranking(self) -> View:
-        """What is shown of groups that nobody declared, by their size."""
+        """Return the shown part of undeclared groups, by their size."""
         return View(self.ask, top=TOP if self.top is None else self.top, room=self.room or ROOM)
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> View:
-        """Inverse of `to_dict`."""
+        """Return the inverse of `to_dict`."""
         ask = saved["ask"]
         ask = None if ask is None else tuple(ask)
         found = cls(ask, saved["over"], saved["top"], room=saved.get("room"))
@@ -68,23 +68,24 @@ class View:
         return replace(found, fit=Fit.from_dict(saved["fit"]))
 
 
-#: What a statistic shows by itself.
+#: The statistic's own choice.
 EVERYTHING = View()
 
-#: How the name of a page for a website ends: see `counton.released.web_page`.
+#: Ending of the name of a page for a website: see `counton.released.web_page`.
 PAGE = ".html"
-#: How a chart is worded, and how wide it is: fields of whatever asks for one.
+#: Fields for the words and the width of a chart.
 LOOK = ("title", "axis", "source", "width")
 
 
 def check_look(asked: Any) -> None:
-    """Refuse words for a chart that nobody asks for, and a width that is none.
+    """Refuse words for a chart that is not requested, and a malformed width.
 
     Args:
-        asked: has the fields of `LOOK`, ``plot``, and ``out``, which may be a page with a chart.
+        asked: an object with the fields of `LOOK`, ``plot``, and ``out``, which may be a page with
+            a chart.
 
     Raises:
-        InvalidInput: naming the field.
+        InvalidInput: names the field.
     """
     drawn = asked.plot is not None, asked.plot is not None or str(asked.out).lower().endswith(PAGE)
     for given in LOOK:
@@ -100,7 +101,7 @@ def check_look(asked: Any) -> None:
 
 @dataclass(frozen=True)
 class Look:
-    """How a chart is worded, and how wide it is: see `Release.figures`."""
+    """The words and the width of a chart: see `Release.figures`."""
 
     title: str | None = None
     axis: str | None = None
@@ -108,7 +109,7 @@ class Look:
     width: float | None = None
 
     def around(self, subtitle: str, foot: str, *, title: str = "", axis: str = "") -> Caption:
-        """What stands around a chart that has these words of its own."""
+        """Return the caption of a chart with these default words."""
         from counton.charts.style import Caption, check_width
 
         title = title if self.title is None else self.title
@@ -117,10 +118,10 @@ class Look:
 
 
 def as_shown(definition: Description, shown: View) -> Description:
-    """A definition whose statistic shows as many groups as are asked for.
+    """Return a definition whose statistic shows the requested number of groups.
 
     Raises:
-        InvalidInput: what a statistic does not show.
+        InvalidInput: an option that the statistic does not have.
     """
     check_shown(shown, definition.statistic)
     if shown.top is None:
@@ -131,11 +132,11 @@ def as_shown(definition: Description, shown: View) -> Description:
 
 
 def check_shown(shown: View, statistic: Statistic) -> None:
-    """Refuse what a statistic's readings do not have.
+    """Refuse options that a statistic's readings do not have.
 
     Raises:
-        InvalidInput: names of cells that are none, or of a statistic whose cells are all released;
-            or steps to look back over that are none, or of one whose cells are read on demand.
+        InvalidInput: unknown names of cells, or names for a statistic whose cells are all released;
+            or a malformed number of steps, or one for cells that are read on demand.
     """
     inner = inner_of(statistic)
     if shown.over is not None:
@@ -151,7 +152,7 @@ def check_shown(shown: View, statistic: Statistic) -> None:
 
 
 def check_fit(fit: Fit, statistic: Statistic) -> None:
-    """Refuse to make numbers fit that are no table's, or known totals that cannot be.
+    """Refuse consistent numbers for anything but a table, and impossible known totals.
 
     Raises:
         InvalidInput: see above.
@@ -166,10 +167,10 @@ def check_fit(fit: Fit, statistic: Statistic) -> None:
 
 
 def check_over(over: int, statistic: Statistic) -> int:
-    """How many steps are looked back over.
+    """Return the number of steps shown together.
 
     Raises:
-        InvalidInput: below 1, or of a statistic whose cells are read on demand.
+        InvalidInput: below 1, or for a statistic whose cells are read on demand.
     """
     if statistic.card.on_demand:
         raise InvalidInput(

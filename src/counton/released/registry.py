@@ -1,8 +1,8 @@
 """A record for the public register of deployments, in YAML, by the register's own schema.
 
-The register is at github.com/opendp/deployments-registry-data; fields, their types and the words
-that they take are those of ``schemas/deployments-schema.yaml`` there. What nobody can read off a
-release, as who publishes it and for what, is marked as to be filled in.
+The register is at github.com/opendp/deployments-registry-data; fields, types and allowed words are
+those of ``schemas/deployments-schema.yaml`` there. Facts that a release does not contain, such as
+publisher and purpose, are marked to be filled in.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from counton.numbers.design import Design
 from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP
 
-#: How a text begins that somebody has to write.
+#: Prefix of a text that a person has to write.
 TO_WRITE = "FILL IN:"
 _WIDTH = 88
 _VARIANTS: dict[type[Guarantee], str] = {
@@ -35,15 +35,15 @@ def record(
     ledger: str,
     once: bool = False,
 ) -> dict[str, Any]:
-    """What the register asks, of one stream.
+    """Return the register's fields for one stream.
 
     Args:
-        terms: of the stream.
-        methods: its whole account (`Release.methods`), from which the texts come.
-        unit: what one protected unit is called.
-        began: the day on which the stream was made, ISO 8601.
-        ledger: what other releases of the same data have spent, in words.
-        once: released at one go.
+        terms: the design of the stream.
+        methods: its whole account (`Release.methods`), the source of the texts.
+        unit: the name of one protected unit.
+        began: the day on which the stream was created, ISO 8601.
+        ledger: the budget spent by other releases of the data, in words.
+        once: True if it was released once.
     """
     released, protected, promised, *errors, noise, unprotected, table = methods.split("\n\n")
     guarantee = terms.guarantee
@@ -117,7 +117,7 @@ def record(
 
 
 def as_yaml(value: Mapping[str, Any]) -> str:
-    """A record as YAML that people edit: long texts in blocks, short ones in quotes.
+    """Return a record as YAML for editing: long texts in blocks, short ones in quotes.
 
     >>> print(as_yaml({"tier": 3, "deployment": {"authors": ["ann"], "parameters": {}}}))
     tier: 3
@@ -155,5 +155,5 @@ def _block(text: str, indent: str) -> list[str]:
 def _plain(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     if isinstance(value, float) and "." not in text:
-        return text.replace("e", ".0e")  # else YAML 1.1 takes it for a text
+        return text.replace("e", ".0e")  # otherwise YAML 1.1 reads it as a text
     return text

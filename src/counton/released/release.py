@@ -1,10 +1,9 @@
-"""What was released: one type for every statistic, from a run or from a file alone.
+"""Releases: one type for every statistic, from a run or from a file.
 
-A release is its public description and what was published (`ReleasedNumbers`), and answers every
-question that follows: how its numbers differ, their ratios, shares and sums, bands around them,
-words and charts. It answers from `ReleasedNumbers.number_of`, which says a number with all that is
-known of its noise (`counton.numbers.formulas`): intervals come from the joint law of all that
-enter.
+A release is a public description with published numbers (`ReleasedNumbers`). It answers questions
+about them: differences, ratios, shares and sums, bands, words and charts. Answers come from
+`ReleasedNumbers.number_of`, which returns a number with all that is known of its noise
+(`counton.numbers.formulas`): intervals follow from the joint law of all noise in it.
 """
 
 from __future__ import annotations
@@ -57,12 +56,12 @@ if TYPE_CHECKING:
     from counton.released.revisions import Revisions, When
 
 
-#: Days whose joint noise is computed at once.
+#: Most days whose joint noise is computed at once.
 _MOST_TIMES = 2048
 
 
 class Comparison(TypedDict, total=False):
-    """What is compared besides two groups: see `Release.difference`."""
+    """The options of a comparison besides the two groups: see `Release.difference`."""
 
     steps: Steps
     other_steps: Steps
@@ -73,10 +72,10 @@ class Comparison(TypedDict, total=False):
 
 @dataclass(frozen=True, repr=False)
 class Release(ReleasedNumbers):
-    """A release holds the released steps of a stream: all or some, for all groups or some.
+    """The released steps of a stream: all or some, for all groups or some.
 
     All of it is public. Every statistic answers about differences, ratios and shares as far as its
-    numbers have any; an error says what a statistic does not answer. Its attributes are those of
+    numbers have any; an error names what a statistic does not answer. Attributes are those of
     `ReleasedNumbers`.
 
     >>> import polars as pl
@@ -108,26 +107,26 @@ class Release(ReleasedNumbers):
     ) -> Answer:
         """Estimate how much more happened in one group, or in some steps, than in another.
 
-        The interval comes from the joint noise of all numbers that enter: two groups; two windows
-        of one group, which share noise; or two streams, which do not. If a number is no function of
+        The interval comes from the joint noise of all numbers involved: two groups; two windows of
+        one group, which share noise; or two streams, which do not. If a number is not a function of
         sums, such as a quantile, each of the two intervals takes half of the probability of error.
 
         Args:
             one, other: a group, several that are added up, or a mapping of weights by group. For a
-                statistic without groups the name of a number, as its table calls it: ``"mean"``,
-                ``"users"``, ``"CA/Napa"``; ``"all"`` is the number that it is there for.
+                statistic without groups the name of a number, as in its table: ``"mean"``,
+                ``"users"``, ``"CA/Napa"``; ``"all"`` is the statistic's main number.
             steps: the steps of ``one``; ``"25:48"`` with both ends, days as in
                 ``"2024-03-18:2024-03-24"`` with both ends, a ``range``, or None: all.
-            other_steps: the steps of ``other``; None: the same.
-            of: which number of each group, where a statistic has several: ``"mean"``, ``"0.9"``.
-                Counts and sums have one number for each group and do not ask for it.
+            other_steps: the steps of ``other``; None: the steps of ``one``.
+            of: the number of each group, if a statistic has several: ``"mean"``, ``"0.9"``. Counts
+                and sums have one number for each group and do not take it.
             beside: another stream, to which the group ``other`` belongs; None: this one.
-            at_once: how many answers are asked for together; their intervals hold all at once with
-                the probability ``level`` (Bonferroni).
+            at_once: number of answers whose intervals hold together with the probability ``level``
+                (Bonferroni).
 
         Raises:
-            InvalidInput: no such group, step or number, groups that nobody declared, or the same
-                stream beside itself.
+            InvalidInput: an unknown group, step or number, undeclared groups, or a stream beside
+                itself.
 
         >>> import polars as pl
         >>> from counton import PureDP, release
@@ -163,16 +162,16 @@ class Release(ReleasedNumbers):
     def ratio(self, one: Groups, other: Groups, **asked: Unpack[Comparison]) -> Answer:
         """Estimate how many times as much happened in one group, or in some steps, as in another.
 
-        The interval is Fieller's: unbounded where the divisor may be 0.
+        The interval is Fieller's: unbounded if the divisor may be 0.
 
-        Args and errors as of `difference`.
+        Args and errors as in `difference`.
         """
         return self._two(ratio_of, "over", one, other, **asked)
 
     def change(self, one: Groups, other: Groups, **asked: Unpack[Comparison]) -> Answer:
-        """Estimate by how many per cent one is above another: 100 times their ratio, less 100.
+        """Estimate by how many per cent one is above another: 100 times their ratio, minus 100.
 
-        Args and errors as of `ratio`.
+        Args and errors as in `ratio`.
         """
         found = self._two(
             lambda above, below: ratio_of(above, below, 100.0, -100.0),
@@ -207,11 +206,11 @@ class Release(ReleasedNumbers):
     def share(
         self, one: Groups, *, steps: Steps = None, of: str | None = None, at_once: int = 1
     ) -> Answer:
-        """Estimate which part of all groups one is, with an interval.
+        """Estimate the share of one group in all groups, with an interval.
 
-        The share of a count is from 0 to 1. The sentence of the answer gives it in per cent.
+        The share of a count is from 0 to 1. The sentence of the answer states it in per cent.
 
-        Args and errors as of `difference`.
+        Args and errors as in `difference`.
         """
         asked = ratio_of(self.number_of(one, steps, of), self.whole(steps, of))
         words = f"{_question_in_words(one, of)}, of all groups{self._within_words(steps)}"
@@ -221,7 +220,7 @@ class Release(ReleasedNumbers):
         return replace(found, per_cent=True)
 
     def _as_part(self, asked: Estimate) -> Estimate:
-        """A share, which of counts lies between 0 and 1 in any case."""
+        """Return a share; for counts it always lies between 0 and 1."""
         counts = isinstance(self.said, Series) and self.design.contribution.resolution is None
         return replace(asked, least=0.0, most=1.0) if counts and isinstance(asked, Ratio) else asked
 
@@ -231,7 +230,7 @@ class Release(ReleasedNumbers):
         Columns: group, estimate, std, lower, upper.
 
         Raises:
-            InvalidInput: no such step, groups that nobody declared, or none at all.
+            InvalidInput: an unknown step, undeclared groups, or no groups.
         """
         if not self.groups:
             self._cannot("shares of groups")
@@ -253,7 +252,7 @@ class Release(ReleasedNumbers):
     ) -> Answer:
         """Estimate a weighted sum over groups, with an interval; weights may be negative.
 
-        Args and errors as of `difference`.
+        Args and errors as in `difference`.
         """
         words = " + ".join(
             f"{weight:g} {_question_in_words(one, of)}" for one, weight in weights.items()
@@ -266,11 +265,11 @@ class Release(ReleasedNumbers):
         )
 
     def as_of(self, when: When) -> Self:
-        """What had been published by then, of windows that are revised (``revise``).
+        """Return the numbers that had been published by a time, for revised windows (``revise``).
 
         Args:
-            when: a day, up to its end, a moment, or how many windows had ended. A later one than
-                the newest night is that night.
+            when: a day, up to its end, a moment, or a number of ended windows. A time after the
+                newest night stands for that night.
 
         Raises:
             InvalidInput: windows that are released once, or a time before the first window ended.
@@ -299,7 +298,7 @@ class Release(ReleasedNumbers):
         return self._at_night(found, night)
 
     def _at_night(self, found: Revisions, night: int) -> Self:
-        """The newest versions as of a night, shown as these are."""
+        """Return the newest versions as of a night, with the steps and groups shown here."""
         terms = found.design_at(night)
         definition = replace(self.definition, strategy=terms.strategy)
         newest = found.newest(night)
@@ -315,17 +314,17 @@ class Release(ReleasedNumbers):
 
     @property
     def _last_night(self) -> int:
-        """As of which night the windows are shown."""
+        """The night as of which windows are shown."""
         strategy = self.design.strategy
         return (strategy.horizon or 0) if strategy.facts.reads_another else 0
 
     def versions(self, form: str = "all") -> pl.DataFrame:
-        """All versions of the windows that are shown: a row for each, beside those of `table`.
+        """Return all versions of the shown windows: one row each, with the columns of `table`.
 
         Args:
             form: "all" for the columns of `table`, where ``as_of`` is the end of the window with
-                which a version was published, and ``lag`` how many windows had ended since its own;
-                "epiprocess" for geo_value, time_value, version and value.
+                which a version was published, and ``lag`` the number of windows that had ended
+                since its own; "epiprocess" for geo_value, time_value, version and value.
 
         Raises:
             InvalidInput: windows that are released once, or another form.
@@ -358,16 +357,16 @@ class Release(ReleasedNumbers):
         *,
         group: str | None = None,
     ) -> Answer:
-        """Estimate by how much a window was revised; the noise that both versions share cancels.
+        """Estimate by how much a window was revised; the common noise of both versions cancels.
 
         Args:
-            window: by its number, or a day or moment by which it had ended.
-            later, earlier: as of which the versions are, as of `as_of`; None: the newest one, and
-                the first.
-            group: which; it may be left out where there is one.
+            window: the window's number, or a day or moment by which it had ended.
+            later, earlier: the times of the two versions, as in `as_of`; None: the newest version,
+                and the first.
+            group: the group; it may be left out if there is only one.
 
         Raises:
-            InvalidInput: no such group or version, or as `versions`.
+            InvalidInput: an unknown group or version, or as `versions`.
         """
         from counton.released.revisions import night_of
 
@@ -397,17 +396,16 @@ class Release(ReleasedNumbers):
     def changes(self, steps: Steps, other_steps: Steps, *, of: str | None = None) -> pl.DataFrame:
         """Estimate the change of each group from some steps to others, the largest change first.
 
-        The intervals hold for all groups at once, so you may pick out the largest. The noise of
-        groups is independent, so each interval holds with the probability
-        ``level ** (1 / groups)``.
+        The intervals hold for all groups at once, so you may pick the largest. The noise of groups
+        is independent, so each interval holds with the probability ``level ** (1 / groups)``.
 
-        Columns: group, estimate, std, lower, upper, and ``sure``, whether the change of this group
+        Columns: group, estimate, std, lower, upper, and ``sure``: True if the change of this group
         is surely the largest of all, up or down.
 
         Args:
-            steps: the later steps, as of `difference`.
+            steps: the later steps, as in `difference`.
             other_steps: the earlier steps.
-            of: which number of each group, where a statistic has several.
+            of: the number of each group, if a statistic has several.
 
         Raises:
             InvalidInput: no groups, or as `difference`.
@@ -437,9 +435,9 @@ class Release(ReleasedNumbers):
     def total(
         self, one: Groups, *, steps: Steps = None, of: str | None = None, at_once: int = 1
     ) -> Answer:
-        """Estimate what happened in one group, or in several together, with an interval.
+        """Estimate the number of one group, or of several together, with an interval.
 
-        Args and errors as of `difference`.
+        Args and errors as in `difference`.
         """
         return answer(
             self.number_of(one, steps, of),
@@ -463,7 +461,7 @@ class Release(ReleasedNumbers):
         self, one: Groups, steps: Steps, other: Groups, later: Steps, of: str | None,
         second: Release, how: str,
     ) -> str:  # fmt: skip
-        """What is compared, in words."""
+        """Return the two compared numbers, in words."""
         counts = second is not self and second.definition.statistic.card.additive
         names = [_question_in_words(one, of), _question_in_words(other, None if counts else of)]
         if second is not self:
@@ -479,22 +477,22 @@ class Release(ReleasedNumbers):
         return f"{names[0]}{begin} {how} {names[1]}{end}"
 
     def band(self) -> pl.DataFrame:
-        """The rows of `numbers`, with intervals that hold for all of them at once.
+        """Return the rows of `numbers`, with intervals that hold for all of them at once.
 
-        For all steps and groups that are shown (`only` leaves some out), so for whatever the
-        series does between two of them. Of a statistic by the union bound over its rows.
+        They hold for all shown steps and groups (`only` leaves some out), and so for every change
+        of the series between two of them. For a statistic they follow from the union bound over its
+        rows.
         """
         return self.with_band().numbers()
 
     def with_band(self) -> Self:
-        """Give the same numbers with the intervals of `band`, for a chart.
+        """Return these numbers with the intervals of `band`, for a chart.
 
-        Of counts and sums by the joint law of all steps, where that is narrower. Groups have
-        independent noise, so each is to hold with ``level ** (1 / groups)``.
+        For counts and sums they follow from the joint law of all steps, if that is narrower. Groups
+        have independent noise, so each holds with ``level ** (1 / groups)``.
 
         Raises:
-            InvalidInput: no intervals, groups that nobody declared, or that are shown for their
-                size.
+            InvalidInput: no intervals, undeclared groups, or groups shown because of their size.
         """
         from counton.numbers.joint import narrower
 
@@ -517,25 +515,25 @@ class Release(ReleasedNumbers):
         half = wide.series.half.copy()
         factor = narrower(self.design, half[shown], self.first, one, windows=self.totals is None)
         half[shown] *= factor
-        if not self.design.strategy.facts.fraction_bits:  # whole numbers are within, or are not
+        # whole numbers are inside or outside, never between
+        if not self.design.strategy.facts.fraction_bits:
             unit = float(self.design.released_unit)
             half[shown] = np.floor(half[shown] / unit * (1 + 1e-12)) * unit
         band = replace(wide.series, half=half)
         return replace(wide, said=band, level=self.level, together=True)
 
     def most_of_hidden(self, *, groups: int = 1) -> Answer:
-        """What the number of a group that is not shown is at most, after the last step.
+        """Return an upper bound for the number of a group that is not shown, after the last step.
 
-        A group that is not shown has had an estimate below the threshold at the last step too, so
-        its number is below that and what noise may have taken away.
+        A group that is not shown also had an estimate below the threshold at the last step, so its
+        number is below the threshold plus the most that noise may have taken away.
 
         Args:
-            groups: for this many groups at once, as many as are asked about; for one that is named
-                without looking it is 1.
+            groups: number of groups for which the bound holds at once; 1 for one that is named
+                without looking.
 
         Raises:
-            InvalidInput: a stream whose groups are declared, so that all are shown; or a level of
-                0.5 or less.
+            InvalidInput: declared groups, which are all shown; or a level of 0.5 or less.
         """
         thresholds = self.definition.cells.thresholds(self.design, self.steps[-1:])
         last, missed = self.steps[-1:], (1 - self.level) / check_integer("groups", groups, 1)
@@ -558,12 +556,12 @@ class Release(ReleasedNumbers):
     def simulate(self, numbers: Any = None, n: int = 1) -> list[Self]:
         """Simulate releases of true numbers, to train readers and to try dashboards.
 
-        Each simulated release has noise of its own, drawn as the stream's noise. Its name, its
-        words, its charts and its files say that it is simulated.
+        Each simulated release has independent noise of the stream's law. Its name, words, charts
+        and files state that it is simulated.
 
         Args:
             numbers: the number of each step, in data units, shape ``(steps, groups)``, or the
-                changes of a statistic's cells; None: as if the released numbers were the truth.
+                changes of a statistic's cells; None: takes the released numbers as the truth.
             n: number of releases.
 
         Raises:
@@ -614,19 +612,19 @@ class Release(ReleasedNumbers):
         return found
 
     def pattern(self, by: str | Sequence[str]) -> pl.DataFrame:
-        """How much happened on the average in each hour of the day, or on each day of the week.
+        """Return the average number in each hour of the day, or on each day of the week.
 
-        Columns: ``weekday``, ``hour`` (0 to 23), or both, how many ``times`` the steps that are
-        shown hold it whole, group, estimate (the average of these), std, lower, upper. Each
-        interval holds by itself, by the joint noise of all windows in it.
+        Columns: ``weekday``, ``hour`` (0 to 23), or both, ``times`` (how often the shown steps
+        contain it whole), group, estimate (the average), std, lower, upper. Each interval holds
+        separately, by the joint noise of all windows in it.
 
         Args:
-            by: ``"hour"``, ``"weekday"``, or ``("weekday", "hour")`` for each hour of the week, by
-                the clock of the stream's time zone.
+            by: ``"hour"``, ``"weekday"``, or ``("weekday", "hour")`` for each hour of the week, in
+                the stream's time zone.
 
         Raises:
-            InvalidInput: a statistic that does not answer it, windows that are longer, or more than
-                2,048 days, whose joint noise is too large a table.
+            InvalidInput: a statistic without such averages, longer windows, or more than 2,048
+                days, whose joint noise would be too large a table.
         """
         self.series  # noqa: B018 - it is of no other statistic
         windows, groups = self.definition.windows, self.groups
@@ -646,7 +644,8 @@ class Release(ReleasedNumbers):
                     f"{field('by', ','.join(named))} finds {times:,} days, and at most "
                     f"{_MOST_TIMES:,} are taken together: choose fewer {field('steps')}"
                 )
-            # Groups have independent noise of one law, so that of one tells the errors of all.
+            # Groups have independent noise of one law, so one group's noise gives the errors of
+            # all.
             ends = zip(found.starts[places].tolist(), found.stops[places].tolist(), strict=True)
             terms = [Term(1 / times, start, stop, 0) for start, stop in ends]
             noise = sum_formula(self.design, terms, lambda _cell, _step: 0.0)
@@ -665,9 +664,9 @@ class Release(ReleasedNumbers):
         return pl.DataFrame(columns, schema_overrides={"group": pl.String})
 
     def reach(self) -> dict[str, float]:
-        """How far the last numbers may be off, at most, with the probability `level` each.
+        """Return how far the last numbers may be off, at most, with the probability `level` each.
 
-        By the names of numbers, where there are several for each group; nothing: it is not known.
+        Keys are the names of numbers, if there are several for each group; empty: not known.
         """
         if not self._by_group:
             if self._all_on_demand:  # that of any cell
@@ -683,7 +682,7 @@ class Release(ReleasedNumbers):
         }
 
     def _errors(self) -> list[str]:
-        """Sentences about the noise, for `methods`."""
+        """Return sentences about the noise, for `methods`."""
         far = far_in_words(self.reach())
         if isinstance(self.said, Series):
             errors = [
@@ -702,7 +701,7 @@ class Release(ReleasedNumbers):
             last = self._last
             if "std" in last.columns and last["std"].drop_nulls().len():
                 errors = [noise_in_words(last["std"].drop_nulls().to_numpy())]
-        if not errors:  # what is read has no deviation of its own
+        if not errors:  # readings have no standard deviation of their own
             after = self.steps.stop - 1
             std = float(self.design.std(range(after, after + 1))[0])
             errors = [
@@ -720,7 +719,7 @@ class Release(ReleasedNumbers):
         return errors
 
     def screen(self) -> Screen:
-        """What a screen shows of the last step."""
+        """Return the screen of the last step."""
         self._check_released()
         return screen_of(self)
 
@@ -733,16 +732,16 @@ class Release(ReleasedNumbers):
         source: str | None = None,
         width: float | None = None,
     ) -> dict[str, Figure]:
-        """Charts by what they show: totals, windows, what a table of a statistic tells.
+        """Return charts by subject: totals, windows, or the table of a statistic.
 
         Args:
-            panels: one small chart for each group of counts and sums; of many the largest.
-            title, axis: what is shown, in other words.
-            source: where the numbers come from, below the chart.
-            width: in inches; None: 7.5. A telephone shows 4.
+            panels: True draws a small chart for each group of counts and sums; of many the largest.
+            title, axis: replacements for the words of the chart.
+            source: the source of the numbers, printed below the chart.
+            width: width in inches; None: 7.5. A telephone shows 4.
 
         Raises:
-            InvalidInput: no such width, or panels of a statistic that has no groups.
+            InvalidInput: a width out of range, or panels of a statistic without groups.
             MissingExtra: matplotlib is not installed.
         """
         from counton.released.figures import figures_of
@@ -768,7 +767,7 @@ class Release(ReleasedNumbers):
         source: str | None = None,
         width: float | None = None,
     ) -> Figure:
-        """The first of `figures`, whose arguments it takes; a notebook shows it.
+        """Return the first of `figures`, with the same arguments; a notebook shows it.
 
         Raises:
             InvalidInput: see `figures`.
@@ -778,7 +777,7 @@ class Release(ReleasedNumbers):
         return next(iter(found.values()))
 
     def to_pandas(self) -> Any:
-        """The rows of `table`, as a frame of pandas.
+        """Return the rows of `table` as a frame of pandas.
 
         Raises:
             MissingExtra: pandas is not installed.
@@ -790,14 +789,14 @@ class Release(ReleasedNumbers):
         return pd.DataFrame({name: table[name].to_list() for name in table.columns})
 
     def to_spark(self, session: SparkSession) -> DataFrame:
-        """The rows of `table` as a frame of Spark, to be kept where a team keeps its tables.
+        """Return the rows of `table` as a frame of Spark, to be stored with a team's other tables.
 
-        The last column carries the description in its metadata, as a file does:
-        `counton.read` gives this release back from the frame, and from any table that keeps the
-        metadata of its columns (Parquet by Spark, Delta). Rows that were released never change.
+        The last column has the description in its metadata, as a file does. `counton.read` restores
+        this release from the frame, and from any table that keeps the metadata of its columns
+        (Parquet by Spark, Delta). Released rows never change.
 
         Args:
-            session: of Spark, also by Spark Connect.
+            session: a session of Spark, also by Spark Connect.
 
         Raises:
             MissingExtra: PySpark is not installed.
@@ -813,7 +812,7 @@ class Release(ReleasedNumbers):
         return frame_of(self.table(), facts_of(self), session)
 
     def describe(self) -> str:
-        """Say in words what is protected, what is promised and which steps are released."""
+        """Describe the protected unit, the guarantee and the released steps in words."""
         words = in_words(self.definition, self.design.name, self.steps)
         missing, of = self.left_out()
         return words + (
@@ -823,12 +822,12 @@ class Release(ReleasedNumbers):
     def methods(self, *, full: bool = False) -> str:
         """Write the text that a publication prints with these numbers; all of it is public.
 
-        The text has about five sentences for everybody: subject and time, whom noise protects, how
-        far a number may be off, and where more stands.
+        The text has about five sentences for all readers: subject and time, whom noise protects,
+        how far a number may be off, and where to read more.
 
         Args:
-            full: the whole account, for specialists: unit, neighbouring datasets, guarantee,
-                attacker, error, mechanism, what is not protected, sources.
+            full: True returns the whole account, for specialists: unit, neighbouring datasets,
+                guarantee, attacker, error, mechanism, what is not protected, sources.
         """
         from counton.numbers.methods import methods
 
@@ -836,7 +835,7 @@ class Release(ReleasedNumbers):
         definition, terms, steps = self.definition, self.design, self.steps
         if not full:
             return methods_of(definition, terms.name, steps, self.level, self.reach(), self.over)
-        if isinstance(self.said, Releases):  # nobody said what its numbers are of
+        if isinstance(self.said, Releases):  # the subject of its numbers is not stated
             return methods(terms, errors=self._errors())
         repeats = [f"{line[:1].upper()}{line[1:]}." for line in self._repeats]
         errors = [*self._errors(), *repeats]
@@ -872,13 +871,13 @@ class Release(ReleasedNumbers):
 
 
 def _question_in_words(asked: Groups, of: str | None) -> str:
-    """What is asked about, in words."""
+    """Return the subject of a question, in words."""
     name = asked if isinstance(asked, str) else " and ".join(asked)
     return name if of is None else f"{of} of {name}"
 
 
 def answers_table(names: Sequence[str], found: Sequence[Answer]) -> pl.DataFrame:
-    """Answers below each other: group, estimate, std, lower, upper."""
+    """Return answers in rows: group, estimate, std, lower, upper."""
     return pl.DataFrame(
         {
             "group": list(names),

@@ -1,4 +1,4 @@
-"""What a table of released numbers carries: what it promises, and all that it needs to answer."""
+"""Facts in a table of released numbers: its guarantee, and all that it needs to answer."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from counton.statistics.readings import Readings
 if TYPE_CHECKING:
     from counton.released.released_numbers import ReleasedNumbers
 
-#: Released cells of a statistic that a description holds, at most.
+#: Most released cells of a statistic in a description.
 MOST_CELLS = 2**22
 
 
 def pack(values: NDArray[Any]) -> dict[str, Any]:
-    """Integers or floats by step, to the bit, as JSON values.
+    """Return integers or floats by step, to the bit, as JSON values.
 
     >>> pack(np.array([[3, 5], [4, 5]]))["steps"]
     2
     """
     kind = "i8" if values.dtype.kind == "i" else "f8"
     flat = np.ascontiguousarray(values.reshape(len(values), -1), f"<{kind}")
-    # What is released at one step is like what was at the step before it.
+    # A step's values are like those of the step before it.
     moved = flat.view(np.int64).copy()
     moved[1:] -= flat.view(np.int64)[:-1]
     data = base64.b64encode(zlib.compress(moved.tobytes(), 6)).decode("ascii")
@@ -45,11 +45,11 @@ def pack(values: NDArray[Any]) -> dict[str, Any]:
 def unpack(
     packed: Mapping[str, Any], shape: tuple[int, ...], most: int = MOST_CELLS
 ) -> NDArray[Any]:
-    """Inverse of `pack`: shape ``(steps, *shape)``.
+    """Return the inverse of `pack`: shape ``(steps, *shape)``.
 
     Raises:
         InvalidInput: more than ``most`` cells.
-        ValueError: no such cells, or one that is no number.
+        ValueError: not packed cells, or a cell that is not a number.
     """
     moved = np.frombuffer(inflate(base64.b64decode(packed["data"]), 8 * most), "<i8")
     flat = np.cumsum(moved.reshape(int(packed["steps"]), -1), axis=0).astype("<i8")
@@ -61,12 +61,12 @@ def unpack(
 
 #: Version of the description in a file.
 FORMAT = 3
-#: What makes a description of the next format, by each earlier format that is read.
+#: Functions that turn a description of an earlier format into the next format.
 EARLIER: dict[int, Callable[[Mapping[str, Any]], dict[str, Any]]] = {}
 
 
 def as_written_now(described: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a description of an earlier format as this version writes it; an unknown one as it is.
+    """Return a description of an earlier format in the present one; an unknown one unchanged.
 
     >>> as_written_now({"format": FORMAT})
     {'format': 3}
@@ -76,7 +76,7 @@ def as_written_now(described: Mapping[str, Any]) -> Mapping[str, Any]:
     return described
 
 
-#: What a table is written as, by the ending of its name.
+#: File formats of tables, by the ending of the name.
 TABLES = {
     ".csv": "csv",
     ".parquet": "parquet",
@@ -88,11 +88,11 @@ TABLES = {
     ".feather": "arrow",
     ".xlsx": "xlsx",
 }
-#: Where pandas keeps what belongs to a whole table, in the metadata of an Arrow schema.
+#: Key in the metadata of an Arrow schema under which pandas stores attributes of a table.
 ATTRS = "PANDAS_ATTRS"
-#: Says of CSV whether texts that a spreadsheet would take for formulas stand as they are.
+#: States for CSV whether texts that a spreadsheet would read as formulas are unchanged.
 FORMULAS = "csv_formulas"
-#: Who writes descriptions.
+#: The writer of descriptions.
 AUTHOR = f"counton {version('counton')}"
 
 
@@ -105,15 +105,15 @@ def about(
     once: str | None = None,
     since: int | None = None,
 ) -> dict[str, Any]:
-    """What a released table promises, as JSON values: public, like the table itself.
+    """Return the guarantee of a released table, as JSON values: public, like the table itself.
 
     Args:
-        terms: of the release.
+        terms: the design of the release.
         level: probability with which each interval of the table holds.
-        people: what is said of people, where they are not protected.
-        steps: in the table: how large the noise is, is told of the last of them.
-        once: what was released once; None: a stream.
-        since: after which step what is shown of the last one begins; None: as it is released.
+        people: a note about people, if they are not protected.
+        steps: steps in the table; the size of the noise is that of the last of them.
+        once: the name of a table released once; None: a stream.
+        since: the step before the shown numbers of the last step begin; None: as released.
 
     >>> from counton import Counter, Key, PureDP
     >>> from counton.strategies import Binary
@@ -142,7 +142,7 @@ def about(
 
 
 def _noise(terms: Design, steps: Sequence[int], since: int | None) -> dict[str, Any]:
-    """How much noise there is in data units; the law of one draw is in units of its own."""
+    """Return the size of the noise in data units; the law of one draw is in its own units."""
     noise: dict[str, Any] = {"family": law_to_dict(terms.law)["law"]}
     if not len(steps):
         return noise
@@ -154,7 +154,7 @@ def _noise(terms: Design, steps: Sequence[int], since: int | None) -> dict[str, 
 
 
 def promise_of(released: ReleasedNumbers) -> dict[str, Any]:
-    """What these numbers promise, as JSON values; `facts_of` has all to answer besides."""
+    """Return the guarantee of these numbers, as JSON values; `facts_of` adds all other facts."""
     definition = released.definition
     once = None if definition.cut.goes_on else definition.what
     people = definition.people_note
@@ -167,17 +167,17 @@ def promise_of(released: ReleasedNumbers) -> dict[str, Any]:
 
 
 def facts_of(released: ReleasedNumbers) -> dict[str, Any]:
-    """What a file of these numbers carries, as JSON values: what it promises, and all to answer."""
+    """Return the facts in a file of these numbers, as JSON values: guarantee and description."""
     facts = promise_of(released) | released.facts()
     if isinstance(released.said, Releases) or not released.design.whole:
-        return facts  # rows do not say enough for `counton.read` to give it back
+        return facts  # rows are not enough for `counton.read` to restore it
     own = own_facts_of(released)
     described = description_of(released.design, released.definition, released.level, own)
     return facts | {"description": described}
 
 
 def own_facts_of(released: ReleasedNumbers) -> dict[str, Any]:
-    """What belongs to the description that a file carries, and is the statistic's own."""
+    """Return the statistic's own part of the description in a file."""
     found: dict[str, Any] = {}
     definition, since = released.definition, released.since
     if definition.statistic.card.additive:
@@ -197,14 +197,14 @@ def own_facts_of(released: ReleasedNumbers) -> dict[str, Any]:
 
 
 def cells_of(released: ReleasedNumbers) -> NDArray[Any] | None:
-    """The released cells by step of which readings are made, if a description holds them.
+    """Return the released cells by step that make readings, if a description holds them.
 
-    None: its rows say all, or there are too many.
+    None: the rows suffice, or there are too many cells.
     """
     values = None
     if isinstance(released.said, Readings) and not released.statistic.card.on_demand:
         values = None if released.said.releases is None else released.said.releases.values
-    elif released.definition.ranks:  # the numbers of all groups that are shown
+    elif released.definition.ranks:  # the numbers of all shown groups
         values = released.series.values
     return None if values is None or values.size > MOST_CELLS else values
 
@@ -212,7 +212,7 @@ def cells_of(released: ReleasedNumbers) -> NDArray[Any] | None:
 def description_of(
     terms: Design, definition: Description, level: float, own: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """All that is public of a stream, as JSON values; its own facts are of `own_facts_of`."""
+    """Return all public facts of a stream, as JSON values; `own_facts_of` makes its own ones."""
     return {
         "format": FORMAT,
         "terms": terms.public(),

@@ -1,7 +1,7 @@
-"""Files that answer: a table of released numbers carries all that is public of its stream.
+"""Files of releases: a table with all public facts of its stream, which answers questions.
 
-What a file carries is made in `counton.released.release_facts`, and read here. `read` gives the
-same result as the run did, with the same intervals, differences and sums over periods, to the bit.
+`counton.released.release_facts` makes the facts in a file; this module reads them. `read` returns
+the release of the run, with equal intervals, differences and sums over periods, to the bit.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ from counton.released.sizes import (
     too_large,
 )
 
-#: Columns of a table in which nothing is shown yet, where a format keeps none without rows.
+#: Columns of a table without rows, if its format stores none.
 _NOTHING = {"step": pl.Int64, "group": pl.String, "estimate": pl.Int64, "window_estimate": pl.Int64}
-#: How the address of a service begins.
+#: Prefixes of the address of a service.
 ADDRESSES = ("http://", "https://")
-#: Seconds that a service has for each part of its answer, and for all of it.
+#: Seconds for each part of a service's answer, and for all of it.
 _TIME_OUT, _LONGEST = 60, 600
-#: What is thrown by readers of tables, and where what a file says of itself does not fit.
+#: Errors of readers of tables, and of descriptions that do not fit together.
 _ESCAPES = (
     ArithmeticError,
     AssertionError,
@@ -80,26 +80,27 @@ _ESCAPES = (
     ValueError,
     http.client.HTTPException,
     pl.exceptions.PolarsError,
-    pl.exceptions.PanicException,  # no Exception
+    pl.exceptions.PanicException,  # not an Exception
 )
-#: How the address of a database begins.
+#: Prefixes of the address of a database.
 _DATABASE_URLS = ("sqlite:", "postgresql:", "postgresql+psycopg:")
-#: Numbers of a row that do not hang on the level of its intervals, and how others are told apart.
+#: Numbers of a row that do not depend on the level of its intervals, and the suffix that
+#: distinguishes those of the release.
 _OF_ROWS, _OWN = ("estimate", "std", "value", "window_estimate", "window_std"), " of the release"
-#: What stands before texts of CSV where a spreadsheet would read a formula.
+#: Prefix of texts of CSV that a spreadsheet would read as formulas.
 _NO_FORMULA = r"^'('*[=+\-@\t\r\uFF1D\uFF0B\uFF0D\uFF20])"
 
 
 class FromDatabase(Protocol):
-    """What a database has of a stream: all of it is public."""
+    """The data of a stream in a database: all of it is public."""
 
     @property
     def place(self) -> str:
-        """Where it is, in words."""
+        """The place of the database, in words."""
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """What a file says of it."""
+        """The facts that a file would contain."""
 
     @property
     def columns(self) -> Mapping[str, list[Any]]:
@@ -114,22 +115,22 @@ class FromDatabase(Protocol):
         """The newest step."""
 
 
-#: What reads the published rows of a stream of a database.
+#: Reads the published rows of a stream of a database.
 Databases: TypeAlias = Callable[[str, str | None], FromDatabase]
 
 
 class _File(NamedTuple):
-    """One table, and what it carries; of published tables that nobody cuts, not what rows say."""
+    """One table, and its facts; for published tables without cuts it may lack what rows state."""
 
     label: str
     rows: pl.DataFrame
     described: Mapping[str, Any]
     notes: tuple[str, ...] = ()
     whole: bool = False
-    like: str | None = None  # whose description it is, where its own was lost
+    like: str | None = None  # the file whose description replaces a lost one
 
     def last(self) -> int:
-        """The last step of which it has a row; 0: it has none."""
+        """Return the last step with a row; 0: there is none."""
         steps = self.rows["step"].to_numpy()
         return int(steps.max(initial=0))
 
@@ -143,14 +144,14 @@ def read(
     like: str | os.PathLike[str] | None = None,
     databases: Databases | None = None,
 ) -> Release:
-    """See `counton.read`, which also knows databases.
+    """Return the release: see `counton.read`, which also knows databases.
 
     Args:
-        source, name, level, token, like: as there.
-        databases: what reads the published rows of a stream; None: files and services alone.
+        source, name, level, token, like: as in `counton.read`.
+        databases: reads the published rows of a stream; None: only files and services.
 
     Raises:
-        InvalidInput, StateError: as there.
+        InvalidInput, StateError: as in `counton.read`.
     """
     level = None if level is None else check_level(level)
     if any(one.__module__.startswith("pyspark.sql.") for one in type(source).__mro__):
@@ -174,7 +175,7 @@ def read(
         for note in dict.fromkeys(note for one in files for note in one.notes):
             if note not in found.facts().get("notes", ()):
                 found = found.with_note(note)
-        found.only(found.steps[-1:]).table()  # what cannot be told is no release
+        found.only(found.steps[-1:]).table()  # an unreadable release is refused
         found.describe()
     for one in files:
         if one.like is not None:
@@ -186,12 +187,12 @@ def read(
 def _release_of(
     files: Sequence[_File], described: Mapping[str, Any], level: float | None
 ) -> Release:
-    """The release in files of one stream."""
-    if "block" in described and described["groups"] is not None:  # whose rows say its groups
+    """Return the release in files of one stream."""
+    if "block" in described and described["groups"] is not None:  # their rows name the groups
         files = sorted(files, key=lambda one: (one.described["block"]["number"], one.last()))
         rows = [one.rows["group"].unique(maintain_order=True) for one in files]
         described = {**described, "groups": [*dict.fromkeys(name for of in rows for name in of)]}
-    elif "above" in described:  # of each file the groups that it shows
+    elif "above" in described:  # for each file the groups that it shows
         named = dict.fromkeys(name for one in files for name in one.described["groups"])
         described = {**described, "groups": list(named)}
     terms = Design.from_dict(described["terms"])
@@ -206,7 +207,7 @@ def _release_of(
 
 
 def _with_revisions(found: Release, described: Mapping[str, Any]) -> Release:
-    """With all versions, which the description of windows that are revised holds."""
+    """Return the release with all versions, which the description of revised windows contains."""
     from counton.released.revisions import Revisions
 
     newest: Any = found.design.strategy
@@ -219,11 +220,11 @@ def _with_revisions(found: Release, described: Mapping[str, Any]) -> Release:
 
 @contextmanager
 def _naming(label: str, *, hidden: bool = False) -> Iterator[None]:
-    """Name the file in whatever goes wrong in the block, which reads it.
+    """Add the file's name to errors raised in the block, which reads it.
 
     Args:
-        label: its name.
-        hidden: whether errors of ours have it already, without its secrets.
+        label: the name of the file.
+        hidden: True if errors of counton already contain it, without its secrets.
     """
     try:
         yield
@@ -243,7 +244,7 @@ def _naming(label: str, *, hidden: bool = False) -> Iterator[None]:
 
 
 def _check_steps(files: Sequence[_File], described: Mapping[str, Any], terms: Design) -> None:
-    """Refuse steps that the stream cannot have, and more than are held in memory."""
+    """Refuse steps that the stream cannot have, and more than memory holds."""
     last = max(map(_File.last, files)) or int(described.get("steps", 0))
     horizon = terms.strategy.horizon
     if horizon is not None and last > horizon:
@@ -261,7 +262,7 @@ def _one(
     databases: Databases | None,
     like: _File | None = None,
 ) -> _File:
-    """One place, and the stream of it that is asked for."""
+    """Return the requested stream of one place."""
     if place.startswith(ADDRESSES):
         with _naming(place):
             return _with_names(_fetch(place, token), name)
@@ -277,7 +278,7 @@ def _one(
 
 
 def _with_names(found: _File, name: str | None) -> _File:
-    """The same, if it is of the stream that is asked for."""
+    """Return the file, if it is of the requested stream."""
     own = found.described["terms"]["name"]
     if name is not None and name != own:
         raise InvalidInput(f"{found.label!r} is of stream {own!r}: correct {field('name', name)}")
@@ -285,7 +286,7 @@ def _with_names(found: _File, name: str | None) -> _File:
 
 
 def is_database(place: str) -> bool:
-    """Whether a place is a database, by its address or the first bytes of a file."""
+    """Return whether a place is a database, by its address or the first bytes of a file."""
     if place.startswith(_DATABASE_URLS):
         return True
     try:
@@ -295,7 +296,7 @@ def is_database(place: str) -> bool:
 
 
 def _from_database(kept: FromDatabase) -> _File:
-    """A stream of a database, which another part of the house reads: it gives what is public."""
+    """Return a stream of a database, of which another room reads the public data."""
     facts = {**kept.facts, "description": dict(kept.facts["description"])}
     described = facts["description"]
     try:
@@ -313,13 +314,13 @@ def _from_database(kept: FromDatabase) -> _File:
 
 
 def _width(described: Mapping[str, Any]) -> int:
-    """How many cells of a step its readings are made from; of groups that are found, by now."""
+    """Return the number of cells per step in its readings; of found groups, those so far."""
     since = described.get("since")
     return math.prod(described["terms"]["shape"]) if since is None else len(since)
 
 
 def _numbers(name: str, values: list[Any]) -> pl.Series:
-    """A column: texts, or integers, or floats where some are none."""
+    """Return a column: texts, or integers, or floats if some values are not integers."""
     if name == "group":
         return pl.Series(name, values, dtype=pl.String)
     whole = name == "step" or all(value is None or isinstance(value, int) for value in values)
@@ -327,7 +328,7 @@ def _numbers(name: str, values: list[Any]) -> pl.Series:
 
 
 def _join(parts: Iterable[tuple[int, int, Any]], newest: int) -> list[Any]:
-    """Cells of all steps, kept by consecutive ones."""
+    """Return the cells of all steps from parts of consecutive steps."""
     found, before = [], 0
     for first, last, cells in parts:
         if first != before + 1 or int(cells["steps"]) != last - before:
@@ -400,7 +401,7 @@ def _open_file(path: Path, like: _File | None = None) -> _File:
 
 
 def _rows(path: Path, kind: str, formulas: object) -> pl.DataFrame:
-    """Rows of a table that is no workbook, if they are not too many."""
+    """Return the rows of a table that is not a workbook, if they are not too many."""
     if kind == "parquet":
         check_bytes(path)
         check_frame(pl.scan_parquet(path))
@@ -448,7 +449,7 @@ def _file(label: str, rows: pl.DataFrame, facts: Mapping[str, Any]) -> _File:
 
 
 def _fetch(address: str, token: str | None) -> _File:
-    """A stream of a service."""
+    """Return a stream of a service."""
     place = check_stream_address(address)
     token = held_token(token)
     headers = {"Accept": "application/json", "User-Agent": "counton"}
@@ -482,7 +483,7 @@ def _fetch(address: str, token: str | None) -> _File:
 
 
 def _body(answer: http.client.HTTPResponse) -> bytes:
-    """The answer of a service, which has to end."""
+    """Return the answer of a service, which must be complete."""
     end, found = time.monotonic() + _LONGEST, bytearray()
     while part := answer.read1(2**20):
         found += part
@@ -525,7 +526,7 @@ def _facts(path: Path, kind: str | None) -> dict[str, Any] | None:
     if kind == "parquet":
         metadata = pl.read_parquet_metadata(path)
         text = metadata.get("counton")
-        if text is None and ATTRS in metadata:  # written again by pyarrow or pandas
+        if text is None and ATTRS in metadata:  # rewritten by pyarrow or pandas
             text = parse_json(metadata[ATTRS]).get("counton")
         return None if text is None else dict(parse_json(text))
     beside = path.with_name(f"{path.name}.json")
@@ -536,11 +537,11 @@ def _facts(path: Path, kind: str | None) -> dict[str, Any] | None:
 
 
 def _check_fits(one: _File, found: Release) -> None:
-    """Refuse rows that are not of the release whose description they were given.
+    """Refuse rows that are not of the release of the given description.
 
     Raises:
-        InvalidInput: a row that it does not have; a number that is no multiple of its unit, or
-            noise that its own step does not have.
+        InvalidInput: a row that the release does not have, a number that is not a multiple of its
+            unit, or noise that differs from that of its step.
     """
     table = found.table()
     if "step" not in table.columns:
@@ -572,10 +573,10 @@ def _check_fits(one: _File, found: Release) -> None:
 
 
 def check_one_release(path: Path, described: Mapping[str, Any]) -> None:
-    """Refuse a file that does not go on with what is described, with intervals of its level.
+    """Refuse a file that does not continue the described release at its level.
 
     Raises:
-        InvalidInput: it is of another release, or shows it in another way.
+        InvalidInput: it is of another release, or shows it differently.
     """
     with _naming(str(path)):
         facts = _facts(path, TABLES[path.suffix.lower()]) or {}
@@ -590,7 +591,7 @@ def check_one_release(path: Path, described: Mapping[str, Any]) -> None:
 
 
 def _refuse_others(one: _File, newest: _File) -> None:
-    """Files of one release may differ in the steps that they reach to, and in nothing else."""
+    """Refuse files of one release that differ in anything but their last step."""
     for name in ("terms", "what", "windows", "once", "release", "shown", "unit", "above"):
         of: Any = one.described.get(name)
         others: Any = newest.described.get(name)
@@ -610,7 +611,7 @@ def _cells(
     terms: Design,
     level: float,
 ) -> Release:
-    """Counts or sums."""
+    """Return counts or sums."""
     files, since = list(files), _since(described)
     groups = definition.groups if since is None else tuple(since)
     place = {group: number for number, group in enumerate(groups)}
@@ -632,7 +633,7 @@ def _cells(
         if name not in rows.columns or ("group" not in rows.columns and len(groups) > 1):
             raise InvalidInput(f"{one.label!r} has lost its columns 'group' or {name!r}: keep them")
         needed = {name, "window_estimate" if both else name} & set(rows.columns)
-        rows = rows.drop_nulls(list(needed))  # a number taken away is a row left out
+        rows = rows.drop_nulls(list(needed))  # a removed number counts as a missing row
         named = rows["group"] if "group" in rows.columns else pl.Series([groups[0]] * rows.height)
         other = set(named.unique().to_list()) - set(place)
         if other:
@@ -682,7 +683,7 @@ def _cells(
 
 
 def _since(described: Mapping[str, Any]) -> dict[str, int] | None:
-    """Groups as they were shown, one after the other, by the step since when; None: declared."""
+    """Return found groups in the order of appearance, with their first step; None: declared."""
     since = described.get("since")
     if since is None:
         return None
@@ -692,10 +693,10 @@ def _since(described: Mapping[str, Any]) -> dict[str, int] | None:
 def _parts(
     files: Sequence[_File], described: Mapping[str, Any], terms: Design
 ) -> list[NDArray[Any]]:
-    """The cells of which readings are made, by consecutive steps, each shape ``(steps, -1)``.
+    """Return the cells of readings, by consecutive steps, each of shape ``(steps, -1)``.
 
     Raises:
-        InvalidInput: there are too many to be kept.
+        InvalidInput: too many cells.
     """
     if (cells := described.get("cells")) is None:
         raise InvalidInput(
@@ -711,7 +712,7 @@ def _parts(
 
 
 def _steps_there(files: Sequence[_File], steps: range) -> range:
-    """From the first step of which there is a row to the last; all where no row is shown yet."""
+    """Return the range from the first to the last step with a row; all without rows."""
     there = {int(step) for one in files for step in one.rows["step"].unique().to_list()}
     return range(min(there), max(there) + 1) if there else steps
 
@@ -721,15 +722,15 @@ def _rows_there(
     released: Release,
     of: int = 0,
 ) -> pl.DataFrame | None:
-    """What tells the rows apart that are there, where some were left out; None: all are there.
+    """Return the columns that distinguish existing rows, if some were left out; None: all exist.
 
     Args:
-        files: with the rows.
-        released: what all rows are of.
-        of: how many rows there were, where only those are known that are there.
+        files: the files with the rows.
+        released: the release of all rows.
+        of: number of all rows, if only the existing ones are known.
 
     Raises:
-        InvalidInput: a file has lost a column that tells its rows apart.
+        InvalidInput: a file lacks a column that distinguishes its rows.
     """
     if all(one.whole for one in files):
         return None
@@ -755,7 +756,7 @@ def _rows_there(
 def _carried_totals(
     files: Iterable[_File], described: Mapping[str, Any], groups: Sequence[str], kind: Any
 ) -> CarriedTotals | None:
-    """The totals before this stream, by group: a file has those of its own groups, in its order."""
+    """Return the totals before this stream, by group: a file has those of its own groups."""
     if described.get("carried") is None:
         return None
     told: dict[str, Any] = {}
@@ -763,7 +764,7 @@ def _carried_totals(
         saved = one.described["carried"]
         told |= dict(zip(saved["groups"], saved["estimates"], strict=True))
     found = CarriedTotals.from_dict(described["carried"])
-    # A group that no file has a row of is not answered, so what stands for it is never read.
+    # A group without any row cannot be asked about, so its placeholder is never read.
     estimates = np.array([told.get(group, 0) for group in groups], kind)
     return CarriedTotals(estimates, found.variance, found.releases)
 
@@ -775,14 +776,14 @@ def _readings(
     terms: Design,
     level: float,
 ) -> Release:
-    """A statistic, or a ranking of groups that nobody declared, from cells."""
+    """Return a statistic, or a ranking of undeclared groups, from cells."""
     shown, since = View.from_dict(described["shown"]), _since(described)
     definition = definition if definition.ranks else as_shown(definition, shown)
     statistic = definition.statistic
     if since is not None:
         parts = _parts(files, described, terms)
         values, first = np.zeros((sum(map(len, parts)), len(since)), np.int64), 0
-        for part in parts:  # groups that are shown later are in no earlier part
+        for part in parts:  # earlier parts lack groups that are shown later
             values[first : first + len(part), : part.shape[1]] = part
             first += len(part)
         found = Release.of(definition, terms, values, level, since=since, shown=shown)

@@ -1,8 +1,8 @@
-"""Published values with the description of their stream: which are meant, their tables and sums.
+"""Published values with the description of their stream: selection, tables and sums.
 
-What was published is of counts and sums their cells, by step and group; of every other statistic
-its readings, step by step; of a stream that somebody gave numbers by step, these. Nobody else
-needs to know which.
+For counts and sums the published values are cells, by step and group; for every other statistic
+readings, step by step; for a stream fed with numbers by step, these numbers. No other module needs
+to know which.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ if TYPE_CHECKING:
     from counton.statistics.by_group import GroupedReading
     from counton.statistics.report import Report
 
-#: Groups that are asked about: one, several that are added up, or weights of some.
+#: Requested groups: one, several that are added up, or weights for some.
 Groups = str | Sequence[str] | Mapping[str, float]
 #: Consecutive steps: ``"25:48"``, both included, a range, or None for all.
 Steps = str | range | None
-#: Columns of a table that say of what its numbers are.
+#: Columns of a table that name the subject of its numbers.
 _OF_WHAT = (*WHEN, "counted_until", "group", "as_of", "lag", "final")
-#: Rows of a table that are made at a time.
+#: Rows of a table made at a time.
 _ROWS = 2**18
 
 
@@ -80,27 +80,27 @@ class ReleasedNumbers:
         definition: the public definition of the stream.
         design: strategy, guarantee and noise of the stream.
         steps: 1 to the last step released.
-        said: what was published. Of counts and sums a `Series`, with the noise of this stream
-            alone: totals, or windows where no totals are published. Of another statistic its
-            readings. Of a stream that was not made from events, its releases.
+        said: the published values. For counts and sums a `Series`, with the noise of this stream
+            alone: totals, or windows if no totals are published. For another statistic its
+            readings. For a stream that was not made from events, its releases.
         level: probability with which each interval holds.
         first: the first step that tables and charts show.
-        chosen: the groups that these are, where they are not all.
-        shown: what is shown of readings, or of groups by their size.
-        notes: sentences that stand with the release wherever it is shown.
+        chosen: the selected groups, if not all.
+        shown: which readings, or groups by their size, are shown.
+        notes: sentences shown with the release everywhere.
         carried: totals of the streams that this one continues.
-        since: of groups that nobody declared, the step from which on each is shown; None where
-            groups are declared. What was released of them before is not here: it is 0.
-        there: of a file of counts or sums from which rows were left out, which are there, by step
-            and group; None: all. The estimates of a series that lacks some are refused.
-        rows_there: of a file of another table from which rows were left out, what tells apart those
-            that are there; None: all. Readings themselves are of all cells, which the file's
-            description holds.
-        own_windows: windows' own numbers beside totals, where a file has them.
-        by_size: the groups are the largest of others.
-        together: the intervals of totals, or of windows alone, hold all at once.
-        kept_in: the state that it was just released into; None: it was read.
-        revisions: of windows that are revised, all that their nights published.
+        since: for undeclared groups, the step from which on each is shown; None if groups are
+            declared. Earlier releases of these groups are not here: they are 0.
+        there: for a file of counts or sums with rows left out, which rows exist, by step and group;
+            None: all. A series with missing values refuses its estimates.
+        rows_there: for a file of another table with rows left out, the columns that distinguish
+            existing rows; None: all exist. Readings themselves have all cells, from the file's
+            description.
+        own_windows: windows' own numbers beside totals, if a file has them.
+        by_size: True if the groups are the largest among others.
+        together: True if the intervals of totals, or of windows alone, hold all at once.
+        kept_in: the state into which it was just released; None: it was read.
+        revisions: for revised windows, all numbers that their nights published.
     """
 
     definition: Description
@@ -137,15 +137,15 @@ class ReleasedNumbers:
         own_windows: Numbers | None = None,
         start: int = 1,
     ) -> Self:
-        """What was published, with intervals of confidence ``level``.
+        """Return published values, with intervals of confidence ``level``.
 
         Args:
-            definition, terms: of the stream.
-            values: all cells by step, from ``start`` on; of counts and sums totals, or windows
-                where no totals are published.
+            definition, terms: the description and design of the stream.
+            values: all cells by step, from ``start`` on; for counts and sums totals, or windows if
+                no totals are published.
             level: probability with which each interval holds.
             shown, carried, since, there, own_windows: see the class.
-            start: the first step at hand, of counts and sums.
+            start: the first step with a value, for counts and sums.
         """
         steps = range(1, start + len(values))
         if definition.statistic.card.additive:
@@ -166,7 +166,7 @@ class ReleasedNumbers:
 
     @property
     def series(self) -> Series:
-        """The cells of counts and sums, as they were published.
+        """The published cells of counts and sums.
 
         Raises:
             InvalidInput: readings of another statistic.
@@ -177,10 +177,10 @@ class ReleasedNumbers:
 
     @property
     def readings(self) -> Readings:
-        """What steps say of the statistic.
+        """The readings of the statistic by step.
 
         Raises:
-            InvalidInput: counts or sums, whose cells are what they say.
+            InvalidInput: counts or sums, which have cells instead.
         """
         if isinstance(self.said, Series | Releases):
             self._cannot("differences, shares and sums")
@@ -188,17 +188,17 @@ class ReleasedNumbers:
 
     @property
     def statistic(self) -> Statistic:
-        """Which."""
+        """The statistic."""
         return self.definition.statistic
 
     @property
     def _by_group(self) -> bool:
-        """Whether a table has the number of each group: those of counts and sums."""
+        """True if a table has the number of each group, as for counts and sums."""
         return isinstance(self.said, Series) and not self.definition.ranks
 
     @property
     def groups(self) -> Sequence[str]:
-        """Names of the groups that these are of; of counts and sums without groups ``("all",)``."""
+        """Names of the groups here; ``("all",)`` for counts and sums without groups."""
         if self.chosen is not None:
             return self.chosen
         if self.since is not None:
@@ -209,19 +209,19 @@ class ReleasedNumbers:
 
     @property
     def own(self) -> Series:
-        """What this stream alone released: without the totals that it goes on from."""
+        """The releases of this stream alone, without the totals that it continues."""
         if self.carried is None:
             return self.series
         return replace(self.series, values=self.series.values - self.carried.estimates)
 
     @property
     def shown_steps(self) -> range:
-        """Those of the steps that tables and charts show."""
+        """The steps that tables and charts show."""
         return range(self.first, self.steps.stop)
 
     @property
     def over(self) -> int | str | None:
-        """How many steps up to each are shown together, or the period up to it, as "week".
+        """Number of steps shown together, or the period up to each, such as "week".
 
         None: all so far.
         """
@@ -234,12 +234,12 @@ class ReleasedNumbers:
 
     @cached_property
     def _period_begins(self) -> NDArray[np.int64]:
-        """After which step the period of each step began, in which users are counted anew."""
+        """For each step the step before its period, in which users are counted anew."""
         every, cut = self.definition.anew_every(), self.definition.cut
         return begun_anew(cut, every, self.steps.stop - 1)
 
     def _begins(self, steps: Sequence[int]) -> NDArray[np.int64]:
-        """After which step that begins which is shown of each of some steps."""
+        """Return for each step the step before the shown part."""
         ends = np.asarray(steps, np.int64)
         if self.shown.over is not None:
             return ends - self.shown.over
@@ -248,28 +248,28 @@ class ReleasedNumbers:
         return ends - 1 if self.over == 1 else np.zeros_like(ends)
 
     def _begins_of_periods(self, steps: NDArray[np.int64]) -> NDArray[np.int64] | None:
-        """After which step the period of each step began; None: no numbers of periods are shown."""
+        """Return for each step the step before its period; None: no periods are shown."""
         return self._begins(steps.tolist()) if isinstance(self.over, str) else None
 
     @property
     def _request(self) -> TableRequest:
-        """Which rows of readings are shown, and how their numbers are made to fit."""
+        """The shown rows of readings, and how their numbers are made consistent."""
         return TableRequest(self.shown.ask, self.shown.fit, self.chosen)
 
     @property
     def delay(self) -> int:
-        """How many windows before its own a release counts up to."""
+        """Number of windows between a release's own and the last one that it counts."""
         return self.definition.strategy.facts.delay
 
     def only(self, steps: range | None = None, groups: Sequence[str] | None = None) -> Self:
-        """Some of the steps, and some of the groups; None: all.
+        """Return some of the steps, and some of the groups; None: all.
 
         Args:
-            steps: consecutive ones, all released.
-            groups: in the order in which they are wanted.
+            steps: consecutive steps, all released.
+            groups: the groups, in the wanted order.
 
         Raises:
-            InvalidInput: groups that are not among them, or one named twice.
+            InvalidInput: unknown groups, or one named twice.
         """
         found = self
         if steps is not None:
@@ -281,7 +281,7 @@ class ReleasedNumbers:
         return found if groups is None else found._of_groups(tuple(groups))
 
     def _until(self, last: int, said: Series) -> Self:
-        """The cells of the steps up to a last one; groups that are shown later are not known."""
+        """Return the cells up to a last step; later groups are not known."""
         own, known = said.part(range(1, last + 1)), self.chosen
         since = self.since
         if since is not None:
@@ -315,7 +315,7 @@ class ReleasedNumbers:
         return replace(self, chosen=groups)
 
     def _of_cells(self, groups: tuple[str, ...]) -> Self:
-        """The cells of some groups."""
+        """Return the cells of some groups."""
         of = GroupNames(self.groups).places(groups)
         again = np.ones(len(of), np.bool_)
         again[np.unique(of, return_index=True)[1]] = False
@@ -329,7 +329,7 @@ class ReleasedNumbers:
         return self._at_places(of)
 
     def _at_places(self, of: NDArray[np.int64]) -> Self:
-        """The cells of some groups, by their places."""
+        """Return the cells of some groups, by their places."""
         carried, there, windows = self.carried, self.there, self.own_windows
         groups = tuple(GroupNames(self.groups).at(of))
         return replace(
@@ -343,12 +343,12 @@ class ReleasedNumbers:
         )
 
     def largest(self, count: int) -> Self:
-        """The groups with the largest totals, if there are more than ``count``.
+        """Return the groups with the largest totals, if there are more than ``count``.
 
-        Of windows alone by what all those that are shown add up to: the last one is mostly noise.
+        For windows alone it compares sums over all shown windows: the last window is mostly noise.
 
         Raises:
-            InvalidInput: a statistic that does not answer it.
+            InvalidInput: a statistic without such groups.
         """
         if len(self.groups) <= count:
             return self
@@ -360,13 +360,13 @@ class ReleasedNumbers:
         return replace(self._at_places(places), by_size=True)
 
     def part(self, name: str) -> Self:
-        """Give the release of one statistic of a report, as if it were released alone.
+        """Return the release of one statistic of a report, as if it were released alone.
 
-        Counts and sums that are measured by themselves answer all that counts and sums answer; what
-        follows from another statistic is what that says of it.
+        Counts and sums with their own measurements answer all questions of counts and sums; a
+        statistic derived from another one answers those of its source.
 
         Raises:
-            InvalidInput: it is no report, or has no statistic of this name.
+            InvalidInput: not a report, or no statistic of this name.
         """
         if not members_of(inner_of(self.statistic)):
             raise InvalidInput(
@@ -382,7 +382,7 @@ class ReleasedNumbers:
         counts = one.card.additive and measured == name
         by_group = None if groups is None or counts else Grouped(one, groups)
         by, columns = self.definition.by, report.columns[name]
-        if isinstance(one, Grouped) or one.card.declares is not None:  # groups of its own
+        if isinstance(one, Grouped) or one.card.declares is not None:  # it has its own groups
             groups = GroupNames(one.groups if isinstance(one, Grouped) else one.card.declares or ())
             by, columns = columns[0], columns[1:]
             one = inner_of(one)
@@ -413,7 +413,7 @@ class ReleasedNumbers:
         return replace(self, definition=definition, design=terms, said=readings)
 
     def at_hand(self) -> Self:
-        """The same, with its steps read, so that where they were read from may be closed."""
+        """Return it with all steps read, so that their source may be closed."""
         if not isinstance(self.said, Readings) or not self.statistic.card.on_demand:
             return self
         from counton.released.on_demand_answers import Answers
@@ -422,11 +422,11 @@ class ReleasedNumbers:
         return replace(self, said=answers.readings(self.statistic))
 
     def with_note(self, note: str) -> Self:
-        """The same, with a sentence that stands with it wherever it is shown."""
+        """Return it with a further sentence, shown with it everywhere."""
         return replace(self, notes=(*self.notes, note))
 
     def at(self, level: float) -> Self:
-        """Give the same numbers with intervals of another level.
+        """Return these numbers with intervals of another level.
 
         Raises:
             InvalidInput: a level outside (0, 1 - 1e-9].
@@ -438,10 +438,10 @@ class ReleasedNumbers:
 
     @cached_property
     def totals(self) -> Series | None:
-        """So far, after each step; None where they are not asked for.
+        """Totals so far, after each step; None if they are not published.
 
         Raises:
-            InvalidInput: a statistic that has none.
+            InvalidInput: a statistic without totals.
         """
         own, carried = self.series, self.carried
         if self.definition.release == "windows":
@@ -459,15 +459,15 @@ class ReleasedNumbers:
 
     @cached_property
     def windows(self) -> Series | None:
-        """Of each window by itself; None where that is not asked for.
+        """Numbers of each window alone; None if they are not published.
 
         Raises:
-            InvalidInput: a statistic that has none.
+            InvalidInput: a statistic without such numbers.
         """
         return self._windows(self.steps)
 
     def _windows(self, steps: range) -> Series | None:
-        """The same of some steps."""
+        """Return the windows of some steps."""
         series = self.series
         if self.definition.release == "totals":
             return None
@@ -487,21 +487,21 @@ class ReleasedNumbers:
         return None if self.totals is None else self.totals.part(steps), self._windows(steps)
 
     def _main_of(self, steps: range | None = None) -> Series:
-        """The totals of some steps, or the windows where no totals are asked for; None: of all."""
+        """Return the totals of some steps, or the windows if there are no totals; None: all."""
         steps = self.steps if steps is None else steps
         found = self._windows(steps) if self.totals is None else self.totals.part(steps)
         assert found is not None
         return found
 
     def between(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> Series:
-        """What happened in the steps start + 1 .. stop, for each pair of ends.
+        """Return the number of the steps start + 1 .. stop, for each pair of ends.
 
         Args:
             starts, stops: integers with 0 <= start <= stop <= last step.
 
         Raises:
-            InvalidInput: groups that nobody declared, which are shown from some step on; or a
-                statistic that does not answer it.
+            InvalidInput: undeclared groups, which are shown from some step on; or a statistic
+                without such numbers.
         """
         self._refuse_found()
         return self._between(starts, stops, self._so_far(stops) - self._so_far(starts))
@@ -513,16 +513,17 @@ class ReleasedNumbers:
         return Series(estimates, self.design.window_std(starts, stops), half)
 
     def _so_far(self, steps: NDArray[np.int64], places: Any = None) -> Numbers:
-        """Totals after steps, of which 0 is the beginning: shape ``(len(steps), groups)``.
+        """Return totals after steps, where 0 is the beginning: shape ``(len(steps), groups)``.
 
         Args:
-            steps: which.
-            places: of the groups; None: of all.
+            steps: the steps.
+            places: places of the groups; None: all.
         """
         steps = np.atleast_1d(steps)
         if self.there is not None:
             needed = steps
-            if self.design.strategy.facts.workload == "windows":  # sums of all windows up to each
+            # sums of all windows up to each step
+            if self.design.strategy.facts.workload == "windows":
                 needed = np.arange(1, int(steps.max(initial=0)) + 1)
             needed = needed[needed > 0]
             of = np.arange(len(self.groups)) if places is None else places
@@ -539,7 +540,7 @@ class ReleasedNumbers:
 
     @cached_property
     def _totals(self) -> Numbers:
-        estimates = self.series.values  # whoever asks has refused those that are not there
+        estimates = self.series.values  # callers have refused missing values
         if self.design.strategy.facts.workload == "totals":
             return estimates
         return cast("Numbers", np.cumsum(estimates, axis=0))
@@ -554,12 +555,12 @@ class ReleasedNumbers:
 
     @property
     def _unshown(self) -> str:
-        """Why a row may not be there, for messages."""
+        """The reason for a missing row, for messages."""
         above = self.definition.above
         return "" if above is None else f" ({above})"
 
     def _refuse_chosen(self, what: str) -> None:
-        """Refuse what holds for groups that were chosen beforehand, or for all of them."""
+        """Refuse claims that hold only for groups chosen beforehand, or for all groups."""
         why = self.definition.above or ("the largest were chosen" if self.by_size else None)
         if why is not None:
             raise InvalidInput(
@@ -568,17 +569,17 @@ class ReleasedNumbers:
             )
 
     def number_of(self, one: Groups, steps: Steps = None, of: str | None = None) -> Estimate:
-        """A number of one group, or of several together, in some steps, with what is known of it.
+        """Return a number of one group, or of several together, in some steps, with its noise.
 
         Args:
-            one: a group, several that are added up, or a mapping of weights by group. Of a
-                statistic without groups the name of a number, as its table calls it, or "all".
+            one: a group, several that are added up, or a mapping of weights by group. For a
+                statistic without groups the name of a number, as in its table, or "all".
             steps: ``"25:48"`` with both ends, days as in ``"2024-03-18:2024-03-24"`` with both
                 ends, a ``range``, or None: all.
-            of: which number of each group, where a statistic has several: ``"mean"``, ``"0.9"``.
+            of: the number of each group, if a statistic has several: ``"mean"``, ``"0.9"``.
 
         Raises:
-            InvalidInput: no such group, step or number; or a statistic that does not answer it.
+            InvalidInput: an unknown group, step or number; or a statistic without it.
         """
         weights = {one: 1.0} if isinstance(one, str) else one
         if not isinstance(weights, Mapping):
@@ -601,7 +602,7 @@ class ReleasedNumbers:
         return Formula.total(parts)
 
     def _sum_of_cells(self, weights: Mapping[str, float], steps: Steps, of: str | None) -> Formula:
-        """Groups of counts or sums that are added up, each with its weight."""
+        """Return the weighted sum of groups of counts or sums."""
         if of is not None:
             raise InvalidInput(
                 f"{field('of', of)} names one of several numbers of a statistic, and "
@@ -636,7 +637,7 @@ class ReleasedNumbers:
         return sum_formula(self.design, parts, lambda cell, step: totals[step][cell])
 
     def _number(self, name: str, steps: Steps, of: str | None) -> Estimate:
-        """One number of one group of a statistic, or of all."""
+        """Return one number of one group of a statistic, or of all groups."""
         start, stop = self.ends(steps)
         statistic = self.statistic
         if isinstance(statistic, Grouped):
@@ -654,7 +655,7 @@ class ReleasedNumbers:
 
     @cached_property
     def _reading_of(self) -> Callable[[int, int], Reading]:
-        """What came in the steps start + 1 .. stop: of many groups one is asked after the other."""
+        """Reads the steps start + 1 .. stop; of many groups one at a time."""
 
         @lru_cache(maxsize=2)
         def read(start: int, stop: int) -> Reading:
@@ -672,11 +673,11 @@ class ReleasedNumbers:
         return read
 
     def _numbers(self, start: int, stop: int) -> TableNumbers:
-        """The numbers of a table of what came in these steps."""
+        """Return the numbers of a table of these steps."""
         return self._reading_of(start, stop).numbers(self._request)
 
     def _on_demand(self, name: str | None, start: int, stop: int) -> Formula:
-        """Cells that are computed when they are asked for, added up."""
+        """Return the sum of cells that are computed on demand."""
         if name is None:
             raise InvalidInput(f"{self.definition.what} has cells of many names; name one")
         from counton.released.on_demand_answers import Answers
@@ -695,9 +696,9 @@ class ReleasedNumbers:
         return Formula.of(CellSum(value, self.design, parts))
 
     def whole(self, steps: Steps = None, of: str | None = None) -> Estimate:
-        """Estimate all groups together: the divisor of a share.
+        """Return the number of all groups together: the divisor of a share.
 
-        Args and errors as of `number_of`.
+        Args and errors as in `number_of`.
         """
         if isinstance(self.said, Series):
             self._refuse_chosen("a sum of all groups")
@@ -710,12 +711,12 @@ class ReleasedNumbers:
 
     @property
     def _comparisons(self) -> int:
-        """How many comparisons there are to choose among: 1 unless groups are shown by size."""
+        """Number of comparisons to choose from: 1 unless groups are shown by size."""
         count = math.prod(self.statistic.cells) if self.statistic.card.ranks else 1
         return max(count * (count - 1) // 2, 1)
 
     def ends(self, steps: Steps) -> tuple[int, int]:
-        """The step before the first of some, and the last.
+        """Return the step before the first of some steps, and the last.
 
         Raises:
             InvalidInput: steps that are not released.
@@ -726,9 +727,9 @@ class ReleasedNumbers:
     def steps_asked(
         self, steps: Steps = None, start: Moment | None = None, until: Moment | None = None
     ) -> range:
-        """The steps that a question is of: as `steps_named`, but where nobody names any.
+        """Return the steps of a question: as `steps_named`, with a default if none are named.
 
-        Then it is of what the last step shows: of all of them, or of a single window or period.
+        The default is what the last step shows: all steps, or a single window or period.
         """
         last = self.steps.stop - 1
         if (steps, start, until) == (None, None, None) and self.over is not None and self.steps:
@@ -738,11 +739,11 @@ class ReleasedNumbers:
     def steps_named(
         self, steps: Steps = None, start: Moment | None = None, until: Moment | None = None
     ) -> range:
-        """Some of the steps, as people name them.
+        """Return some of the steps, as people name them.
 
         Args:
-            steps: as of `number_of`.
-            start, until: of these the windows between two times; None: no bound.
+            steps: as in `number_of`.
+            start, until: selects the windows between two times; None: no bound.
 
         Raises:
             InvalidInput: steps that are not released, or times without a released window.
@@ -754,16 +755,16 @@ class ReleasedNumbers:
         return steps_within(definition, chosen, start, until)
 
     def table(self, steps: range | None = None) -> pl.DataFrame:
-        """The table: a row for each step, and for each group or number of it, with intervals.
+        """Return the table: a row for each step and each group or number, with intervals.
 
-        Of counts and sums step, window, group, estimate, std, lower, upper, where the last four are
-        those of totals, and windows' own numbers have ``window_`` before these names. With a delay
-        also ``counted_until``: the total is that of the events before it. Of a statistic step,
-        window, and its own columns.
+        For counts and sums the columns are step, window, group, estimate, std, lower, upper. The
+        last four are those of totals; windows' own numbers have the prefix ``window_``. With a
+        delay there is also ``counted_until``: the total counts events before it. Another statistic
+        has step, window, and its own columns.
 
         Args:
-            steps: which of the shown steps; None: all of them, and where cells are read on demand
-                and none are named the last.
+            steps: some of the shown steps; None: all of them, or the last one if cells are read on
+                demand and none are named.
         """
         if steps is None:
             steps = self.steps[-1:] if self._all_on_demand else self.shown_steps
@@ -772,11 +773,11 @@ class ReleasedNumbers:
 
     @property
     def _all_on_demand(self) -> bool:
-        """Whether cells are read on demand, and none are named."""
+        """True if cells are read on demand, and none are named."""
         return self.statistic.card.on_demand and self.shown.ask is None
 
     def lazy(self) -> pl.LazyFrame:
-        """The rows of `table`, made some at a time while they are written."""
+        """Yield the rows of `table`, some at a time, while they are written."""
         if not self._by_group:
             return self.table().lazy()
         from polars.io.plugins import register_io_source
@@ -801,13 +802,13 @@ class ReleasedNumbers:
         return register_io_source(rows, schema=schema, is_pure=True)
 
     def _chunks(self, steps: range) -> Iterator[range]:
-        """Steps of whose rows as many are made at a time as fit; of a statistic all of them."""
+        """Yield steps whose rows fit together into memory; for a statistic all of them."""
         size = max(1, _ROWS // max(1, len(self.groups)) if self._by_group else len(steps))
         for start in range(0, max(len(steps), 1), size):
             yield steps[start : start + size]
 
     def _rows(self, steps: range) -> pl.DataFrame:
-        """The rows of some steps."""
+        """Return the rows of some steps."""
         said = self.said
         if self._by_group:
             return self._rows_of_cells(steps)
@@ -842,19 +843,19 @@ class ReleasedNumbers:
         return table if kept.all() else table.filter(pl.Series(kept.ravel(), dtype=pl.Boolean))
 
     def _rankings(self, steps: range) -> Iterator[TableNumbers]:
-        """The k largest of the groups shown at each step; a function of what is released.
+        """Yield the k largest groups shown at each step; a function of released numbers.
 
-        A group surely belongs to the k largest if no group that is not shown can be larger either.
-        Showing some has chosen among all that there can be, so lower ends allow for the largest
-        noise of all of them, and upper ends for that of k. Where a reader chose the groups, perhaps
-        for what is released of them, upper ends allow for the noise of all groups too. How sure
-        each is hangs on all groups, so a file carries the numbers of all that are shown.
+        A group surely belongs to the k largest if no group that is not shown can be larger. Showing
+        some groups is a choice among all possible ones, so lower ends allow for the largest noise
+        of all of them, and upper ends for that of k. If a reader chose the groups, perhaps by
+        released numbers, upper ends allow for the noise of all groups too. How sure each one is
+        depends on all groups, so a file contains the numbers of all shown groups.
         """
         own, shown = self.own, self.shown
         assert shown.top is not None
         first = np.array([(self.since or {}).get(group, 1) for group in self.groups], np.int64)
         values, some = own.estimates[steps.start - 1 : steps.stop - 1], steps or range(1, 2)
-        # Whatever is not shown was always below.
+        # Groups that are not shown were always below.
         hidden = self.definition.cells.thresholds(self.design, some)
         halves = cache(partial(self.design.halfwidths, some))
         for at, (step, std) in enumerate(zip(some, self.design.std(some), strict=True)):
@@ -895,7 +896,7 @@ class ReleasedNumbers:
         return self._with_versions(pl.concat([when, columns_below(parts)], how="horizontal"))
 
     def _with_versions(self, table: pl.DataFrame) -> pl.DataFrame:
-        """With columns ``as_of``, ``lag`` and ``final`` where windows are revised."""
+        """Return a table with columns ``as_of``, ``lag`` and ``final`` if windows are revised."""
         if not self.design.strategy.facts.reads_another:
             return table
         from counton.released.revisions import version_columns
@@ -908,7 +909,7 @@ class ReleasedNumbers:
         return table.with_columns(**more).select(told)
 
     def _as_shown(self, table: pl.DataFrame, there: pl.DataFrame | None) -> pl.DataFrame:
-        """The rows that are there; of one release without steps, and with names in their parts."""
+        """Return the existing rows; for a single release without steps, and with names in parts."""
         if there is not None:
             table = rows_among(table, there)
         if not (self.definition.cut.goes_on or isinstance(self.said, Series)):
@@ -916,7 +917,7 @@ class ReleasedNumbers:
         return table if self.definition.ranks else with_parts(table, self.definition)
 
     def _history(self, ask: Sequence[Any], steps: range) -> dict[str, Any]:
-        """Cells that are asked for, or cuts, after all of some steps: a row for each, by step."""
+        """Return requested cells, or cuts, after each of some steps: a row for each, by step."""
         statistic, terms, machine = self.statistic, self.design, self.readings.machine
         names, asked = zip(*map(cast("NamedCells", statistic).asked_cells, ask), strict=True)
         stops, stds = np.asarray(steps, np.int64), terms.std(range(1, steps[-1] + 1))
@@ -933,13 +934,13 @@ class ReleasedNumbers:
         return {statistic.card.chart.cells: np.array(names * len(steps)), **columns}
 
     def numbers(self, of: str | None = None) -> pl.DataFrame:
-        """A row for each step and group, in columns of the same names whatever is published.
+        """Return a row for each step and group, with equal column names for all releases.
 
         Args:
-            of: ``"totals"`` or ``"windows"``; None: totals, where they are released.
+            of: ``"totals"`` or ``"windows"``; None: totals, if they are released.
 
         Raises:
-            InvalidInput: totals or windows of a statistic that has none.
+            InvalidInput: totals or windows of a statistic without them.
         """
         if not self._by_group:
             if of is not None:
@@ -957,24 +958,24 @@ class ReleasedNumbers:
         if published in ("both", chosen):
             prefix = self.definition.of_windows if chosen == "windows" else ""
             return table.select(*when, *(pl.col(f"{prefix}{one}").alias(one) for one in ADDED))
-        stops = np.asarray(self.shown_steps)  # what is not published follows from what is
+        stops = np.asarray(self.shown_steps)  # unpublished numbers follow from published ones
         begins = stops - 1 if chosen == "windows" else np.zeros_like(stops)
         return table.select(when).with_columns(**self.between(begins, stops).columns())
 
     def sums(self, every: str) -> pl.DataFrame:
-        """What happened in each day, week or month: the statistic of its rows by itself.
+        """Return the number of each day, week or month: the statistic of its rows alone.
 
-        Columns: window_start, window_end, first_step, last_step, whole; then of counts and sums
-        group, sum, std, lower, upper, and of others those of `table`. The sums of all periods are
-        the last total, and intervals are of the noise of a period alone. The first period and the
-        last are not ``whole`` where the released windows do not cover them.
+        Columns: window_start, window_end, first_step, last_step, whole; then for counts and sums
+        group, sum, std, lower, upper, and for others those of `table`. The sums of all periods add
+        up to the last total, and intervals are for the noise of a period alone. The first and the
+        last period are not ``whole`` if the released windows do not cover them.
 
         Args:
-            every: length of a period: ``1d``, ``1w``, ``1mo``, or several.
+            every: the length of a period: ``1d``, ``1w``, ``1mo``, or several.
 
         Raises:
-            InvalidInput: no such length, periods that begin inside a window, a stream with a delay,
-                a table that was released once, or cells that are read on demand.
+            InvalidInput: not a length, periods that begin inside a window, a stream with a delay, a
+                table that was released once, or cells that are read on demand.
         """
         check_sums(self.definition, every)
         self._check_released()
@@ -1004,7 +1005,7 @@ class ReleasedNumbers:
         return self.only(self.steps[-1:]).table()
 
     def last_rows(self, most: int | None = None) -> pl.DataFrame:
-        """The rows of the last step; of many groups at most this many, the largest."""
+        """Return the rows of the last step; of many groups at most this many, the largest."""
         if most is None:
             return self._last
         if self._by_group:
@@ -1012,10 +1013,10 @@ class ReleasedNumbers:
         return self._last.head(most)
 
     def last_numbers(self) -> dict[str, Any]:
-        """The last step as JSON values.
+        """Return the last step as JSON values.
 
-        Of counts and sums numbers by group, of windows under ``window_`` names; of others the
-        ``rows`` of its table.
+        For counts and sums there are numbers by group, with windows under ``window_`` names; for
+        others the ``rows`` of the table.
         """
         if not self._by_group:
             return {"rows": finite(self._last.drop(*WHEN, "as_of", strict=False)).to_dicts()}
@@ -1039,7 +1040,7 @@ class ReleasedNumbers:
 
     @property
     def reading(self) -> Reading:
-        """What the last step said, of all cells: sums of a set of them, covariances."""
+        """The last reading of all cells: sums of a set of them, covariances."""
         last = self.steps.stop - 1
         if self.definition.release == "periods":
             return self._reading_of(int(self._period_begins[last - 1]), last)
@@ -1047,11 +1048,11 @@ class ReleasedNumbers:
 
     @cached_property
     def _repeats(self) -> list[str]:
-        """Which numbers of a report are there twice, each with noise of its own, and the better."""
+        """Return which numbers of a report are measured twice, and which one is more accurate."""
         inner = inner_of(self.statistic)
         if not members_of(inner) or self.definition.domain is not None or not self.steps:
             return []
-        from counton.statistics.repeated_counts import repeated_counts  # of reports alone
+        from counton.statistics.repeated_counts import repeated_counts  # only reports need it
 
         rows = self.last_rows()
         if "std" not in rows.columns:
@@ -1072,14 +1073,14 @@ class ReleasedNumbers:
 
     @property
     def rows(self) -> int | None:
-        """How many rows `table` has; None where only the table says.
+        """Number of rows of `table`; None if only the table shows it.
 
-        Of groups that nobody declared there may be fewer.
+        With undeclared groups there may be fewer.
         """
         return len(self.shown_steps) * len(self.groups) if self._by_group else None
 
     def left_out(self) -> tuple[int, int]:
-        """How many rows were left out of the file that was read, and how many there were."""
+        """Return the number of rows left out of the file, and the number of all rows."""
         if self.rows_there is not None:
             of = math.prod(self.statistic.cells)
             if not self._all_on_demand:
@@ -1094,7 +1095,7 @@ class ReleasedNumbers:
 
     @property
     def drawable(self) -> bool:
-        """Whether there is anything to draw."""
+        """True if there is anything to draw."""
         if self._by_group:
             return bool(self.groups)
         if self.definition.ranks:
@@ -1106,27 +1107,27 @@ class ReleasedNumbers:
         return self.definition.windows if isinstance(self.said, Series) else self.definition.cut
 
     def _times(self, steps: range) -> NDArray[np.datetime64] | NDArray[np.int64]:
-        """Ends of windows in local time, without a zone, of step 0 the beginning; else the steps.
+        """Return ends of windows in local time, without a zone (step 0: the start); else steps.
 
         Args:
-            steps: which.
+            steps: the steps.
         """
         cut = self._cut
         return self._local(cut.ends(steps)) if cut.timed else np.asarray(steps, np.int64)
 
     def _counted_until(self) -> NDArray[np.int64]:
-        """Up to when each release counts, in microseconds: ends of windows, less the delay."""
+        """Return until when each release counts, in microseconds: ends of windows, or earlier."""
         last_windows = np.maximum(np.asarray(self.steps) - self.delay, 0)
         ends = self.definition.windows.ends(range(self.steps.stop))  # from the stream's beginning
         return np.asarray(ends[last_windows], dtype=np.int64)
 
     def _local(self, us: NDArray[np.int64]) -> NDArray[np.datetime64]:
-        """Microseconds as local times without a zone."""
+        """Return microseconds as local times without a zone."""
         local = local_times(self._cut, us).dt.replace_time_zone(None).to_numpy()
         return np.asarray(local, dtype="datetime64[us]")
 
     def _check_released(self) -> None:
-        """Refuse what is asked of the last step, where there is none.
+        """Refuse questions about the last step if there is none.
 
         Raises:
             InvalidInput: nothing is released yet.
@@ -1138,10 +1139,10 @@ class ReleasedNumbers:
             )
 
     def facts(self) -> dict[str, Any]:
-        """What a file says of these numbers besides the description, as JSON values."""
+        """Return a file's facts about these numbers besides the description, as JSON values."""
         over, fit = self.over, self.shown.fit
         found: dict[str, Any] = {}
-        if self.definition.ranks:  # how many groups there can be, from which those are chosen
+        if self.definition.ranks:  # the number of possible groups, from which these are chosen
             found = {"room": self.shown.room}
         elif isinstance(self.said, Readings):
             found = {"statistic": self.design.statistic}

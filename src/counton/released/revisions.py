@@ -1,9 +1,8 @@
-"""Versions of windows that are revised: what was known when, and how two versions differ.
+"""Versions of revised windows: what was known when, and how two versions differ.
 
-Night t published of each of the last windows what was known then. The newest version of each window
-is a stream of windows whose errors hang on their age (`counton.strategies.AsOf`), and what is asked
-of any stream is asked of that. Two versions of one window share noise, and those of two windows
-share none.
+Night t published the number known then of each of the last windows. The newest versions form a
+stream of windows whose errors depend on their age (`counton.strategies.AsOf`), which answers all
+questions of a stream. Two versions of one window share noise; versions of two windows share none.
 """
 
 from __future__ import annotations
@@ -28,18 +27,19 @@ from counton.released.series import Series, local_times
 from counton.strategies import AsOf, WindowVersions
 from counton.strategies.streams.window_versions import EveryVersion
 
-#: When a version was published: the number of the night, or a day or moment by which it was.
+#: The time of a version's publication: the number of the night, or a day or moment by which it was
+#: published.
 When = int | str | date | datetime
 
 
 @dataclass(frozen=True)
 class Revisions:
-    """All that nights published: public.
+    """All numbers that nights published: public.
 
     Attributes:
-        design: of the stream.
-        values: shape ``(nights, *cells, versions)``, in data units: of each night the window that
-            ended then first, and last the one that became final.
+        design: the design of the stream.
+        values: shape ``(nights, *cells, versions)``, in data units: for each night first the window
+            that ended then, and last the window that became final.
     """
 
     design: Design[WindowVersions]
@@ -50,11 +50,11 @@ class Revisions:
 
     @property
     def lags(self) -> int:
-        """After how many more windows a window is final."""
+        """Number of further windows after which a window is final."""
         return self.design.strategy.lags
 
     def lags_of(self, windows: NDArray[np.int64] | range, night: int) -> NDArray[np.int64]:
-        """The lag of the newest version of each window, as of a night."""
+        """Return the lag of the newest version of each window, as of a night."""
         return np.minimum(night - np.asarray(windows, np.int64), self.lags)
 
     def up_to(self, night: int) -> Revisions:
@@ -62,32 +62,32 @@ class Revisions:
         return replace(self, values=self.values[:night])
 
     def newest(self, night: int) -> NDArray[Any]:
-        """The newest version of each window as of a night, shape ``(night, *cells)``."""
+        """Return the newest version of each window as of a night, shape ``(night, *cells)``."""
         windows = np.arange(1, night + 1)
         lags = self.lags_of(windows, night)
         found: NDArray[Any] = np.moveaxis(self.values, -1, 1)[windows + lags - 1, lags]
         return found
 
     def design_at(self, night: int) -> Design[AsOf]:
-        """The design of the newest versions, as of a night: a step a window."""
+        """Return the design of the newest versions, as of a night: one step per window."""
         strategy = AsOf(self.design.strategy, night)
         found: Design[Any] = replace(self.design, strategy=strategy)  # type: ignore[arg-type]
         return found
 
     @cached_property
     def design_of_versions(self) -> Design[EveryVersion]:
-        """The design of all versions, each of them a step: what they have in common."""
+        """The design of all versions, each as one step, which knows their common noise."""
         strategy = EveryVersion(self.design.strategy)
         found: Design[Any] = replace(self.design, strategy=strategy)  # type: ignore[arg-type]
         return found
 
     def value(self, window: int, lag: int) -> NDArray[Any]:
-        """A version of a window, shape ``cells``."""
+        """Return a version of a window, shape ``cells``."""
         found: NDArray[Any] = self.values[window + lag - 1, ..., lag]
         return found
 
     def triangle(self, cell: int = 0) -> NDArray[np.float64]:
-        """The versions of each window of one cell, shape ``(windows, versions)``; NaN: not yet."""
+        """Return each window's versions of a cell, ``(windows, versions)``; NaN if unpublished."""
         nights, versions = len(self.values), self.lags + 1
         found = np.full((nights, versions), np.nan)
         of_cell = self.values.reshape(nights, -1, versions)[:, cell]
@@ -97,16 +97,16 @@ class Revisions:
 
     @cached_property
     def covariance(self) -> NDArray[np.float64]:
-        """Covariance of the noise of the versions of one window by lag, in data units, squared."""
+        """Covariance of the noise of one window's versions by lag, in squared data units."""
         strategy, lags = self.design.strategy, range(self.lags + 1)
         between = [[strategy.lag_covariance(one, other) for other in lags] for one in lags]
         unit = float(self.design.law_unit) ** 2 * self.design.law.variance
         return np.array(between) * unit
 
     def number(self, window: int, lag: int, cell: int = 0) -> Formula:
-        """One cell in a version of a window, to be added to other versions and windows.
+        """Return one cell in a version of a window, for sums with other versions and windows.
 
-        The noise that they share is known: two numbers of one window are not independent.
+        It knows the noise that they share: two versions of one window are not independent.
         """
         terms = self.design_of_versions
         step = terms.strategy.step_of(window, lag)
@@ -115,7 +115,7 @@ class Revisions:
 
 
 def versions_at_hand(found: Revisions | None, name: str) -> Revisions:
-    """Return the versions that a release has.
+    """Return the versions of a release.
 
     Raises:
         InvalidInput: it has none.
@@ -129,15 +129,15 @@ def versions_at_hand(found: Revisions | None, name: str) -> Revisions:
 
 
 def night_of(when: When, cut: Windows, last: int) -> int:
-    """How many windows had ended by a day or a moment, and were published.
+    """Return the number of windows that had ended by a day or a moment, and were published.
 
     Args:
         when: the number of windows itself; a day, up to its end; or a moment.
-        cut: how rows become steps.
+        cut: how rows are assigned to steps.
         last: the newest night.
 
     Raises:
-        InvalidInput: no such time, or one before the first window ended.
+        InvalidInput: not a time, or one before the first window ended.
 
     >>> from datetime import UTC
     >>> days = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 30)
@@ -168,19 +168,19 @@ def night_of(when: When, cut: Windows, last: int) -> int:
     return min(night, last)
 
 
-#: What versions may be written as.
+#: Formats of versions.
 FORMS = ("all", "epiprocess")
 
 
 def versions_of_cells(
     found: Revisions, cut: Windows, cells: Mapping[str, int], level: float, last: int
 ) -> pl.DataFrame:
-    """All versions of counts or sums that nights up to a last one published, by lag and window.
+    """Return all versions of counts or sums up to a last night, by lag and window.
 
     Args:
-        found: what nights published.
-        cut: how rows become steps.
-        cells: places of the groups that are shown, by name.
+        found: the versions that nights published.
+        cut: how rows are assigned to steps.
+        cells: places of the shown groups, by name.
         level: probability with which each interval holds.
         last: the newest night.
     """
@@ -211,9 +211,9 @@ def versions_of_cells(
 
 
 def as_archive(table: pl.DataFrame, cut: Windows) -> pl.DataFrame:
-    """The columns of an archive of the R package epiprocess: a number of a place, day and version.
+    """Return an archive of the R package epiprocess: a number for each place, day and version.
 
-    Days where windows are days or longer, so that a version is the day on which it was published.
+    Times are days if windows are days or longer, so that a version is the day of its publication.
     """
     when = {"time_value": pl.col("window_start"), "version": pl.col("as_of")}
     if cut.length is None:
@@ -225,7 +225,7 @@ def as_archive(table: pl.DataFrame, cut: Windows) -> pl.DataFrame:
 
 
 def version_columns(strategy: AsOf, steps: NDArray[np.int64], cut: Windows) -> dict[str, Any]:
-    """Columns ``as_of``, ``lag`` and ``final`` of rows of the newest versions, by their windows."""
+    """Return columns ``as_of``, ``lag`` and ``final`` for rows of the newest versions."""
     lags = strategy.lags(steps)
     ends = local_times(cut, cut.ends(steps + lags))
     return {"as_of": ends, "lag": lags, "final": lags == strategy.windows.lags}

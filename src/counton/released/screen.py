@@ -1,4 +1,4 @@
-"""What a screen or a notebook shows of a release: words, tables of the last step, charts."""
+"""A release on a screen or in a notebook: words, tables of the last step, charts."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 
     from counton.released.released_numbers import ReleasedNumbers
 
-#: Groups, or rows, on a screen at most.
+#: Most groups, or rows, on a screen.
 MOST = 20
 
 
 class Screen(NamedTuple):
-    """What a screen shows of the last step.
+    """The text and tables of the last step on a screen.
 
     Attributes:
-        words: names, and beside each what it says.
-        heading: above the tables.
-        tables: of the last step.
-        left_out: what only a file has, of these tables; "": nothing.
-        notes: below all.
+        words: pairs of a name and its text.
+        heading: the words above the tables.
+        tables: tables of the last step.
+        left_out: which rows of these tables only a file has; "": none.
+        notes: the notes below all.
 
     >>> Screen(heading="after step 2").tables
     ()
@@ -48,7 +48,7 @@ class Screen(NamedTuple):
 
 
 def text_table(table: pl.DataFrame) -> TextTable:
-    """All rows as people read them; of moments that are all midnights the day says enough."""
+    """Return all rows as text; moments that are all midnights are shown as days."""
     columns: Mapping[str, Sequence[Any]] = table.to_dict(as_series=False)
     texts = []
     for values, column in zip(columns.values(), readable(columns), strict=True):
@@ -59,9 +59,9 @@ def text_table(table: pl.DataFrame) -> TextTable:
 
 
 def largest_rows(table: pl.DataFrame) -> tuple[TextTable, str]:
-    """The rows with the largest estimates, and what is left out.
+    """Return the rows with the largest estimates, and a note about the others.
 
-    Of a report they are the largest of each statistic, in the order in which these stand.
+    In a report they are the largest rows of each statistic, in the order of the statistics.
     """
     if table.height <= MOST:
         return text_table(table), ""
@@ -76,7 +76,7 @@ def largest_rows(table: pl.DataFrame) -> tuple[TextTable, str]:
 
 
 def screen_of(released: ReleasedNumbers) -> Screen:
-    """What a screen shows of the last step: of counts and sums the largest groups, as declared."""
+    """Return the screen of the last step; for counts and sums the largest groups, as declared."""
     if isinstance(released.said, Series) and not released.definition.ranks:
         return _screen_of_cells(released)
     shown, at_once = released.shown, ""
@@ -103,11 +103,11 @@ def _besides(released: ReleasedNumbers) -> list[str]:
 
 
 def _heading_of_readings(released: ReleasedNumbers, at_once: str) -> str:
-    """What stands above the rows of the last step.
+    """Return the heading above the rows of the last step.
 
     Args:
-        released: what is shown.
-        at_once: for what intervals hold together.
+        released: the release.
+        at_once: the set for which intervals hold together.
     """
     after, cut, over = released.steps.stop - 1, released.definition.cut, released.over
     level = f"intervals of {100 * released.level:g}%{at_once}"
@@ -128,7 +128,7 @@ def _heading_of_readings(released: ReleasedNumbers, at_once: str) -> str:
 
 
 def _screen_of_cells(released: ReleasedNumbers) -> Screen:
-    """The largest groups of counts and sums, in the order in which they are declared."""
+    """Return the largest groups of counts and sums, in the order of declaration."""
     heading, groups = _heading_of_cells(released), released.groups
     noise = [
         ("error", f"standard deviation {_noise_in_words(released)}"),
@@ -151,7 +151,7 @@ def _screen_of_cells(released: ReleasedNumbers) -> Screen:
 
 
 def _noise_in_words(released: ReleasedNumbers) -> str:
-    """Standard deviations of what was released last."""
+    """Return the standard deviations of the last released numbers, in words."""
     parts, step = [], f"{released.steps[-1]:,}"
     totals, windows = released._last_series
     if totals is not None:
@@ -178,7 +178,7 @@ def _heading_of_cells(released: ReleasedNumbers) -> str:
 
 
 def _last_table(released: ReleasedNumbers) -> TextTable:
-    """The last step, a row for each group."""
+    """Return the last step, with a row for each group."""
     names = [(released.definition.by or "", False)]
     columns: list[Sequence[str]] = [released.groups]
     shown = [series for series in released._last_series if series is not None]
@@ -195,7 +195,7 @@ def _last_table(released: ReleasedNumbers) -> TextTable:
 
 
 def _versions_table(released: ReleasedNumbers) -> TextTable:
-    """The newest versions of the last windows; of many groups the newest, and the one now final."""
+    """Return the newest versions of the last windows; of many groups the newest and the final."""
     cut, last = released.definition.cut, released.steps[-1]
     steps = range(max(released.first, last - cut.lags), last + 1)
     many = len(steps) * len(released.groups) > MOST
@@ -220,17 +220,17 @@ def _ends_of(series: Series) -> tuple[Any, Any, Any]:
     return series.estimates, series.lower, series.upper
 
 
-#: Groups that a notebook shows, or rows of a statistic's reading.
+#: Most groups in a notebook, or rows of a statistic's reading.
 _ROWS = 24
 
 
 def page(released: ReleasedNumbers, words: str, figures: Callable[[], Mapping[str, Figure]]) -> str:
-    """HTML of what was released: words, the largest groups of the last step, charts.
+    """Return HTML of a release: words, the largest groups of the last step, charts.
 
     Args:
         released: counts and sums, or readings of a statistic.
-        words: above it.
-        figures: what draws its charts.
+        words: the words above it.
+        figures: draws its charts.
     """
     table = released.last_rows(_ROWS)
     more = 0 if released.rows is None else len(released.groups) - table.height
@@ -239,13 +239,13 @@ def page(released: ReleasedNumbers, words: str, figures: Callable[[], Mapping[st
     if "window_end" in table.columns and table.height:
         end = table["window_end"][-1]
         words += f"\nat {end:%Y-%m-%d %H:%M} ({end.tzinfo})"
-    shown = table.drop(WHEN, strict=False)  # which stands above them
+    shown = table.drop(WHEN, strict=False)  # it is above them
     columns = {name: shown[name].to_numpy() for name in shown.columns}
     return html(words, columns, _ROWS) + _charts(figures)
 
 
 def _charts(figures: Callable[[], Mapping[str, Figure]]) -> str:
-    if find_spec("matplotlib") is None:  # the extra "plot"; the table is shown without
+    if find_spec("matplotlib") is None:  # without the extra "plot" the table is shown alone
         return ""
     from counton.charts.style import quietly
 
@@ -260,5 +260,5 @@ def _charts(figures: Callable[[], Mapping[str, Figure]]) -> str:
                 f'<img alt="chart" style="max-width: 100%" src="data:image/png;base64,{data}">'
             )
         return "".join(parts)
-    except Exception as error:  # whatever it is: the numbers are shown all the same
+    except Exception as error:  # on every error the numbers are still shown
         return f"<p>no chart ({escape(f'{type(error).__name__}: {error}')})</p>"

@@ -1,4 +1,4 @@
-"""Numbers by step and group with their noise, rows of their tables, and times of steps."""
+"""Numbers by step and group with their noise, rows of tables, and times of steps."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Series:
     """Numbers with their noise: one for each step and group.
 
     Attributes:
-        values: what is published, in data units, shape ``(steps, groups)``; where a row was left
-            out, 0. Ask for `estimates`, which refuses that.
+        values: the published numbers, in data units, shape ``(steps, groups)``; 0 if a row was left
+            out. Use `estimates`, which then raises an error.
         std: standard deviation of the noise by step.
         half: half-width of the intervals by step.
-        there: which of them are known, where rows were left out of a file; None: all.
-        start: the step of the first.
+        there: which numbers are known, if rows were left out of a file; None: all.
+        start: the first step.
 
     >>> Series(np.array([[12], [17]]), np.array([4.0, 4.0]), np.array([9.0, 9.0])).lower.tolist()
     [[3], [8]]
@@ -45,10 +45,10 @@ class Series:
 
     @property
     def estimates(self) -> Numbers:
-        """What is published, in data units, shape ``(steps, groups)``.
+        """The published numbers, in data units, shape ``(steps, groups)``.
 
         Raises:
-            InvalidInput: rows were left out of the file that was read; it names their steps.
+            InvalidInput: rows were left out of the file; names their steps.
         """
         if self.there is not None and not self.there.all():
             gone = np.flatnonzero(~self.there.all(axis=1)) + self.start
@@ -60,17 +60,17 @@ class Series:
         return self.values
 
     def with_zeros(self) -> Series:
-        """The same, with 0 where rows were left out, for those who leave these out themselves."""
+        """Return the series with 0 for missing rows, for callers who leave them out too."""
         return replace(self, there=None)
 
     @property
     def lower(self) -> Numbers:
-        """Lower ends of the intervals; integers where estimates are."""
+        """Lower ends of the intervals; integers if estimates are."""
         return self._shift(-self.half)
 
     @property
     def upper(self) -> Numbers:
-        """Upper ends of the intervals; integers where estimates are."""
+        """Upper ends of the intervals; integers if estimates are."""
         return self._shift(self.half)
 
     def _shift(self, by: NDArray[np.float64]) -> Numbers:
@@ -79,13 +79,13 @@ class Series:
         return np.asarray(self.estimates + by[:, None], dtype=np.float64)
 
     def part(self, steps: range) -> Series:
-        """Those of consecutive steps, where these are of step 1 and the following ones."""
+        """Return consecutive steps of a series that begins at step 1."""
         of = slice(steps.start - 1, steps.stop - 1)
         there = None if self.there is None else self.there[of]
         return Series(self.values[of], self.std[of], self.half[of], there, steps.start)
 
     def of_groups(self, places: Sequence[int] | NDArray[np.int64]) -> Series:
-        """Those of some groups."""
+        """Return some groups."""
         there = None if self.there is None else self.there[:, places]
         return replace(self, values=self.values[:, places], there=there)
 
@@ -101,11 +101,11 @@ class Series:
 
 @dataclass(frozen=True)
 class LateValues:
-    """Values by step as an array of all steps, where those before some step are not at hand.
+    """Values by step as an array of all steps, of which the first ones may be missing.
 
     Attributes:
-        values: of the first step at hand and the following ones, shape ``(steps, groups)``.
-        start: that step.
+        values: values from step ``start`` on, shape ``(steps, groups)``.
+        start: the first step with a value.
 
     >>> late = LateValues(np.array([[12], [17]]), 365)
     >>> late.shape, late[365].tolist(), late[:365].shape
@@ -117,7 +117,7 @@ class LateValues:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Steps and groups."""
+        """Numbers of steps and groups."""
         return self.start - 1 + len(self.values), self.values.shape[1]
 
     def __getitem__(self, key: Any) -> Any:
@@ -137,7 +137,7 @@ class LateValues:
 
 
 def steps_in_words(steps: NDArray[np.int64]) -> str:
-    """Steps in ascending order, as ranges: the first few, and how many more there are."""
+    """Return ascending steps as ranges: the first few, and the number of others."""
     parts = np.split(steps, np.flatnonzero(np.diff(steps) > 1) + 1)
     told = [f"{a[0]:,}" if len(a) == 1 else f"{a[0]:,} to {a[-1]:,}" for a in parts]
     if len(steps) == 1:
@@ -146,26 +146,26 @@ def steps_in_words(steps: NDArray[np.int64]) -> str:
 
 
 def some_of(names: Sequence[str]) -> str:
-    """The first of them, and how many more there are."""
+    """Return the first names, and the number of others."""
     more = f" and {len(names) - 8:,} more" if len(names) > 8 else ""
     return ", ".join(names[:8]) + more
 
 
 def local_times(windows: Windows, us: NDArray[np.int64]) -> pl.Series:
-    """Microseconds as moments in the zone of the windows."""
+    """Return microseconds as moments in the time zone of the windows."""
     series = pl.Series(np.asarray(us, dtype=np.int64)).cast(pl.Datetime("us", "UTC"))
     return series.dt.convert_time_zone(windows.timezone)
 
 
 def finite(table: pl.DataFrame) -> pl.DataFrame:
-    """Null for numbers that JSON does not have: the deviation of a mean of next to no values."""
+    """Return a table with null for infinite numbers and NaN, which JSON cannot represent."""
     names = [name for name, kind in table.schema.items() if kind.is_float()]
     return table.with_columns(
         pl.when(pl.col(name).is_finite()).then(pl.col(name)).alias(name) for name in names
     )
 
 
-#: Columns that are numbers of a row, and no name of it.
+#: Columns with numbers of a row, which do not name it.
 NUMBERS = (
     *("window_start", "window_end", "counted_until", "over", "as_of", "lag", "final"),
     *("estimate", "std", "lower", "upper", "value", "sure"),
@@ -175,7 +175,7 @@ NUMBERS = (
 
 
 def labels_of(table: pl.DataFrame) -> list[str]:
-    """Columns that tell the rows of a table of readings apart: no numbers, unless they must.
+    """Return the columns that distinguish rows of readings: numbers only if needed.
 
     >>> labels_of(pl.DataFrame({"step": [1, 1], "share": [0.1, 0.5], "value": [3.0, 4.0]}))
     ['step', 'share']
@@ -187,7 +187,7 @@ def labels_of(table: pl.DataFrame) -> list[str]:
 
 
 def rows_among(table: pl.DataFrame, there: pl.DataFrame) -> pl.DataFrame:
-    """Rows of a table that are among those of another, by the columns that both have.
+    """Return the rows of a table that are in another table, by their common columns.
 
     >>> rows = pl.DataFrame({"step": [1, 2], "value": [3, 4]})
     >>> rows_among(rows, pl.DataFrame({"step": [2]}))["value"].to_list()
@@ -212,13 +212,13 @@ def when_columns(
     over: int | None,
     begins: NDArray[np.int64] | None = None,
 ) -> pl.DataFrame:
-    """The step of each row, and its window.
+    """Return the step of each row, and its window.
 
     Args:
-        steps: of the rows.
-        windows: how rows become steps.
-        over: how many steps up to each are shown together; None: all so far.
-        begins: after which step that begins which is shown of each; None: as ``over`` says.
+        steps: the steps of the rows.
+        windows: how rows are assigned to steps.
+        over: number of steps shown together; None: all so far.
+        begins: the step before the shown period of each row; None: by ``over``.
     """
     columns: dict[str, Any] = {"step": steps}
     if windows.timed:
@@ -232,13 +232,13 @@ def when_columns(
 
 
 def columns_below(parts: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
-    """Columns of readings below each other."""
+    """Return the columns of several readings, one below the other."""
     columns: dict[str, Any] = {}
     for name in parts[0] if parts else ():
         values = np.concatenate([part[name] for part in parts])
         texts = values.dtype == object
         columns[name] = pl.Series(values.tolist(), dtype=pl.String) if texts else values
     found = pl.DataFrame(columns)
-    if "std" in found.columns:  # of what has none
+    if "std" in found.columns:  # for readings without std
         found = found.with_columns(pl.col("std").fill_nan(None))
     return found

@@ -1,4 +1,4 @@
-"""The address of a stream of a service, and the token that is shown there, for every client."""
+"""The address of a stream of a service, and the token for it, for every client."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from counton.base.errors import InvalidInput, field
 
 
 def check_stream_address(address: str) -> str:
-    """The address of a stream of a service, without a slash at its end.
+    """Return the address of a stream of a service, without a slash at its end.
 
     Raises:
-        InvalidInput: it is none.
+        InvalidInput: it is not an address.
 
     >>> check_stream_address("https://counts.example/v1/streams/visits/")
     'https://counts.example/v1/streams/visits'
@@ -29,13 +29,13 @@ def check_stream_address(address: str) -> str:
 
 
 def held_token(given: str | None) -> str | None:
-    """The token that is shown to a service, if there is one; errors never say it.
+    """Return the token for a service, if there is one; errors never contain it.
 
     Args:
         given: the token, or ``env:NAME``; None: that of ``COUNTON_TOKEN``.
 
     Raises:
-        InvalidInput: the variable is not set, or holds what no token is.
+        InvalidInput: the variable is not set, or does not contain a token.
 
     >>> held_token("counton-read-5a5a")
     'counton-read-5a5a'
@@ -57,7 +57,7 @@ def held_token(given: str | None) -> str | None:
 
 
 class NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A token goes to the address that was given, and nowhere else."""
+    """A handler that sends a token only to the given address, and follows no redirect."""
 
     def redirect_request(self, *_: Any) -> None:
-        """Not followed: the answer is the redirect itself."""
+        """Follow no redirect: the redirect itself is the answer."""

@@ -1,4 +1,4 @@
-"""Releases of numbers that somebody made up, with noise as a stream has it, and marked as such."""
+"""Simulated releases of invented numbers, with a stream's noise, and marked as simulated."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from counton.numbers import Design
 from counton.released.description import Description
 from counton.strategies.strategy import check_steps
 
-#: What stands before the name of a stream whose numbers are simulated.
+#: Prefix of the name of a simulated stream.
 SIMULATED = "SIMULATED"
-#: Simulations that are made at a time.
+#: Most simulations made at once.
 _MOST = 10_000
 
 
 def as_simulation(terms: Design, definition: Description) -> tuple[Design, Description]:
-    """The terms and the description of a stream, as those of one simulation."""
+    """Return the terms and the description of a stream for one simulation."""
     name = terms.name
     if not definition.simulated:
         name = f"{SIMULATED} {name}"
-    terms = replace(terms, name=name, noise_id=token_hex(16))  # noise of its own
+    terms = replace(terms, name=name, noise_id=token_hex(16))  # independent noise
     return terms, replace(definition, simulated=True)
 
 
 def check_numbers(numbers: Any, shape: tuple[int, ...], terms: Design) -> NDArray[np.float64]:
-    """Numbers of each step, in data units, if they can be.
+    """Return the numbers of each step, in data units, after checks.
 
     Args:
-        numbers: of consecutive steps from 1 on.
-        shape: of one step.
-        terms: of the stream.
+        numbers: numbers of consecutive steps from 1 on.
+        shape: the shape of one step.
+        terms: the design of the stream.
 
     Raises:
-        InvalidInput: another shape, more steps than there are, or what is no finite number.
+        InvalidInput: another shape, too many steps, or numbers that are not finite.
     """
     try:
         found = np.asarray(numbers, np.float64)
@@ -60,12 +60,12 @@ def check_numbers(numbers: Any, shape: tuple[int, ...], terms: Design) -> NDArra
 def simulated_releases(
     terms: Design, numbers: NDArray[np.float64], n: int
 ) -> Iterator[NDArray[np.float64]]:
-    """What would be released of such numbers, this many times, each with noise of its own.
+    """Yield ``n`` simulated releases of these numbers, each with independent noise.
 
     Args:
-        terms: of the simulation.
-        numbers: what happened in each step, shape ``(steps, ...)``.
-        n: how many times.
+        terms: the design of the simulation.
+        numbers: the true number of each step, shape ``(steps, ...)``.
+        n: number of simulations.
     """
     from counton.numbers.joint import fresh_noise
 

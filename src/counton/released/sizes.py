@@ -1,7 +1,7 @@
-"""How large a file of released numbers may be, which is refused before its rows are read.
+"""Bounds on the size of files of released numbers, checked before rows are read.
 
-Small files can say that they are large: one row of step 10^9, a row of ten thousand names before a
-million rows of none. Parquet and Arrow files say how many rows and columns they have.
+Small files can describe large tables: one row of step 10^9, or a row of ten thousand names before a
+million empty rows. Parquet and Arrow files state their numbers of rows and columns.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import polars as pl
 from counton.base.errors import InvalidInput
 from counton.base.outside_input import structure_of
 
-#: Bytes of a table, also without its compression.
+#: Most bytes of a table, also when decompressed.
 MOST_BYTES = 2**30
-#: Bytes of a description, or of what a service answers.
+#: Most bytes of a description, or of a service's answer.
 MOST_TEXT = 2**28
 MOST_ROWS = 2**24
 MOST_COLUMNS = 1024
-#: Steps times groups that a release has in memory, whatever rows a file has of them.
+#: Most steps times groups of a release in memory, for any number of rows in a file.
 MOST_NUMBERS = 2**24
-#: Cells of rows that a table of a few bytes may have, most of them empty.
+#: Most cells of rows in a table of few bytes, most of them empty.
 _FEW = 2**20
 #: Texts of JSON; those before a colon are names.
 _NAME = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+")(\s*:)?', re.DOTALL)
@@ -33,15 +33,15 @@ def check_bytes(path: Path, most: int = MOST_BYTES) -> None:
     """Refuse a file of more bytes.
 
     Raises:
-        InvalidInput: naming both numbers.
-        OSError: it cannot be read.
+        InvalidInput: the file is too large; names both numbers.
+        OSError: the file cannot be read.
     """
     if (size := path.stat().st_size) > most:
         raise too_large(f"{size:,} bytes", f"{most:,}")
 
 
 def too_large(what: str, most: str) -> InvalidInput:
-    """The error for a file beyond a bound."""
+    """Return the error for a file beyond a bound."""
     return InvalidInput(
         f"it has {what}, and at most {most} are read: give parts of it, by groups or steps "
         f"(counton export)"
@@ -52,12 +52,12 @@ def check_shape(rows: int, columns: int, size: int | None = None) -> None:
     """Refuse a table that is too large in memory.
 
     Args:
-        rows, columns: of the table.
-        size: bytes of them as text, at least one for each value; None: that says
-            nothing of how many they are.
+        rows, columns: numbers of rows and columns of the table.
+        size: bytes of the table as text, at least one per value; None: the size does not bound the
+            number of values.
 
     Raises:
-        InvalidInput: naming the bound.
+        InvalidInput: the table is too large; names the bound.
     """
     if rows > MOST_ROWS:
         raise too_large(f"{rows:,} rows", f"{MOST_ROWS:,}")
@@ -74,8 +74,8 @@ def check_csv(path: Path) -> None:
     """Refuse a table of text that is too large.
 
     Raises:
-        InvalidInput: naming the bound.
-        OSError: it cannot be read.
+        InvalidInput: the table is too large; names the bound.
+        OSError: the file cannot be read.
     """
     check_bytes(path)
     rows, size = 0, path.stat().st_size
@@ -90,7 +90,7 @@ def check_json_table(data: bytes) -> None:
     """Refuse rows as JSON objects that are too many, too wide, or too deep.
 
     Raises:
-        InvalidInput: naming the bound.
+        InvalidInput: the table is too large; names the bound.
     """
     rows = structure_of(data).count(b"{")
     names: set[bytes] = set()
@@ -103,10 +103,10 @@ def check_json_table(data: bytes) -> None:
 
 
 def check_frame(rows: pl.LazyFrame) -> None:
-    """Refuse a table of a format that says how many rows and columns it has.
+    """Refuse a large table of a format that states its numbers of rows and columns.
 
     Raises:
-        InvalidInput: naming the bound.
+        InvalidInput: the table is too large; names the bound.
     """
     columns = len(rows.collect_schema())
     check_shape(rows.select(pl.len()).collect().item(), columns)

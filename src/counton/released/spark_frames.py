@@ -1,4 +1,4 @@
-"""Released numbers as a frame of Spark, and such a frame read back: it carries its description."""
+"""Released numbers as frames of Spark, and their inverse: a frame contains its description."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from counton.base.lazy import require
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: Under which a column's metadata holds the description, as JSON.
+#: Key of the description, as JSON, in a column's metadata.
 _METADATA: Final = "counton"
 
 
 def frame_of(table: pl.DataFrame, facts: Mapping[str, Any], session: SparkSession) -> DataFrame:
-    """A table as a frame of Spark, whose last column holds what the table promises.
+    """Return a table as a frame of Spark, with the table's facts in its last column.
 
     Args:
-        table: of a release.
-        facts: what a file of it would carry.
-        session: of Spark.
+        table: the table of a release.
+        facts: the facts that a file of it would contain.
+        session: a session of Spark.
 
     Raises:
         MissingExtra: PySpark is not installed.
@@ -40,10 +40,10 @@ def frame_of(table: pl.DataFrame, facts: Mapping[str, Any], session: SparkSessio
 
 
 def rows_of(frame: DataFrame) -> tuple[pl.DataFrame, dict[str, Any]]:
-    """The rows of a frame that holds released numbers, and what they carry.
+    """Return the rows of a frame of released numbers, and their facts.
 
     Raises:
-        InvalidInput: no column carries a description.
+        InvalidInput: no column contains a description.
     """
     carried = [one.metadata[_METADATA] for one in frame.schema if _METADATA in one.metadata]
     if not carried:

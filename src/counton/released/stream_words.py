@@ -1,4 +1,4 @@
-"""What a stream of events releases, in words."""
+"""Descriptions in words of the releases of a stream of events."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from counton.statistics.by_group import inner_of, members_of
 from counton.statistics.statistic import units_of
 from counton.strategies import Independent, StreamStrategy
 
-#: Where anybody may read what differential privacy is.
+#: A public introduction to differential privacy.
 _MORE = "https://doi.org/10.6028/NIST.SP.800-226"
-#: So many numbers of a statistic are told how far they may be off, each by its name.
+#: Up to this many numbers of a statistic have their errors listed by name.
 _NAMED = 4
-#: Digits of how far numbers may be off, of which some are told.
+#: Digits of errors, of which some are shown.
 _DIGITS = 9
 
 
@@ -38,17 +38,18 @@ def methods_of(
     reach: Mapping[str, float],
     over: int | str | None = None,
 ) -> str:
-    """The text that a website prints with published numbers, for everybody who reads them.
+    """Return the text that a website prints with published numbers, for all readers.
 
-    What was counted and when, whom noise protects, how far a number may be off, where more stands.
+    It states the subject and time, whom noise protects, the size of the error, and where to read
+    more.
 
     Args:
-        definition, name: of the stream.
-        steps: those that are released.
+        definition, name: the description and name of the stream.
+        steps: the released steps.
         level: probability with which each interval holds.
         reach: see `counton.Release.reach`.
-        over: how many steps up to each are shown together, or the period up to it, as "week"; None:
-            all so far.
+        over: number of steps shown together, or the period up to each, such as "week"; None: all so
+            far.
     """
     if definition.simulated:
         return _simulated_in_words(name)
@@ -70,7 +71,7 @@ def methods_of(
 
 
 def protection_in_words(definition: Description) -> str:
-    """Whom noise protects, and whom it protects less: for everybody who reads the numbers."""
+    """Return whom noise protects, and whom it protects less, for all readers."""
     unit = definition.unit
     hidden = difference(unit, definition.contribution.relation)
     fades = isinstance(definition.guarantee, AgesWithData)
@@ -84,7 +85,7 @@ def protection_in_words(definition: Description) -> str:
 
 
 def measured_in(definition: Description) -> dict[str, str]:
-    """The units of its numbers, by their names; "": of all that have no name of their own.
+    """Return the units of its numbers, by their names; "": of all numbers without a name.
 
     >>> from counton.job.job import Job
     >>> from counton.run.new_stream import define
@@ -119,7 +120,7 @@ def _simulated_in_words(name: str) -> str:
 def _published_in_words(
     definition: Description, name: str, steps: range, over: int | str | None
 ) -> str:
-    """The numbers that were published, their groups and times: a sentence."""
+    """Return a sentence about the published numbers, their groups and times."""
     cut, statistic = definition.cut, definition.statistic
     called = definition.subject if statistic.card.additive else statistic_in_words(definition)
     if statistics := members_of(definition.inner):
@@ -163,7 +164,7 @@ def _so_far(definition: Description, period: str) -> str:
 
 
 def error_in_words(series: Series, what: str, level: float) -> str:
-    """A sentence about the noise of some numbers."""
+    """Return a sentence about the noise of some numbers."""
     low, high, last = (
         quantity(one, one)
         for one in map(float, (series.std.min(), series.std.max(), series.std[-1]))
@@ -177,7 +178,7 @@ def error_in_words(series: Series, what: str, level: float) -> str:
 
 
 def far_in_words(reach: Mapping[str, float]) -> str:
-    """How far numbers may be off, by their names where these are few; "": nothing is known.
+    """Return how far numbers may be off, by name if they are few; "": unknown.
 
     >>> far_in_words({"": 7.8}), far_in_words({"mean": 0.52, "sum": 112.0})
     ('7.8', '0.52 (mean) and 112 (sum)')
@@ -193,13 +194,14 @@ def _far(far: float) -> str:
 
 
 def reach_of(rows: pl.DataFrame) -> dict[str, float]:
-    """How far intervals reach from the numbers in them, at most, by the names of these."""
+    """Return the largest distance from numbers to the ends of their intervals, by name."""
     value = next((name for name in ("estimate", "value") if name in rows.columns), None)
     if value is None or not {"lower", "upper"} <= {*rows.columns}:
         return {}
     names = [name for name in ("statistic", "name") if name in rows.columns]
     far = pl.max_horizontal(pl.col(value) - pl.col("lower"), pl.col("upper") - pl.col(value))
-    far = far.cast(pl.Float64).round_sig_figs(_DIGITS)  # ends are sums, which lose the last ones
+    # ends are sums, whose last digits are not exact
+    far = far.cast(pl.Float64).round_sig_figs(_DIGITS)
     found = rows.select(*names, far=far).drop_nulls("far").drop_nans("far")
     if not names or not found.height:
         return {"": max(found["far"])} if found.height else {}
@@ -211,13 +213,13 @@ def reach_of(rows: pl.DataFrame) -> dict[str, float]:
 
 
 def _besides_in_words(definition: Description) -> list[str]:
-    """A sentence about errors besides noise; none: there are none."""
+    """Return a sentence about errors besides noise, if there are any."""
     lines = besides_noise(definition)
     return [f"Besides noise: {'; '.join(lines)}."] if lines else []
 
 
 def _before_in_words(definition: Description) -> list[str]:
-    """A sentence about the guarantees of the streams that this one goes on from."""
+    """Return a sentence about the guarantees of the streams that this one continues."""
     said = []
     for one in definition.follows:
         loss = "a guarantee of its own"
@@ -239,13 +241,13 @@ def account_of(
     errors: Sequence[str],
     over: int | str | None = None,
 ) -> str:
-    """All paragraphs that a publication needs, of a stream of events.
+    """Return all paragraphs that a publication about a stream of events needs.
 
     Args:
-        definition, terms: of the stream.
-        steps: how many are released.
+        definition, terms: the description and design of the stream.
+        steps: number of released steps.
         errors: sentences about the error.
-        over: how many steps up to each are shown together; None: all so far.
+        over: number of steps shown together; None: all so far.
     """
     from counton.numbers.methods import methods
     from counton.planning import factors_of_design, far_from_possible
@@ -254,7 +256,7 @@ def account_of(
         return _simulated_in_words(terms.name)
     cut = definition.cut
     of = "" if definition.statistic.card.additive else "a cell of what it reads"
-    periods = definition.release == "periods"  # of which the least error is not known
+    periods = definition.release == "periods"  # their least error is not known
     factors = [] if periods else factors_of_design(terms, definition.least)
     far = far_from_possible(terms, factors, definition.least, of=of, cited=False)
     return methods(
@@ -283,7 +285,7 @@ def _shown_in_words(definition: Description, over: int | str | None) -> str:
 
 
 def _released_in_words(definition: Description, terms: Design, steps: int) -> str:
-    """What was released so far, a sentence."""
+    """Return a sentence about the releases so far."""
     cut = definition.cut
     additive = definition.statistic.card.additive
     called = definition.subject if additive else statistic_in_words(definition)
@@ -317,7 +319,7 @@ def _released_in_words(definition: Description, terms: Design, steps: int) -> st
 
 
 def statistic_in_words(definition: Description) -> str:
-    """What is released over time, without an article, for a sentence."""
+    """Return the quantity released over time, without an article."""
     inner = definition.inner
     given = dict(inner.parameters)
     edges = given.get("edges") or [0, 0]
@@ -347,19 +349,19 @@ def _plain(edge: object) -> str:
 
 
 def series_in_words(definition: Description) -> str:
-    """What the only curve of a chart is called, where there are no groups."""
+    """Return the name of a chart's only curve, if there are no groups."""
     if definition.what == "sum":
         return str(definition.value)
     return definition.subject.removeprefix("number of ").partition(",")[0].partition(" (")[0]
 
 
 def counted_in_words(definition: Description, over: int | str | None = None) -> str:
-    """The name of what cells count, by how many steps are shown together; None: all so far."""
+    """Return what cells count, by the number of steps shown together; None: all so far."""
     return definition.counting.cells_count(definition.unit, alone=over == 1)
 
 
 def groups_in_words(definition: Description) -> str | None:
-    """By what groups are told apart, as in "region and sex"; None: there are none."""
+    """Return the grouping columns, such as "region and sex"; None: no groups."""
     by = definition.by
     return None if by is None else " and ".join(name.strip() for name in by.split(","))
 
@@ -367,12 +369,12 @@ def groups_in_words(definition: Description) -> str | None:
 def times_in_words(
     definition: Description, over: int | str | None = None, every: str | None = None
 ) -> str:
-    """Of which times a chart's numbers are.
+    """Return the times of a chart's numbers.
 
     Args:
-        definition: of the stream.
-        over: how many steps up to each are shown together; None: all so far.
-        every: how long the steps are that are drawn; None: as those of the stream.
+        definition: the description of the stream.
+        over: number of steps shown together; None: all so far.
+        every: length of the drawn steps; None: as in the stream.
     """
     cut = definition.cut
     if not cut.goes_on:
@@ -400,7 +402,7 @@ def times_in_words(
 
 
 def foot_of(definition: Description, source: str | None) -> str:
-    """What stands below a chart: where its numbers come from, and what is protected."""
+    """Return the foot of a chart: the source of its numbers, and the protected unit."""
     cut = definition.cut
     whence = "" if source is None else f"Source: {source}. "
     zone = f"; times: {cut.timezone}" if cut.timed else ""
@@ -414,12 +416,12 @@ def foot_of(definition: Description, source: str | None) -> str:
 
 
 def in_words(definition: Description, name: str, steps: range, new: int | None = None) -> str:
-    """What is protected, what is promised and how far a stream has come.
+    """Return the protected unit, the guarantee, and the released steps, in words.
 
     Args:
-        definition, name: of the stream.
-        steps: those that are released.
-        new: how many of them a call released; None: it is not said.
+        definition, name: the description and name of the stream.
+        steps: the released steps.
+        new: number of steps that a call released; None: not mentioned.
     """
     cut = definition.cut
     what, more = cut.count(len(steps)), "" if new is None else f", {new:,} of them new"
@@ -443,15 +445,15 @@ def in_words(definition: Description, name: str, steps: range, new: int | None =
 
 
 def meaning_in_words(definition: Description) -> str:
-    """What the guarantee of a release bounds, for readers who do not know the field's terms."""
+    """Return the meaning of a release's guarantee, without terms of the field."""
     return definition.guarantee.meaning_for(definition.unit, definition.contribution.relation)
 
 
 def promise_in_words(definition: Description, loss: str | None = None) -> str:
-    """The promise of a release in a sentence: the bound, how large it is, and who is left out.
+    """Return the promise of a release in a sentence: bound, its size, and who is left out.
 
     Args:
-        loss: how much is lost, in words; None: as the guarantee has it.
+        loss: the loss in words; None: as in the guarantee.
     """
     said = str(definition.guarantee).partition(" with ")[2] if loss is None else loss
     shown = definition.cut.in_the_middle
@@ -460,7 +462,7 @@ def promise_in_words(definition: Description, loss: str | None = None) -> str:
 
 
 def protected_in_words(definition: Description) -> str:
-    """The protected unit: of counts and sums, cells are groups, and steps of time are windows.
+    """Return the protected unit; for counts and sums cells are groups, and steps are windows.
 
     >>> from types import SimpleNamespace as Named
     >>> from counton.base.windows import Windows
@@ -487,7 +489,7 @@ def protected_in_words(definition: Description) -> str:
 
 
 def cost_in_words(definition: Description) -> str:
-    """What the releases of a stream, or of a table, take of the privacy of each unit."""
+    """Return the privacy cost of a stream's releases, or of a table, for each unit."""
     guarantee, unit = definition.guarantee, definition.unit
     if isinstance(guarantee, AgesWithData):
         return f"a loss of privacy for each {unit} that grows with its age"
@@ -501,7 +503,7 @@ def cost_in_words(definition: Description) -> str:
 
 
 def sharing_in_words(strategy: StreamStrategy) -> str:
-    """How the noise is arranged: which strategy does it is for experts.
+    """Return how the noise is arranged, without the strategy's name, which is for experts.
 
     >>> from counton.strategies import Binary, KAry
     >>> sharing_in_words(Binary(365))
@@ -521,7 +523,7 @@ def sharing_in_words(strategy: StreamStrategy) -> str:
 
 
 def hidden_in_words(definition: Description) -> str:
-    """What the guarantee hides, for readers who do not know the field's terms."""
+    """Return what the guarantee hides, without terms of the field."""
     hidden = difference(definition.unit, definition.contribution.relation)
     return (
         f"the guarantee below limits how well anybody can tell, from the released numbers, {hidden}"
@@ -529,11 +531,11 @@ def hidden_in_words(definition: Description) -> str:
 
 
 def with_parts(table: pl.DataFrame, definition: Description) -> pl.DataFrame:
-    """A table whose groups, of several columns, also stand in columns of their own.
+    """Return a table whose groups, made of several columns, also have a column for each.
 
     Args:
-        table: with a column ``group``.
-        definition: of the stream.
+        table: a table with a column ``group``.
+        definition: the description of the stream.
     """
     by = definition.by
     if by is None or "," not in by or "group" not in table.columns:

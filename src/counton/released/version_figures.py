@@ -1,4 +1,4 @@
-"""The chart of windows that are revised: what was known when."""
+"""The chart of revised windows: the number known at each time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def figure_of_versions(released: Release, look: Look) -> Figure:
-    """Draw what was known when, of windows that are revised; of many groups the largest.
+    """Draw the known numbers of revised windows by time; of many groups the largest.
 
     Raises:
         InvalidInput: windows that are released once, or a statistic without sums.

@@ -1,4 +1,4 @@
-"""Alarms over a release: which series are watched, with which noise, at which rate."""
+"""Alarms over a release: the watched series, their noise, and the rate of false alarms."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from counton.released.periods import groups_named, season_of
 from counton.released.release import Release
 from counton.released.series import Series, local_times, some_of
 
-#: Most windows that are compared; earlier ones are left out.
+#: Most compared windows; earlier ones are left out.
 _MOST = 1_500
 _DAYS_OF_YEAR = 365.25
 
@@ -30,10 +30,10 @@ class WatchReport:
     Attributes:
         released: the release.
         chart: the rule for each group.
-        alarms: by group.
+        alarms: alarms by group.
         false_alarms: expected false alarms in a year, of all groups together.
-        of_change: sizes of a lasting change in one window and the mean delay of its alarm in
-            windows, by group; empty where no change is asked for.
+        of_change: by group, the size of a lasting change in one window and the mean delay of its
+            alarm in windows; empty if no change is requested.
     """
 
     released: Release
@@ -44,14 +44,14 @@ class WatchReport:
 
     @property
     def newest(self) -> bool:
-        """Whether the newest window has an alarm."""
+        """True if the newest window has an alarm."""
         last = self.released.steps[-1]
         return any(last in found.windows for found in self.alarms.values())
 
     def table(self) -> pl.DataFrame:
-        """Return a row for each alarm, in the order of time.
+        """Return a row for each alarm, in order of time.
 
-        Columns: window_start, window_end, group (where there are groups), change, value, threshold.
+        Columns: window_start, window_end, group (if there are groups), change, value, threshold.
         """
         windows = self.released.definition.windows
         rows = [
@@ -76,7 +76,7 @@ class WatchReport:
         return found if self.released.definition.domain is not None else found.drop("group")
 
     def describe(self) -> str:
-        """Say what is watched, at which rate, and how long the alarm of a change takes."""
+        """Describe the watched series, the rate of false alarms, and the delay of an alarm."""
         windows, chart = self.released.definition.windows, self.chart
         for_what = "changes that last"
         if chart.over is not None:
@@ -109,12 +109,12 @@ def watch(
     """Find changes of level in released counts or sums of windows. It costs no privacy.
 
     Args:
-        released: what was released.
-        groups: those that are watched; None: all.
-        false_alarms: expected number in a year where nothing changes, of all groups together.
-        over: length of the changes that are looked for, as "1d" or "30d"; None: changes that last.
+        released: the release.
+        groups: the watched groups; None: all.
+        false_alarms: expected number in a year without changes, of all groups together.
+        over: length of the changes to find, such as "1d" or "30d"; None: lasting changes.
         change: size of a lasting change in one window, whose mean delay is wanted.
-        trend: whether constant growth is no change.
+        trend: True if constant growth is not a change.
 
     Raises:
         InvalidInput: the release has no counts or sums of windows, or too few of them.
@@ -163,7 +163,7 @@ def watch(
 
 
 def windows_to_learn(released: Release, *, trend: bool = False) -> int:
-    """Return how many windows the level is learnt from, before an alarm is possible."""
+    """Return the number of windows from which the level is learnt before an alarm is possible."""
     return least_windows(season_of(released.definition.windows.every), trend=trend)
 
 
@@ -187,10 +187,10 @@ def _numbers_of_windows(
 
 
 def _noise_of_windows(design: Design, steps: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return variances where windows have noise of their own, else the covariance.
+    """Return variances if windows have independent noise, else the covariance.
 
-    The covariance of two windows follows from the variances of sums of windows: it is half of what
-    the sum from the first to the second has beyond its parts.
+    The covariance of two windows follows from the variances of sums of windows: it is half the
+    excess of the variance of the sum from the first to the second over its parts.
     """
     if design.strategy.facts.workload == "windows":
         return np.asarray(design.window_std(steps - 1, steps) ** 2)

@@ -1,6 +1,6 @@
-"""A page for a website, one file: newest numbers, chart, methods, and all numbers to download.
+"""A website page in one file: newest numbers, chart, methods, and a download of all numbers.
 
-It needs nothing from elsewhere and runs no program: pictures and files stand in it.
+It loads nothing and runs no program: it contains its pictures and files.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 #: Widths of each chart in inches: on a page, and on a telephone.
 _WIDTHS = (7.5, 4.0)
-#: Pixels of a window up to which the narrow chart is shown.
+#: Up to this many pixels of a window the narrow chart is shown.
 _NARROW = 640
-#: Rows that the page shows, the newest; and bytes of the file that it holds.
+#: Number of newest rows on the page; and most bytes of the file that it contains.
 _ROWS, _MOST_BYTES = 1000, 2**24
 
 _STYLE = """
@@ -60,17 +60,17 @@ a { color: inherit; }
 def web_page(
     released: Release, csv: str, *, panels: bool = False, title: str | None = None, **look: Any
 ) -> str:
-    """The page of what was released, as HTML.
+    """Return the page of a release, as HTML.
 
     Args:
-        released: its numbers.
-        csv: all of them as a file has them.
-        panels: of the chart: one for each group.
-        title: of the page; None: what is counted.
-        look: other words of the chart, as of `counton.Release.figures`.
+        released: the release.
+        csv: all its numbers, as in a CSV file.
+        panels: True draws one small chart for each group.
+        title: the title of the page; None: the counted quantity.
+        look: other words of the chart, as in `counton.Release.figures`.
 
     Raises:
-        InvalidInput: there are too many numbers for a page.
+        InvalidInput: too many numbers for a page.
         MissingExtra: matplotlib is not installed.
     """
     if len(csv) > _MOST_BYTES:
@@ -88,7 +88,7 @@ def web_page(
     table = released.table()
     rows = text_table(table.tail(_ROWS))
     newest = f"the newest {_ROWS:,} of {table.height:,} rows" if table.height > _ROWS else ""
-    # What is besides noise stands in the methods.
+    # The methods contain the errors besides noise.
     notes = [note for note in screen.notes if not note.startswith("besides noise: ")]
     notes += [f"note: {note}" for note in facts.get("notes", ()) if f"note: {note}" not in notes]
     left_out = [f"{screen.left_out}: below, or in the file"] if screen.left_out else []
@@ -133,7 +133,7 @@ style-src 'unsafe-inline'">
 
 
 def _title(released: Release) -> str:
-    """What is counted, and by what."""
+    """Return the counted quantity, and its grouping columns."""
     definition = released.definition
     if not isinstance(released.said, Series):
         return f"{released.design.name}: {statistic_in_words(definition)}"
@@ -146,7 +146,7 @@ def _lines(texts: Sequence[str]) -> str:
 
 
 def _table(table: TextTable, caption: str) -> str:
-    """A table of words, whose numbers stand to the right."""
+    """Return a table of words, with numbers aligned right."""
 
     def cell(tag: str, text: str, number: bool) -> str:
         kind = ' class="number"' if number else ""
@@ -168,7 +168,7 @@ def _table(table: TextTable, caption: str) -> str:
 
 
 def _picture(figures: Sequence[Figure], says: str) -> str:
-    """A chart in two widths, of which a browser shows one."""
+    """Return a chart in two widths; a browser shows one of them."""
     wide, narrow = (_data(_svg(figure), "image/svg+xml") for figure in figures)
     return (
         f'<picture><source media="(max-width: {_NARROW}px)" srcset="{narrow}">'

@@ -1,7 +1,7 @@
-"""Tables as workbooks for spreadsheets, which know neither time zones nor large integers.
+"""Tables as workbooks for spreadsheets, which support neither time zones nor large integers.
 
-A workbook is read back too: its numbers are written with all their digits, and a hidden sheet has
-what is public of the stream. Another, "about", says in words what the table promises.
+A workbook can be read back: its numbers have all their digits, and a hidden sheet has the public
+facts of the stream. Another sheet, "about", states the guarantee in words.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from counton.base.lazy import require
 from counton.base.outside_input import parse_json
 from counton.released.sizes import MOST_BYTES, check_bytes, check_shape, too_large
 
-#: Rows of a sheet, one of which is the header.
+#: Rows of a sheet, including the header.
 _ROWS = 1_048_576
-#: Characters that a cell can hold.
+#: Most characters of a cell.
 _TEXT = 32_767
 _MOST_DECIMALS = 12
-#: Bytes of a workbook that is read.
+#: Most bytes of a workbook to read.
 _MOST_PACKED = 2**27
-#: The hidden sheet: what the table promises as JSON, cell by cell below each other.
+#: The hidden sheet: the facts of the table as JSON, in cells of one column.
 _CARRIED = "counton"
-#: Cells and characters of a workbook that is read.
+#: Most cells and characters of a workbook to read.
 _ROOM = (2**24, 2**28)
-#: What its readers throw at a file that is none, or was changed.
+#: Errors of its readers for a file that is not a workbook, or was changed.
 _NO_WORKBOOK = (
     zipfile.BadZipFile,
     zlib.error,
@@ -50,9 +50,9 @@ _NO_WORKBOOK = (
     NotImplementedError,
     RuntimeError,  # encrypted
 )
-#: A sign as its number; halves of pairs are none.
+#: A character written as its number; surrogates are not characters.
 _CODE = re.compile(r"_x((?![dD][89a-fA-F])[0-9a-fA-F]{4})_")
-#: A spreadsheet shows 15 digits: integers that have more, and floats that are none, are texts.
+#: A spreadsheet shows 15 digits: longer integers, and infinite floats, are texts.
 _SHOWN = {int: 10**15, float: math.inf}
 
 
@@ -60,17 +60,17 @@ def write_workbook(table: pl.DataFrame, name: str, facts: Mapping[str, Any] | No
     """Write a table as a workbook, `.xlsx`.
 
     Args:
-        table: cells are numbers, text, dates, times or empty. Times are written as they read in
-            their zone, which stands in the header: ``window_start (Europe/Berlin)``. Integers of
-            more than 15 digits are text, since a spreadsheet would round them; other numbers have
-            all their digits. Text is text, also where it begins like a formula or an address. A
-            column whose times are all midnight shows dates.
-        name: of the file. Where the rows do not fit in one sheet there are several.
-        facts: what the table promises, JSON values: in a hidden sheet, and in words in "about".
+        table: cells are numbers, text, dates, times or empty. Times are written as local times, and
+            the header names the zone: ``window_start (Europe/Berlin)``. Integers of more than 15
+            digits are text, since a spreadsheet would round them; other numbers have all their
+            digits. Text is text, even if it begins like a formula or an address. A column whose
+            times are all midnight shows dates.
+        name: the name of the file. If the rows do not fit into one sheet, there are several.
+        facts: the facts of the table, JSON values: in a hidden sheet, and in words in "about".
 
     Raises:
         MissingExtra: XlsxWriter is not installed.
-        OSError: it could not be written, or a text is too long for a cell.
+        OSError: the file cannot be written, or a text is too long for a cell.
     """
     require("xlsxwriter")
     import xlsxwriter
@@ -95,29 +95,29 @@ def write_workbook(table: pl.DataFrame, name: str, facts: Mapping[str, Any] | No
 
 
 class _Digits(float):
-    """A number that is written with all its digits, of which 17 are needed."""
+    """A number that is written with all its digits, up to 17."""
 
     def __format__(self, spec: str) -> str:
         return repr(float(self)).removesuffix(".0")
 
 
-#: How the parts of a workbook call things.
+#: XML names in the parts of a workbook.
 _MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 _LINK = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
 
 
 def read_workbook(path: Path, numbers: Sequence[str]) -> tuple[pl.DataFrame, dict[str, Any]]:
-    """The rows of a workbook that `write_workbook` wrote, and what it promises.
+    """Return the rows of a workbook that `write_workbook` wrote, and its facts.
 
-    Its parts are read as they come, and no tree is made of them.
+    Its parts are read as streams, without a tree in memory.
 
     Args:
-        path: of the file, which a spreadsheet may have saved again.
-        numbers: columns that are numbers, also where a long one is a text.
+        path: the path of the file, which a spreadsheet may have saved again.
+        numbers: columns of numbers, in which a text may stand for a long one.
 
     Raises:
-        InvalidInput: it is too large.
-        ValueError: it is no such workbook.
+        InvalidInput: the workbook is too large.
+        ValueError: not such a workbook.
     """
     check_bytes(path, _MOST_PACKED)
     try:
@@ -158,18 +158,18 @@ def _series(name: str, values: list[Any], number: bool) -> pl.Series:
 
 
 def _number(text: str) -> float:
-    """A number that a spreadsheet would not show as it is, and that is a text therefore."""
+    """Return a number that is stored as text because a spreadsheet would round it."""
     return int(text) if re.fullmatch(r"-?\d+", text) else float(text)
 
 
 class _Part:
-    """A part of a workbook as it is read, from the beginning to the end.
+    """A part of a workbook, read from start to end.
 
     Args:
-        room: how many cells, and characters, may be held still; it is made smaller.
+        room: how many cells, and characters, may still be held; each one lowers it.
     """
 
-    #: Tags whose text is wanted.
+    #: Tags whose text is needed.
     texts: tuple[str, ...] = (f"{_MAIN}t",)
 
     def __init__(self, room: list[int]) -> None:
@@ -177,31 +177,31 @@ class _Part:
         self._text: list[str] | None = None
 
     def doctype(self, *_: Any) -> None:
-        """Nobody writes one in a workbook but who wants entities."""
+        """Refuse entities: no ordinary workbook declares them."""
         raise ValueError("it declares entities, which no workbook has")
 
     def start(self, tag: str, said: dict[str, str]) -> None:
-        """A tag begins."""
+        """Handle the start of a tag."""
         if tag in self.texts:
             self._text = []
 
     def data(self, text: str) -> None:
-        """Text of a tag."""
+        """Handle text in a tag."""
         if self._text is not None:
             self._take(1, len(text))
             self._text.append(text)
 
     def end(self, tag: str) -> None:
-        """A tag ends."""
+        """Handle the end of a tag."""
         if self._text is not None and tag in self.texts:
             self.take_text(tag, "".join(self._text))
             self._text = None
 
     def take_text(self, tag: str, text: str) -> None:
-        """The text of a tag."""
+        """Handle the complete text of a tag."""
 
     def close(self) -> None:
-        """The part ends."""
+        """Handle the end of the part."""
 
     def _take(self, place: int, many: int) -> None:
         self._room[place] -= many
@@ -211,7 +211,7 @@ class _Part:
 
 
 class _TextPool(_Part):
-    """Texts that cells point to."""
+    """The texts to which cells refer."""
 
     def __init__(self, room: list[int]) -> None:
         super().__init__(room)
@@ -246,7 +246,7 @@ class _TagList(_Part):
 
 
 class _Sheet(_Part):
-    """Cells of a sheet by column, each as long as its last cell says; None where there is none."""
+    """Cells of a sheet by column, each up to its last cell; None for empty cells."""
 
     texts = (f"{_MAIN}t", f"{_MAIN}v")
 
@@ -296,7 +296,7 @@ class _Sheet(_Part):
 
 
 def _unescape(text: str) -> str:
-    """A text in which signs that XML has not are written as codes, as all workbooks do.
+    """Return a text whose characters that XML forbids were written as codes.
 
     >>> _unescape("_x0041_, _x005F_x0041_, _xD800_")
     'A, _x0041_, _xD800_'
@@ -305,7 +305,7 @@ def _unescape(text: str) -> str:
 
 
 def _sheets(archive: zipfile.ZipFile) -> dict[str, dict[int, list[Any]]]:
-    """Cells by column, by the names of sheets."""
+    """Return cells by column, by the names of sheets."""
     room, size = list(_ROOM), 0
 
     def fill(path: str, part: _Part) -> None:
@@ -346,7 +346,7 @@ def _texts(table: pl.DataFrame) -> list[str]:
 
 
 def _fill(book: Any, table: pl.DataFrame) -> None:
-    """A sheet, or several, with a header each."""
+    """Write a sheet, or several, with a header each."""
     zones = {
         column: kind.time_zone
         for column, kind in table.schema.items()
@@ -357,7 +357,7 @@ def _fill(book: Any, table: pl.DataFrame) -> None:
     bold = book.add_format({"bold": True})
     day = book.add_format({"num_format": "yyyy-mm-dd"})
     time = book.add_format({"num_format": "yyyy-mm-dd hh:mm:ss"})
-    # Windows of days begin and end at midnight, which is no time that anybody wants to read.
+    # Windows of days begin and end at midnight, a time without information.
     midnights = table.select(cs.datetime().dt.time() == pl.time(0)).select(pl.all().all())
     styles = [
         day if name not in midnights.columns or midnights[name][0] else time
@@ -372,7 +372,8 @@ def _fill(book: Any, table: pl.DataFrame) -> None:
         sheet.freeze_panes(1, 0)
         for column, (words, kind) in enumerate(zip(header, table.dtypes, strict=True)):
             wide = 20 if kind.is_temporal() else 12
-            sheet.set_column(column, column, max(wide, min(len(words) + 5, 60)))  # a filter's sign
+            # the icon of a filter
+            sheet.set_column(column, column, max(wide, min(len(words) + 5, 60)))
             sheet.write_string(0, column, words, bold)
         for row, values in enumerate(islice(rows, _ROWS - 1), 1):
             digits = _digits(table.columns, values)
@@ -393,7 +394,7 @@ def _fill(book: Any, table: pl.DataFrame) -> None:
 
 
 def _tell(book: Any, facts: Mapping[str, Any]) -> None:
-    """What the table promises: a sheet of words for people, and a hidden one to read it back."""
+    """Write the facts of the table: a sheet of words for people, and a hidden sheet of JSON."""
     sheet = book.add_worksheet("about")
     sheet.set_column(0, 0, 16)
     sheet.set_column(1, 1, 100)
@@ -411,7 +412,8 @@ def _tell(book: Any, facts: Mapping[str, Any]) -> None:
             sheet.write_string(row, 1, said[:_TEXT])
         else:
             sheet.write_number(row, 1, _Digits(said))
-    carried = json.dumps(facts, sort_keys=True).replace("_x", "\\u005fx")  # no code of a sign
+    # not the code of a character
+    carried = json.dumps(facts, sort_keys=True).replace("_x", "\\u005fx")
     hidden = book.add_worksheet(_CARRIED)
     hidden.very_hidden()
     for row, begin in enumerate(range(0, len(carried), _TEXT)):
@@ -419,9 +421,10 @@ def _tell(book: Any, facts: Mapping[str, Any]) -> None:
 
 
 def _digits(names: Sequence[str], values: Sequence[Any]) -> list[int | None]:
-    """How many decimals the cells of a row show; None: as many as they have.
+    """Return how many decimals the cells of a row show; None: all.
 
-    A cell holds what was published. It shows what the noise leaves of it, as a screen does.
+    A cell contains the published number, and shows the digits that the noise leaves, as a screen
+    does.
     """
     errors = errors_of({name: [value] for name, value in zip(names, values, strict=True)})
     found: list[int | None] = []
