@@ -13,7 +13,7 @@ from pathlib import Path
 
 from counton.base.errors import InvalidInput
 from papers import PAPERS, reproduce
-from papers.evidence import Comparison, Evidence, Figure, counted
+from papers.evidence import Evidence, Figure, counted
 
 #: What is written stands between these lines.
 BEGIN, END = "<!-- begin: written by make gallery -->", "<!-- end: written by make gallery -->"
@@ -37,32 +37,17 @@ def pictures(paper: str, figures: tuple[Figure, ...]) -> str:
 
 
 def numbers(found: Evidence) -> str:
-    """How many numbers were compared, and a table of those that differ; in Markdown.
+    """How many numbers were compared, and how many differ; in Markdown.
 
+    >>> from papers.evidence import Comparison
     >>> why = {"note": "cut off", "expected": "0.12387"}
     >>> row = Comparison("Cor. C.3", "constant", "0.1238", 0.12387, **why)
-    >>> print(numbers(Evidence("A paper", (row, row))).splitlines()[-1])
-    | Cor. C.3 | constant; and 1 more | 0.1238 | 0.12387 | cut off |
+    >>> print(numbers(Evidence("A paper", (row,))).splitlines()[-1])
+    The command above prints each number that differs, with the reason.
     """
-    rows = found.comparisons
-    differing: dict[tuple[str, str], list[Comparison]] = {}
-    for row in rows:
-        if row.verdict == "explained":
-            differing.setdefault((row.place, row.note), []).append(row)
-    lines = ["## Numbers", "", f"{counted(rows)}."]
-    if differing:
-        lines += [
-            "",
-            "Those that differ, each held to the digits that are computed instead:",
-            "",
-            "| where | what | printed | computed | why they differ |",
-            "|---|---|--:|--:|---|",
-        ]
-    for (place, note), some in differing.items():
-        first = some[0]
-        what = first.quantity + (f"; and {len(some) - 1} more" if len(some) > 1 else "")
-        cells = (place, what, first.allowed, f"{first.computed:.5g}", note)
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    lines = ["## Numbers", "", f"{counted(found.comparisons)}."]
+    if any(row.verdict == "explained" for row in found.comparisons):
+        lines += ["", "The command above prints each number that differs, with the reason."]
     return "\n".join([*lines, ""])
 
 

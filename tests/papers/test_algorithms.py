@@ -27,7 +27,7 @@ from counton.state import Store
 from counton.strategies.strategy import node_law
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "research.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "reference" / "papers.md").read_text("utf-8")
 HEAD = "| algorithm | command | other than printed |"
 #: Steps whose noise is looked at.
 STEPS = range(1, 41)

@@ -175,7 +175,7 @@ def test_the_row_names_the_search_that_ties_to_some_length() -> None:
     _, others, _ = table()["totals of a year of hours, ε = 1"]
     said = re.search(r"\(HDMM, whose search takes seconds up to (\d+) steps, ties there\)", others)
     assert said is not None
-    choosing = (ROOT / "docs" / "choosing.md").read_text(encoding="utf-8")
+    choosing = (ROOT / "docs" / "strategies.md").read_text(encoding="utf-8")
     assert f"up to {said[1]} steps" in " ".join(choosing.split())
     one = choosing[choosing.index("**Pure, ε = 1, root of the mean variance**") :].split("\n\n")[1]
     rows = {
