@@ -301,6 +301,12 @@ SUMS: dict[str, Any] = {"value": "value", "lower": 0, "upper": 5, "resolution": 
         ("sum", SUMS),
         ("average", SUMS),
         ("quantiles", {"value": "value", "edges": "0,1,2,4,8"}),
+        ("reach", {"user": "user", "at_least": "1", "per": "1d"}),
+        pytest.param(
+            "contingency",
+            {"columns": "group,id", "domain": "group=a,b;id=1,2,3,4,5,6,7,8,9,new"},
+            marks=pytest.mark.slow,
+        ),
         pytest.param(
             "moments", {"columns": "value", "bounds": "0:5", "grid": 4}, marks=pytest.mark.slow
         ),
@@ -312,7 +318,7 @@ SUMS: dict[str, Any] = {"value": "value", "lower": 0, "upper": 5, "resolution": 
     ids=lambda one: one if isinstance(one, str) else "",
 )
 def test_other_statistics_move_what_is_claimed(what: str, options: dict[str, Any]) -> None:
-    groups = GROUPS if what != "moments" else {}
+    groups = GROUPS if what in ("sum", "average", "quantiles", "report") else {}
     without, used = released(OTHERS, what, **groups, **options, rho=2), []
     for lag in range(4):
         row = (2, "a", "someone", "new", 5.0)
@@ -408,6 +414,24 @@ def test_what_does_not_go_together_is_refused(
     }  # fmt: skip
     with pytest.raises(InvalidInput, match=why):
         run(Job("count", frame(OTHERS[0], 1), tmp_path / "s.db", append=True, **{**told, **more}))
+
+
+@pytest.mark.parametrize(
+    ("what", "users"),
+    [
+        ("distinct", {}),
+        ("count", {"first": True}),
+        ("reach", {"at_least": "1", "per": "1w"}),
+        ("report", {"most": 2, "statistics": {"who": {"statistic": "distinct"}}}),
+    ],
+)
+def test_users_count_in_each_window_or_not_at_all(
+    what: str, users: dict[str, Any], tmp_path: Path
+) -> None:
+    told: dict[str, Any] = {"time": "at", "every": "1d", "start": "2024-03-01", "epsilon": 1}
+    told = {**told, "revise": "2d", "append": True, "user": "user", **users}
+    with pytest.raises(InvalidInput, match="revise=2d counts users in each window of 1d"):
+        run(Job(what, frame(OTHERS[0], 1), tmp_path / "s.db", **told))
 
 
 def test_rows_in_order_say_that_they_cannot_be_revised(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
@@ -28,6 +29,7 @@ from counton.run.job_plan import (
     planned_job,
     planned_jobs,
 )
+from counton.run.revised_plan import PlannedDelay
 from counton.statistics.by_group import inner_of, members_of
 
 #: Options of a plan that a job file takes; all others are in the file.
@@ -229,10 +231,12 @@ def _delays(job: PlannedJob) -> Table:
     for name in ("first", "typical", "final", "a week", "a year"):
         table.add_column(name, justify="right")
     for one in job.delays:
-        asked = " (asked)" if one.lags == job.definition.cut.lags else ""
+        often = f"{one.corrections:,} correction{'s' * (one.corrections != 1)}"
+        corrected = f", {often}" if job.definition.corrections else ""
+        asked = " (asked)" if one == _asked_delay(job) else ""
         stds = [one.first, one.mean, one.final, one.week, one.year]
         said = ["" if std is None else figures(std) for std in stds]
-        table.add_row(f"{one.lags:,} more{asked}", *said)
+        table.add_row(f"{one.lags:,} more{corrected}{asked}", *said)
     return table
 
 
@@ -245,6 +249,20 @@ def _write_delays(console: Console, job: PlannedJob) -> None:
         "standard deviations of the first version of a window, of a typical one and of the final "
         "one, and of all final windows of a week and of a year together"
     )
+    by_lag = _asked_delay(job).by_lag
+    shown = sorted({*np.linspace(0, len(by_lag) - 1, _SHOWN_LAGS).astype(int).tolist()})
+    said = ", ".join(f"{lag}: {figures(by_lag[lag])}" for lag in shown)
+    console.write_line(f"by how many more windows had ended: {said}")
+
+
+#: Of so many versions standard deviations are shown one by one, at most.
+_SHOWN_LAGS = 16
+
+
+def _asked_delay(job: PlannedJob) -> PlannedDelay:
+    """What the delay and the corrections cost that the job asks for."""
+    cut, corrections = job.definition.cut, job.definition.corrections
+    return next(one for one in job.delays if (one.lags, one.corrections) == (cut.lags, corrections))
 
 
 def _label(number: PlannedNumber, job: PlannedJob) -> str:

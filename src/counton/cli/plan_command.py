@@ -244,6 +244,11 @@ def _with_subject(options: PlanOptions) -> tuple[PlanOptions, dict[str, Any], st
 
     refuse(options, OF, field("of", options.of), "leave it out")
     statistic, job = parse_words("of", options.of)
+    if job.times.revise is not None:
+        raise InvalidInput(
+            f"{field('revise', job.times.revise)} is planned with all else that a stream is: give "
+            f"--plan to the command itself, or plan a job file"
+        )
     options = _as_said(options, job)
     planned: dict[str, Any] = {"of": statistic, "batched": not options.each_row}
     # A statistic with ordered rows that protects users reads the column of users itself.

@@ -35,8 +35,6 @@ EXCLUDED: Mapping[str, Mapping[str, str]] = {
         "release": ", which publishes each window by itself, version by version",
         "expire around delay": ", whose noise is that of one window",
         "continues": ", which has no totals that could go on",
-        "first": ", where each window is counted by itself, as reach counts the users of each "
-        "(at_least 1, per the window)",
     },
     "corrections": {
         "user": ", since the rows of a user are bounded when they arrive",

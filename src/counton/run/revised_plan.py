@@ -30,6 +30,8 @@ class PlannedDelay(NamedTuple):
 
     Attributes:
         lags: number of further windows.
+        corrections: largest number of corrections of a row.
+        by_lag: of each version, that at a window's end first.
         first: of the version at a window's end.
         mean: typical over all versions.
         final: of the last version.
@@ -38,6 +40,8 @@ class PlannedDelay(NamedTuple):
     """
 
     lags: int
+    corrections: int
+    by_lag: tuple[float, ...]
     first: float
     mean: float
     final: float
@@ -71,38 +75,50 @@ def named_versions(terms: Design, level: float) -> Mapping[str, tuple[float, ...
 def planned_delays(definition: Definition, terms: Design) -> tuple[PlannedDelay, ...]:
     """Return the cost of half the delay, the delay and twice the delay; for counts and sums.
 
+    Where rows may be corrected, also the cost without corrections, and with one more.
+
     >>> from counton.job.job import Job
     >>> from counton.run.new_stream import define, design_of
     >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
-    ...           revise="2d", rho=0.5)
+    ...           revise="2d", rho=0.5, id="visit", corrections=1)
     >>> definition = define(job)
     >>> for one in planned_delays(definition, design_of(definition, ())):
-    ...     print(one.lags, round(one.first, 2), round(one.final, 2), round(one.year, 1))
-    1 1.08 1.2 23.0
-    2 1.14 1.31 25.1
-    4 1.2 1.47 28.1
+    ...     print(one.lags, one.corrections, round(one.first, 2), round(one.final, 2))
+    1 1 1.73 1.73
+    2 0 1.14 1.31
+    2 1 1.97 2.33
+    2 2 2.83 3.34
+    4 1 2.18 2.73
     """
-    from counton.planning.planner import plan_stream
-
     if not definition.statistic.card.additive:
         return ()
-    asked = definition.cut.lags
+    lags, often = definition.cut.lags, definition.corrections
+    others = {(lags, 0), (lags, often + 1)} if often else set[tuple[int, int]]()
     found = []
-    for lags in sorted({max(asked // 2, 1), asked, 2 * asked}):
-        of = terms
-        if lags != asked:
-            best = plan_stream(
-                lags + 1,
-                terms.guarantee,
-                cast("Metric", definition.metric),
-                contribution=terms.contribution,
-                shape=terms.shape,
-                compare=False,
-            ).best
-            windows = WindowVersions(lags + 1, best.strategy, definition.corrections)
-            of = design_for(windows, terms.guarantee, terms.contribution, terms.shape)
-        found.append(_delay(of, lags, definition.cut.every))
+    for each in sorted({(max(lags // 2, 1), often), (lags, often), (2 * lags, often)} | others):
+        of = terms if each == (lags, often) else _terms_of(definition, terms, *each)
+        found.append(_delay(of, *each, definition.cut.every))
     return tuple(found)
+
+
+def _terms_of(definition: Definition, terms: Design, lags: int, corrections: int) -> Design:
+    """Return the best design with another delay or another number of corrections."""
+    from counton.planning.planner import plan_stream
+
+    metric = cast("Metric", definition.metric)
+    ranked = plan_stream(
+        lags + 1,
+        terms.guarantee,
+        metric,
+        contribution=terms.contribution,
+        shape=terms.shape,
+        compare=corrections > 0,
+    )
+    best = ranked.best
+    if corrections:
+        best = min(ranked.choices, key=lambda one: error_with_corrections(one, corrections, metric))
+    windows = WindowVersions(lags + 1, best.strategy, corrections)
+    return design_for(windows, terms.guarantee, terms.contribution, terms.shape)
 
 
 def error_with_corrections(terms: Design, corrections: int, metric: Metric) -> float:
@@ -126,7 +142,7 @@ def error_with_corrections(terms: Design, corrections: int, metric: Metric) -> f
     return float(found.max() if metric == "max" else found.mean())
 
 
-def _delay(terms: Design, lags: int, every: str) -> PlannedDelay:
+def _delay(terms: Design, lags: int, corrections: int, every: str) -> PlannedDelay:
     at = newest_at(terms, lags)
     std: Floats = np.asarray(at.std(range(1, lags + 2)), np.float64)[::-1]  # by lag
     final = float(std[-1])
@@ -134,4 +150,6 @@ def _delay(terms: Design, lags: int, every: str) -> PlannedDelay:
         None if days_in(every) > days else final * math.sqrt(round(days / days_in(every)))
         for days in (7, 365)
     ]
-    return PlannedDelay(lags, float(std[0]), float(np.sqrt((std**2).mean())), final, *sums)
+    by_lag = tuple(std.tolist())
+    typical = float(np.sqrt((std**2).mean()))
+    return PlannedDelay(lags, corrections, by_lag, by_lag[0], typical, final, *sums)

@@ -478,6 +478,7 @@ def check_period(per: str, timezone: str = "UTC") -> None:
 def _form_of_release(job: Job, statistic: Statistic, per: str | None, cut: Windows) -> str:
     """Return the released series of each step; "periods" for users counted anew in each period."""
     if cut.lags:
+        _check_users_of_windows(job, statistic, per, cut)
         return "windows"
     every = period_anew(inner_of(statistic), per)
     anew = every is not None
@@ -489,6 +490,23 @@ def _form_of_release(job: Job, statistic: Statistic, per: str | None, cut: Windo
             f"whole windows ({field('per')}, as of reach), and here nobody is; leave it out"
         )
     return job.noise.release or ("periods" if anew else "totals")
+
+
+def _check_users_of_windows(job: Job, statistic: Statistic, per: str | None, cut: Windows) -> None:
+    """Refuse to count users once in a longer time than a window, in windows that are revised.
+
+    A window would have those users alone whose first row came with it.
+    """
+    inner = inner_of(statistic)
+    ranks = isinstance(inner, TallyStatistic) and (inner.counts_users or inner.counted_ranks)
+    if (ranks or job.people.first) and not (per == cut.every and made_of_windows(cut, per)):
+        longer = "for ever" if per is None else f"in each {per}"
+        raise InvalidInput(
+            f"{field('revise', job.times.revise)} counts users in each window of {cut.every}, and "
+            f"here a user counts once {longer}, in the window that comes first: give "
+            f"{field('per', cut.every)}, of distinct users as reach with {field('at_least', 1)}, "
+            f"and let windows begin where these periods do"
+        )
 
 
 def _unit(job: Job, known: Iterable[SpentUnit]) -> str:
