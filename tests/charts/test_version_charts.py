@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from counton.charts.style import Caption
-from counton.charts.version_charts import Versions, plot_versions
+from counton.charts.version_charts import Forecasts, Versions, plot_nowcast, plot_versions
 from counton.cli.app import app
 from tests.released.test_nowcasting import state  # noqa: F401 - a fixture
 
@@ -49,6 +50,29 @@ def test_nothing_lies_on_the_foot(width: float) -> None:
     boxes = [text.get_window_extent() for text in figure.texts]
     for number, one in enumerate(boxes):
         assert not any(one.overlaps(other) for other in boxes[number + 1 :])
+
+
+@pytest.mark.parametrize("width", [4.0, 7.5])
+def test_forecasts_stand_over_the_provisional_windows(width: float) -> None:
+    ahead = Forecasts(*(np.full((2, 1), value) for value in (100.0, 97.0, 180.0)))
+    figure = plot_nowcast(_versions(), ahead, Caption("Visits", "per day", "visits", width=width))
+    (panel,) = figure.axes
+    newest, forecast = (np.asarray(line.get_ydata(), float) for line in panel.lines[-2:])
+    assert (newest[-1], forecast.tolist()) == (60.0, [100.0] * 4)
+    assert [one.get_hatch() for one in panel.patches] == ["////"]
+    hatched: Any = panel.patches[0]
+    assert np.asarray(panel.lines[-1].get_xdata(), float)[0] == hatched.get_x()
+    assert panel.get_ylim()[1] > 180
+    said = " ".join(text.get_text() for text in [*figure.texts, *panel.texts])
+    assert "forecast" in said
+
+
+def test_answer_draws_a_nowcast(state: Path, tmp_path: Path) -> None:  # noqa: F811
+    out = tmp_path / "ahead.svg"
+    done = CliRunner().invoke(app, ["answer", str(state), "--nowcast", "--plot", str(out)])
+    assert done.exit_code == 0, done.stderr
+    drawn = out.read_text()
+    assert all(word in drawn for word in ("What will be", "home", "forecast", "hatched"))
 
 
 def test_export_draws_versions(state: Path, tmp_path: Path) -> None:  # noqa: F811

@@ -121,9 +121,16 @@ def test_late_rows_count_at_the_next_release_and_only_the_operator_hears_how_man
     assert "exact, not to be published: rows that arrived late" in done.err
     assert "counted at step 4: 2\n" in done.err
     assert "arrived" not in done.out
+    assert "--watermark 3h waits for them, and a new stream with --revise 3h counts" in done.err
+    told = place("show", str(place.state)).err
+    assert told.strip() == "exact, not to be published: events: 2 of 8 rows came late, 25.0%"
     done = place("count", place.write("more.csv", ["05:00,b"]), *place.again, *out)
     assert place.estimates() == [*TOTALS, [3, 4], [4, 4]]
     assert done.err == ""
+    waits = ("--watermark", "30m", "--until", "2013-01-01T06:30")
+    done = place("count", place.write("last.csv", ["04:30,b"]), *place.again, "--append", *waits)
+    assert "rows that arrived late" in done.err
+    assert "waits for them" not in done.err
 
 
 def test_late_rows_wait_while_nothing_is_released(place: Any) -> None:
@@ -142,6 +149,7 @@ def test_late_rows_of_a_file_of_all_events_do_not_count(place: Any) -> None:
         done = place("count", events, *place.again, *out)
         assert "rows that came for windows released before, not counted from a file" in done.err
         assert place.estimates() == TOTALS
+        assert ": 1 of 6 rows came late, 16.7%" in place("show", str(place.state)).err
 
 
 def test_rows_that_come_after_the_last_release_are_reported_as_lost(place: Any) -> None:

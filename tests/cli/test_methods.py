@@ -104,7 +104,7 @@ def test_a_stream_that_was_not_made_from_events_says_it_from_its_state(place: An
 def test_paragraphs_are_short_and_in_order(place: Any) -> None:
     place.count(place.write("a.csv", ["00:30,a", "01:30,b", "02:10,a"]), "--unit", "visit")
     *paragraphs, table = place("methods", str(place.state), "--full").out.strip().split("\n\n")
-    wanted = [*("The ", "The protected", "The guarantee", "The noise"), "Besides noise: rows that"]
+    wanted = [*("The ", "The protected", "The guarantee", "The noise"), "Besides noise: counted by"]
     wanted += ["Noise is", "Not"]
     for paragraph, begins in zip(paragraphs, wanted, strict=True):
         assert paragraph.startswith(begins)
@@ -141,7 +141,7 @@ def test_rows_left_out_and_values_clipped_are_said(place: Any) -> None:
     )
     said = place("methods", str(place.state), "--full").out
     assert (
-        "Besides noise: rows that came late are in the hour in which they were counted, or do"
+        "Besides noise: counted by arrival, so late rows are in the hour in which they were"
         in short
     )
     for line in lines:

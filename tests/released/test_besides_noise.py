@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from datetime import datetime, timedelta
 from itertools import product
@@ -24,7 +25,7 @@ from counton.run.written_files import write_release
 from counton.serve.public_series import Journal
 from counton.state import Store
 
-LATE = "rows that came late are in the day in which they were counted"
+LATE = "counted by arrival, so late rows are in the day in which they were counted"
 CLIPPED = (
     "values above 60 count as 60, which makes the {} too low, and values below 0 as 0, which makes "
     "it too high (by an unknown amount)"
@@ -68,6 +69,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "people": {"user": "reader", "most": 2},
     "people of weeks": {"user": "reader", "most": 2, "per": "1w"},
     "people of days": {"user": "reader", "most": 2, "per": "1d"},
+    "revised": {"revise": "2d", "steps": None, "id": "row"},
 }
 DROPS: dict[str, Any] = {"by": "branch", "domain": "north,south", "unknown": "drop"}
 DROPPED = "rows of groups that were not declared do not count (by an unknown amount)"
@@ -87,8 +89,8 @@ def job(folder: Path, what: str, options: dict[str, Any], rows: pl.DataFrame = R
     rows.write_parquet(events)
     return Job(
         what, events, folder / "s.db", time="time", every="1d", start="2024-03-01", steps=20,
-        until="2024-03-08", epsilon=1, name="it", **own,
-    )  # fmt: skip
+        until="2024-03-08", epsilon=1, name="it",
+    ).having(**own)  # fmt: skip
 
 
 def expected(what: str, option: str, *, dropped: bool) -> list[str]:
@@ -100,6 +102,11 @@ def expected(what: str, option: str, *, dropped: bool) -> list[str]:
         "people of days": f"{never}, as those that came more than 35 days after the user's day",
     }
     lines = [LATE + late.get(option, never)]
+    if option == "revised":
+        lines = [
+            "the number of a day is provisional for 2 more days, in which rows of that day still "
+            "come in and are added to it. Then it is final, and rows that come later are in no day"
+        ]
     if option.startswith("people"):
         unit = "user" + option.removeprefix("people of ").removesuffix("s").join(["'s ", ""]) * (
             " of " in option
@@ -118,7 +125,7 @@ def expected(what: str, option: str, *, dropped: bool) -> list[str]:
 def cases() -> list[Any]:
     found = []
     for what, option in product(STATISTICS, OPTIONS):
-        if what in ("contingency", "report", "moments") and option == "ids":
+        if what in ("contingency", "report", "moments") and option in ("ids", "revised"):
             continue  # once is enough: ids are of rows, whatever is counted
         grouped = [False] if what in ("contingency", "report") else [False, True]
         found += [
@@ -153,11 +160,13 @@ def shown(path: object) -> str:
     return done.output
 
 
-@pytest.mark.parametrize("what", STATISTICS)
-def test_every_door_says_it(what: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("what", "option"), [*((one, "people of weeks") for one in STATISTICS), ("sum", "revised")]
+)
+def test_every_door_says_it(what: str, option: str, tmp_path: Path) -> None:
     """Screen, description, chart, text for a publication, whole account, file, page, command."""
     more = {"unknown": "drop"} if what == "contingency" else {}
-    asked = job(tmp_path, what, OPTIONS["people of weeks"] | more)
+    asked = job(tmp_path, what, OPTIONS[option] | more)
     with run(asked) as outcome:
         released = outcome.read()
         lines = besides_noise(outcome.definition)
@@ -165,15 +174,19 @@ def test_every_door_says_it(what: str, tmp_path: Path) -> None:
         drawn = [one.get_text() for one in next(iter(released.figures().values())).texts]
         file = tmp_path / "t.csv"
         write_release(released, file)
+        write_release(released, tmp_path / "t.html")
         texts = [released.describe(), released.methods(), released.methods(full=True)]
     again = read(file)
     with Store(asked.keeping.state) as store:
         page = Journal(store, asked).describe()["besides_noise"]
     texts += [*map(" ".join, (drawn, screen)), shown(asked.keeping.state), shown(file)]
     texts += [again.describe(), again.methods(), export(asked.keeping.state).describe()]
+    texts += [str(again), html.unescape((tmp_path / "t.html").read_text())]
     for line, text in product(lines, texts):
         assert line in " ".join(text.split()), text
-    assert len(lines) > 1
+    assert len(lines) > 1 or what == "sum"
+    counted = "by the time of each row, for 2d" if option == "revised" else "by arrival"
+    assert promise_of(again)["counted"] == counted
     assert screen == [f"besides noise: {line}" for line in lines]
     assert (
         promise_of(again)["besides_noise"] == promise_of(released)["besides_noise"] == page == lines

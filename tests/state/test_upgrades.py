@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,7 @@ from typer.testing import CliRunner
 
 from counton import PureDP, Stream
 from counton.base.errors import StateError, StateUnavailable
+from counton.base.private import open_private
 from counton.cli.app import app
 from counton.state import Store, state_summary
 from counton.state.backup import upgrade
@@ -51,6 +54,24 @@ def test_reading_changes_nothing(state: Path) -> None:
         assert all(one.right for one in verify(state))
     assert state.read_bytes() == content
     assert not [*state.parent.glob("visits.db.format*")]
+
+
+def test_format_15_knew_of_no_late_rows(state: Path) -> None:
+    before = released(state)
+    with closing(sqlite3.connect(state)) as database:
+        for name in ("arrived", "late"):
+            database.execute(f"ALTER TABLE counton_streams DROP COLUMN {name}")
+        database.execute("PRAGMA user_version = 15")
+        database.execute("UPDATE counton_database SET format = 15")
+        database.commit()
+    assert released(state) == before
+    with Store(state) as store:
+        assert open_private(store.arrivals("visits")) == (0, 0)
+    assert upgrade(state)[:2] == (15, NOW)
+    assert released(state) == before
+    with Stream.open(state, "visits") as stream:
+        stream.release(1)
+    assert all(one.right for one in verify(state))
 
 
 def test_the_first_write_carries_over_and_keeps_what_was(state: Path) -> None:

@@ -415,6 +415,11 @@ class Windows:
         """Return the end of a step as text, by column name; empty if steps have no times."""
         return {"window_end": self.at(int(self.ends(range(step, step + 1))[0]))}
 
+    def long(self, steps: int) -> str:
+        """The length of some windows, as an option says it: "3d"."""
+        amount, unit = self._length
+        return f"{amount * steps}{unit}"
+
     def count(self, steps: int) -> str:
         """Return a number of steps in words, such as "30 windows of 1d"."""
         return f"{steps:,} window{'s' * (steps != 1)} of {self.every}"

@@ -67,7 +67,10 @@ class Versions:
 
     def largest(self, count: int) -> Versions:
         """Return the largest groups by the mean of their newest versions, largest first."""
-        places = largest_groups(self.newest(self.estimates).mean(axis=0), count)
+        return self.of(largest_groups(self.newest(self.estimates).mean(axis=0), count))
+
+    def of(self, places: Sequence[int]) -> Versions:
+        """Return some groups, by their places."""
         return replace(
             self,
             groups=[self.groups[place] for place in places],
@@ -105,6 +108,76 @@ class Versions:
         total = self.estimates.sum(axis=2)
         final = total[:, -1:] if total.shape[1] > self.final else np.full((len(total), 1), np.nan)
         return np.asarray(total / np.where(final > 0, final, np.nan))
+
+
+@dataclass(frozen=True)
+class Forecasts:
+    """Forecasts of the final numbers of the last windows. Contains released values only.
+
+    Attributes:
+        estimates, lower, upper: shape ``(windows, groups)``, of the groups of the versions.
+    """
+
+    estimates: Floats
+    lower: Floats
+    upper: Floats
+
+
+@drawing
+def plot_nowcast(
+    versions: Versions, forecasts: Forecasts, words: Caption, *, period: str = "window"
+) -> Figure:
+    """Draw the newest version of each window, and what provisional ones will be when final.
+
+    Args:
+        versions: at least one window.
+        forecasts: for each provisional window.
+        words: around it.
+        period: what a window is called, as "day".
+
+    >>> days = np.arange("2026-01-01", "2026-01-04", dtype="datetime64[D]")
+    >>> values = np.cumsum(np.ones((3, 2, 1)), axis=1)
+    >>> values[2, 1] = np.nan
+    >>> versions = Versions(days, days + 1, ["visits"], values, values, values, 1)
+    >>> ahead = Forecasts(*np.array([[[2.0]], [[1.5]], [[2.5]]]))
+    >>> len(plot_nowcast(versions, ahead, Caption("Visits"), period="day").axes)
+    1
+    """
+    versions = versions.last(_MOST_WINDOWS)
+    words = words.adding(f"; hatched: provisional, more rows may come to a {period}")
+    legend = [("newest version", PALETTE[0]), ("forecast", PALETTE[1])]
+    wide, narrow = words.width, words.width < NARROW
+    panels = len(versions.groups)
+    below = 0.55 + names_inches(legend, wide)
+    above = 0.3 + axis_inches(words.axis, wide)
+    figure, bottom, top = frame(words, panels * _PANEL_INCHES, above=above, below=below)
+    axes = figure.subplots(panels, 1, squeeze=False)[:, 0]
+    most = float(np.nanmax([np.nanmax(versions.upper), np.nanmax(forecasts.upper)]))
+    left = max(0.6, 0.3 + 0.078 * len(f"{most:,.0f}"))
+    room = 0.25 if narrow else 1.15
+    figure.subplots_adjust(
+        left=left / wide, right=1 - room / wide, bottom=bottom, top=top, hspace=0.42
+    )
+    edges = _edges(versions)[-1 - len(forecasts.estimates) :]
+    times = np.stack([edges[:-1], edges[1:]], axis=1).ravel()
+    for place, (ax, name) in enumerate(zip(axes, versions.groups, strict=True)):
+        _draw_group(ax, versions, place, (), ())
+        value, low, high = (
+            np.repeat(part[:, place], 2)
+            for part in (forecasts.estimates, forecasts.lower, forecasts.upper)
+        )
+        ax.fill_between(times, low, high, color=PALETTE[1], alpha=0.3, linewidth=0)
+        ax.plot(times, value, color=PALETTE[1], linewidth=1.3)
+        newest = float(versions.newest(versions.upper)[:, place].max())
+        ax.set_ylim(0, 1.06 * max(newest, float(high.max())))
+        title = shorten(name) if panels > 1 else words.axis
+        ax.set_title(title, loc="left", size=9, color=FAINT, pad=4, parse_math=False)
+        _name_days(ax, versions, narrow, hidden=ax is not axes[-1])
+    if narrow:
+        names_below(figure, legend, foot_inches(words.foot, wide))
+    else:
+        _legend(axes[0], legend)
+    return figure
 
 
 @drawing

@@ -25,6 +25,7 @@ from counton.released.periods import WEEK, WEEKDAYS, groups_named, patterns_of
 from counton.released.release import Release
 from counton.released.release_facts import TABLES, promise_of
 from counton.released.release_files import ADDRESSES
+from counton.released.version_figures import figure_of_nowcast
 from counton.run.exports import released_in
 from counton.run.read_back import read_public
 from counton.run.written_files import (
@@ -40,7 +41,7 @@ _QUESTIONS = ("difference", "ratio", "change", "share", "total", "revision")
 #: Questions answered by rows, and one on groups that are not declared.
 _TABLES = ("sums", "by", "changes", "band", "hidden", "nowcast")
 #: Tables that have a chart.
-_DRAWABLE = (["changes"], ["by"], ["band"])
+_DRAWABLE = (["changes"], ["by"], ["band"], ["nowcast"])
 #: Largest number of changes in a chart.
 _DRAWN = 20
 #: Largest number of rows on the screen.
@@ -66,7 +67,8 @@ def perform(options: AnswerOptions) -> None:
     if options.plot is not None and not asked and tables not in _DRAWABLE:
         raise InvalidInput(
             f"{field('plot', str(options.plot))} draws answers: ask for a difference, a ratio, a "
-            f"share, a total, the largest change, {field('by')} or {field('band')}; counton export "
+            f"share, a total, the largest change, {field('by')}, {field('band')} or "
+            f"{field('nowcast', True)}; counton export "
             f"{options.source} draws what was released"
         )
     if options.plot is not None and options.plot.suffix.lower() not in PICTURES:
@@ -125,6 +127,9 @@ def _draw(
     other = None
     if options.other_steps is not None and options.beside is None:
         other = released.steps_named(options.other_steps)
+    if options.nowcast:
+        write_figure(figure_of_nowcast(nowcast(released)), options.plot)
+        return
     asked = [name for name in (*_QUESTIONS, "changes", "hidden") if getattr(options, name)]
     if options.changes and isinstance(found, pl.DataFrame):
         rows = found.head(_DRAWN).drop("sure").rows()

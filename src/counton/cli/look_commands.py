@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from counton.base.errors import InvalidInput, field, hide_secrets
+from counton.base.errors import InvalidInput, StateError, field, hide_secrets
 from counton.base.exact import figures
 from counton.cli.command_options import LedgerOptions, ShowOptions, VerifyOptions
 from counton.cli.exits import ExitCode
@@ -219,6 +219,7 @@ def print_state(state: str, name: str | None, as_json: bool, *, full: bool = Fal
             console = Console()
             for stream in described["streams"]:
                 _print_stream(console, _in_zone(stream), store, full=full)
+                _tell_of_late_rows(store, stream["name"])
             if len(described["streams"]) > 1:  # each line of a promise is about one of them
                 _print_totals(console, store.totals)
             account = f"state {described['state']}, format {described['format']}"
@@ -228,6 +229,20 @@ def print_state(state: str, name: str | None, as_json: bool, *, full: bool = Fal
             return
     described["streams"] = [_in_zone(stream) for stream in described["streams"]]
     print_json(described)
+
+
+def _tell_of_late_rows(store: Store, name: str) -> None:
+    """Say on standard error which part of the rows came late, to whoever may read it."""
+    from counton.cli.run_words import EXACT
+    from counton.run.continuation import late_rows_for_operator
+
+    try:
+        arrived, late = late_rows_for_operator(store, name)
+    except StateError:  # whoever reads releases alone may not see it
+        return
+    if late:
+        said = f"{name}: {late:,} of {arrived:,} rows came late, {late / arrived:.1%}"
+        Console(stderr=True).write_line(f"{EXACT}: {said}")
 
 
 #: Largest number of rows of the last step on the screen.

@@ -39,6 +39,7 @@ from counton.privacy.ledger import totals_in_words
 from counton.released.besides_noise import besides_noise
 from counton.released.screen import Screen
 from counton.run import Job, Outcome
+from counton.run.clock import length_of
 from counton.run.outputs import Outputs, WrittenOutputs
 from counton.run.runs import commit, read_rows
 from counton.run.settlement import resolve
@@ -136,7 +137,9 @@ def carried_out(
                 job.promise.epsilon or job.promise.rho or job.promise.within,
             )
             warn_of_weak(told, definition.guarantee, definition.unit, stated, about)
-            notes = operator_notes(outcome, aside.new(outcome.for_operator().quarantined))
+            new = aside.new(outcome.for_operator().quarantined)
+            waits = length_of(settled.job.times.watermark) > 0
+            notes = operator_notes(outcome, new, waits=waits)
             if isinstance(told, ReportLines):
                 return as_json(outcome, written, outputs, warnings=told.lines, notes=notes)
             for note in notes:

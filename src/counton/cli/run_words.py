@@ -57,11 +57,12 @@ def _lines(file: Path | None) -> frozenset[bytes]:
         return frozenset()
 
 
-def operator_notes(outcome: Outcome, aside: int) -> list[str]:
+def operator_notes(outcome: Outcome, aside: int, *, waits: bool) -> list[str]:
     """Return exact facts about the input, for the operator's eyes only.
 
     Args:
         aside: number of new rows among those set aside.
+        waits: a watermark is set.
     """
     counts, windows = outcome.for_operator(), outcome.definition.cut
     of_each = [
@@ -110,7 +111,31 @@ def operator_notes(outcome: Outcome, aside: int) -> list[str]:
         gone,
         ("rows that still waited in the stream that has ended, not counted here", counts.dropped),
     ]
-    return _as_notes(notes)
+    told = _as_notes(notes)
+    if counts.late_by and not waits and not windows.lags:
+        told.insert(1, _remedy_of_late_rows(outcome.definition, counts.late_by))
+    return told
+
+
+def _remedy_of_late_rows(definition: Definition, windows: int) -> str:
+    """What counts late rows in their own windows.
+
+    Args:
+        definition: of their stream.
+        windows: within how many 19 of 20 of them came.
+    """
+    cut = definition.cut
+    after, name = cut.long(windows), cut.period or "window"
+    waits, revises = f"--watermark {after} waits for them", ""
+    if not definition.expires and definition.cells.named_beforehand:
+        revises = (
+            f", and a new stream with --revise {after} counts them in their own {name}, "
+            f"provisional until then"
+        )
+    return (
+        f"nearly all of these came within {after} after the release of their {name}, and are in "
+        f"the numbers of another one now: {waits}{revises}"
+    )
 
 
 #: A file of all events does not tell which late rows are new.

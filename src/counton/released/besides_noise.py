@@ -24,8 +24,8 @@ def besides_noise(definition: Description) -> list[str]:
     ...           per="1d", epsilon=1)
     >>> for line in besides_noise(define(job)):
     ...     print(line)
-    rows that came late are in the day in which they were counted, or do not count, as those that
-    came more than 35 days after the user's day
+    counted by arrival, so late rows are in the day in which they were counted, or do not count, as
+    those that came more than 35 days after the user's day
     rows beyond 3 of each user's day do not count, which makes numbers too low (by an unknown
     amount)
     values above 60 count as 60, which makes the sum too low, and values below 0 as 0, which makes

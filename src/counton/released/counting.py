@@ -60,7 +60,7 @@ class Counting:
             unit: the name of one protected unit.
             ids: True if rows are identified by an id.
         """
-        said = f"rows that came late are in the {window} in which they were counted"
+        said = f"counted by arrival, so late rows are in the {window} in which they were counted"
         if ids:
             return f"{said}; those that came more than {LATE_DAYS} days late are in none"
         return f"{said}, or do not count"

@@ -281,6 +281,15 @@ class Description:
         return step if found == 1 else f"run of {found:,} {plural(step)}"
 
     @property
+    def counting_rule(self) -> str | None:
+        """In which window a late row counts: where it arrives, or its own; None: in none."""
+        if not (self.cut.timed and self.cut.goes_on) or self.counting.in_order:
+            return None
+        if not self.cut.lags:
+            return "by arrival"
+        return f"by the time of each row, for {self.cut.long(self.cut.lags)}"
+
+    @property
     def adds_users_up(self) -> str | None:
         """Note that users are counted anew in each period, and all counts are added up."""
         anew = self.anew()

@@ -161,6 +161,7 @@ def promise_of(released: ReleasedNumbers) -> dict[str, Any]:
     begun = released._begins_of_periods(np.asarray(released.steps[-1:]))
     since = int(begun[0]) if begun is not None and len(begun) else None
     found = about(released.design, released.level, people, released.steps, once=once, since=since)
+    found |= {} if definition.counting_rule is None else {"counted": definition.counting_rule}
     lines = besides_noise(definition)
     found |= {"besides_noise": lines} if lines else {}
     return found | ({"simulated": True} if definition.simulated else {})

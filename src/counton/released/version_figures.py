@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from counton.base.errors import InvalidInput
+from counton.released.nowcasting import Nowcasts
 from counton.released.read_options import Look
 from counton.released.release import Release
 from counton.released.revisions import versions_at_hand
@@ -16,6 +17,8 @@ from counton.released.stream_words import foot_of, groups_in_words, times_in_wor
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from counton.charts.version_charts import Versions
+
 
 def figure_of_versions(released: Release, look: Look) -> Figure:
     """Draw the known numbers of revised windows by time; of many groups the largest.
@@ -23,7 +26,66 @@ def figure_of_versions(released: Release, look: Look) -> Figure:
     Raises:
         InvalidInput: windows that are released once, or a statistic without sums.
     """
-    from counton.charts.version_charts import MOST_PANELS, Versions, plot_versions
+    from counton.charts.version_charts import MOST_PANELS, plot_versions
+
+    versions = _versions_of(released)
+    words = look.around(
+        f"{_times_of(released)} of the newest version",
+        foot_of(released.definition, look.source),
+        title=f"What was known when: {_subject_of(released)}",
+        axis=released.definition.subject,
+    )
+    period = released.definition.windows.period or "window"
+    return plot_versions(versions.largest(MOST_PANELS), words, period=period)
+
+
+def figure_of_nowcast(found: Nowcasts) -> Figure:
+    """Draw the newest versions, and forecasts of those that will be final; of many groups the
+    largest.
+    """
+    from counton.charts.style import Caption
+    from counton.charts.version_charts import MOST_PANELS, Forecasts, plot_nowcast
+
+    released = found.released
+    versions, named = _versions_of(released), list(found.found)
+    places = [list(versions.groups).index(group) for group in named]
+    versions = versions.of(places).largest(MOST_PANELS)
+    each = [found.found[group] for group in versions.groups]
+    forecasts = Forecasts(
+        *(
+            np.stack([getattr(one, name) for one in each], axis=1)
+            for name in ("estimates", "lower", "upper")
+        )
+    )
+    changed = " Delays changed: the forecast does not hold." if found.changed_groups else ""
+    words = Caption(
+        f"What will be: {_subject_of(released)}",
+        f"{_times_of(released)}",
+        released.definition.subject,
+        f"{foot_of(released.definition, None)}{changed}".strip(),
+    )
+    period = released.definition.windows.period or "window"
+    return plot_nowcast(versions, forecasts, words, period=period)
+
+
+def _subject_of(released: Release) -> str:
+    grouped = groups_in_words(released.definition)
+    return f"{released.definition.subject}{f', by {grouped}' if grouped else ''}"
+
+
+def _times_of(released: Release) -> str:
+    every = released.definition.windows.every
+    times = times_in_words(released.definition, 1, every)
+    return f"{times}; with {100 * released.level:g}% intervals"
+
+
+def _versions_of(released: Release) -> Versions:
+    """Return all versions, as a chart draws them.
+
+    Raises:
+        InvalidInput: windows that are released once, or a statistic without sums.
+    """
+    from counton.charts.version_charts import Versions
 
     definition, table = released.definition, released.versions()
     if "estimate" not in table.columns or "name" in table.columns:
@@ -47,20 +109,10 @@ def figure_of_versions(released: Release, look: Look) -> Figure:
         values[name][at] = table[column].to_numpy()
     windows = definition.windows
     ends = released._local(windows.ends(range(int(steps[0]) - 1, int(steps[-1]) + 1)))
-    versions = Versions(
+    return Versions(
         ends[:-1],
         ends[1:],
         names,
         **values,
         final=versions_at_hand(released.revisions, released.design.name).lags,
     )
-    grouped = groups_in_words(definition)
-    by = f", by {grouped}" if grouped else ""
-    words = look.around(
-        f"{times_in_words(definition, 1, windows.every)}; with {100 * released.level:g}% intervals "
-        f"of the newest version",
-        foot_of(definition, look.source),
-        title=f"What was known when: {definition.subject}{by}",
-        axis=definition.subject,
-    )
-    return plot_versions(versions.largest(MOST_PANELS), words, period=windows.period or "window")

@@ -78,6 +78,7 @@ class Counts:
         shut: rows of a file of all events for windows released earlier, counted nowhere.
         corrected: rows that replaced earlier rows with their ids, or took them back.
         often: corrections left out because their rows had reached the bound on corrections.
+        late_by: number of windows within which 19 of 20 late rows came after their release.
     """
 
     rows: int
@@ -95,6 +96,7 @@ class Counts:
     shut: int = 0
     corrected: int = 0
     often: int = 0
+    late_by: int = 0
 
 
 @dataclass(frozen=True)
@@ -361,6 +363,9 @@ class Intake:
             events; a changed row counts in both.
         versions: number of versions of a window.
         closed: rows of final windows, counted nowhere.
+        arrived, late: new rows, and those of released windows. In a file of all events: all rows,
+            and those of released windows that do not count.
+        late_by: as in `Counts`.
     """
 
     cells: Mapping[str, NDArray[np.int64]]
@@ -373,6 +378,9 @@ class Intake:
     shut: int = 0
     versions: int = 1
     closed: int = 0
+    arrived: int = 0
+    late: int = 0
+    late_by: int = 0
 
     @property
     def late_rows(self) -> int:
@@ -485,6 +493,7 @@ def compare(
         cut: how rows become steps; None: windows that are released once.
     """
     target, gone, shut = max(target, released), 0, 0
+    late, late_by = 0, 0
     too_late, versions = 0, 1
     if cut is not None and cut.lags:
         final = pl.col("step") < cut.first_open(released)
@@ -498,13 +507,15 @@ def compare(
     cells = {name: found[name].to_numpy() for name in (*_KEY, "rows", "total")}
     for name in _KEPT:
         cells[name] = found[name].to_numpy() if known else nothing
-    step = cells["step"]
+    step, arrived = cells["step"], int(cells["rows"].sum())
     if append:
+        late, late_by = _late(step, cells["rows"], released)
         cells["rows"] = cells["rows"] + cells["seen_rows"]
         cells["total"] = cells["total"] + cells["seen_total"]
     elif released:  # this file replaces the content of unreleased windows
         closed = step <= released
         gone, shut = _come_and_gone(cells, closed)
+        late = shut
         for name in ("rows", "total"):
             cells[name] = np.where(closed, cells[f"seen_{name}"], cells[name])
     rows, total, before_whole = cells["rows"], cells["total"], cells["whole"]
@@ -529,7 +540,20 @@ def compare(
         shut=shut,
         versions=versions,
         closed=too_late,
+        arrived=max(arrived, 0),
+        late=late,
+        late_by=late_by,
     )
+
+
+def _late(step: NDArray[np.int64], rows: NDArray[np.int64], released: int) -> tuple[int, int]:
+    """Return how many new rows are of released windows, and after how many windows most came."""
+    late = step <= released
+    lags, order = released + 1 - step[late], np.argsort(released + 1 - step[late], kind="stable")
+    came = np.cumsum(rows[late][order].clip(0))
+    if not came.size or not came[-1]:
+        return 0, 0
+    return int(came[-1]), int(lags[order][np.searchsorted(came, _MOST_LATE * came[-1])])
 
 
 def _come_and_gone(
@@ -575,6 +599,8 @@ def _sums_of_places(
     return largest
 
 
+#: The part of late rows within whose delay `Counts.late_by` is.
+_MOST_LATE = 0.95
 _SCHEMA = dict.fromkeys(_COLUMNS, pl.Int64)
 
 

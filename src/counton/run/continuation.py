@@ -56,6 +56,16 @@ class End(NamedTuple):
         return for_operator(self.dropped)
 
 
+def late_rows_for_operator(store: Store, name: str) -> tuple[int, int]:
+    """Return how many rows a stream got, and how many of them late. Exact: only for the operator.
+
+    Raises:
+        StateError: the reader may not see exact numbers.
+    """
+    arrived, late = for_operator(store.arrivals(name))
+    return arrived, late
+
+
 def waiting_in(reader: JournalReader, *, kept: bool = True, loose: bool = False) -> Private[int]:
     """Count the rows of a stream that wait for their windows to end, or that came late.
 

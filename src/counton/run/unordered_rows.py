@@ -50,7 +50,7 @@ from counton.run.definition import Definition
 from counton.run.progress import Progress, silent
 from counton.run.settlement import SettledJob
 from counton.state import Stream
-from counton.state.addition import Addition
+from counton.state.addition import Addition, Arrivals
 
 if TYPE_CHECKING:
     from counton.run.contribution_bounds import ChosenRows, ContributionBounder
@@ -157,9 +157,15 @@ class AddedRows(ReadRows):
             dropped=0 if self.settled.dropped is None else open_private(self.settled.dropped),
             corrected=0 if chosen is None else chosen.corrected,
             often=0 if chosen is None else chosen.often,
+            late_by=intake.late_by,
         )
         change = None if remembered is None else open_private(remembered)
         at_once = job.rows.append or chosen is not None
+        arrivals = None
+        if definition.cut.goes_on:
+            kept = Arrivals() if stream is None or not new else open_private(stream.arrivals)
+            found = intake.arrived // each, intake.late // each
+            arrivals = Arrivals(kept.arrived + found[0], kept.late + found[1])
 
         def additions(empty: bool) -> Iterator[tuple[float, Private[Addition]]]:
             """Exact sums of windows that have ended, and what is seen of others.
@@ -180,7 +186,7 @@ class AddedRows(ReadRows):
                 once = (marks, change, labels) if first else ((), None, None)
                 observed = intake.observations(steps, first=first, last=steps.stop == new.stop)
                 done = (steps.start - new.start) / max(len(new), 1)
-                yield done, Private(Addition(inputs, observed, *once))
+                yield done, Private(Addition(inputs, observed, *once, arrivals=arrivals))
 
         return Changes(Private(counts), additions, again)
 

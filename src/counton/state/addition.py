@@ -17,6 +17,19 @@ if TYPE_CHECKING:
 
 
 @name_alone
+class Arrivals(NamedTuple):
+    """How many rows have come for the windows of a stream so far. Exact: for the operator alone.
+
+    Attributes:
+        arrived: all of them.
+        late: those that came after the release of their window.
+    """
+
+    arrived: int = 0
+    late: int = 0
+
+
+@name_alone
 class Addition(NamedTuple):
     """Everything that one commit releases and keeps. Exact: rooms hand it on as `Private`.
 
@@ -30,6 +43,7 @@ class Addition(NamedTuple):
             must exist.
         events: events of the new steps, and the number of events up to the end of each step. A
             statistic that takes events in order gets them in place of all other fields.
+        arrivals: rows so far; None leaves them as they were.
     """
 
     inputs: ArrayLike | None = None
@@ -38,3 +52,4 @@ class Addition(NamedTuple):
     remembered: Change | None = None
     labels: tuple[int, Sequence[str]] | None = None
     events: tuple[Events, NDArray[np.int64]] | None = None
+    arrivals: Arrivals | None = None

@@ -121,6 +121,8 @@ def enter(
             "checkpoint": counter.checkpoint(),
             "seal": Seal(key, name).of(0, details.text, _digest_of([], 0)),
             "forgotten": 0,
+            "arrived": 0,
+            "late": 0,
         },
     )
     row: Any = find(connection, name)

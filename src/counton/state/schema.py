@@ -6,7 +6,7 @@ import secrets
 from typing import Any, Final
 
 #: Version of the tables below and of the bytes in their blobs.
-FORMAT: Final = 15
+FORMAT: Final = 16
 
 #: SQLite's ``application_id`` of our files: "cntn" in ASCII.
 APPLICATION_ID: Final = int.from_bytes(b"cntn", "big")
@@ -25,14 +25,16 @@ TABLES: Final = (
 );"""
     # Terms are JSON of Design.to_dict(), details JSON of public facts of the caller. The salt is
     # set if other states may use the key: Key.with_salt. The epoch grows with each opening for
-    # writing. Secret: the checkpoint, exact sums. The seal is a keyed digest: records.Seal.
+    # writing. Secret: the checkpoint, exact sums; how many rows have come for its windows, and how
+    # many of them after the release of their window. The seal is a keyed digest: records.Seal.
     # Forgotten counts how many times people were forgotten.
     """CREATE TABLE counton_streams (
     id {serial} PRIMARY KEY, name VARCHAR(200) NOT NULL UNIQUE,
     terms TEXT NOT NULL, details TEXT NOT NULL,
     key_fingerprint VARCHAR(64) NOT NULL, key_salt VARCHAR(64), created VARCHAR(32) NOT NULL,
     step BIGINT NOT NULL, writer_epoch BIGINT NOT NULL,
-    checkpoint {bytes} NOT NULL, seal {bytes} NOT NULL, forgotten BIGINT NOT NULL
+    checkpoint {bytes} NOT NULL, seal {bytes} NOT NULL, forgotten BIGINT NOT NULL,
+    arrived BIGINT NOT NULL, late BIGINT NOT NULL
 );"""
     # Names of groups, among the public facts of a stream, in blocks: GroupNames.blocks. The details
     # hold their digest.

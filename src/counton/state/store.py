@@ -13,6 +13,7 @@ import numpy as np
 from counton.base.errors import InvalidInput, StateError, hide_secrets
 from counton.base.exact import Number
 from counton.base.groups import GroupNames
+from counton.base.private import Private
 from counton.numbers import Design
 from counton.privacy import Ledger, Limit, Spend
 from counton.privacy.contribution import Relation
@@ -20,6 +21,7 @@ from counton.state import journal, records, schema, standing
 from counton.state import key_and_witness as keyfile
 from counton.state import ledger_rows as books
 from counton.state import stream_facts as facts
+from counton.state.addition import Arrivals
 from counton.state.database import Closing, Database, reading
 from counton.state.ledger_rows import ForeignEntry, LimitChange
 from counton.state.reader import JournalReader, reader_of
@@ -88,6 +90,12 @@ class Store(Closing):
             StateError: there is no such stream, or its terms cannot be read.
         """
         return reader_of(self._database, name, key)
+
+    def arrivals(self, name: str) -> Private[Arrivals]:
+        """How many rows have come for the windows of a stream so far, and how many of them late."""
+        said = "SELECT arrived, late FROM counton_streams WHERE name = :name"
+        with self._database.transaction(write=False) as connection:
+            return Private(Arrivals(*connection.one(said, name=name)))
 
     def amend(self, name: str, details: Callable[[int], Mapping[str, Any]]) -> int:
         """Replace a stream's public facts, and stop its current writer. Needs no key.

@@ -26,7 +26,7 @@ from counton.privacy.value_grid import extremes
 from counton.state import journal, records, shared, standing
 from counton.state import key_and_witness as keyfile
 from counton.state import stream_facts as public
-from counton.state.addition import Addition
+from counton.state.addition import Addition, Arrivals
 from counton.state.database import Closing, CommitHook, Database, reading
 from counton.state.key_and_witness import Mark
 from counton.state.reader import JournalReader, released_steps
@@ -102,6 +102,7 @@ class Stream(JournalReader, Closing):
         self._key, self._strategy = key, strategy
         self._witness, self._entry, self._epoch = witness, entry, int(row.writer_epoch)
         self._step, self._forgotten = int(row.step), int(row.forgotten)
+        self._arrivals = Arrivals(int(row.arrived), int(row.late))
         self._last_std: dict[int, float] = {}  # for the last step released by this writer
         self._noted = 0, 0  # known to witness and ledger: last step, times people were forgotten
         self._seal = records.Seal(key, row.name)
@@ -479,6 +480,11 @@ class Stream(JournalReader, Closing):
             whole = float(tallied.total(taken[None])[0])
         return Private(Amounts(max(-smallest, most), whole))
 
+    @property
+    def arrivals(self) -> Private[Arrivals]:
+        """How many rows have come for its windows so far, and how many of them late."""
+        return Private(self._arrivals)
+
     def exact(self) -> Private[Exact]:
         """Return a copy of its statistic's exact state, for experiments."""
         machine = self._machine_for("exact")
@@ -769,14 +775,16 @@ class Stream(JournalReader, Closing):
         """Commit releases, and all that is kept with them, in one transaction."""
         number, step = self._row.id, counter.step
         observed = journal.observed_rows(number, addition.observed)
-        _, _, sources, remembered, labels, _ = addition
+        sources, remembered, labels = addition.sources, addition.remembered, addition.labels
+        arrivals = addition.arrivals or self._arrivals
         remembers = bool(sources) or labels is not None or remembered is not None
         with self._database.transaction(write=True) as connection:
             kept = self._remembered
             if not (kept or remembers):  # otherwise it is sealed below
                 kept = records.memory_digest(connection, number)
             advanced = connection.run(
-                "UPDATE counton_streams SET step = :now, checkpoint = :saved, seal = :sealed"
+                "UPDATE counton_streams SET step = :now, checkpoint = :saved, seal = :sealed,"
+                " arrived = :arrived, late = :late"
                 " WHERE id = :stream AND writer_epoch = :epoch AND step = :before",
                 stream=number,
                 epoch=self._epoch,
@@ -784,6 +792,7 @@ class Stream(JournalReader, Closing):
                 now=step,
                 saved=counter.checkpoint(),
                 sealed=self._seal.of(step, self._sealed_details, kept),
+                **arrivals._asdict(),
             )
             if advanced != 1:
                 raise self._taken_over()
@@ -806,7 +815,7 @@ class Stream(JournalReader, Closing):
                     self._change(connection, "forgotten", self._forgotten + 1)
             if remembers:
                 kept = self._seal.write(connection, number, step, self._sealed_details)
-        self._remembered = kept
+        self._remembered, self._arrivals = kept, arrivals
 
     def _change(self, connection: Connection, column: str, value: Any) -> None:
         """Change the stream's row, if this is still its writer."""

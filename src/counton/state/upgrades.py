@@ -26,8 +26,16 @@ from counton.state.sql import Connection, Connections
 #: The first format that later versions read; earlier ones were never released.
 OLDEST: Final = 15
 
+
+def _count_late_rows(connection: Connection) -> None:
+    """Add the numbers of all rows and of late rows to streams, counted from now on."""
+    for name in ("arrived", "late"):
+        said = f"ALTER TABLE counton_streams ADD COLUMN {name} BIGINT NOT NULL DEFAULT 0"
+        connection.execute(said)
+
+
 #: Steps to the next format, by the earlier format.
-STEPS: dict[int, Callable[[Connection], None]] = {}
+STEPS: dict[int, Callable[[Connection], None]] = {15: _count_late_rows}
 
 
 class Upgrade(NamedTuple):
