@@ -193,7 +193,7 @@ def test_an_emptied_folder_says_what_a_night_without_rows_needs(place: Any) -> N
     assert place.count(str(folder), *until, "2013-01-01T01:00").code == 0
     (folder / "1.csv").unlink()
     done = place("count", str(folder), *place.again, *until, "2013-01-01T02:00")
-    said = "for a night without rows put a file of its header alone there"
+    said = "for a night without rows add a file that has only its header"
     assert (done.code, said in " ".join(done.err.split())) == (2, True)
     for hour in (2, 3):
         (folder / f"{hour}.csv").write_text("time,group\n")

@@ -258,7 +258,7 @@ def test_without_a_terminal_one_refusal_says_all_with_a_command_that_runs(
 def test_yes_says_what_is_left_and_asks_nothing(init: Callable[..., Result]) -> None:
     refused = init("loans.csv", "--yes", *SAID[:-4], "--by", "branch")
     assert refused.code == 2
-    assert "no file tells this" in refused.err
+    assert "no file tells some facts" in refused.err
     assert "--domain A,B,C" in refused.err
     assert "--timezone Europe/Berlin:" not in refused.err
     assert init("loans.csv", "--yes", *SAID).code == 0
@@ -303,7 +303,7 @@ def test_a_table_of_a_database_is_events_too(loans: Path, init: Callable[..., Re
         ("empty.csv", b"", "empty.csv is empty (0 bytes)"),
         ("latin.csv", "at,branch\n2026-10-24T09:00Z,M\xfcnchen\n".encode("latin-1"), "not UTF-8"),
         ("wide.csv", "at,branch\n".encode("utf-16"), "wide.csv is UTF-16"),
-        ("till.csv", b"page,price\nhome,3\n", "no column was seen to hold times"),
+        ("till.csv", b"page,price\nhome,3\n", "no column holds times in a known format"),
         ("two.csv", b"sent,read\n2026-10-24,2026-10-25\n", "'sent' or 'read' may say when"),
     ],
 )

@@ -106,8 +106,8 @@ def test_the_command_runs_all_and_reports_each(file: Path, place: Any) -> None:
         (("steps = 30", "steps = true"), "must be a whole number"),
         (('statistic = "average"', 'statistic = "mean"'), "use one of count, sum"),
         (('by = "page"', 'lower = 3\nby = "page"'), "belongs to another statistic"),
-        (("epsilon = 0.5", "epsilon = ["), "no TOML"),
-        (('events = "e.csv"', ""), "says no 'events'"),
+        (("epsilon = 0.5", "epsilon = ["), "not valid TOML"),
+        (('events = "e.csv"', ""), "has no 'events'"),
     ],
 )
 def test_what_is_wrong_is_named(changed: tuple[str, str], words: str, file: Path) -> None:
@@ -445,14 +445,14 @@ def test_a_limit_and_a_place_to_publish_hold_for_all_jobs(file: Path, place: Any
     assert place("run", str(file), "--only", "third").code == 4  # the limit holds
     for wrong, words in (
         ("[limit]\nepsilon = 2\n", "and state .* has pure differential privacy with epsilon = 1"),
-        ("[limit]\n", "says no 'epsilon' and no 'rho'"),
+        ("[limit]\n", "has neither 'epsilon' nor 'rho'"),
         (
             '[limit]\nepsilon = 1\nunit = "reader"\n',
             "= 1, about one reader, and state .* epsilon = 1;",
         ),
         ("[limit]\nepsilon = 1\nunit = 3\n", "unit is 3, of type int; it must be a text"),
         ("[limit]\nwhom = 3\n", "'whom' is no key of it; it takes epsilon, delta, rho, unit"),
-        ("[publish]\n", "says no 'to'"),
+        ("[publish]\n", "has no 'to'"),
         ('[publish]\nto = ""\n', "'to' in .publish. of .* is an empty text"),
         ('[publish]\nto = " "\n', "'to' in .publish. of .* is an empty text"),
         ('[publish]\nto = "mysql://h/d"\n', "'to' in .publish. of .* is of the kind 'mysql'"),

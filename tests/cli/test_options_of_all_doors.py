@@ -172,4 +172,4 @@ def test_a_file_of_a_service_is_planned_and_exported(place: Workplace) -> None:
     assert "has released nothing yet" in place.plain("export", str(file), "--out", out).err
     file.write_text("\n".join(["[jobs.visits]", *lines, 'plot = "a.png"']))
     assert "a.png is for runs over files" in place.plain("plan", str(file)).err
-    assert "says no 'events'" in place.plain("run", str(file)).err
+    assert "has no 'events'" in place.plain("run", str(file)).err

@@ -151,7 +151,7 @@ def test_without_a_time_the_clock_decides(folder: Path, job: Callable[..., int])
     """So how many steps there are is no matter of the data; those of the past are told to say."""
     for steps, words in (
         (2, "so these are data of the past"),
-        (9999, "until=newest of data of"),
+        (9999, "until=newest for data of"),
     ):
         with pytest.raises(InvalidInput, match=words):
             job(folder, **{**NEW, "steps": steps})

@@ -78,5 +78,5 @@ def test_what_a_statistic_lacks_is_named_before_where_it_may_be(tmp_path: Path) 
     stream: JobFields = {"time": "time", "every": "1d", "start": "2024-03-01", "steps": 9}
     with pytest.raises(InvalidInput) as refused:
         release("average", FRAME, state=tmp_path / "a.db", guarantee=PureDP(1), **stream)
-    words = "a new stream needs lower, upper, resolution and value; give them, chosen without"
+    words = "a new stream needs lower, upper, resolution and value; choose them without"
     assert str(refused.value).startswith(words), refused.value

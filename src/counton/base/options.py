@@ -163,8 +163,8 @@ class Statement(ABC):
         absent = [name for name, value in zip(names, found, strict=True) if value is None]
         if absent:
             raise MissingOptions(
-                f"{self.statistic} needs {', '.join(map(field, absent))}: choose what is missing "
-                f"without looking at the data; or, to go on with a stream that exists, correct "
+                f"{self.statistic} needs {', '.join(map(field, absent))}; choose the missing "
+                f"options without looking at the data. If the stream exists already, correct "
                 f"{field('state')} or {field('name')}",
                 absent,
             )

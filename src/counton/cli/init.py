@@ -101,9 +101,9 @@ def _refuse_unsaid(options: InitOptions, said: Said, look: FirstLook) -> None:
     ]
     whole = "" if look.whole else "; of the rows a sample from the start was looked at"
     columns = f"its columns are {', '.join(look.columns)}{whole}"
-    why = "no file tells this" if options.yes else "there is no terminal to ask at"
+    why = "no file tells some facts" if options.yes else "there is no terminal to ask at"
     raise MissingOptions(
-        "\n".join([f"{why}; {columns}; say it:", *lines, "as in:", command]),
+        "\n".join([f"{why}; {columns}; state each of these:", *lines, "as in:", command]),
         [name for one in left for name in one.example],
     )
 

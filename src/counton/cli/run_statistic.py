@@ -165,11 +165,10 @@ def show(console: Console, outcome: Outcome, written: WrittenOutputs, outputs: O
     state = shlex.quote(hide_secrets(str(outputs.job.keeping.state)))
     console.write_line(f"the rest: counton show {state} --full")
     if outcome.before == 0 and is_beside(outputs.job):
-        key = "" if outputs.job.keeping.key is not None else f", and {state}.key"
-        said = "kept beside the events, where --state says nothing else"
+        key = "" if outputs.job.keeping.key is not None else f" and {state}.key"
         console.write_line(
-            f"{said}: {state}{key}; secret; of events that move or get another name say --state, "
-            f"or another stream begins and spends again"
+            f"kept beside the events, and secret: {state}{key}. If the events move or are renamed, "
+            f"give --state: otherwise another stream begins, and spends again"
         )
     for every, path in outputs.sums.items():
         console.write_line(f"each {every} by itself written to {path}")

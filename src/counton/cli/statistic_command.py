@@ -134,7 +134,7 @@ def whole_command(name: str, job: Job, *others: object) -> Iterator[None]:
             look = look_at(job)
         except (CountonError, OSError) as unread:
             why = unread.translate(names) if isinstance(unread, CountonError) else str(unread)
-            raise MissingOptions(f"{told}\n{why}", error.names) from None
+            raise MissingOptions(f"{why}\n{told}", error.names) from None
         command = command_line(
             _command_words(name), _with_examples(name, job, error.names, look), *others
         )
@@ -145,7 +145,7 @@ def whole_command(name: str, job: Job, *others: object) -> Iterator[None]:
             keeps = f"{job.keeping.state} keeps stream {', '.join(held)}"
             lines.insert(1, f"{keeps}; to go on: {going_on}")
         if (of := statistic_class(name).card).additive and not of.options:  # like init's jobs
-            lines.append("counton init asks for each of them, with what it found")
+            lines.append("counton init asks for each of them, and suggests an answer")
         raise MissingOptions("\n".join(lines), error.names) from None
 
 

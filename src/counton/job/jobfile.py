@@ -151,10 +151,11 @@ def load_each(
     unknown = [name for name in read if name not in taken]
     jobs, reports = read.get("jobs", {}), read.get(REPORT, {})
     if unknown or not (isinstance(jobs, dict) and isinstance(reports, dict) and (jobs or reports)):
+        found_there = f"has {', '.join(map(repr, unknown))}, which no job file takes"
         raise InvalidInput(
-            f"job file {str(file)!r} has {', '.join(map(repr, unknown)) or 'no jobs'}; it takes "
-            f"[defaults], which may be left out, a table [jobs.NAME] for each job, and "
-            f"[{REPORT}.NAME] for each report"
+            f"job file {str(file)!r} {found_there if unknown else 'has no jobs'}; write a table "
+            f"[jobs.NAME] for each job, [{REPORT}.NAME] for each report, and shared options under "
+            f"[defaults]"
         )
     for name in jobs:
         if name in reports:
@@ -254,13 +255,13 @@ def for_all(path: str | os.PathLike[str]) -> ForAll:
     limit = read_table(file, read, LIMIT, {**numbers, "unit": (str,)})
     to = read_table(file, read, PUBLISH, {"to": (str,)}).get("to")
     if PUBLISH in read and to is None:
-        raise InvalidInput(f"[{PUBLISH}] of {str(file)!r} says no 'to', the database; add it")
+        raise InvalidInput(f"[{PUBLISH}] of {str(file)!r} has no 'to', the database; add it")
     if to is not None:
         to = _place_to_publish(to, file)
     given = (limit.get(name) for name in numbers)
     stated = guarantee_from(*(repr(one) if isinstance(one, float) else one for one in given))
     if LIMIT in read and stated is None:
-        raise InvalidInput(f"[{LIMIT}] of {str(file)!r} says no 'epsilon' and no 'rho'; add one")
+        raise InvalidInput(f"[{LIMIT}] of {str(file)!r} has neither 'epsilon' nor 'rho'; add one")
     about = None if limit.get("unit") is None else checked_unit(limit["unit"])
     return ForAll(stated, about, to)
 
@@ -330,7 +331,9 @@ def read_file(path: str | os.PathLike[str]) -> dict[str, Any]:
             f"job file {str(file)!r} cannot be read ({error.strerror}); check the path"
         ) from error
     except ValueError as error:  # no TOML, no UTF-8, NUL in its path, too deep
-        raise InvalidInput(f"job file {str(file)!r} is no TOML: {error}; correct it") from error
+        raise InvalidInput(
+            f"job file {str(file)!r} is not valid TOML: {error}; correct it"
+        ) from error
     absent = dict[str, str]()
     filled: dict[str, Any] = _with_variables(found, "", absent)
     if absent:
@@ -341,7 +344,9 @@ def read_file(path: str | os.PathLike[str]) -> dict[str, Any]:
     try:
         _refuse_no_text(filled, "")
     except InvalidInput as error:
-        raise InvalidInput(f"job file {str(file)!r} is no TOML: {error}; correct it") from error
+        raise InvalidInput(
+            f"job file {str(file)!r} is not valid TOML: {error}; correct it"
+        ) from error
     return filled
 
 
@@ -427,7 +432,7 @@ def _job(
         taken["events"] = "-"
     for needed in ("events", "state"):
         if needed not in taken:
-            raise InvalidInput(f"{where} says no {needed!r}; add it, or give it under [defaults]")
+            raise InvalidInput(f"{where} has no {needed!r}; add it there, or under [defaults]")
     try:
         job = Job(what, **taken)
         if of_service:
@@ -547,7 +552,9 @@ def save(
             f"job file {str(file)!r} cannot be read ({error.strerror}); save it into another file"
         ) from error
     except (TOMLKitError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"job file {str(file)!r} is no TOML: {error}; correct it") from error
+        raise InvalidInput(
+            f"job file {str(file)!r} is not valid TOML: {error}; correct it"
+        ) from error
     for line in comments.get("", "").splitlines():
         document.add(tomlkit.comment(line))
     jobs = document.setdefault("jobs", tomlkit.table(is_super_table=True))

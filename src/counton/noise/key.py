@@ -195,8 +195,8 @@ class Key:
             text = read_plain(file).decode("ascii")
         except (OSError, UnicodeDecodeError) as error:
             raise WrongKey(
-                f"key file {file} cannot be read ({type(error).__name__}): give the path of the "
-                f"key file that was made with the state"
+                f"key file {file} cannot be read ({type(error).__name__}): put the key file that "
+                f"was made with the state back, or give its path"
             ) from None
         mode = stat.S_IMODE(found.st_mode)
         if found.st_nlink > 1:
@@ -207,8 +207,8 @@ class Key:
         if os.name == "posix" and mode & 0o077 and mode != 0o440:
             raise WrongKey(
                 f"key file {file} has mode {mode:04o}, which lets others read it: make it 0600 "
-                f"(chmod 600), or 0440 where its group alone is to read it; or draw a new key if "
-                f"it may have been read"
+                f"(chmod 600), or 0440 for its group alone; if somebody may have read it, draw a "
+                f"new key"
             )
         key = Key.from_text(text, f"key file {file}")
         key._file = file.resolve()

@@ -394,8 +394,9 @@ def _open_file(path: Path, like: _File | None = None) -> _File:
         where = f"{path.name}.json beside it"
         where = {"parquet": "its metadata", "xlsx": "its hidden sheet"}.get(kind, where)
         raise InvalidInput(
-            f"{str(path)!r} carries no description of its stream in {where}: name the table "
-            f"that it was cut out of, {field('like')}, or export it again from its state"
+            f"{str(path)!r} carries no description of its stream in {where}, so it is no released "
+            f"table. If another tool made it from one, name that with {field('like')}; or export "
+            f"it again from its state"
         )
     return _file(str(path), rows, facts)
 

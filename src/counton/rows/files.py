@@ -107,7 +107,7 @@ class EventFile(Rows):
         if not size and self.kind != "jsonl":  # JSON lines without events are an empty file
             needs = "the header of its columns" if self.kind == "csv" else "Parquet's own frame"
             raise InvalidInput(
-                f"{self.name} is empty (0 bytes); also without events a {self.kind} file holds "
+                f"{self.name} is empty (0 bytes); even without events a {self.kind} file needs "
                 f"{needs}: write it again"
             )
 

@@ -240,7 +240,7 @@ def _find_files(given: object, stated: str | None) -> list[str]:
             raise NoFiles(
                 f"the folder {path!r} holds no event files ({', '.join(SUFFIXES)}, also .gz and "
                 f".zst); name the files, or give a pattern such as {os.path.join(path, '*')!r}; "
-                f"for a night without rows put a file of its header alone there"
+                f"for a night without rows add a file that has only its header"
             )
         return inside
     if not glob.has_magic(path):

@@ -86,10 +86,11 @@ def windows_ended(
             sure = f" with {field('yes', True)}" if quiet_then > usual else ""
             raise InvalidInput(
                 f"the last window ended at {windows.at(windows.end)}, so these are data of "
-                f"the past, and the clock does not say up to when they are complete; give "
-                f"{field('until', NEWEST)}, which tells readers the window of the newest event, "
-                f"whose time is not protected; or the time by which they are complete, at most "
-                f"{field('until', end)}{sure}"
+                f"the past, and the clock does not say up to when they are complete. Give that "
+                f"time, at most {field('until', end)}{sure}; or {field('until', NEWEST)}, which "
+                f"tells readers the window of the newest event, whose time is not protected. If "
+                f"the stream should not be over, correct {field('start')}, {field('every')} or "
+                f"{field('steps')}"
             )
         us, given = min(microseconds(now), whole), field("until", NOW)
     else:
@@ -160,11 +161,11 @@ def _refuse_quiet(given: str, count: int, windows: Windows, seen: ClockFacts, mo
         last = f"the newest event is of {windows.local(seen.newest)}, {since:,} windows before"
     would = f"{new:,} window{'s' * (new > 1)} as if nothing had happened"
     raise InvalidInput(
-        f"{given} would release {would} in {'them' if new > 1 else 'it'} ({last}), for ever: is a "
-        f"file missing? Give it; or {field('until', NEWEST)} of data of the past, which tells "
-        f"readers the window of the newest event, whose time is not protected; "
-        f"{field('yes', True)} if nothing happened; {field('quiet')} with as many as are usual, "
-        f"chosen without these rows, since job files keep it"
+        f"{given} would release {would} in {'them' if new > 1 else 'it'} ({last}), and a release "
+        f"is final. If a file is missing, add it; else give {field('yes', True)} if nothing "
+        f"happened, {field('until', NEWEST)} for data of the past, which tells readers the window "
+        f"of the newest event, whose time is not protected, or {field('quiet')} with the usual "
+        f"number of empty windows, chosen without these rows, since job files keep it"
     )
 
 

@@ -159,7 +159,7 @@ def state_beside(events: object, *, append: bool) -> str:
     if _path_of(one) is None:
         why = "no file gives a name to these events"
     elif isinstance(one, list | tuple):
-        why = "several files are named, and other nights name others"
+        why = "several files give no name to a state that the next run would find again"
     elif append and not holds_new_events(one):
         why = "each file has new events, and one state counts them all"
     elif (there := _state_behind(one)) is not None:
@@ -315,34 +315,34 @@ def unsaid(said: Said, look: FirstLook) -> list[Unsaid]:
     if job.times.time is None and len(times) != 1:
         why = f"{' or '.join(map(repr, times))} may say when it happened"
         if not times:
-            why = f"no column was seen to hold times; there are {', '.join(look.columns)}"
+            why = f"no column holds times in a known format; there are {', '.join(look.columns)}"
         found.append(Unsaid(why, {"time": times[0] if times else look.columns[0]}))
     named = [one for one in look.times if one.name == job.times.time]
     column = next(iter(named or ([] if job.times.time else look.times)), None)
     if job.times.timezone is None and (column is None or column.local):
-        why = "the times say no zone, and days are cut by it"
+        why = "the times have no zone, which decides when a day begins"
         found.append(Unsaid(why, {"timezone": "Europe/Berlin"}))
     if job.times.start is None:
-        why = "the first window's beginning is published, so choose a day that anybody may know"
+        why = "the first window's beginning is published, so choose it without looking at the rows"
         found.append(Unsaid(why, {"start": usual_start()}))
     if job.groups.by is not None and job.groups.domain is None and job.groups.unknown != "discover":
         why = "the names of groups are published, so take them from a public list, not from rows"
         found.append(Unsaid(why, {"domain": "A,B,C"}))
     if job.people.user is None and job.promise.unit is None:
         row = complete_job(said, look).promise.unit
-        why = "whom to protect: one row, by what it is called"
+        why = "whom to protect: single rows, each called by this word"
         example: Mapping[str, Any] = {"unit": row}
         if people is not None:
-            why = (
-                f"whom to protect: people; or one row, by what it is called ({field('unit', row)})"
-            )
+            why = f"whom to protect: people; or instead single rows, with {field('unit', row)}"
             example = {"user": people, "most": 3, "per": "1d"}
         found.append(Unsaid(why, example))
     elif job.people.user is not None and job.people.most is None and not job.people.first:
         why = "how many rows of one person count: noise hides them all"
         found.append(Unsaid(why, {"most": 3} | ({} if job.people.per else {"per": "1d"})))
     if is_unpromised(said):
-        why = f"what one may lose; or how far off a number may be ({field('within', 15)})"
+        why = (
+            f"the privacy loss of one of them; or instead the largest error, {field('within', 15)}"
+        )
         found.append(Unsaid(why, {"epsilon": "1"}))
     return found
 
@@ -356,9 +356,9 @@ def refuse_state(job: Job) -> None:
         and os.fspath(job.keeping.state) == default_state(job.events)
     ):
         raise InvalidInput(
-            f"{os.fspath(job.keeping.state)!r} is there, and what it has begun goes on as it was "
-            f"begun; name another state ({field('state', 'other.db')}), or this one, and a "
-            f"{field('name')} that is new"
+            f"state {os.fspath(job.keeping.state)!r} exists already, and its streams keep their "
+            f"options; name another state ({field('state', 'other.db')}), or this one with a new "
+            f"{field('name')} for another stream"
         )
 
 

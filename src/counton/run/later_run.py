@@ -74,9 +74,9 @@ def refuse_other(job: Job, kept: Definition) -> None:
         created = "without it" if was is None else f"with {_in_words(was)}"
         raise RequestMismatch(
             f"{_TOGETHER.get(name) or f'{field(name)} is'} {_in_words(value)}, but stream "
-            f"{job.keeping.name!r} was created {created}; leave it out to continue the stream, or "
-            f"start another one with another {field('name')}; {field('end_stream(state, name)')} "
-            f"ends this one, and what it has spent stays spent: the losses of both add up"
+            f"{job.keeping.name!r} was created {created}. To continue the stream, leave it out; to "
+            f"start another one, give another {field('name')}: the privacy losses of both add up. "
+            f"{field('end_stream(state, name)')} ends this one"
         )
 
 

@@ -223,9 +223,9 @@ def _new_statistic(job: Job, *, once: bool) -> tuple[Statistic, OwnColumns]:
 def _lacks(lacking: Sequence[str]) -> MissingOptions:
     several = " and ".join(filter(None, (", ".join(lacking[:-1]), lacking[-1])))
     return MissingOptions(
-        f"a new stream needs {several}; give {'them' if len(lacking) > 1 else 'it'}, chosen "
-        f"without looking at the data, or, to go on with a stream that exists, correct "
-        f"{field('state')} or {field('name')}",
+        f"a new stream needs {several}; choose {'them' if len(lacking) > 1 else 'it'} without "
+        f"looking at the data. If the stream exists already, correct {field('state')} or "
+        f"{field('name')}",
         InvalidInput(several).fields,
     )
 
@@ -455,8 +455,8 @@ def _most(job: Job, statistic: Statistic) -> int:
     how = f"with {once if people.first else statements.name_of(job.what)}"
     if people.most is not None and people.most > 1 and by is None:
         raise InvalidInput(
-            f"{field('most', people.most)} {how} is in how many groups a user counts, and there is "
-            f"no {field('by')}; leave {field('most')} out"
+            f"{field('most', people.most)} {how} is in how many groups a user counts, but without "
+            f"{field('by')} there are no groups; leave {field('most')} out"
         )
     if people.most is None and by is not None:
         raise InvalidInput(
