@@ -6,8 +6,10 @@ import ast
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from counton.base.errors import MissingExtra
 
@@ -105,6 +107,37 @@ def require(module: str) -> None:
         import_module(module)
     except ImportError as error:
         raise missing(module, error) from error
+
+
+def require_installed(module: str) -> None:
+    """Refuse to go on without an optional module; it is not imported.
+
+    Args:
+        module: one of `NEEDED`.
+
+    Raises:
+        MissingExtra: it is not installed.
+
+    >>> require_installed("polars")
+    """
+    if find_spec(module) is None:
+        raise missing(module, ModuleNotFoundError(name=module))
+
+
+class _LazyModule(ModuleType):
+    """A module that is imported when something of it is first used."""
+
+    def __getattr__(self, name: str) -> Any:
+        if self.__name__ not in sys.modules:
+            require(self.__name__)
+        return getattr(sys.modules[self.__name__], name)
+
+
+if TYPE_CHECKING:
+    import polars as polars  # noqa: ICN001 - who imports it from here says `as pl`
+else:
+    #: Polars where a run with nothing new imports a module: it takes long to import.
+    polars = _LazyModule("polars")
 
 
 def missing(module: str, error: ImportError) -> MissingExtra:

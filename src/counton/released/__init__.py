@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from counton.base.lazy import attach, require
+from counton.base.lazy import attach, require_installed
 
 if TYPE_CHECKING:
     from counton.released.description import Description as Description
@@ -20,5 +20,5 @@ _load, __dir__, __all__ = attach(__name__, __file__)
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        require("polars")
+        require_installed("polars")
     return _load(name)

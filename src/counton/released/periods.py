@@ -16,10 +16,10 @@ from datetime import date, datetime, time, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput, field
+from counton.base.lazy import polars as pl
 from counton.base.windows import Windows, load_zone, microseconds, moment, parse_time
 from counton.released.description import Description
 from counton.released.series import local_times

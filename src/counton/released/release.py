@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
 import numpy as np
-import polars as pl
 
 from counton.base.columns import align_lines, html
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer, quantity
 from counton.base.groups import GroupNames
+from counton.base.lazy import polars as pl
 from counton.base.lazy import require
 from counton.numbers import Releases
 from counton.numbers.contrasts import Answer, answer, sum_formula

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from counton.base.errors import (
@@ -34,6 +33,7 @@ from counton.base.errors import (
     without_secrets,
 )
 from counton.base.exact import quote
+from counton.base.lazy import polars as pl
 from counton.base.outside_input import parse_json
 from counton.base.sqlite_header import sqlite_header
 from counton.numbers.design import Design
@@ -63,8 +63,6 @@ from counton.released.sizes import (
     too_large,
 )
 
-#: Columns of a table without rows, if its format stores none.
-_NOTHING = {"step": pl.Int64, "group": pl.String, "estimate": pl.Int64, "window_estimate": pl.Int64}
 #: Prefixes of the address of a service.
 ADDRESSES = ("http://", "https://")
 #: Seconds for each part of a service's answer, and for all of it.
@@ -79,8 +77,6 @@ _ESCAPES = (
     TypeError,
     ValueError,
     http.client.HTTPException,
-    pl.exceptions.PolarsError,
-    pl.exceptions.PanicException,  # not an Exception
 )
 #: Prefixes of the address of a database.
 _DATABASE_URLS = ("sqlite:", "postgresql:", "postgresql+psycopg:")
@@ -235,7 +231,11 @@ def _naming(label: str, *, hidden: bool = False) -> Iterator[None]:
             raise
         kind = StateError if isinstance(error, StateError) else InvalidInput
         raise kind(f"{label!r} cannot be read: {error.template}") from error
-    except _ESCAPES as error:
+    except (
+        *_ESCAPES,
+        pl.exceptions.PolarsError,
+        pl.exceptions.PanicException,  # not an Exception
+    ) as error:
         why = str(error).split("\n")[0][:300] or "it was changed"
         raise InvalidInput(
             f"{label!r} cannot be read as a table of what was released ({why}): give it as it was "
@@ -380,7 +380,7 @@ def _open_file(path: Path, like: _File | None = None) -> _File:
     else:
         rows = _rows(path, kind, (facts or {}).get(FORMULAS))
     if not rows.width and facts is not None:  # nothing is shown yet
-        rows = pl.DataFrame(schema=_NOTHING)
+        rows = _nothing()
     if facts is None or facts.get("description") is None:
         if like is not None:
             carried = {"description": like.described, "notes": [*like.notes]}
@@ -399,6 +399,13 @@ def _open_file(path: Path, like: _File | None = None) -> _File:
             f"it again from its state"
         )
     return _file(str(path), rows, facts)
+
+
+def _nothing() -> pl.DataFrame:
+    """Return a table without rows, with the columns that some formats do not store."""
+    whole = pl.Int64
+    schema = {"step": whole, "group": pl.String, "estimate": whole, "window_estimate": whole}
+    return pl.DataFrame(schema=schema)
 
 
 def _rows(path: Path, kind: str, formulas: object) -> pl.DataFrame:
@@ -480,7 +487,7 @@ def _fetch(address: str, token: str | None) -> _File:
             f"{address!r} answers with no release: give the address of a stream of a service of "
             f"counton"
         ) from None
-    return _file(address, rows if rows.width else pl.DataFrame(schema=_NOTHING), facts)
+    return _file(address, rows if rows.width else _nothing(), facts)
 
 
 def _body(answer: http.client.HTTPResponse) -> bytes:
@@ -581,7 +588,7 @@ def check_one_release(path: Path, described: Mapping[str, Any]) -> None:
     """
     with _naming(str(path)):
         facts = _facts(path, TABLES[path.suffix.lower()]) or {}
-        nothing = pl.DataFrame(schema=_NOTHING)
+        nothing = _nothing()
         there = _File(str(path), nothing, facts.get("description") or {"terms": {}})
         _refuse_others(there, _File("what is written", nothing, described))
         if there.described["level"] != described["level"]:

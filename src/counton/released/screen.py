@@ -10,10 +10,9 @@ from html import escape
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import polars as pl
-
 from counton.base.columns import WHEN, TextTable, html, readable
 from counton.base.exact import figures, quantity
+from counton.base.lazy import polars as pl
 from counton.released.besides_noise import besides_noise
 from counton.released.series import Series
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import polars as pl
-
 from counton.base.errors import InvalidInput
+from counton.base.lazy import polars as pl
 from counton.base.outside_input import structure_of
 
 #: Most bytes of a table, also when decompressed.

@@ -7,10 +7,9 @@ import re
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 
-import polars as pl
-
 from counton.base.columns import BETWEEN, list_in_words
 from counton.base.exact import quantity
+from counton.base.lazy import polars as pl
 from counton.base.lengths import PERIODS
 from counton.base.literature import origin_of
 from counton.numbers import Design

@@ -1,5 +1,5 @@
 """Event data through polars: files of rows, times and windows, declared groups, exact tallies."""
 
-from counton.base.lazy import require
+from counton.base.lazy import require_installed
 
-require("polars")
+require_installed("polars")

@@ -6,10 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import polars as pl
-
 from counton.base.errors import InvalidInput, field
 from counton.base.groups import GroupNames
+from counton.base.lazy import polars as pl
 from counton.base.private import open_private
 from counton.rows.policies import Problem, set_aside
 from counton.rows.remote_rows import FetchedRows, Spread

@@ -18,16 +18,15 @@ from numbers import Integral
 from pathlib import Path
 from typing import IO, Any
 
-import polars as pl
-
 from counton.base.columns import BETWEEN
 from counton.base.errors import InvalidInput, field, is_text
 from counton.base.exact import quote
 from counton.base.groups import GroupNames
+from counton.base.lazy import polars as pl
 from counton.base.windows import NO_MOMENT
 from counton.rows.files import EventFile, refuse_sqlite
 from counton.rows.paths import ending, is_file, is_table
-from counton.rows.sources import UNREADABLE, Rows, Source, join_columns
+from counton.rows.sources import Rows, Source, join_columns, unreadable_errors
 from counton.rows.timestamps import moments
 
 #: Tables that are not read: as text, each line would be taken for a group.
@@ -251,7 +250,7 @@ def _from_table_of(file: Rows, name: str) -> GroupNames:
         groups = file.scan((name,), (name,)).select(pl.col(name).cast(pl.String)).collect()[name]
         if file.kind == "jsonl" and groups.str.contains(r"^[\[{]").any():
             raise file.unreadable(TypeError(f"column {name!r} holds lists or records"))
-    except UNREADABLE as error:
+    except unreadable_errors() as error:
         raise file.unreadable(error) from error
     return GroupNames(groups.fill_null(""))
 

@@ -19,10 +19,10 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, cast
 
-import polars as pl
 from typing_extensions import override
 
 from counton.base.errors import InvalidInput, field, is_text
+from counton.base.lazy import polars as pl
 from counton.base.sqlite_header import sqlite_header
 from counton.rows.paths import CsvForm, Format, event_paths, format_of, is_database
 from counton.rows.readable_lines import (
@@ -35,7 +35,7 @@ from counton.rows.readable_lines import (
     keys_of,
     sift,
 )
-from counton.rows.sources import UNREADABLE, EventFrame, Rows, Source, UnreadableRow, name_of
+from counton.rows.sources import EventFrame, Rows, Source, UnreadableRow, name_of, unreadable_errors
 
 CSV = CsvForm()
 #: The first bytes of gzip and zstd, which polars unpacks.
@@ -120,7 +120,7 @@ class EventFile(Rows):
         try:
             with self._content() as stream:
                 hashed = hashlib.file_digest(cast(io.BufferedReader, stream), "sha256")
-        except (*UNREADABLE, EOFError, zlib.error) as error:
+        except unreadable_errors(EOFError, zlib.error) as error:
             raise self.unreadable(error) from error
         return hashed.hexdigest()
 
@@ -140,7 +140,7 @@ class EventFile(Rows):
         try:
             with self._content() as lines:
                 held = lines.read(size + 1)
-        except (*UNREADABLE, EOFError, zlib.error) as error:
+        except unreadable_errors(EOFError, zlib.error) as error:
             raise self.unreadable(error) from error
         whole = len(held) <= size
         found = copy(self)
@@ -213,7 +213,7 @@ class EventFile(Rows):
                     if line.strip():
                         keys = keys_of(line.decode("utf-8", "replace"))
                         yield dict.fromkeys(filter(is_text, keys))
-        except (*UNREADABLE, EOFError, zlib.error) as error:
+        except unreadable_errors(EOFError, zlib.error) as error:
             raise self.unreadable(error) from error
 
     @override
@@ -231,7 +231,7 @@ class EventFile(Rows):
         try:
             self.frame(asked).select(pl.col(asked).is_null().any()).collect(engine="streaming")
             return self
-        except UNREADABLE as error:
+        except unreadable_errors() as error:
             reason = error
         try:
             with self._lines() as lines:
@@ -240,7 +240,7 @@ class EventFile(Rows):
                 else:
                     rows = json_rows(lines, asked)
                 found = sift(rows, asked, most)
-        except (*UNREADABLE, EOFError, zlib.error):
+        except unreadable_errors(EOFError, zlib.error):
             raise self.unreadable(reason) from reason
         if isinstance(found, FileRows):
             return SiftedFile(self, found)

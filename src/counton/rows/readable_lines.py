@@ -13,13 +13,13 @@ import json
 import math
 import re
 from collections.abc import Callable, Generator, Iterator, Sequence
-from typing import IO, Any, Final, NamedTuple
+from typing import IO, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
-import polars as pl
 from typing_extensions import override
 
 from counton.base.exact import name_alone
+from counton.base.lazy import polars as pl
 
 #: Largest number of lines of a cell in quotation marks.
 _MOST_LINES: Final = 1000
@@ -28,7 +28,7 @@ _REPLACED: Final = "\ufffd"
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s"{}\[\],:]+')
 _QUOTE, _NEWLINE, _RETURN = b'"\n\r'
 #: Texts of readable records, or of one unreadable record.
-Piece = tuple[pl.DataFrame | None, bytes]
+Piece: TypeAlias = "tuple[pl.DataFrame | None, bytes]"
 
 #: Number of bytes that are read at a time.
 BLOCK = 2**20

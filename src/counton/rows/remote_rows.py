@@ -6,8 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-import polars as pl
-
+from counton.base.lazy import polars as pl
 from counton.base.private import Private
 from counton.rows.sources import EventFrame, Source
 

@@ -11,17 +11,21 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import IO, Any, cast
 
-import polars as pl
 from typing_extensions import override
 
 from counton.base.columns import BETWEEN
 from counton.base.errors import InvalidInput, field
+from counton.base.lazy import polars as pl
 from counton.rows.paths import SEPARATORS
 from counton.rows.timestamps import as_text
 
-#: Exceptions of polars for unreadable rows. For some types and values it panics, which is no
-#: `Exception`.
-UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
+
+def unreadable_errors(*more: type[BaseException]) -> tuple[type[BaseException], ...]:
+    """Return the exceptions of polars for unreadable rows, and more.
+
+    For some types and values it panics, which is no `Exception`.
+    """
+    return pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, *more
 
 
 class UnreadableRow(InvalidInput):
@@ -143,7 +147,7 @@ class Rows(ABC):
         """Names of the columns."""
         try:
             return self.frame().collect_schema().names()
-        except (*UNREADABLE, UnicodeDecodeError) as error:
+        except unreadable_errors(UnicodeDecodeError) as error:
             raise self.unreadable(error) from error
 
     def unreadable(self, error: BaseException) -> InvalidInput:

@@ -8,17 +8,17 @@ from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from counton.base.exact import name_alone
 from counton.base.exact_sums import refuse_overflow
 from counton.base.groups import GroupNames
+from counton.base.lazy import polars as pl
 from counton.base.private import Private, open_private
 from counton.base.windows import NO_MOMENT
 from counton.rows.bad_rows import set_bad_rows_aside, set_bad_rows_aside_elsewhere, unknown_groups
 from counton.rows.remote_rows import Spread
-from counton.rows.sources import UNREADABLE, Rows, Source
+from counton.rows.sources import Rows, Source, unreadable_errors
 from counton.rows.window_marks import (
     Adds,
     RowReading,
@@ -500,7 +500,7 @@ def _hold(
     none = rows.collect_schema().to_frame()
     try:
         return _sum_batches(batches(), none, adding, by)
-    except UNREADABLE as error:
+    except unreadable_errors() as error:
         raise unreadable_part(source, error) from error
 
 

@@ -6,9 +6,8 @@ import re
 from functools import cache
 from typing import Literal, cast, get_args
 
-import polars as pl
-
 from counton.base.errors import InvalidInput
+from counton.base.lazy import polars as pl
 from counton.base.windows import NO_MOMENT
 
 ClockChange = Literal["raise", "earliest", "latest"]

@@ -6,17 +6,18 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as attribute
+from functools import cache
 from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from counton.base.columns import MISSING, OUTSIDE
 from counton.base.groups import GroupNames
+from counton.base.lazy import polars as pl
 from counton.base.windows import NO_MOMENT, Windows
 from counton.rows.policies import Policies, Problem
-from counton.rows.sources import UNREADABLE, Rows, Source
+from counton.rows.sources import Rows, Source, unreadable_errors
 from counton.rows.timestamps import ClockChange, as_text, moments
 
 Unknown = Literal["refuse", "drop", "discover"]
@@ -198,9 +199,6 @@ def times_counted(adds: Adds | None) -> int:
     return 1 if adds is None else len(adds.entries(pl.col("total")))
 
 
-# Polars loads numpy at its first array, and fails if two of its threads do so at once.
-pl.Series(np.zeros(1, np.int64))
-
 #: Largest number of times that a row counts.
 MOST_COUNTED = 2**32
 
@@ -209,7 +207,7 @@ def collect(source: Source, frame: pl.LazyFrame) -> pl.DataFrame:
     """Compute a frame of a source's rows."""
     try:
         return frame.collect(engine="streaming")
-    except UNREADABLE as error:
+    except unreadable_errors() as error:
         raise unreadable_part(source, error) from error
 
 
@@ -219,7 +217,7 @@ def unreadable_part(source: Source, error: BaseException) -> Exception:
         try:
             names = part.columns()
             part.frame(names).select(pl.col(names).is_null().any()).collect(engine="streaming")
-        except UNREADABLE:
+        except unreadable_errors():
             return part.unreadable(error)
     return source.parts[-1].unreadable(error)
 
@@ -249,6 +247,15 @@ def mark_rows(
     return parts[0] if len(parts) == 1 else pl.concat(parts)
 
 
+@cache
+def _show_an_array() -> None:
+    """Let polars load numpy, which it does when it first meets an array.
+
+    It fails where two of its threads do so at once.
+    """
+    pl.Series(np.zeros(1, np.int64))
+
+
 def mark_part(
     part: Rows,
     reading: RowReading,
@@ -257,6 +264,7 @@ def mark_part(
     raw_labels: bool = False,
 ) -> pl.LazyFrame:
     """Return the marked rows of one part: see `mark_rows`."""
+    _show_an_array()
     columns = reading.columns
     parts = list(zip(columns.parts, parts_of_columns(reading), strict=True))
     whose = (columns.group, columns.user, columns.id, columns.sign)

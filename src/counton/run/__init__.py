@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from counton.base.lazy import attach, require
+from counton.base.lazy import attach, require_installed
 
 if TYPE_CHECKING:
     from counton.job.job import Job as Job
@@ -60,5 +60,5 @@ _load, __dir__, __all__ = attach(__name__, __file__)
 
 def __getattr__(name: str) -> Any:
     if name in __all__ and name != "Job":
-        require("polars")  # events are read with polars; a job itself needs none
+        require_installed("polars")  # events are read with polars; a job itself needs none
     return _load(name)

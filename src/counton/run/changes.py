@@ -27,13 +27,13 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from counton.base.arrays import narrowest
 from counton.base.errors import field
 from counton.base.exact import name_alone
 from counton.base.exact_sums import refuse_overflow
+from counton.base.lazy import polars as pl
 from counton.base.private import Private, open_private
 from counton.base.windows import Windows, microseconds
 from counton.job.job import Job
@@ -601,7 +601,6 @@ def _sums_of_places(
 
 #: The part of late rows within whose delay `Counts.late_by` is.
 _MOST_LATE = 0.95
-_SCHEMA = dict.fromkeys(_COLUMNS, pl.Int64)
 
 
 def unpack_observed(kept: Observed, measures: tuple[str, ...]) -> pl.DataFrame:
@@ -609,7 +608,8 @@ def unpack_observed(kept: Observed, measures: tuple[str, ...]) -> pl.DataFrame:
     if isinstance(kept, Mapping):
         kept = [(np.array([step], np.int64), totals[None]) for step, totals in kept.items()]
     last = len(measures) - 1  # for counts the total is the number of rows
-    found = [pl.DataFrame(schema=_SCHEMA)]
+    schema = dict.fromkeys(_COLUMNS, pl.Int64)
+    found = [pl.DataFrame(schema=schema)]
     for steps, packed in kept:  # windows, seen or counted, measures, groups
         row, group = np.nonzero(packed.any(axis=(1, 2)))
         seen, counted = (packed[row, at, :, group].astype(np.int64) for at in (0, 1))
@@ -617,5 +617,5 @@ def unpack_observed(kept: Observed, measures: tuple[str, ...]) -> pl.DataFrame:
         counted = np.where(whole[:, None] > 0, 0, counted)
         ends = (seen[:, 0], seen[:, last], counted[:, 0], counted[:, last])
         columns = (steps[row], group, *ends, whole)
-        found.append(pl.DataFrame(dict(zip(_SCHEMA, columns, strict=True)), schema=_SCHEMA))
+        found.append(pl.DataFrame(dict(zip(schema, columns, strict=True)), schema=schema))
     return pl.concat(found)

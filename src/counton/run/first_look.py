@@ -24,7 +24,7 @@ from counton.base.windows import NO_MOMENT, moment
 from counton.job.job import Job
 from counton.rows.files import EventFile
 from counton.rows.paths import SEPARATORS
-from counton.rows.sources import UNREADABLE, Rows, UnreadableRow
+from counton.rows.sources import Rows, UnreadableRow, unreadable_errors
 from counton.rows.timestamps import EPOCH_FORMATS, format_like, moments
 from counton.run.clock import length_of
 from counton.run.contribution_bounds import period_of
@@ -191,7 +191,7 @@ def _beginning(part: Rows, names: Sequence[str], size: int) -> tuple[pl.DataFram
         part, whole, taken = part.beginning(size)
     try:
         found = _rows_of(part, names)
-    except UNREADABLE as error:
+    except unreadable_errors() as error:
         try:
             sifted = part.sift(names, _SAMPLE_ROWS)  # a run sets these rows aside
         except UnreadableRow:

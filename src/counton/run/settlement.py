@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from counton.base.errors import AlreadyEnded, InvalidInput, field
 from counton.base.exact import quote
+from counton.base.lazy import polars as pl
 from counton.base.options import ROWS, split_names
 from counton.base.private import Private
 from counton.job.job import NEWEST, Events, Job

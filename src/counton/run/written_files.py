@@ -19,10 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import polars as pl
-import polars.selectors as cs
-
 from counton.base.errors import CountonError, InvalidInput, field
+from counton.base.lazy import polars as pl
 from counton.base.lazy import require
 from counton.base.options import check_text
 from counton.released.description import Description
@@ -203,7 +201,7 @@ def no_formulas(rows: pl.LazyFrame) -> pl.LazyFrame:
     >>> no_formulas(pl.LazyFrame({"group": ["=1+1", "home", "'=1+1"]})).collect()["group"].to_list()
     ["'=1+1", 'home', "''=1+1"]
     """
-    texts = cs.string()
+    texts = pl.selectors.string()
     return rows.with_columns(
         pl.when(texts.str.contains(_FORMULA)).then("'" + texts).otherwise(texts).name.keep()
     )
@@ -310,7 +308,7 @@ _FORMULA = r"^'*[=+\-@\t\r\uFF1D\uFF0B\uFF0D\uFF20]"
 
 
 def _as_text(table: pl.LazyFrame) -> pl.LazyFrame:
-    return table.with_columns(cs.datetime().dt.to_string("%Y-%m-%dT%H:%M:%S%:z"))
+    return table.with_columns(pl.selectors.datetime().dt.to_string("%Y-%m-%dT%H:%M:%S%:z"))
 
 
 def write_release(found: Release, path: Path, *, formulas: str = "text", **look: Any) -> None:

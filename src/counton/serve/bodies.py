@@ -13,7 +13,7 @@ import polars as pl
 import zstandard
 
 from counton.base.errors import InvalidInput
-from counton.rows.sources import UNREADABLE
+from counton.rows.sources import unreadable_errors
 from counton.serve.arrow_streams import rows_of_stream
 from counton.serve.served_jobs import InboxRows
 
@@ -223,7 +223,7 @@ def _arrow(body: bytes, columns: Sequence[str], most: int, name: str) -> InboxRo
         if rows_of_stream(body) > most:
             raise TooLarge
         frame = pl.read_ipc_stream(io.BytesIO(body))
-    except (*UNREADABLE, ValueError) as error:
+    except unreadable_errors(ValueError) as error:
         raise _no_arrow(name) from error
     if frame.height > most:
         raise TooLarge
@@ -232,7 +232,7 @@ def _arrow(body: bytes, columns: Sequence[str], most: int, name: str) -> InboxRo
     whole = InboxRows(frame, name)
     try:
         return InboxRows(whole.scan(columns, ()).collect(), name)
-    except UNREADABLE as error:
+    except unreadable_errors() as error:
         raise _no_arrow(name) from error
 
 
