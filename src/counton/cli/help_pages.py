@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -48,6 +51,46 @@ def without_passwords() -> Iterator[None]:
         raise
 
 
+class _PlainWords:
+    """The words of a parameter as a text, a path, or the result of its parser.
+
+    Typer leaves this to pydantic, whose import takes longer than many a command, and builds a
+    checker of each option that is not given. Words that are wrong are left to typer all the same.
+    """
+
+    def __init__(self, parameter: Any, by_typer: Callable[[], Any]) -> None:
+        self._kind = parameter.type_descriptor.annotation
+        self._parser = parameter.type_descriptor.parameter_info.parser
+        self._by_typer = by_typer
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        """What a command is given of a parameter's value."""
+        if param.multiple or param.nargs == -1:
+            if value is None:
+                return ()
+            if self._kind == list[str] and not isinstance(value, str):
+                return [*map(str, value)]
+        elif value is None:
+            return None
+        elif self._parser is not None:
+            return self._parser(value)
+        elif self._kind is str and isinstance(value, str):
+            return value
+        elif self._kind is Path and isinstance(value, str):
+            if os.access(value, os.R_OK) or not os.path.exists(value):
+                return Path(value)
+        return self._by_typer().coerce(value, param=param, ctx=ctx)
+
+
+def _taken_plainly(parameters: list[Any]) -> list[Any]:
+    """Parameters whose words typer converts through `_PlainWords`; older ones convert alone."""
+    for parameter in parameters:
+        own = getattr(parameter, "get_runtime_param", None)
+        if own is not None and not isinstance(own, partial):
+            parameter.get_runtime_param = partial(_PlainWords, parameter, own)
+    return parameters
+
+
 class CommandWithHeadings(TyperCommand):
     """A command whose help has two pages: the options of most runs, and all options under
     headings."""
@@ -55,6 +98,10 @@ class CommandWithHeadings(TyperCommand):
     #: Names of parameters on the first page, and the lines of its example.
     often: Sequence[str] = ()
     example: Sequence[str] = ()
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The parameters of a command, and the one that asks for help."""
+        return _taken_plainly(super().get_params(ctx))
 
     def make_context(self, *words: Any, **more: Any) -> Any:
         """Parse a command's words; errors show no password."""
@@ -123,6 +170,10 @@ def with_first_page(often: Sequence[str], example: Sequence[str]) -> type[Comman
 
 class Commands(TyperGroup):
     """A group of commands, some of them statistics with further names."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The parameters before a command, and the one that asks for help."""
+        return _taken_plainly(super().get_params(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse words, and note which page of help the first one asks for."""
