@@ -33,6 +33,7 @@ from counton.strategies.strategy import (
     check_metric,
     check_step,
     check_window,
+    nodes_per_chunk,
     window_ends,
 )
 
@@ -277,6 +278,7 @@ class SmoothBinary(StreamStrategy):
         """Return B z on a window: sums over bits of leaves from the highest, once per prefix."""
         ranks = np.arange(steps.start, check_window(self, steps).stop)
         sums = np.zeros((min(len(ranks), 1), *field.shape), np.int64)
+        size = nodes_per_chunk(field.shape, 2**14)
         begins = ranks == steps.start  # first leaf of each other prefix
         for bit, ones in zip(reversed(range(self.height)), self._bits(ranks), strict=True):
             above = np.cumsum(begins) - 1
@@ -288,7 +290,9 @@ class SmoothBinary(StreamStrategy):
             if len(read):
                 leaf = unrank(self.height, self.zeros, int(ranks[first[read[0]]]))
                 place = self._place(leaf, bit)
-                sums[read] += field.run(bit, range(place, place + len(read)))
+                drawn = field.run(bit, range(place, place + len(read)))
+                for at in range(0, len(read), size):  # copies stay in the cache
+                    sums[read[at : at + size]] += drawn[at : at + size]
         return sums
 
 
