@@ -41,11 +41,11 @@ def measure() -> Iterator[Row]:
 
 FIRST = "the first counton count, ten rows"
 BARS = {
-    "import counton": 0.5,
-    "counton --help": 2.5,
-    "counton plan, 365 steps": 6,
-    "counton run, nothing new": 10,
-    FIRST: 10.5,
+    "import counton": 0.4,
+    "counton --help": 1.5,
+    "counton plan, 365 steps": 4.5,
+    "counton run, nothing new": 5.5,
+    FIRST: 6,
 }
 
 
