@@ -84,7 +84,7 @@ def test_a_run_with_nothing_new_loads_no_charts_plans_and_files_of_others(tmp_pa
         "except SystemExit as end:\n"
         "    assert not end.code, end.code"
     )
-    report = "print(*sorted('.'.join(name.split('.')[:3]) for name in sys.modules))"
+    report = "print(*sorted({'.'.join(name.split('.')[:3]) for name in sys.modules}))"
     for night in range(2):
         asked = [sys.executable, "-c", f"{program}\n{report}"]
         done = subprocess.run(asked, capture_output=True, text=True, check=True)
@@ -93,7 +93,10 @@ def test_a_run_with_nothing_new_loads_no_charts_plans_and_files_of_others(tmp_pa
     assert "Nothing new to release: 1 of 365 windows are released." in done.stdout
     rooms = {"counton.charts", "counton.planning", "counton.training", "counton.run.exports"}
     assert not loaded & {*rooms, "counton.run.job_plan", "counton.run.first_job"}
-    assert not loaded & {"matplotlib", "scipy", "pandas", "dp_accounting"}
+    assert not loaded & {"matplotlib", "scipy", "pandas", "dp_accounting", "pydantic", "ssl"}
+    ledger = program.replace(f"'run', '{tmp_path / 'n.toml'}'", f"'ledger', '{tmp_path / 's.db'}'")
+    assert ledger != program
+    assert "polars" not in loaded_by(ledger)  # which reads no rows
 
 
 def test_help_of_the_command_line_does_not_load_numpy() -> None:

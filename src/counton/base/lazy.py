@@ -140,6 +140,17 @@ else:
     polars = _LazyModule("polars")
 
 
+def software() -> str:
+    """Return the name and version of this package; finding the version is slow.
+
+    >>> software().startswith("counton ")
+    True
+    """
+    from importlib.metadata import version
+
+    return f"counton {version('counton')}"
+
+
 def missing(module: str, error: ImportError) -> MissingExtra:
     """Build the error for an optional module that could not be imported.
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 from counton.base.errors import NoiseAddressError
@@ -77,9 +77,15 @@ class _Buffers(threading.local):
     """Scratch space and an AES context for each thread: neither may be shared."""
 
     def __init__(self, subkey: bytes) -> None:
-        self.encryptor: Any = Cipher(algorithms.AES(subkey), modes.ECB()).encryptor()
+        self._subkey = subkey
         self.counters: NDArray[np.uint64] = np.empty((0, 2), np.dtype("<u8"))
         self.cipher = bytearray(0)
+
+    @cached_property
+    def encryptor(self) -> Any:
+        from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+        return Cipher(algorithms.AES(self._subkey), modes.ECB()).encryptor()
 
     def reserve(self, blocks: int) -> None:
         if len(self.counters) < blocks:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.metadata import version
 
 from counton.base.distributions import DiscreteLaplace
 from counton.base.exact import figures, text
+from counton.base.lazy import software
 from counton.base.literature import REFERENCES, origin_of, paper_of
 from counton.numbers.design import Design
 from counton.privacy import ZCDP, ExpiringDP, ExpiringZCDP
@@ -72,7 +72,7 @@ def methods(
         *([] if is_once(terms) else [("strategy", repr(terms.strategy))]),
         *constants,
         *(("source", paper_of([name]) or REFERENCES[name]) for name in dict.fromkeys(named)),
-        ("software", f"counton {version('counton')}"),
+        ("software", software()),
     ]
     wide = max(len(name) for name, _ in table)
     rows = ["Constants and sources", *(f"{name:<{wide}}  {said}" for name, said in table)]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.distributions import law_to_dict
+from counton.base.lazy import software
 from counton.base.outside_input import inflate
 from counton.numbers import Design, Releases
 from counton.numbers.intervals import node_reads
@@ -92,8 +92,6 @@ TABLES = {
 ATTRS = "PANDAS_ATTRS"
 #: States for CSV whether texts that a spreadsheet would read as formulas are unchanged.
 FORMULAS = "csv_formulas"
-#: The writer of descriptions.
-AUTHOR = f"counton {version('counton')}"
 
 
 def about(
@@ -137,7 +135,7 @@ def about(
         "strategy": repr(terms.strategy),
         "noise": _noise(terms, () if once else steps, since),
         "level": level,
-        "written_by": AUTHOR,
+        "written_by": software(),
     }
 
 

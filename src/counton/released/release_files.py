@@ -7,13 +7,8 @@ the release of the run, with equal intervals, differences and sums over periods,
 from __future__ import annotations
 
 import glob
-import http.client
 import math
 import os
-import time
-import urllib.error
-import urllib.parse
-import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -28,7 +23,6 @@ from counton.base.errors import (
     InvalidInput,
     MissingExtra,
     StateError,
-    StateUnavailable,
     field,
     without_secrets,
 )
@@ -51,7 +45,6 @@ from counton.released.release_facts import (
     unpack,
 )
 from counton.released.series import NUMBERS, labels_of, rows_among
-from counton.released.service_address import NoRedirect, check_stream_address, held_token
 from counton.released.sizes import (
     MOST_NUMBERS,
     MOST_TEXT,
@@ -65,8 +58,6 @@ from counton.released.sizes import (
 
 #: Prefixes of the address of a service.
 ADDRESSES = ("http://", "https://")
-#: Seconds for each part of a service's answer, and for all of it.
-_TIME_OUT, _LONGEST = 60, 600
 #: Errors of readers of tables, and of descriptions that do not fit together.
 _ESCAPES = (
     ArithmeticError,
@@ -76,7 +67,6 @@ _ESCAPES = (
     OSError,
     TypeError,
     ValueError,
-    http.client.HTTPException,
 )
 #: Prefixes of the address of a database.
 _DATABASE_URLS = ("sqlite:", "postgresql:", "postgresql+psycopg:")
@@ -458,15 +448,10 @@ def _file(label: str, rows: pl.DataFrame, facts: Mapping[str, Any]) -> _File:
 
 def _fetch(address: str, token: str | None) -> _File:
     """Return a stream of a service."""
-    place = check_stream_address(address)
-    token = held_token(token)
-    headers = {"Accept": "application/json", "User-Agent": "counton"}
-    if token:
-        headers["Authorization"] = f"Bearer {token}"
+    from counton.released.service_address import answer_of
+
     try:
-        asked = urllib.request.Request(f"{place}/release", headers=headers)
-        with urllib.request.build_opener(NoRedirect).open(asked, timeout=_TIME_OUT) as answer:
-            facts = parse_json(_body(answer))
+        facts = parse_json(answer_of(address, token))
         rows = pl.DataFrame(
             facts["rows"],
             schema_overrides={"group": pl.String} if "group" in (facts["rows"] or [{}])[0] else {},
@@ -474,60 +459,14 @@ def _fetch(address: str, token: str | None) -> _File:
         )
         if facts["description"] is None:
             raise LookupError("description")
-    except urllib.error.HTTPError as error:
-        with error:
-            raise _refusal(address, error) from None
-    except InvalidInput:
+    except CountonError:
         raise
-    except (OSError, http.client.HTTPException) as error:
-        reason = getattr(error, "reason", error)
-        raise InvalidInput(f"{address!r} does not answer ({reason}): is it served?") from error
     except (ValueError, LookupError, TypeError, AttributeError, pl.exceptions.PolarsError):
         raise InvalidInput(
             f"{address!r} answers with no release: give the address of a stream of a service of "
             f"counton"
         ) from None
     return _file(address, rows if rows.width else _nothing(), facts)
-
-
-def _body(answer: http.client.HTTPResponse) -> bytes:
-    """Return the answer of a service, which must be complete."""
-    end, found = time.monotonic() + _LONGEST, bytearray()
-    while part := answer.read1(2**20):
-        found += part
-        if len(found) > MOST_TEXT:
-            raise too_large(f"more than {MOST_TEXT:,} bytes", f"{MOST_TEXT:,}")
-        if time.monotonic() > end:
-            raise InvalidInput(
-                f"it has not ended its answer after {_LONGEST} seconds: try again when it answers "
-                f"faster, or read a file of the stream"
-            )
-    return bytes(found)
-
-
-def _refusal(address: str, error: urllib.error.HTTPError) -> InvalidInput | StateError:
-    remedies = {
-        401: f"needs a token for reading, or does not know this one: give {field('token')}, or set "
-        f"COUNTON_TOKEN",
-        403: "takes this token for something else: give one for reading",
-        404: "is no stream of that service: its address ends with /v1/streams/NAME",
-    }
-    if error.code in remedies:
-        return InvalidInput(f"{address!r} {remedies[error.code]}")
-    if 300 <= error.code < 400:
-        return InvalidInput(
-            f"{address!r} sends elsewhere, which is not followed since a token would go there: "
-            f"give the address that it leads to"
-        )
-    if error.code == 503:
-        return StateUnavailable(
-            f"{address!r} cannot be read now: its state is not ready; try later"
-        )
-    try:
-        detail = str(parse_json(error.read1(2**16))["detail"])[:500]
-    except (ValueError, LookupError, TypeError, OSError, http.client.HTTPException):
-        detail = error.reason
-    return InvalidInput(f"{address!r} refuses with {error.code}: {detail}")
 
 
 def _facts(path: Path, kind: str | None) -> dict[str, Any] | None:

@@ -1,13 +1,21 @@
-"""The address of a stream of a service, and the token for it, for every client."""
+"""The address of a stream of a service, the token for it, and its answer, for every client."""
 
 from __future__ import annotations
 
+import http.client
 import os
+import time
+import urllib.error
 import urllib.parse
 import urllib.request
 from typing import Any
 
-from counton.base.errors import InvalidInput, field
+from counton.base.errors import InvalidInput, StateError, StateUnavailable, field
+from counton.base.outside_input import parse_json
+from counton.released.sizes import MOST_TEXT, too_large
+
+#: Seconds for each part of a service's answer, and for all of it.
+_TIME_OUT, _LONGEST = 60, 600
 
 
 def check_stream_address(address: str) -> str:
@@ -61,3 +69,70 @@ class NoRedirect(urllib.request.HTTPRedirectHandler):
 
     def redirect_request(self, *_: Any) -> None:
         """Follow no redirect: the redirect itself is the answer."""
+
+
+def answer_of(address: str, token: str | None) -> bytes:
+    """Return the answer of a service that is asked for a stream.
+
+    Raises:
+        InvalidInput: it does not answer, or refuses.
+        StateUnavailable: it cannot read its state now.
+        ValueError: the address is malformed.
+    """
+    place = check_stream_address(address)
+    token = held_token(token)
+    headers = {"Accept": "application/json", "User-Agent": "counton"}
+    if token:
+        headers["Authorization"] = f"Bearer {token}"
+    try:
+        asked = urllib.request.Request(f"{place}/release", headers=headers)
+        with urllib.request.build_opener(NoRedirect).open(asked, timeout=_TIME_OUT) as answer:
+            return _body(answer)
+    except urllib.error.HTTPError as error:
+        with error:
+            raise _refusal(address, error) from None
+    except InvalidInput:
+        raise
+    except (OSError, http.client.HTTPException) as error:
+        reason = getattr(error, "reason", error)
+        raise InvalidInput(f"{address!r} does not answer ({reason}): is it served?") from error
+
+
+def _body(answer: http.client.HTTPResponse) -> bytes:
+    """Return the answer of a service, which must be complete."""
+    end, found = time.monotonic() + _LONGEST, bytearray()
+    while part := answer.read1(2**20):
+        found += part
+        if len(found) > MOST_TEXT:
+            raise too_large(f"more than {MOST_TEXT:,} bytes", f"{MOST_TEXT:,}")
+        if time.monotonic() > end:
+            raise InvalidInput(
+                f"it has not ended its answer after {_LONGEST} seconds: try again when it answers "
+                f"faster, or read a file of the stream"
+            )
+    return bytes(found)
+
+
+def _refusal(address: str, error: urllib.error.HTTPError) -> InvalidInput | StateError:
+    remedies = {
+        401: f"needs a token for reading, or does not know this one: give {field('token')}, or set "
+        f"COUNTON_TOKEN",
+        403: "takes this token for something else: give one for reading",
+        404: "is no stream of that service: its address ends with /v1/streams/NAME",
+    }
+    if error.code in remedies:
+        return InvalidInput(f"{address!r} {remedies[error.code]}")
+    if 300 <= error.code < 400:
+        return InvalidInput(
+            f"{address!r} sends elsewhere, which is not followed since a token would go there: "
+            f"give the address that it leads to"
+        )
+    if error.code == 503:
+        return StateUnavailable(
+            f"{address!r} cannot be read now: its state is not ready; try later"
+        )
+    try:
+        detail = str(parse_json(error.read1(2**16))["detail"])[:500]
+    except (ValueError, LookupError, TypeError, OSError, http.client.HTTPException):
+        detail = error.reason
+    return InvalidInput(f"{address!r} refuses with {error.code}: {detail}")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 
 from counton.base.columns import BETWEEN, list_in_words
 from counton.base.exact import quantity
 from counton.base.lazy import polars as pl
+from counton.base.lazy import software
 from counton.base.lengths import PERIODS
 from counton.base.literature import origin_of
 from counton.numbers import Design
@@ -62,7 +62,7 @@ def methods_of(
             protection_in_words(definition),
             f"With a probability of {100 * level:g}% each, {error}.",
             *_besides_in_words(definition),
-            f"The method is {guarantee}, by counton {version('counton')}; it is explained at "
+            f"The method is {guarantee}, by {software()}; it is explained at "
             f"{_MORE}, and 'counton methods', asked for it in full, prints the whole account.",
             *_before_in_words(definition),
         ]

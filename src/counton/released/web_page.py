@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from counton.base.columns import TextTable
 from counton.base.errors import InvalidInput
-from counton.released.release_facts import AUTHOR, facts_of
+from counton.base.lazy import software
+from counton.released.release_facts import facts_of
 from counton.released.screen import text_table
 from counton.released.series import Series
 from counton.released.stream_words import groups_in_words, promise_in_words, statistic_in_words
@@ -107,7 +108,7 @@ def web_page(
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; \
 style-src 'unsafe-inline'">
-<meta name="generator" content="{escape(AUTHOR)}">
+<meta name="generator" content="{escape(software())}">
 <title>{escape(heading)}</title>
 <style>{_STYLE}</style>
 </head>

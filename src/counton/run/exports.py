@@ -21,6 +21,7 @@ import numpy as np
 
 from counton.base.columns import WHEN
 from counton.base.errors import InvalidInput, OldCopy, RequestMismatch, field
+from counton.base.lazy import software
 from counton.base.options import check_text, check_value, split_names
 from counton.base.windows import moment
 from counton.job.job import Job, options_of
@@ -32,7 +33,6 @@ from counton.released.periods import Moment, groups_named
 from counton.released.read_options import LOOK, PAGE, View
 from counton.released.release import Release
 from counton.released.release_facts import (
-    AUTHOR,
     cells_of,
     description_of,
     own_facts_of,
@@ -136,7 +136,7 @@ def publish_new(
             groups if of_cells else (),
         )
         description = description_of(design, definition, shown.level, own)
-        begun = published.begin(connection, shown, source.step, description, AUTHOR)
+        begun = published.begin(connection, shown, source.step, description, software())
         if revised and source.step > begun.step:  # readers see the windows as of one night
             kept_until = max(begun.step - definition.cut.lags, 0)
             left = published.take_back(connection, begun, kept_until)

@@ -20,7 +20,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import ArrayLike, NDArray
 
 from counton.base import arrays
@@ -91,6 +90,8 @@ class Secret:
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
+        from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
         self._cipher = Cipher(algorithms.AES(secret), modes.ECB())
 
     @classmethod

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from importlib.metadata import entry_points
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from counton.base.errors import InvalidInput
@@ -29,6 +28,8 @@ from counton.strategies.strategy import (
 )
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from counton.strategies.published.binary import Binary as Binary
     from counton.strategies.published.growing import GrowingCascade as GrowingCascade
     from counton.strategies.published.honaker import HonakerOnline as HonakerOnline
@@ -95,9 +96,16 @@ def stream_strategy_named(name: object) -> type[StreamStrategy] | None:
     if isinstance(name, str) and name in _KINDS:
         found = getattr(sys.modules[__name__], _KINDS[name])
     elif isinstance(name, str):
-        others = entry_points(group=__name__, name=name)
+        others = (one for one in _others() if one.name == name)
         found = next((one.load() for one in others), None)
     return found
+
+
+def _others() -> Iterable[EntryPoint]:
+    """Return the strategies of other packages, by their names."""
+    from importlib.metadata import entry_points  # slow to import
+
+    return entry_points(group=__name__)
 
 
 def strategy_from_dict(description: Mapping[str, Any]) -> StreamStrategy:
@@ -113,12 +121,16 @@ def strategy_from_dict(description: Mapping[str, Any]) -> StreamStrategy:
     said = given.get("strategy") if isinstance(given, Mapping) else given
     kind = stream_strategy_named(said)
     if kind is None:
-        names = [*_KINDS, *(one.name for one in entry_points(group=__name__))]
+        names = [*_KINDS, *(one.name for one in _others())]
         raise InvalidInput(f"strategy is {quote(said)}; known are {', '.join(names)}")
     return built_from(kind, {name: _inner(value) for name, value in description.items()})
 
 
 def _inner(value: Any) -> Any:
     """Return the strategy inside a description; any other value is returned unchanged."""
+    from counton.strategies import lines
+
     named = value.get("strategy") if isinstance(value, Mapping) else None
-    return value if stream_strategy_named(named) is None else strategy_from_dict(value)
+    if named in lines.__all__ or stream_strategy_named(named) is None:
+        return value
+    return strategy_from_dict(value)
