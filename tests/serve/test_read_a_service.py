@@ -16,7 +16,7 @@ from inside import Inside, inside, visit
 from counton import read
 from counton.base.errors import CountonError, InvalidInput
 from counton.cli.__main__ import main
-from counton.released import release_files as files
+from counton.released import service_address
 from counton.run.exports import export
 
 
@@ -230,12 +230,12 @@ def without_end(block: bytes) -> Iterator[tuple[str, list[int]]]:
 
 
 def test_an_answer_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "MOST_TEXT", 2**20)
+    monkeypatch.setattr(service_address, "MOST_TEXT", 2**20)
     with without_end(b"[" * 2**16) as (url, sent):
         with pytest.raises(InvalidInput, match=rf"{url}.* more than 1,048,576 bytes"):
             read(url)
         assert sent[0] < 2**26  # what the system holds of it
-    monkeypatch.setattr(files, "_LONGEST", -1)
+    monkeypatch.setattr(service_address, "_LONGEST", -1)
     with (
         without_end(b"[") as (url, _),
         pytest.raises(InvalidInput, match=rf"{url}.* has not ended its answer"),
