@@ -8,8 +8,7 @@ from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from counton.base.errors import MissingExtra
 
@@ -122,22 +121,6 @@ def require_installed(module: str) -> None:
     """
     if find_spec(module) is None:
         raise missing(module, ModuleNotFoundError(name=module))
-
-
-class _LazyModule(ModuleType):
-    """A module that is imported when something of it is first used."""
-
-    def __getattr__(self, name: str) -> Any:
-        if self.__name__ not in sys.modules:
-            require(self.__name__)
-        return getattr(sys.modules[self.__name__], name)
-
-
-if TYPE_CHECKING:
-    import polars as polars  # noqa: ICN001 - who imports it from here says `as pl`
-else:
-    #: Polars where a run with nothing new imports a module: it takes long to import.
-    polars = _LazyModule("polars")
 
 
 def software() -> str:

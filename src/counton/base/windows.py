@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.errors import InvalidInput, field
-from counton.base.lazy import polars as pl
+from counton.base.lazy_polars import polars as pl
 from counton.base.lengths import PERIODS, days_in
 
 #: Largest delay of a row of users or with an id, in days after the end of the last released window.

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput, field
-from counton.base.lazy import polars as pl
+from counton.base.lazy_polars import polars as pl
 from counton.base.windows import Windows, load_zone, microseconds, moment, parse_time
 from counton.released.description import Description
 from counton.released.series import local_times

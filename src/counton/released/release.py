@@ -19,8 +19,8 @@ from counton.base.columns import align_lines, html
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer, quantity
 from counton.base.groups import GroupNames
-from counton.base.lazy import polars as pl
 from counton.base.lazy import require
+from counton.base.lazy_polars import polars as pl
 from counton.numbers import Releases
 from counton.numbers.contrasts import Answer, answer, sum_formula
 from counton.numbers.formulas import Estimate, Ratio, Term, difference, ratio_of, shares_of

@@ -27,7 +27,7 @@ from counton.base.errors import (
     without_secrets,
 )
 from counton.base.exact import quote
-from counton.base.lazy import polars as pl
+from counton.base.lazy_polars import polars as pl
 from counton.base.outside_input import parse_json
 from counton.base.sqlite_header import sqlite_header
 from counton.numbers.design import Design

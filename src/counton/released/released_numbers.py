@@ -21,7 +21,7 @@ from counton.base.columns import ADDED, WHEN, list_in_words
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import figures
 from counton.base.groups import GroupNames
-from counton.base.lazy import polars as pl
+from counton.base.lazy_polars import polars as pl
 from counton.numbers import Design, Releases, StepRelease
 from counton.numbers.contrasts import sum_formula
 from counton.numbers.fit_request import TableRequest

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from counton.base.columns import WHEN, TextTable, html, readable
 from counton.base.exact import figures, quantity
-from counton.base.lazy import polars as pl
+from counton.base.lazy_polars import polars as pl
 from counton.released.besides_noise import besides_noise
 from counton.released.series import Series
 

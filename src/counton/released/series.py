@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from counton.base.arrays import read_only
 from counton.base.errors import InvalidInput
-from counton.base.lazy import polars as pl
+from counton.base.lazy_polars import polars as pl
 from counton.base.windows import Windows
 
 Numbers = NDArray[np.int64] | NDArray[np.float64]

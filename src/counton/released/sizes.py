@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 from counton.base.errors import InvalidInput
-from counton.base.lazy import polars as pl
+from counton.base.lazy_polars import polars as pl
 from counton.base.outside_input import structure_of
 
 #: Most bytes of a table, also when decompressed.

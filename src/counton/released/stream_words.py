@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 
 from counton.base.columns import BETWEEN, list_in_words
 from counton.base.exact import quantity
-from counton.base.lazy import polars as pl
 from counton.base.lazy import software
+from counton.base.lazy_polars import polars as pl
 from counton.base.lengths import PERIODS
 from counton.base.literature import origin_of
 from counton.numbers import Design

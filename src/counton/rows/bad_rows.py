@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from counton.base.errors import InvalidInput, field
 from counton.base.groups import GroupNames
-from counton.base.lazy import polars as pl
+from counton.base.lazy_polars import polars as pl
 from counton.base.private import open_private
 from counton.rows.policies import Problem, set_aside
 from counton.rows.remote_rows import FetchedRows, Spread

@@ -22,7 +22,7 @@ from counton.base.columns import BETWEEN
 from counton.base.errors import InvalidInput, field, is_text
 from counton.base.exact import quote
 from counton.base.groups import GroupNames
-from counton.base.lazy import polars as pl
+from counton.base.lazy_polars import polars as pl
 from counton.base.windows import NO_MOMENT
 from counton.rows.files import EventFile, refuse_sqlite
 from counton.rows.paths import ending, is_file, is_table

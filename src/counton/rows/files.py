@@ -22,7 +22,7 @@ from typing import IO, cast
 from typing_extensions import override
 
 from counton.base.errors import InvalidInput, field, is_text
-from counton.base.lazy import polars as pl
+from counton.base.lazy_polars import polars as pl
 from counton.base.sqlite_header import sqlite_header
 from counton.rows.paths import CsvForm, Format, event_paths, format_of, is_database
 from counton.rows.readable_lines import (

@@ -19,7 +19,7 @@ import numpy as np
 from typing_extensions import override
 
 from counton.base.exact import name_alone
-from counton.base.lazy import polars as pl
+from counton.base.lazy_polars import polars as pl
 
 #: Largest number of lines of a cell in quotation marks.
 _MOST_LINES: Final = 1000

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from counton.base.lazy import polars as pl
+from counton.base.lazy_polars import polars as pl
 from counton.base.private import Private
 from counton.rows.sources import EventFrame, Source
 

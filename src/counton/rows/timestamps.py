@@ -7,7 +7,7 @@ from functools import cache
 from typing import Literal, cast, get_args
 
 from counton.base.errors import InvalidInput
-from counton.base.lazy import polars as pl
+from counton.base.lazy_polars import polars as pl
 from counton.base.windows import NO_MOMENT
 
 ClockChange = Literal["raise", "earliest", "latest"]

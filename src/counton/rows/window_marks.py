@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from counton.base.columns import MISSING, OUTSIDE
 from counton.base.groups import GroupNames
-from counton.base.lazy import polars as pl
+from counton.base.lazy_polars import polars as pl
 from counton.base.windows import NO_MOMENT, Windows
 from counton.rows.policies import Policies, Problem
 from counton.rows.sources import Rows, Source, unreadable_errors

@@ -33,7 +33,7 @@ from counton.base.arrays import narrowest
 from counton.base.errors import field
 from counton.base.exact import name_alone
 from counton.base.exact_sums import refuse_overflow
-from counton.base.lazy import polars as pl
+from counton.base.lazy_polars import polars as pl
 from counton.base.private import Private, open_private
 from counton.base.windows import Windows, microseconds
 from counton.job.job import Job

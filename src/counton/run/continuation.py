@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from counton.base.distributions import NoiseDistribution
 from counton.base.errors import InvalidInput, RequestMismatch, field
 from counton.base.exact import name_alone
-from counton.base.lazy import polars as pl
+from counton.base.lazy_polars import polars as pl
 from counton.base.private import Private, open_private
 from counton.base.strategy_names import KINDS, PAPERS, PUBLISHED
 from counton.base.windows import microseconds

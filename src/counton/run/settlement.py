@@ -19,7 +19,7 @@ import numpy as np
 
 from counton.base.errors import AlreadyEnded, InvalidInput, field
 from counton.base.exact import quote
-from counton.base.lazy import polars as pl
+from counton.base.lazy_polars import polars as pl
 from counton.base.options import ROWS, split_names
 from counton.base.private import Private
 from counton.job.job import NEWEST, Events, Job

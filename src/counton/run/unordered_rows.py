@@ -25,7 +25,7 @@ from typing_extensions import override
 from counton.base.errors import InvalidInput, ReplayMismatch, StreamConflict, field
 from counton.base.exact import name_alone
 from counton.base.groups import GroupNames
-from counton.base.lazy import polars as pl
+from counton.base.lazy_polars import polars as pl
 from counton.base.private import Private, open_private
 from counton.job.job import Job
 from counton.rows.remote_rows import Spread

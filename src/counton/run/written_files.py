@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from counton.base.errors import CountonError, InvalidInput, field
-from counton.base.lazy import polars as pl
 from counton.base.lazy import require
+from counton.base.lazy_polars import polars as pl
 from counton.base.options import check_text
 from counton.released.description import Description
 from counton.released.large_groups import block_of, large_only
