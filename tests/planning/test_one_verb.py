@@ -114,10 +114,10 @@ def test_a_statistic_is_planned_by_its_own_errors() -> None:
     ("more", "words"),
     [
         ({"of": 3}, "of is 3; give a statistic"),
-        ({"of": Edges(), "shape": (3,)}, "says shape by itself"),
-        ({"of": Edges(), "contribution": Contribution.add_remove()}, "says contribution by itself"),
-        ({"batched": True}, "batched is said of a statistic"),
-        ({"size": 9}, "size=9 is of a plan for a half-width"),
+        ({"of": Edges(), "shape": (3,)}, "determines shape"),
+        ({"of": Edges(), "contribution": Contribution.add_remove()}, "determines contribution"),
+        ({"batched": True}, "batched belongs to a statistic"),
+        ({"size": 9}, "size=9 belongs to a plan for a half-width"),
         ({"within": 9}, "within finds the guarantee"),
     ],
 )

@@ -184,7 +184,7 @@ def test_cells_that_are_too_many_are_left_out_as_in_a_file(
     for module in ("released.release_facts", "released.release_files"):
         monkeypatch.setattr(f"counton.{module}.MOST_CELLS", 20)
     publish(counted("average", tmp_path, "2024-03-09"), public)
-    with pytest.raises(InvalidInput, match="holds readings of 'statistic' alone"):
+    with pytest.raises(InvalidInput, match="has only readings of 'statistic'"):
         counton.read(public)
 
 

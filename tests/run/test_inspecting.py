@@ -267,7 +267,7 @@ ROWS = pl.DataFrame({"who": ["a", "a", "b"], "paid": [1, 2, 3], "at": ["2024-03-
         ({"bounds": "paid"}, "bounds=paid needs most"),
         ({"most": 3}, "most=3 is of the values of a column"),
         ({"lower": 0}, "lower=0 is of the values of a column"),
-        ({"bounds": "paid", "most": 1, "lower": 0}, "edges or lower, upper and cells"),
+        ({"bounds": "paid", "most": 1, "lower": 0}, "edges are missing"),
         ({"bounds": "paid", "most": 0}, "most"),
         ({"bounds": "who", "most": 1}, "user=who is also the column"),
         ({"per": "1d"}, "per=1d needs time"),

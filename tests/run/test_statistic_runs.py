@@ -174,7 +174,7 @@ def test_a_later_run_contradicts_nothing(tmp_path: Path) -> None:
     run(request).close()
     with run(request) as outcome:
         assert (outcome.before, outcome.after) == (3, 3)
-        with pytest.raises(InvalidInput, match="releases all it has to say"):
+        with pytest.raises(InvalidInput, match="releases all of its cells"):
             outcome.read(shown=View(("a",)))
     for changed in (
         {"what": LettersOnDemand()},

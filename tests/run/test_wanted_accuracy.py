@@ -274,7 +274,7 @@ def test_a_number_that_hangs_on_no_row_is_wanted_without_a_size(tmp_path: Path) 
     halves = {one.what: one.halfwidths[-1] for one in planned_job(load(file)["shop"]).numbers}
     assert 0.98 * 20 < halves["paid count"] <= 20
     file.write_text(text.format(paid='within = "count=20,mean=1"', age=""))
-    with pytest.raises(InvalidInput, match="within=mean=1 of 'paid' hangs on how many rows"):
+    with pytest.raises(InvalidInput, match="within=mean=1 of 'paid' depends on the number of rows"):
         planned_job(load(file)["shop"])
 
 
@@ -294,7 +294,7 @@ def test_a_part_shows_the_quantiles_that_are_wanted_and_pays_for_no_others(tmp_p
     for wrong in ("shares = [1.5]", "shares = []", 'shares = "few"'):
         with pytest.raises(InvalidInput, match="shares"):
             planned_parts(tmp_path, age=wrong)
-    with pytest.raises(InvalidInput, match="'paid' of the report says 'shares'"):
+    with pytest.raises(InvalidInput, match="'paid' of the report has 'shares'"):
         planned_parts(tmp_path, paid="shares = [0.5]")
 
 

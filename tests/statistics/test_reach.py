@@ -270,7 +270,9 @@ def test_what_a_bound_leaves_out_is_said_of_each_part(tmp_path: Path) -> None:
 
 
 def test_a_report_refuses_more_rows_than_count(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="'reach' of the report counts who has 4 rows, and most"):
+    with pytest.raises(
+        InvalidInput, match="'reach' of the report counts users with 4 rows, but only most"
+    ):
         run(job({**IN_REPORT, "most": 3}, tmp_path / "s.db", nights(0)[0], 1))
 
 

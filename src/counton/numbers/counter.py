@@ -134,13 +134,13 @@ class Counter:
         guarantee = promise_of(strategy, guarantee)
         if strategy.facts.reads_another:
             raise InvalidInput(
-                f"strategy is {strategy!r}, which reads what a stream with another one released: "
-                f"begin the stream with that"
+                f"strategy is {strategy!r}, which describes releases of a stream with another "
+                f"strategy: begin the stream with that one"
             )
         if counters is not None and (len(shape) != 1 or strategy.facts.delay):
             raise InvalidInput(
-                f"cells that come as they are needed stand in one row, without a delay; the shape "
-                f"is {shape} and the delay {strategy.facts.delay}: give a shape such as (1000,)"
+                f"cells that are created as needed have one axis and no delay; the shape is "
+                f"{shape} and the delay {strategy.facts.delay}: give a shape such as (1000,)"
             )
         terms = design_for(
             strategy, guarantee, contribution, shape, counters=counters, name=name,

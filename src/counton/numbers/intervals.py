@@ -874,7 +874,7 @@ class Errors(Generic[S]):
         """Number of steps over which its errors are means and maxima."""
         found = self.errors_of.steps or self.strategy.horizon
         if found is None:
-            raise InvalidInput(f"{self.strategy!r} has no last step: say how many are in mind")
+            raise InvalidInput(f"{self.strategy!r} has no last step: give the number of steps")
         return found
 
     @property

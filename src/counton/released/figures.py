@@ -234,9 +234,8 @@ def _chart_of_table(released: ReleasedNumbers, look: Look) -> Figure:
 
     if released.rows_there is not None:
         raise InvalidInput(
-            f"rows of {released.design.name!r} were left out of what was read, and a chart of a "
-            f"table shows all: take the table, which has the rows that are there, or give the "
-            f"file as it was written"
+            f"rows of {released.design.name!r} are missing from the file, and a chart of a table "
+            f"needs all of them: use its table, which has the other rows, or give the complete file"
         )
     definition = released.definition
     promise = (

@@ -174,7 +174,7 @@ def check_over(over: int, statistic: Statistic) -> int:
     """
     if statistic.card.on_demand:
         raise InvalidInput(
-            f"{field('over', over)} takes an earlier reading of all cells away, and "
-            f"{type(statistic).__name__} computes cells when they are asked for; leave it out"
+            f"{field('over', over)} subtracts an earlier reading of all cells, but "
+            f"{type(statistic).__name__} computes cells on demand; leave it out"
         )
     return check_integer("over", over, 1)

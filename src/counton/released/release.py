@@ -378,8 +378,8 @@ class Release(ReleasedNumbers):
         nights = [last if when is None else night_of(when, cut, last) for when in ends]
         if min(nights) < step:
             raise InvalidInput(
-                f"window {step:,} had not ended when window {min(nights):,} had, so that it had "
-                f"no version then: give a later time"
+                f"window {step:,} ended after window {min(nights):,}, so it had no version then: "
+                f"give a later time"
             )
         names = list(self.definition.groups)
         name = names[0] if group is None and len(names) == 1 else group

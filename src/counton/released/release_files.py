@@ -377,9 +377,8 @@ def _open_file(path: Path, like: _File | None = None) -> _File:
             return _file(str(path), rows, carried)._replace(like=like.label)
         if facts:
             raise InvalidInput(
-                f"{str(path)!r} says what {quote(facts.get('name'))} promises, but not what "
-                f"answers need, as of a stream that was not made from events: give its state "
-                f"instead"
+                f"{str(path)!r} has the guarantee of {quote(facts.get('name'))}, but no "
+                f"description, because its stream was not made from events: give its state instead"
             )
         where = f"{path.name}.json beside it"
         where = {"parquet": "its metadata", "xlsx": "its hidden sheet"}.get(kind, where)
@@ -602,7 +601,7 @@ def _cells(
         again = there[at, of]
         if (values[at, of][again] != given[again]).any():
             raise InvalidInput(
-                f"{one.label!r} says another number of a step that an earlier file has too: give "
+                f"{one.label!r} and an earlier file have different numbers for one step: give "
                 f"files of one stream, as they were written"
             )
         values[at, of], there[at, of] = given, True
@@ -647,8 +646,8 @@ def _parts(
     """
     if (cells := described.get("cells")) is None:
         raise InvalidInput(
-            f"{files[0].label!r} holds readings of {terms.name!r} alone, since it has more than "
-            f"{MOST_CELLS:,} cells, which a description does not hold: read its rows as they stand"
+            f"{files[0].label!r} has only readings of {terms.name!r}, because a description does "
+            f"not hold its more than {MOST_CELLS:,} cells: read its rows as a plain table"
         )
     found: list[NDArray[np.int64] | NDArray[np.float64]] = []
     left = MOST_CELLS

@@ -1048,7 +1048,7 @@ class ReleasedNumbers:
 
     @cached_property
     def _repeats(self) -> list[str]:
-        """Return which numbers of a report are measured twice, and which one is more accurate."""
+        """Numbers of a report that are measured twice, and the more accurate measurement."""
         inner = inner_of(self.statistic)
         if not members_of(inner) or self.definition.domain is not None or not self.steps:
             return []

@@ -54,8 +54,8 @@ class Series:
             gone = np.flatnonzero(~self.there.all(axis=1)) + self.start
             raise InvalidInput(
                 f"{steps_in_words(gone)} not among the rows that were read, at least not for all "
-                f"groups: take the table, which has the rows that are there, or name steps and "
-                f"groups that are complete, or give a file that has them"
+                f"groups: use the table, which has the other rows, or name complete steps and "
+                f"groups, or give a complete file"
             )
         return self.values
 
@@ -90,7 +90,7 @@ class Series:
         return replace(self, values=self.values[:, places], there=there)
 
     def columns(self, prefix: str = "") -> dict[str, NDArray[Any]]:
-        """Columns ``estimate, std, lower, upper`` of a table with a row for each step and group."""
+        """Return columns ``estimate, std, lower, upper`` with a row for each step and group."""
         return {
             f"{prefix}estimate": self.estimates.ravel(),
             f"{prefix}std": np.repeat(self.std, self.estimates.shape[1]),

@@ -157,7 +157,7 @@ def _published_in_words(
 
 
 def _so_far(definition: Description, period: str) -> str:
-    """ " so far" where a period has several windows, and the numbers between its ends are shown."""
+    """Return " so far" if a period has several windows and shows numbers before its end."""
     cut = definition.cut
     return "" if (cut.period or f"period of {cut.every}") == period else " so far"
 

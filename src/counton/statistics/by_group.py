@@ -128,8 +128,8 @@ class Grouped(TallyStatistic):
         found = self.inner.contribution(batched=batched)
         if found.relation == "replace":
             raise InvalidInput(
-                f"{self.inner!r} protects what an event says where it is public that there was "
-                f"one; by group it must be private whether there was: use neighbours='add_remove'"
+                f"{self.inner!r} protects the content of an event, but not its presence; by group "
+                f"the presence must be private too: use neighbours='add_remove'"
             )
         return found
 
@@ -203,8 +203,8 @@ class _ByGroup(Sums):
         this, listed = self._statistic, list(events)
         if this.inner.counts_users:
             raise InvalidInput(
-                f"{this!r} counts users in each group, and knows only in a job whose a row is: run "
-                f"one with {field('user')} and {field('by')}"
+                f"{this!r} counts users in each group, and only a job knows the user of a row: "
+                f"run a job with {field('user')} and {field('by')}"
             )
         steps = np.repeat(np.arange(len(stops)), np.diff(stops, prepend=0))
         places = np.empty(len(listed), np.int64)

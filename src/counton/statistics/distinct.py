@@ -134,8 +134,8 @@ class Distinct(Statistic):
             )
         if window is None and windows is not None:
             raise InvalidInput(
-                f"windows is {windows}, but there are none: state window too, how many steps one "
-                f"has"
+                f"windows is {windows}, but window is missing: give window too, the number of "
+                f"steps of a window"
             )
         if window is not None and changes is not None:
             raise InvalidInput(
@@ -144,8 +144,8 @@ class Distinct(Statistic):
             )
         if stay is not None and changes is None:
             raise InvalidInput(
-                f"stay is {stay}, and users then come and go without end: state changes too, how "
-                f"often each does at most"
+                f"stay is {stay}, so users come and go without end: give changes too, the most "
+                f"times that a user comes or goes"
             )
 
     @classmethod

@@ -169,8 +169,7 @@ class Machine:
         if not self._whole or counted not in (None, self._step):
             raise StateError(
                 f"statistic {self.design.name!r} is within a release, or was interrupted in one, "
-                f"so that events of step {self._step + 1:,} may be counted and others not: "
-                f"{self._remedy}"
+                f"so only some events of step {self._step + 1:,} may be counted: {self._remedy}"
             )
 
     #: The remedy after an interruption.

@@ -147,7 +147,7 @@ class MomentsReading(Reading):
     def number_of(self, name: Any = None) -> Estimate:
         if name is None:
             raise InvalidInput(
-                f"Moments says several numbers; name one of {', '.join(self.statistic.kinds)}"
+                f"Moments has several numbers; name one of {', '.join(self.statistic.kinds)}"
             )
         kinds = self.statistic.kinds
         kind, places = self._places_asked(kinds.get(name, name) if isinstance(name, str) else name)
@@ -730,7 +730,7 @@ class Line:
         return self._reading.height(self.of, self.on, point)[0]
 
     def interval(self, point: float, level: float = 0.95) -> tuple[float, float]:
-        """Return ends that hold the height at a point with probability ``level``.
+        """Return the interval of the height at a point, which holds with probability ``level``.
 
         Raises:
             InvalidInput: the level is outside (0, 1 - 1e-9].

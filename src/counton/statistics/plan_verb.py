@@ -135,7 +135,7 @@ def plan(
     'look-ahead tree'
     """
     if of is None and batched:
-        raise InvalidInput("batched is said of a statistic: give it, or leave batched out")
+        raise InvalidInput("batched belongs to a statistic: give of, or leave batched out")
     asked: dict[str, Any] = {
         "metric": metric,
         "strategies": strategies,
@@ -156,7 +156,7 @@ def plan(
         ):  # fmt: skip
             if value != usual:
                 raise InvalidInput(
-                    f"{field(name, value)} is of a plan for a half-width: give "
+                    f"{field(name, value)} belongs to a plan for a half-width: give "
                     f"{field('within')}, or leave it out"
                 )
         return _plan(horizon, one_guarantee(guarantee, epsilon, delta, rho), **asked)
@@ -178,7 +178,7 @@ def _of_own(
         raise InvalidInput(f"of is {quote(of)}; give a statistic, such as Distinct()")
     # For a statistic that adds up rows, the number of rows of a user may be stated.
     for name in [*(() if is_tallied(of) else contribution), *(["shape"] if shape != () else ())]:
-        raise InvalidInput(f"a statistic says {name} by itself: leave {name} out")
+        raise InvalidInput(f"the statistic determines {name}: leave {name} out")
     return contribution
 
 

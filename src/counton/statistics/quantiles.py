@@ -73,7 +73,7 @@ def checked_shares(given: str | float | Sequence[Any]) -> tuple[float, ...]:
         shares = [float(one) for one in (several if hasattr(several, "__iter__") else [several])]
     except (TypeError, ValueError):
         raise InvalidInput(
-            f"{field('shares')} holds what is no number; try 0.5, the median"
+            f"{field('shares')} has an entry that is not a number; try 0.5, the median"
         ) from None
     if not shares or not all(0 < share < 1 for share in shares):
         words = given if isinstance(given, str) else ",".join(map(str, shares))
@@ -520,7 +520,7 @@ def _edges_of(edges: Any, lower: Any, upper: Any, cells: Any) -> Floats:
     even = (lower, upper, cells)
     if (edges is None) == (None in even) or (edges is not None and even != (None,) * 3):
         raise MissingOptions(
-            "edges or lower, upper and cells are to be given: state where cells begin and end",
+            "edges are missing: give edges, or lower, upper and cells, to state where cells begin",
             [] if edges is not None else ["lower", "upper", "cells"],
         )
     if edges is None:

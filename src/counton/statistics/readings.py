@@ -229,7 +229,7 @@ def number_of_cell(statistic: Statistic, cells: Cells, name: Any = None) -> Esti
     """
     if name is None:
         if math.prod(statistic.cells) != 1:
-            raise InvalidInput(f"{type(statistic).__name__} says several numbers; name one of them")
+            raise InvalidInput(f"{type(statistic).__name__} has several numbers; name one of them")
         return cells.one(0)
     return cells.one(place_of_name(statistic, name))
 

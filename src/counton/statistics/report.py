@@ -583,8 +583,8 @@ class Report(TallyStatistic):
         for name, one in self.statistics.items():
             if one.counted_ranks and one.counted_ranks[-1] > most:
                 raise InvalidInput(
-                    f"{name!r} of the report counts who has {one.counted_ranks[-1]:,} rows, and "
-                    f"{field('most', most)} is how many rows of a user count; give at least as many"
+                    f"{name!r} of the report counts users with {one.counted_ranks[-1]:,} rows, but "
+                    f"only {field('most', most)} rows of a user count; give at least as many"
                 )
         return self if most == self.most else self.with_parameters(most=most)
 
@@ -619,7 +619,7 @@ class Report(TallyStatistic):
     def columns_of(self, events: Events) -> tuple[Any, ...]:
         if self.counts_users:
             raise InvalidInput(
-                f"{self!r} counts users, and no event says whose it is: run a job with "
+                f"{self!r} counts users, but events do not name their user: run a job with "
                 f"{field('user')} and {field('most')}"
             )
         found: list[NDArray[Any]] = []
@@ -664,8 +664,8 @@ class Report(TallyStatistic):
                 said = np.where(said >= 0, said, low)
             if len(said) and (int(said.min()) < low or int(said.max()) >= low + size):
                 raise InvalidInput(
-                    f"rows say something outside of what {one!r} says they can, which is a defect "
-                    f"of that statistic"
+                    f"rows have values outside the range that {one!r} states, which is a defect of "
+                    f"that statistic"
                 )
             found += (said - low) * unit
         return np.where(known, found, -1)

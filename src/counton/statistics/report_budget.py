@@ -172,9 +172,8 @@ def _bounds(
     if on_rows and report.size is None:
         said = f"{on_rows[0]}={figures(named[on_rows[0]])}".removeprefix("=")
         raise InvalidInput(
-            f"{field(WITHIN, said)} of {name!r} hangs on how many rows there are; say how many "
-            f"there will be, about, where that is public ({field('size', 10_000)}), or give it a "
-            f"share"
+            f"{field(WITHIN, said)} of {name!r} depends on the number of rows; give about how many "
+            f"there will be, if that is public ({field('size', 10_000)}), or give it a share"
         )
 
     def read(promised: Guarantee) -> Reading:

@@ -278,8 +278,8 @@ def member_of(
             continue
         if key not in known:
             raise InvalidInput(
-                f"{name!r} of the report says {key!r}, which is no option of {keyword}; it takes "
-                f"{', '.join([*taken, WITHIN, SHARE])}"
+                f"{name!r} of the report has {key!r}, which is not an option of {keyword}; it "
+                f"takes {', '.join([*taken, WITHIN, SHARE])}"
             )
         option = known[key]
         if isinstance(value, float) and option.kind == "text":

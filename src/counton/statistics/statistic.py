@@ -451,8 +451,8 @@ def check_asked(statistic: Statistic, name: Any) -> None:
         place_of_name(statistic, name)
     else:
         raise InvalidInput(
-            f"{field('ask', name)} names cells, and {type(statistic).__name__} releases all it has "
-            f"to say; leave it out"
+            f"{field('ask', name)} names cells, but {type(statistic).__name__} releases all of its "
+            f"cells; leave it out"
         )
 
 

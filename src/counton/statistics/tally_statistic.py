@@ -242,8 +242,8 @@ class UsersByRank(TallyStatistic):
     @override
     def encode(self, *parts: Any) -> Integers:
         raise InvalidInput(
-            f"users are told apart by a column, and no row says by itself how many of its user "
-            f"came before it: run a job with {field('user')}"
+            f"a column identifies users, and one row does not show how many rows of its user came "
+            f"before it: run a job with {field('user')}"
         )
 
     @override
@@ -273,8 +273,8 @@ class Sums(Exact):
         said = this.encode(*this.columns_of(events))
         if this.spans and (said < 0).any():
             raise InvalidInput(
-                f"an event says no place that {this!r} knows: say one that is declared, or leave "
-                f"the event out"
+                f"an event is in no declared cell of {this!r}: give a declared one, or leave the "
+                f"event out"
             )
         sums = np.zeros((steps, this.places), np.int64)
         ends = np.concatenate([[0], stops])

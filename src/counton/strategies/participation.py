@@ -350,7 +350,7 @@ def sensitivity(
 
 
 def _either_bounds(l1: int, l2_squared: int) -> Sensitivity:
-    """Integer vectors have l1 <= l2_squared <= l1^2, so either bounds the other."""
+    """Return tighter norms: integer vectors have l1 <= l2_squared <= l1^2."""
     return Sensitivity(min(l1, l2_squared), min(l2_squared, l1**2))
 
 

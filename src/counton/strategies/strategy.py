@@ -130,7 +130,7 @@ class NodeNoise(Protocol):
         ...
 
     def run(self, level: int, nodes: range) -> NDArray[np.int64]:
-        """Noise of consecutive nodes of one level: int64, shape ``(len(nodes), *self.shape)``."""
+        """Return noise of consecutive nodes of a level: int64, ``(len(nodes), *self.shape)``."""
         ...
 
 
@@ -445,7 +445,7 @@ class EndlessStrategy(StreamStrategy):
         if last is None:
             raise InvalidInput(
                 f"an item of {self!r} enters ever more nodes as the stream goes on, without end: "
-                f"say the last release that reads them, column(step, last)"
+                f"give the last release that reads them, column(step, last)"
             )
         return check_step(self, last)
 
@@ -806,7 +806,7 @@ class TableStrategy(Strategy):
     @property
     @abstractmethod
     def largest_entry(self) -> int:
-        """Return an upper bound of the largest magnitude in C, which bounds C x."""
+        """Upper bound of the largest magnitude in C, which bounds C x."""
 
     @abstractmethod
     def largest_column(self, norm: Norm) -> int:
@@ -946,8 +946,8 @@ def built_from(kind: type[_Made], description: Mapping[str, Any]) -> _Made:
         ) from error
     if wrong:
         raise InvalidInput(
-            f"a strategy {kind.saved_name} has not the digest {wrong[0]!r} that is stated with it: "
-            f"restore it from a copy"
+            f"strategy {kind.saved_name} does not have the digest {wrong[0]!r} that is stated with "
+            f"it: restore it from a copy"
         )
     return made
 

@@ -238,7 +238,7 @@ def test_a_matrix_is_kept_in_little_more_room_than_it_needs() -> None:
         ({"measurements": 3}, "does not hold integers"),
         ({"measurements": -2}, "measurements is -2"),
         ({"measurements": None}, "measurements is None"),
-        ({"matrix_sha256": "0"}, "has not the digest"),
+        ({"matrix_sha256": "0"}, "does not have the digest"),
         ({"strategy": "Haar"}, "parameters of Haar are"),
         ({"strategy": "SquareRoot", "cells": "two"}, "parameters of SquareRoot are"),
     ],

@@ -204,7 +204,7 @@ def test_what_cannot_be_is_refused(matrix: Any, bits: Any, said: str) -> None:
     [
         ({"matrix": "1:"}, "does not hold integers"),
         ({"matrix": None}, "does not hold integers"),
-        ({"matrix_sha256": "0"}, "has not the digest '0'"),
+        ({"matrix_sha256": "0"}, "does not have the digest '0'"),
         ({"bits": 3000}, "bits is 3000"),
         ({"horizon": 10**9}, "horizon is 1"),
         ({"measurements": 5}, "does not hold integers"),

@@ -70,7 +70,7 @@ class TreeLaw:
     root: float
 
     def counts(self) -> list[int]:
-        """Number of nodes at each level, leaves first; 1 at the root."""
+        """Return the number of nodes at each level, leaves first; 1 at the root."""
         return [-(-self.cells // size) for size in level_sizes(self.radices)]
 
     def interval_levels(self, low: Integers, high: Integers) -> Iterator[Floats]:

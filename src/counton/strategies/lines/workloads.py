@@ -383,7 +383,7 @@ class RandomSubsets(NamedWorkload):
         )
 
     def _weights(self) -> tuple[float, float]:
-        """Weights from the probabilities that one cell, and that two cells, are in the set."""
+        """Return weights from the probabilities that one and two given cells are in the set."""
         n = self.cells
         sizes = np.arange(max(-(-n // 4), 1), n + 1.0)
         one = float((sizes / n).mean())
@@ -441,7 +441,7 @@ class Queries(Workload):
         return float(np.abs(self.matrix @ np.diff(sums)).max())
 
     def gram(self) -> Floats:
-        """W^T W."""
+        """Return W^T W."""
         return self.matrix.T @ self.matrix
 
 

@@ -103,7 +103,7 @@ class _Peaks:
             self._most.append((whole, last))
 
     def largest(self) -> float:
-        """Return the largest variance: of whole trees the last is worst; then the last tree."""
+        """Return the largest variance: in the last whole tree, or in a last one cut short."""
         top = self._trees.top
         count, (own, tail) = self._trees.counts[top], self._own[top]
         best = 0.0

@@ -141,9 +141,11 @@ class Subtrees:
 
     @cached_property
     def shares(self) -> list[tuple[int, int, int]]:
-        """Shares of the children of a node in its difference, in units of 2^-40.
+        """Parts of a node's difference that its children receive, in units of 2^-40.
 
-        For each child of a whole node; in the last node, for each child and for the last child.
+        The difference is that of the node's final estimate and the sum of its children's. The parts
+        are those of each child of a whole node, and of each child and the last child of the last
+        node.
         """
         return [
             (part_of(own[0] / spread[0]), part_of(own[0] / spread[1]), part_of(own[1] / spread[1]))

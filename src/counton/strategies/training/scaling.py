@@ -31,7 +31,7 @@ def balance(gram: Floats, shares: Floats) -> Floats:
     """Return divisors d under which every S_i costs exactly 1.
 
     Args:
-        gram: |G_st| within every S_i, as `gram_of_schedules` gives it.
+        gram: |G_st| within every S_i, from `gram_of_schedules`.
         shares: u, one positive number for each step.
 
     >>> balance(np.array([[[4.0]], [[9.0]]]), np.ones(2)).tolist()
@@ -43,7 +43,9 @@ def balance(gram: Floats, shares: Floats) -> Floats:
 
 
 def toeplitz_weights(inverse: Floats) -> Floats:
-    """F with mean variance of the running sums = e^T F e, e = 1/d, for K = Toeplitz(inverse) / d.
+    """Return F for K = Toeplitz(inverse) / d.
+
+    The mean variance of the running sums is e^T F e, with e = 1/d.
 
     F_st = (n - max(s, t)) / n * (K K^T)_st, 0-based; (K K^T)_st = (K K^T)_(s-1)(t-1) + g_s g_t.
     """
@@ -63,7 +65,7 @@ def toeplitz_weights(inverse: Floats) -> Floats:
 
 
 def scaled_variance(coefficients: Floats, inverse: Floats) -> float:
-    """Mean variance of the running sums for K = diag(inverse) Toeplitz(coefficients), at once.
+    """Return the mean variance of running sums for K = diag(inverse) Toeplitz(coefficients).
 
     >>> scaled_variance(np.array([1.0, -0.5]), np.array([1.0, 2.0]))
     2.5
@@ -76,18 +78,18 @@ def scaled_variance(coefficients: Floats, inverse: Floats) -> float:
 
 
 def weighted_gram(products: Floats) -> Floats:
-    """F from K K^T, which is overwritten."""
+    """Return F from K K^T, which is overwritten."""
     at = np.arange(len(products))
     products *= (len(at) - np.maximum(at[:, None], at)) / len(at)
     return products
 
 
 def best_shares(gram: Floats, weights: Floats, of: Integers | None = None) -> Floats:
-    """Shares u that minimise the mean variance where the order is enforced, on a grid.
+    """Return shares u of least mean variance with an enforced order, on a grid.
 
-    The mean of ln u is 0 but for that. L-BFGS in ln u with the exact gradient: d ln(cost of S_i) /
-    d ln u_s = 2 u_s (|G| u)_s / cost. Steps with the same number in ``of`` have one share together;
-    each has its own unless given.
+    Before rounding, the mean of ln u is 0. It uses L-BFGS in ln u with the exact gradient: d
+    ln(cost of S_i) / d ln u_s = 2 u_s (|G| u)_s / cost. Steps with one number in ``of`` share one
+    value; by default each step has its own.
     """
     steps, apart = len(weights), len(gram)
     of = np.arange(steps) if of is None else of

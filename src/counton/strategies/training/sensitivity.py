@@ -19,7 +19,7 @@ from counton.strategies.strategy import LARGEST_DENSE
 
 
 def gram_of_schedules(coefficients: Floats, apart: int) -> Floats:
-    """|G_st| within every S_i of a Toeplitz C: shape ``(apart, members, members)``.
+    """Return |G_st| within every S_i of a Toeplitz C: shape ``(apart, members, members)``.
 
     Members beyond the last step have zeros. With 0-based s and t = s + lag * apart,
     G_st = sum over u < steps - t of c_u c_(u + lag * apart). O(steps * members).
@@ -38,7 +38,7 @@ def gram_of_schedules(coefficients: Floats, apart: int) -> Floats:
 
 
 def _products(coefficients: Floats, lag: int) -> Floats:
-    """|G_st| for t = s + lag, by s."""
+    """Return |G_st| for t = s + lag, by s."""
     sums = np.cumsum(coefficients[: len(coefficients) - lag] * coefficients[lag:])
     return np.abs(sums[::-1])
 
@@ -57,7 +57,7 @@ def costs_of_schedules(coefficients: Floats, apart: int) -> Floats:
 
 
 def gram_of_matrix(gram: Floats, apart: int) -> Floats:
-    """|G_st| within every S_i of any G, shaped as `gram_of_schedules`."""
+    """Return |G_st| within every S_i of any G, shaped as `gram_of_schedules`."""
     steps = len(gram)
     members = -(-steps // apart)
     found = np.zeros((apart, members, members))

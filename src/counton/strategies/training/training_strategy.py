@@ -277,6 +277,6 @@ class TrainingStrategy(Strategy):
         """Refuse to write out matrices of a long run."""
         if self.steps > LARGEST_DENSE:
             raise InvalidInput(
-                f"{self.steps:,} steps are too many to write matrices out; it is done up to "
-                f"{LARGEST_DENSE:,}: look at a shorter run"
+                f"{self.steps:,} steps are too many to write matrices out; at most "
+                f"{LARGEST_DENSE:,} are possible: use a shorter run"
             )
