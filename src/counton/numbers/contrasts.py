@@ -107,7 +107,7 @@ class Answer:
 
 
 def answer(
-    asked: Estimate, level: float = 0.95, *, at_once: int = 1, what: str = "combination"
+    estimate: Estimate, level: float = 0.95, *, at_once: int = 1, what: str = "combination"
 ) -> Answer:
     """Return the answer of an estimate, with its interval.
 
@@ -120,8 +120,8 @@ def answer(
     """
     level = check_level(level)
     alone = check_level(1 - (1 - level) / check_integer("at_once", at_once, 1))
-    lower, upper = asked.interval(alone)
-    return Answer(asked.value, asked.std, lower, upper, level, what, asked, at_once)
+    lower, upper = estimate.interval(alone)
+    return Answer(estimate.value, estimate.std, lower, upper, level, what, estimate, at_once)
 
 
 def sum_formula(

@@ -257,7 +257,7 @@ def _chart_of_table(released: ReleasedNumbers, look: Look) -> Figure:
 def figure_of_answers(
     released: ReleasedNumbers,
     answers: Sequence[Answer],
-    asked: Sequence[str],
+    questions: Sequence[str],
     steps: range,
     other_steps: range | None = None,
 ) -> Figure:
@@ -266,7 +266,7 @@ def figure_of_answers(
     Args:
         released: the release that answered.
         answers: the answers.
-        asked: the questions: ``"difference"``, ``"share"``.
+        questions: the questions: ``"difference"``, ``"share"``.
         steps: the steps of the answers.
         other_steps: the steps with which they are compared; None: none.
     """
@@ -275,8 +275,8 @@ def figure_of_answers(
 
     definition = released.definition
     subject = definition.subject if definition.statistic.card.additive else released.design.name
-    kind, axis = _DRAWN_AS[asked[0]] if len(asked) == 1 else ("answers", "")
-    if [*asked] == ["changes"]:
+    kind, axis = _DRAWN_AS[questions[0]] if len(questions) == 1 else ("answers", "")
+    if [*questions] == ["changes"]:
         several = len(released.groups)
         some = f"the {len(answers)} {kind} of {several:,} groups"
         kind = f"{some if several > len(answers) else 'changes'}, by {groups_in_words(definition)}"
@@ -299,11 +299,11 @@ def figure_of_answers(
     )
 
 
-def _as_drawn(one: Answer, said: str) -> Answer:
+def _as_drawn(one: Answer, time: str) -> Answer:
     """Return an answer for a chart that states its time in the heading; a share in per cent."""
     times = 100 if one.per_cent else 1
     ends = {name: times * getattr(one, name) for name in ("value", "std", "lower", "upper")}
-    return replace(one, what=one.what.removesuffix(said), **ends)
+    return replace(one, what=one.what.removesuffix(time), **ends)
 
 
 def figure_of_pattern(

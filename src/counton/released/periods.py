@@ -249,7 +249,7 @@ def check_periods(windows: Windows, every: str, delay: int = 0) -> None:
     periods_of(windows, every, max(steps, 1))
 
 
-def check_delay(asked: str, delay: int) -> None:
+def check_delay(request: str, delay: int) -> None:
     """Refuse sums of windows if a release counts up to an earlier one.
 
     Raises:
@@ -257,8 +257,8 @@ def check_delay(asked: str, delay: int) -> None:
     """
     if delay:
         raise InvalidInput(
-            f"{asked} does not go with {field('delay', delay)}, since a release then counts up to "
-            f"an earlier window; leave it out"
+            f"{request} does not go with {field('delay', delay)}, since a release then counts up "
+            f"to an earlier window; leave it out"
         )
 
 
@@ -482,7 +482,7 @@ def steps_within(
     return _steps_of(windows, steps, (ends[0], ends[1]), f"{field('start')} and {field('until')}")
 
 
-def _steps_of(windows: Windows, steps: range, times: _Times, asked: str) -> range:
+def _steps_of(windows: Windows, steps: range, times: _Times, request: str) -> range:
     """Return the steps among these whose windows lie between two times."""
     kept = np.ones(len(steps), dtype=bool)
     if times[0] is not None:
@@ -493,7 +493,7 @@ def _steps_of(windows: Windows, steps: range, times: _Times, asked: str) -> rang
     if not len(found):
         first, last = windows.starts(steps)[0], windows.ends(steps)[-1]
         raise InvalidInput(
-            f"no released window lies between {asked}; released windows reach from "
+            f"no released window lies between {request}; released windows reach from "
             f"{windows.at(int(first))} to {windows.at(int(last))}: give times between these"
         )
     return range(steps[int(found[0])], steps[int(found[-1])] + 1)

@@ -77,26 +77,29 @@ PAGE = ".html"
 LOOK = ("title", "axis", "source", "width")
 
 
-def check_look(asked: Any) -> None:
+def check_look(options: Any) -> None:
     """Refuse words for a chart that is not requested, and a malformed width.
 
     Args:
-        asked: an object with the fields of `LOOK`, ``plot``, and ``out``, which may be a page with
-            a chart.
+        options: an object with the fields of `LOOK`, ``plot``, and ``out``, which may be a page
+            with a chart.
 
     Raises:
         InvalidInput: names the field.
     """
-    drawn = asked.plot is not None, asked.plot is not None or str(asked.out).lower().endswith(PAGE)
+    drawn = (
+        options.plot is not None,
+        options.plot is not None or str(options.out).lower().endswith(PAGE),
+    )
     for given in LOOK:
-        if getattr(asked, given) is not None and not drawn[given != "width"]:
+        if getattr(options, given) is not None and not drawn[given != "width"]:
             raise InvalidInput(
-                f"{field(given, getattr(asked, given))} is of a chart; give {field('plot')} too"
+                f"{field(given, getattr(options, given))} is of a chart; give {field('plot')} too"
             )
-    if asked.width is not None:
+    if options.width is not None:
         from counton.charts.style import check_width
 
-        check_width(asked.width)
+        check_width(options.width)
 
 
 @dataclass(frozen=True)

@@ -219,10 +219,14 @@ class Release(ReleasedNumbers):
         found = answer(asked, self.level, at_once=at_once * self._comparisons, what=words)
         return replace(found, per_cent=True)
 
-    def _as_part(self, asked: Estimate) -> Estimate:
+    def _as_part(self, estimate: Estimate) -> Estimate:
         """Return a share; for counts it always lies between 0 and 1."""
         counts = isinstance(self.said, Series) and self.design.contribution.resolution is None
-        return replace(asked, least=0.0, most=1.0) if counts and isinstance(asked, Ratio) else asked
+        return (
+            replace(estimate, least=0.0, most=1.0)
+            if counts and isinstance(estimate, Ratio)
+            else estimate
+        )
 
     def shares_of_groups(self, *, steps: Steps = None, of: str | None = None) -> pl.DataFrame:
         """Estimate the share of each group, with intervals that hold for all groups at once.
@@ -297,13 +301,13 @@ class Release(ReleasedNumbers):
         night = night_of(when, self.definition.cut, len(found.values))
         return self._at_night(found, night)
 
-    def _at_night(self, found: Revisions, night: int) -> Self:
+    def _at_night(self, revisions: Revisions, night: int) -> Self:
         """Return the newest versions as of a night, with the steps and groups shown here."""
-        terms = found.design_at(night)
+        terms = revisions.design_at(night)
         definition = replace(self.definition, strategy=terms.strategy)
-        newest = found.newest(night)
+        newest = revisions.newest(night)
         made = type(self).of(definition, terms, newest, self.level, shown=self.shown)
-        made = replace(made, revisions=found, notes=self.notes, kept_in=self.kept_in)
+        made = replace(made, revisions=revisions, notes=self.notes, kept_in=self.kept_in)
         return made if self.chosen is None else made.only(None, self.chosen)
 
     @property
@@ -870,20 +874,20 @@ class Release(ReleasedNumbers):
         return page(self, words, self.figures) if self.steps else html(words, {})
 
 
-def _question_in_words(asked: Groups, of: str | None) -> str:
+def _question_in_words(groups: Groups, of: str | None) -> str:
     """Return the subject of a question, in words."""
-    name = asked if isinstance(asked, str) else " and ".join(asked)
+    name = groups if isinstance(groups, str) else " and ".join(groups)
     return name if of is None else f"{of} of {name}"
 
 
-def answers_table(names: Sequence[str], found: Sequence[Answer]) -> pl.DataFrame:
+def answers_table(names: Sequence[str], answers: Sequence[Answer]) -> pl.DataFrame:
     """Return answers in rows: group, estimate, std, lower, upper."""
     return pl.DataFrame(
         {
             "group": list(names),
-            "estimate": [one.value for one in found],
-            "std": [one.std for one in found],
-            "lower": [one.lower for one in found],
-            "upper": [one.upper for one in found],
+            "estimate": [one.value for one in answers],
+            "std": [one.std for one in answers],
+            "lower": [one.lower for one in answers],
+            "upper": [one.upper for one in answers],
         }
     )

@@ -192,16 +192,16 @@ def _release_of(
     return found if "revisions" not in described else _with_revisions(found, described)
 
 
-def _with_revisions(found: Release, described: Mapping[str, Any]) -> Release:
+def _with_revisions(release: Release, described: Mapping[str, Any]) -> Release:
     """Return the release with all versions, which the description of revised windows contains."""
     from counton.released.revisions import Revisions
 
-    newest: Any = found.design.strategy
-    terms: Any = replace(found.design, strategy=newest.windows)
-    groups = (len(found.definition.groups),) if found.definition.statistic.card.additive else ()
-    cells = groups or found.design.shape
+    newest: Any = release.design.strategy
+    terms: Any = replace(release.design, strategy=newest.windows)
+    groups = (len(release.definition.groups),) if release.definition.statistic.card.additive else ()
+    cells = groups or release.design.shape
     values = unpack(described["revisions"], (*cells, newest.windows.lags + 1))
-    return replace(found, revisions=Revisions(terms, values))
+    return replace(release, revisions=Revisions(terms, values))
 
 
 @contextmanager
@@ -267,12 +267,12 @@ def _one(
         return _with_names(_open_file(Path(place), like), name)
 
 
-def _with_names(found: _File, name: str | None) -> _File:
+def _with_names(file: _File, name: str | None) -> _File:
     """Return the file, if it is of the requested stream."""
-    own = found.described["terms"]["name"]
+    own = file.described["terms"]["name"]
     if name is not None and name != own:
-        raise InvalidInput(f"{found.label!r} is of stream {own!r}: correct {field('name', name)}")
-    return found
+        raise InvalidInput(f"{file.label!r} is of stream {own!r}: correct {field('name', name)}")
+    return file
 
 
 def is_database(place: str) -> bool:
@@ -482,14 +482,14 @@ def _facts(path: Path, kind: str | None) -> dict[str, Any] | None:
     return dict(parse_json(beside.read_bytes()))
 
 
-def _check_fits(one: _File, found: Release) -> None:
+def _check_fits(one: _File, release: Release) -> None:
     """Refuse rows that are not of the release of the given description.
 
     Raises:
         InvalidInput: a row that the release does not have, a number that is not a multiple of its
             unit, or noise that differs from that of its step.
     """
-    table = found.table()
+    table = release.table()
     if "step" not in table.columns:
         table = table.with_columns(step=pl.lit(1, pl.Int64))
     names = [name for name in labels_of(table) if name in one.rows.columns]

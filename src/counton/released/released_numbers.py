@@ -280,9 +280,9 @@ class ReleasedNumbers:
                 found = replace(found, said=self.said[: steps.stop - self.said.steps.start])
         return found if groups is None else found._of_groups(tuple(groups))
 
-    def _until(self, last: int, said: Series) -> Self:
+    def _until(self, last: int, series: Series) -> Self:
         """Return the cells up to a last step; later groups are not known."""
-        own, known = said.part(range(1, last + 1)), self.chosen
+        own, known = series.part(range(1, last + 1)), self.chosen
         since = self.since
         if since is not None:
             names = [group for group in self.groups if since[group] <= last]

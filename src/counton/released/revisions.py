@@ -114,18 +114,18 @@ class Revisions:
         return Formula.of(CellSum(value, terms, (Term(1.0, step - 1, step, cell),)))
 
 
-def versions_at_hand(found: Revisions | None, name: str) -> Revisions:
+def versions_at_hand(revisions: Revisions | None, name: str) -> Revisions:
     """Return the versions of a release.
 
     Raises:
         InvalidInput: it has none.
     """
-    if found is None:
+    if revisions is None:
         raise InvalidInput(
             f"{name!r} has no versions at hand: its windows are released once, or it was read from "
             f"a file of the newest ones; read the state"
         )
-    return found
+    return revisions
 
 
 def night_of(when: When, cut: Windows, last: int) -> int:
@@ -173,21 +173,21 @@ FORMS = ("all", "epiprocess")
 
 
 def versions_of_cells(
-    found: Revisions, cut: Windows, cells: Mapping[str, int], level: float, last: int
+    revisions: Revisions, cut: Windows, cells: Mapping[str, int], level: float, last: int
 ) -> pl.DataFrame:
     """Return all versions of counts or sums up to a last night, by lag and window.
 
     Args:
-        found: the versions that nights published.
+        revisions: the versions that nights published.
         cut: how rows are assigned to steps.
         cells: places of the shown groups, by name.
         level: probability with which each interval holds.
         last: the newest night.
     """
-    terms, places, parts = found.design_at(last), list(cells.values()), []
-    for lag in range(min(found.lags + 1, last)):
+    terms, places, parts = revisions.design_at(last), list(cells.values()), []
+    for lag in range(min(revisions.lags + 1, last)):
         windows, known = np.arange(1, last - lag + 1), range(last - lag, last - lag + 1)
-        values = found.values[lag:last, ..., lag].reshape(len(windows), -1)[:, places]
+        values = revisions.values[lag:last, ..., lag].reshape(len(windows), -1)[:, places]
         std = np.repeat(np.asarray(terms.std(known), np.float64), len(windows))
         half = np.repeat(terms.halfwidths(known, level), len(windows))
         names = pl.Series(list(cells), dtype=pl.String)
@@ -205,7 +205,7 @@ def versions_of_cells(
                 lag=pl.lit(lag, pl.Int64),
                 **Series(values, std, half).columns(),
             )
-            .with_columns(final=pl.lit(lag == found.lags))
+            .with_columns(final=pl.lit(lag == revisions.lags))
         )
     return pl.concat(parts).sort("step", "lag", maintain_order=True)
 

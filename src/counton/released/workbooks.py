@@ -180,7 +180,7 @@ class _Part:
         """Refuse entities: no ordinary workbook declares them."""
         raise ValueError("it declares entities, which no workbook has")
 
-    def start(self, tag: str, said: dict[str, str]) -> None:
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
         """Handle the start of a tag."""
         if tag in self.texts:
             self._text = []
@@ -218,8 +218,8 @@ class _TextPool(_Part):
         self.found: list[str] = []
 
     @override
-    def start(self, tag: str, said: dict[str, str]) -> None:
-        super().start(tag, said)
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        super().start(tag, attributes)
         if tag == f"{_MAIN}si":
             self._take(0, 1)
             self.found.append("")
@@ -239,10 +239,10 @@ class _TagList(_Part):
         self.found: list[dict[str, str]] = []
 
     @override
-    def start(self, tag: str, said: dict[str, str]) -> None:
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
         if tag.endswith(self._tag):
             self._take(0, 1)
-            self.found.append(said)
+            self.found.append(attributes)
 
 
 class _Sheet(_Part):
@@ -260,12 +260,12 @@ class _Sheet(_Part):
         self._value: str | None = None
 
     @override
-    def start(self, tag: str, said: dict[str, str]) -> None:
-        super().start(tag, said)
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        super().start(tag, attributes)
         if tag == f"{_MAIN}row":
             self._rows += 1
         elif tag == f"{_MAIN}c":
-            self._kind, self._column = said.get("t", "n"), _column(said["r"])
+            self._kind, self._column = attributes.get("t", "n"), _column(attributes["r"])
             self._value = None
 
     @override

@@ -278,14 +278,14 @@ class Average(ClippedValues):
 
         return ClosedForm.around(value, half, one * weight, parts)
 
-    def _of_public_number(self, cells: Cells, asked: str) -> Estimate:
+    def _of_public_number(self, cells: Cells, name: str) -> Estimate:
         start, stop = cells.ends
         delay, one = cells.design.strategy.facts.delay, cells.one(0)
         assert self.number is not None
         count = float((max(stop - delay, 0) - max(start - delay, 0)) * self.number)
-        if asked == "count":
+        if name == "count":
             return Formula(count)
-        if asked == "sum":
+        if name == "sum":
             return one
         if not count:
             raise InvalidInput("no value was counted yet: ask for the mean after a later step")

@@ -54,20 +54,20 @@ class GroupedReading(Reading):
         return type(self)(self.statistic, self.cells.since(earlier.cells), self._read)
 
     @override
-    def numbers(self, asked: TableRequest = EVERY_ROW) -> TableNumbers:
+    def numbers(self, request: TableRequest = EVERY_ROW) -> TableNumbers:
         inner, all_groups = self.statistic.inner, self.statistic.groups
         plain = inner.card.reading is Reading and (inner.card.many_groups or says_cells(inner))
         if self._read is not None or not plain:
-            chosen = asked.groups or all_groups
-            return TableNumbers.of_groups({one: self.of(one).numbers(asked) for one in chosen})
+            chosen = request.groups or all_groups
+            return TableNumbers.of_groups({one: self.of(one).numbers(request) for one in chosen})
         together = Cells(self.release, self.cells.first, len(all_groups))
-        found = Reading(inner, together).numbers(asked)
+        found = Reading(inner, together).numbers(request)
         rows = np.size(found.numbers.value) // len(all_groups)
         named = {"group": np.repeat(np.array(all_groups), rows)}
         found = found._replace(about=named | {**found.about})
-        if asked.groups is None:
+        if request.groups is None:
             return found
-        places = np.array([self.statistic.group(group) for group in asked.groups], np.int64)
+        places = np.array([self.statistic.group(group) for group in request.groups], np.int64)
         return found.rows(np.add.outer(places * rows, np.arange(rows)).ravel())
 
 

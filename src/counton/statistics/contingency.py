@@ -68,10 +68,10 @@ class ContingencyReading(GridReading):
         return np.array(low)[:, None], np.array(high)[:, None]
 
     @override
-    def screen(self, asked: TableRequest, level: float) -> list[TextTable]:
+    def screen(self, request: TableRequest, level: float) -> list[TextTable]:
         names, table = (
             list(self.statistic.columns),
-            self.numbers(asked).columns(level),
+            self.numbers(request).columns(level),
         )
         rows = []
         for place in range(min(_ON_SCREEN, len(table["estimate"]))):
@@ -114,7 +114,7 @@ class ContingencyReading(GridReading):
         return TableNumbers(found, self.of_boxes(low, high))
 
     @override
-    def numbers(self, asked: TableRequest = EVERY_ROW) -> TableNumbers:
+    def numbers(self, request: TableRequest = EVERY_ROW) -> TableNumbers:
         """Return every margin, the total first and the cells last."""
         names = list(self.statistic.columns)
         kept = [one for count in range(len(names) + 1) for one in combinations(names, count)]
@@ -127,9 +127,9 @@ class ContingencyReading(GridReading):
             ]
             about[name] = np.concatenate(each)
         found = TableNumbers.below(margins, about)
-        if asked.fit is None:
+        if request.fit is None:
             return found
-        fit, released = asked.fit, found.numbers
+        fit, released = request.fit, found.numbers
         cells, axes = self.fitted_cells(fit), range(len(names))
         gone = [tuple(axis for axis in axes if names[axis] not in one) for one in kept]
         sums = [cells.sum(axis=axis).ravel() for axis in gone]

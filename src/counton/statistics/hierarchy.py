@@ -102,13 +102,13 @@ class HierarchyReading(Reading):
         return float(self.estimates[0][0])
 
     @override
-    def screen(self, asked: TableRequest, level: float) -> list[TextTable]:
+    def screen(self, request: TableRequest, level: float) -> list[TextTable]:
         estimates: Sequence[Floats] = self.estimates
         stds: Sequence[Floats] = self.stds
-        if asked.fit is not None:
-            fitted = self.apply_fit(asked.fit)
+        if request.fit is not None:
+            fitted = self.apply_fit(request.fit)
             estimates, stds = fitted.estimates, fitted.std
-        tree, whole = self.statistic.tree, asked.fit is not None and asked.fit.integers
+        tree, whole = self.statistic.tree, request.fit is not None and request.fit.integers
         return [
             _level_table(tree, estimates, stds, whole),
             _sum_table(tree, estimates, stds, whole),
@@ -228,9 +228,9 @@ class HierarchyReading(Reading):
         return TableNumbers(tree.path_columns(depth), self._of_nodes(depth, tree.order[depth]))
 
     @override
-    def numbers(self, asked: TableRequest = EVERY_ROW) -> TableNumbers:
-        if asked.fit is not None:
-            return self.apply_fit(asked.fit).numbers()
+    def numbers(self, request: TableRequest = EVERY_ROW) -> TableNumbers:
+        if request.fit is not None:
+            return self.apply_fit(request.fit).numbers()
         tree = self.statistic.tree
         return all_levels(tree, [self._of_level(depth) for depth in range(len(tree.levels))])
 

@@ -67,15 +67,15 @@ class RangesReading(GridReading):
         return np.array([[low]]), np.array([[high]])
 
     @override
-    def screen(self, asked: TableRequest, level: float) -> list[TextTable]:
+    def screen(self, request: TableRequest, level: float) -> list[TextTable]:
         whole = f"0:{len(self.statistic.labels)}"
-        return super().screen(TableRequest([*(asked.ask or ()), whole]), level)
+        return super().screen(TableRequest([*(request.ask or ()), whole]), level)
 
     @override
-    def numbers(self, asked: TableRequest = EVERY_ROW) -> TableNumbers:
+    def numbers(self, request: TableRequest = EVERY_ROW) -> TableNumbers:
         """Return all cells; or sums over intervals, from a cell to before another, from 0 on."""
-        if asked.ask is not None:
-            ends = np.array([self.statistic.interval_of(one) for one in asked.ask], np.int64).T
+        if request.ask is not None:
+            ends = np.array([self.statistic.interval_of(one) for one in request.ask], np.int64).T
             low, high = ends[:1], ends[1:]
             about = {"from_cell": low[0], "to_before": high[0]}
             return TableNumbers(about, self.of_boxes(low, high))

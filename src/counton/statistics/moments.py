@@ -282,20 +282,20 @@ class MomentsReading(Reading):
         return self._ones[fails]
 
     def _ends(
-        self, kind: str, places: tuple[int, ...], found: _MomentNumber, level: float
+        self, kind: str, places: tuple[int, ...], moment: _MomentNumber, level: float
     ) -> tuple[float, float]:
         """Return the ends of an interval, in units with bounds of -1 and 1."""
-        value, number, fails = found.of.value, float(self._sums[0]), 1 - level
+        value, number, fails = moment.of.value, float(self._sums[0]), 1 - level
         if kind in ("count", "sum"):
-            half = self._half(found.of.slopes, level)
+            half = self._half(moment.of.slopes, level)
             return value - half, value + half
         if kind == "mean":
             known = self._one(fails)
             if not number > known * _SURELY:
-                return found.least, found.most
+                return moment.least, moment.most
             mean = MeanEnds.of(self._mean(places[0]).value, known / number)
             return mean.low, mean.high
-        low = high = min(max(value, found.least), found.most)
+        low = high = min(max(value, moment.least), moment.most)
         # The best split of the error depends on the true number of rows: allow all possible
         # numbers.
         off = self._one(fails * NUMBER_FAILS)
@@ -305,7 +305,7 @@ class MomentsReading(Reading):
             known = self._one(rest * part / len(places))
             ratio = self._one(rest * (1 - part))
             if not number > max(known, ratio) * _SURELY:
-                return found.least, found.most
+                return moment.least, moment.most
             ends = self._second(kind, places, known / number, ratio / number)
             low, high = min(low, ends[0]), max(high, ends[1])
         return low, high

@@ -194,7 +194,7 @@ def _plan(horizon: int | None, guarantee: Any, **asked: Any) -> StreamPlan:
 
 def _within(
     horizon: int | None,
-    asked: dict[str, Any],
+    options: dict[str, Any],
     within: TargetWidth,
     level: float,
     least: Loss,
@@ -212,7 +212,7 @@ def _within(
         raise InvalidInput(f"{field('least', least)} must be 'epsilon' or 'rho'")
 
     def plan_with(guarantee: Guarantee, **faster: bool) -> StreamPlan:
-        found = _plan(horizon, guarantee, **{**asked, **faster})
+        found = _plan(horizon, guarantee, **{**options, **faster})
         if found.own_halfwidths is not None:
             found = replace(found, own_halfwidths=partial(found.own_halfwidths, rows=size))
         halfwidths = found.halfwidths(found.steps, level)

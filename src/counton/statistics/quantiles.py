@@ -236,8 +236,8 @@ class QuantilesReading(Reading):
         return self.quantile(0.5, level)
 
     @override
-    def numbers(self, asked: TableRequest = EVERY_ROW) -> TableNumbers:
-        given = self.statistic.shares if asked.ask is None else asked.ask
+    def numbers(self, request: TableRequest = EVERY_ROW) -> TableNumbers:
+        given = self.statistic.shares if request.ask is None else request.ask
         shares = [_checked_share(one) for one in given]
 
         def ends(level: float) -> tuple[Floats, Floats]:

@@ -351,14 +351,14 @@ class Reading(PublicNumbers):
         """
         return type(self)(self.statistic, self.cells.since(earlier.cells))
 
-    def screen(self, asked: TableRequest, level: float) -> list[TextTable]:
+    def screen(self, request: TableRequest, level: float) -> list[TextTable]:
         """Return the text tables that show a table released once.
 
         Args:
-            asked: the rows to show, and the way to make their numbers fit.
+            request: the rows to show, and the way to make their numbers fit.
             level: probability with which each interval holds.
         """
-        found = self.numbers(asked).columns(level)
+        found = self.numbers(request).columns(level)
         names = [(name.replace("_", " "), True) for name in found]
         columns = {name: values.tolist() for name, values in found.items()}
         return [TextTable(names, [*zip(*readable(columns), strict=True)])]
@@ -374,7 +374,7 @@ class Reading(PublicNumbers):
     def _sources(self) -> tuple[str, ...]:
         return self.statistic.card.sources
 
-    def numbers(self, asked: TableRequest = EVERY_ROW) -> TableNumbers:
+    def numbers(self, request: TableRequest = EVERY_ROW) -> TableNumbers:
         """Return the numbers of the rows of a table, from which all its columns follow.
 
         Raises:
@@ -605,15 +605,15 @@ class OnDemandReading(Reading):
         return self._machine.describe()
 
     @override
-    def numbers(self, asked: TableRequest = EVERY_ROW) -> TableNumbers:
+    def numbers(self, request: TableRequest = EVERY_ROW) -> TableNumbers:
         """Return all cells, or the cells of the given names.
 
         Raises:
             InvalidInput: a cell is unknown, or there are more cells than are ever listed at once.
         """
         cells = self._machine.listed
-        if asked.ask is not None or cells is None:
-            cells = self._cells(asked.ask)
+        if request.ask is not None or cells is None:
+            cells = self._cells(request.ask)
         names = np.array([self.statistic.name_of(cell) for cell in cells.tolist()])
         return TableNumbers({"cell": names}, self._estimate(cells))
 

@@ -114,7 +114,7 @@ class ReportReading(Reading):
         )
 
     @override
-    def numbers(self, asked: TableRequest = EVERY_ROW) -> TableNumbers:
+    def numbers(self, request: TableRequest = EVERY_ROW) -> TableNumbers:
         parts = {name: reading.numbers() for name, reading in self.parts.items()}
         names: dict[str, list[str]] = {"statistic": [], "name": []}
         for name, part in parts.items():

@@ -140,7 +140,7 @@ def least_errors(
 
 def halfwidths_of_plan(
     statistic: Statistic,
-    found: StreamPlan,
+    plan: StreamPlan,
     step: int | None = None,
     level: float = 0.95,
     *,
@@ -153,7 +153,7 @@ def halfwidths_of_plan(
 
     Args:
         statistic: the statistic that was planned.
-        found: the plan from `plan_statistic`.
+        plan: the plan from `plan_statistic`.
         step: the step; None: the last planned one.
         level: probability with which each interval holds.
         rows: number of rows by then; None: half-widths that depend on it are left out.
@@ -165,5 +165,5 @@ def halfwidths_of_plan(
     >>> halfwidths_of_plan(users, plan_statistic(users, 52, PureDP(1), batched=True))
     {'': 49.45...}
     """
-    this, design = statistic.settle(found.guarantee, found.horizon), found.best.of_a_cell
-    return planned_halfwidths(this, design, step or found.steps, level, rows=rows, over=over)
+    this, design = statistic.settle(plan.guarantee, plan.horizon), plan.best.of_a_cell
+    return planned_halfwidths(this, design, step or plan.steps, level, rows=rows, over=over)

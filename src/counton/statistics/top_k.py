@@ -53,17 +53,17 @@ class TopKReading(Reading):
         return ranking_of(self.statistic.groups, values, self.cells.halfwidth, k, level)
 
     @override
-    def numbers(self, asked: TableRequest = EVERY_ROW) -> TableNumbers:
+    def numbers(self, request: TableRequest = EVERY_ROW) -> TableNumbers:
         """Return a row for each shown rank, best first; or for each requested group.
 
         Columns: rank, group, estimate, std, lower, upper, sure. Intervals hold for all at once.
         """
-        k = self.statistic.k if asked.ask is None else len(self.statistic.groups)
+        k = self.statistic.k if request.ask is None else len(self.statistic.groups)
         found = ranked_numbers(partial(self.ranking, k), self.release.std)
-        if asked.ask is None:
+        if request.ask is None:
             return found
         names = found.about["group"]
-        kept = np.isin(names, asked.ask)
+        kept = np.isin(names, request.ask)
         return TableNumbers({"group": names[kept]}, found.numbers.at(kept))
 
 

@@ -52,17 +52,17 @@ def descend(
     return float(found.fun), np.asarray(found.x, np.float64)
 
 
-def on_grid(found: ArrayLike, digits: int = DIGITS) -> Floats:
+def on_grid(values: ArrayLike, digits: int = DIGITS) -> Floats:
     """Return the numbers, each rounded to this many binary digits.
 
     >>> on_grid([0.3141592, 31.41592]).tolist()
     [0.314208984375, 31.4140625]
     """
-    fractions, powers = np.frexp(np.asarray(found, np.float64))
+    fractions, powers = np.frexp(np.asarray(values, np.float64))
     return np.asarray(np.ldexp(np.rint(np.ldexp(fractions, digits)), powers - digits))
 
 
-def matrix_on_grid(found: Floats) -> tuple[Integers, int]:
+def matrix_on_grid(matrix: Floats) -> tuple[Integers, int]:
     """Return a matrix as integer multiples of 2^-bits, and bits.
 
     The largest magnitude decides the grid: 20 digits below the power of two that bounds it.
@@ -71,9 +71,9 @@ def matrix_on_grid(found: Floats) -> tuple[Integers, int]:
     >>> (entries * 2.0**-bits).round(5).tolist(), bits
     ([[1.0, 0.0], [-0.3, 0.7]], 20)
     """
-    fraction, power = math.frexp(float(np.abs(found).max(initial=0.0)))
+    fraction, power = math.frexp(float(np.abs(matrix).max(initial=0.0)))
     bits = MATRIX_DIGITS - (power - 1 if fraction == 0.5 else power)
-    entries = np.rint(np.ldexp(found, bits)).astype(np.int64)
+    entries = np.rint(np.ldexp(matrix, bits)).astype(np.int64)
     # rounding reached the power of two
     if np.abs(entries).max(initial=0) == 2 ** (MATRIX_DIGITS - 1):
         entries, bits = 2 * entries, bits + 1

@@ -304,13 +304,13 @@ def sensitivities(
 
 
 def _found_once(
-    strategy: _StepNodes, asked: X, find: Callable[[_StepNodes, X], Sensitivity]
+    strategy: _StepNodes, question: X, find: Callable[[_StepNodes, X], Sensitivity]
 ) -> Sensitivity:
     """Return a sensitivity, computed once per object: equal parameters may not identify it."""
     known: dict[object, Sensitivity] = vars(strategy).setdefault("_moved_by", {})
-    if asked not in known:
-        known[asked] = find(strategy, asked)
-    return known[asked]
+    if question not in known:
+        known[question] = find(strategy, question)
+    return known[question]
 
 
 def _of_several(strategy: _StepNodes, schedule: Schedule) -> Sensitivity:

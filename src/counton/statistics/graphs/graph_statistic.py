@@ -401,12 +401,12 @@ class Graph(Exact):
         )
 
     def _take_many(
-        self, told: EdgeRows, steps: NDArray[np.int64], count: int
+        self, new_edges: EdgeRows, steps: NDArray[np.int64], count: int
     ) -> tuple[NDArray[np.int64], Any]:
         """Count edges as arrays: every edge once, at first sight."""
         statistic = self._statistic
         old = self._all_keys()
-        keys = keys_of(told.ends)
+        keys = keys_of(new_edges.ends)
         every = np.concatenate([old, keys]) if len(old) else keys
         new = np.sort(np.unique(every, return_index=True)[1])[len(old) :]
         every, steps = every[np.concatenate([np.arange(len(old)), new])], steps[new - len(old)]
@@ -425,7 +425,7 @@ class Graph(Exact):
         return changes, len(old)
 
     def _take_few(
-        self, told: EdgeRows, steps: list[int], count: int
+        self, new_edges: EdgeRows, steps: list[int], count: int
     ) -> tuple[NDArray[np.int64], list[int]]:
         """Count edges one by one, in the sets of neighbours."""
         statistic = self._statistic
@@ -437,9 +437,11 @@ class Graph(Exact):
         index.grow(len(self._nodes))
         changes = np.zeros((count, int(np.prod(statistic.cells, dtype=np.int64))), np.int64)
         done: list[int] = []
-        rest = [comes_or_goes(comes, "an edge") for (comes,) in told.rest] or [True] * len(steps)
+        rest = [comes_or_goes(comes, "an edge") for (comes,) in new_edges.rest] or [True] * len(
+            steps
+        )
         try:
-            keys = keys_of(told.ends).tolist()
+            keys = keys_of(new_edges.ends).tolist()
             for key, step, comes in zip(keys, steps, rest, strict=True):
                 self._one(index, key, comes, changes[step], done)
         except BaseException:

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from counton.strategies.published.dyadic import Dyadic
 
 
-def _optimal(asked: Workload, norm: Norm, bits: int) -> LineStrategy:
-    return optimal_laplace(asked, bits) if norm == 1 else optimal_gaussian(asked, bits)
+def _optimal(workload: Workload, norm: Norm, bits: int) -> LineStrategy:
+    return optimal_laplace(workload, bits) if norm == 1 else optimal_gaussian(workload, bits)
 
 
 def _dyadic() -> type[Dyadic]:
@@ -39,14 +39,14 @@ def _dyadic() -> type[Dyadic]:
 
 
 _BUILDERS: dict[str, Callable[[Workload, Norm, int], LineStrategy]] = {
-    "identity": lambda asked, norm, bits: Nodes.independent(asked.cells),
-    "cascade": lambda asked, norm, bits: Haar.cascade(asked.cells, bits),
-    "wavelet": lambda asked, norm, bits: Haar.wavelet(asked.cells),
+    "identity": lambda workload, norm, bits: Nodes.independent(workload.cells),
+    "cascade": lambda workload, norm, bits: Haar.cascade(workload.cells, bits),
+    "wavelet": lambda workload, norm, bits: Haar.wavelet(workload.cells),
     "haar": Haar.best,
-    "binary": lambda asked, norm, bits: Nodes.binary(asked.cells),
-    "dyadic": lambda asked, norm, bits: _dyadic()(asked.cells),
+    "binary": lambda workload, norm, bits: Nodes.binary(workload.cells),
+    "dyadic": lambda workload, norm, bits: _dyadic()(workload.cells),
     "hierarchy": Nodes.best,
-    "square_root": lambda asked, norm, bits: SquareRoot(asked.cells),
+    "square_root": lambda workload, norm, bits: SquareRoot(workload.cells),
     "optimal": _optimal,
 }
 #: Names of all strategies that `counton.plan_cells` takes, besides "auto".
@@ -58,24 +58,24 @@ _BITS_OVER_TIME, _LARGEST_OVER_TIME = 8, 256
 
 
 @lru_cache(maxsize=64)
-def build(name: str, asked: Workload, norm: Norm, bits: int) -> LineStrategy:
+def build(name: str, workload: Workload, norm: Norm, bits: int) -> LineStrategy:
     """Return the strategy of this name for a workload."""
-    return _BUILDERS[name](asked, norm, bits)
+    return _BUILDERS[name](workload, norm, bits)
 
 
 @lru_cache(maxsize=256)
-def total_variance(name: str, asked: Workload, norm: Norm, bits: int) -> float:
+def total_variance(name: str, workload: Workload, norm: Norm, bits: int) -> float:
     """Return a strategy's total variance over the workload, in variances of one draw."""
-    strategy = build(name, asked, norm, bits)
+    strategy = build(name, workload, norm, bits)
     if not isinstance(strategy, Dense):
-        return asked.total(strategy)
+        return workload.total(strategy)
     with one_thread():
-        return asked.total(strategy)
+        return workload.total(strategy)
 
 
 @lru_cache(maxsize=64)
 def line_over_time(
-    asked: Workload,
+    workload: Workload,
     norm: Norm,
     name: str | None = None,
     neighbours: str = "add_remove",
@@ -84,31 +84,33 @@ def line_over_time(
     """Return the strategy of least total error over a workload with room for sums over time.
 
     Args:
-        asked: the workload.
+        workload: the workload.
         norm: the norm to which the noise is calibrated.
         name: the name of the strategy; None: the best of independent cells, Haar contrasts, a
             hierarchy and, up to 256 cells, a dense matrix.
         neighbours: the relation of neighbouring datasets.
         moved: computes how far a unit moves a strategy's measurements under that relation.
     """
-    names = [each for each in _OVER_TIME if each != "optimal" or asked.cells <= _LARGEST_OVER_TIME]
+    names = [
+        each for each in _OVER_TIME if each != "optimal" or workload.cells <= _LARGEST_OVER_TIME
+    ]
 
     def error(each: str) -> float:
-        size = moved(build(each, asked, norm, _BITS_OVER_TIME), neighbours)
+        size = moved(build(each, workload, norm, _BITS_OVER_TIME), neighbours)
         squared = float(size.l1) ** 2 if norm == 1 else float(size.l2_squared)
-        return total_variance(each, asked, norm, _BITS_OVER_TIME) * squared
+        return total_variance(each, workload, norm, _BITS_OVER_TIME) * squared
 
-    return build(name or min(names, key=error), asked, norm, _BITS_OVER_TIME)
+    return build(name or min(names, key=error), workload, norm, _BITS_OVER_TIME)
 
 
-def serves(name: str, asked: Workload, norm: Norm, axes: int) -> bool:
+def serves(name: str, workload: Workload, norm: Norm, axes: int) -> bool:
     """Return whether "auto" tries this strategy."""
     if name == "dyadic":  # it cannot be released as a line, and binary is never worse
         return False
     if name == "optimal":
-        return asked.cells <= (LARGEST_LAPLACE if norm == 1 else LARGEST_DENSE)
+        return workload.cells <= (LARGEST_LAPLACE if norm == 1 else LARGEST_DENSE)
     if name == "square_root":
-        return axes == 1 and 2 <= asked.cells <= LARGEST_HORIZON
+        return axes == 1 and 2 <= workload.cells <= LARGEST_HORIZON
     return True
 
 

@@ -91,11 +91,11 @@ class LineStrategy(TableStrategy):
         """
         return np.asarray(weights @ self.estimate(np.eye(self.measurements)))
 
-    def largest_error(self, asked: Workload, noise: NodeNoise, bits: int) -> float:
+    def largest_error(self, workload: Workload, noise: NodeNoise, bits: int) -> float:
         """Return the largest error of all answers to a workload, for one draw of the noise.
 
         Args:
-            asked: the queries.
+            workload: the queries.
             noise: as in `running_sums`.
             bits: as in `running_sums`.
 
@@ -103,7 +103,7 @@ class LineStrategy(TableStrategy):
             InvalidInput: a random workload, which is no set of queries.
         """
         sums, bits = self.running_sums(np.zeros(self.cells, np.int64), noise, bits)
-        return asked.largest_error(sums * 2.0**-bits)
+        return workload.largest_error(sums * 2.0**-bits)
 
     @property
     def least_inner(self) -> int:

@@ -152,16 +152,16 @@ def _fixed_point(workload: Workload) -> tuple[Floats, Floats]:
     return best[1:]
 
 
-def _finer(known: Floats, cells: int) -> Floats:
+def _finer(multipliers: Floats, cells: int) -> Floats:
     """Return multipliers of fewer cells as a start for more cells.
 
     Inside the line they depend on the relative position of a cell, near the ends on the number of
     cells to the end.
     """
-    places = (np.arange(cells) + 0.5) / cells * len(known) - 0.5
-    finer = np.interp(places, np.arange(len(known)), known)
-    finer[:_EDGE] = known[:_EDGE] * (finer[_EDGE] / known[_EDGE])
-    finer[-_EDGE:] = known[-_EDGE:] * (finer[-_EDGE - 1] / known[-_EDGE - 1])
+    places = (np.arange(cells) + 0.5) / cells * len(multipliers) - 0.5
+    finer = np.interp(places, np.arange(len(multipliers)), multipliers)
+    finer[:_EDGE] = multipliers[:_EDGE] * (finer[_EDGE] / multipliers[_EDGE])
+    finer[-_EDGE:] = multipliers[-_EDGE:] * (finer[-_EDGE - 1] / multipliers[-_EDGE - 1])
     return np.asarray(finer / finer.sum())
 
 

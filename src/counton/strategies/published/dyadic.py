@@ -166,12 +166,12 @@ class Dyadic(LineStrategy):
     def functional_variance(self, weights: Floats) -> float:
         return float((self.reads(weights) ** 2).sum())
 
-    def subsets_variance(self, asked: RandomSubsets) -> float:
+    def subsets_variance(self, workload: RandomSubsets) -> float:
         """Return the expected number of pieces of one random set."""
 
         def covering(low: Integers, high: Integers) -> Floats:
             sizes, which = np.unique(high - low, return_inverse=True)
-            return np.array([asked.chance(size) for size in sizes.tolist()])[which]
+            return np.array([workload.chance(size) for size in sizes.tolist()])[which]
 
         return self._pieces(covering)
 
@@ -191,16 +191,16 @@ class Dyadic(LineStrategy):
         return total
 
     @override
-    def largest_error(self, asked: Workload, noise: NodeNoise, bits: int) -> float:
+    def largest_error(self, workload: Workload, noise: NodeNoise, bits: int) -> float:
         """Return the largest error of all ranges in time linear in the cells."""
         drawn = noise.run(0, range(self.measurements))
-        if isinstance(asked, AllRanges):
+        if isinstance(workload, AllRanges):
             return float(max(self._largest_range(drawn), self._largest_range(-drawn)))
-        if isinstance(asked, TreeNodes):
-            return float(np.abs(self.answer(drawn, *asked.intervals())).max())
-        if isinstance(asked, Queries):
-            return float(np.abs(_read(self, asked) @ drawn).max())
-        return asked.largest_error(self._prefixes(drawn))
+        if isinstance(workload, TreeNodes):
+            return float(np.abs(self.answer(drawn, *workload.intervals())).max())
+        if isinstance(workload, Queries):
+            return float(np.abs(_read(self, workload) @ drawn).max())
+        return workload.largest_error(self._prefixes(drawn))
 
     def _largest_range(self, drawn: Integers) -> int:
         """Return the largest sum of an interval's pieces, from the leaves up."""
@@ -223,9 +223,9 @@ class Dyadic(LineStrategy):
 
 
 @lru_cache(maxsize=1)
-def _read(strategy: Dyadic, asked: Queries) -> Floats:
+def _read(strategy: Dyadic, workload: Queries) -> Floats:
     """Return the weights of the queries, cached: they are equal for every draw of the noise."""
-    return strategy.reads(asked.matrix)
+    return strategy.reads(workload.matrix)
 
 
 #: Less than any sum, yet sums of two do not overflow.

@@ -188,16 +188,16 @@ class ShapeQuestion(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def best_shape(asked: ShapeQuestion) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def best_shape(question: ShapeQuestion) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the radices and integer weights with the least error found.
 
     It uses only sums, products, quotients, square roots and comparisons, which are equal on every
     machine.
     """
-    search = _Search(asked)
+    search = _Search(question)
     best = search.improve_weights((), (1.0,), rounds=1)
     begin = []
-    for radix in _FIRST_RADICES[asked.norm]:
+    for radix in _FIRST_RADICES[question.norm]:
         levels = 1
         while search.fits((radix,) * levels):
             begin.append(search.improve_weights((radix,) * levels, (1.0,) * (levels + 1), rounds=6))
@@ -216,9 +216,9 @@ def best_shape(asked: ShapeQuestion) -> tuple[tuple[int, ...], tuple[int, ...]]:
 class _Search:
     """Local search for radices, with the best weights for each."""
 
-    def __init__(self, asked: ShapeQuestion) -> None:
-        self._asked = asked
-        self._horizon, self._norm, self._metric = asked.horizon, asked.norm, asked.metric
+    def __init__(self, question: ShapeQuestion) -> None:
+        self._question = question
+        self._horizon, self._norm, self._metric = question.horizon, question.norm, question.metric
 
     def nearby(self, best: _Weighed) -> _Weighed:
         """Return the best tree after changes of the lowest, the highest, or the other levels.
@@ -258,7 +258,9 @@ class _Search:
 
     def polish(self, radices: tuple[int, ...], weights: list[int]) -> tuple[int, ...]:
         """Return integer weights that no change of a single one by one improves."""
-        if self._metric == "max" and (len(radices) > _POLISHED or self._asked.release == "windows"):
+        if self._metric == "max" and (
+            len(radices) > _POLISHED or self._question.release == "windows"
+        ):
             return tuple(weights)
 
         def error() -> float:
@@ -310,7 +312,7 @@ class _Search:
 
     def _error(self, radices: tuple[int, ...], weights: Sequence[float]) -> float:
         """Return the minimised error; for the largest error, a close bound."""
-        size, release = self._size(self._costs(radices), weights), self._asked.release
+        size, release = self._size(self._costs(radices), weights), self._question.release
         if self._metric == "mean" and release == "totals":
             return size * mean_variance(self._horizon, radices, weights)
         own = _variances(radices, weights)
@@ -334,10 +336,10 @@ class _Search:
 
         In the squared norm it is the largest sum of a unit's steps in its nodes, per step.
         """
-        steps, width, costs = self._asked.steps, 1, [1.0]
+        steps, width, costs = self._question.steps, 1, [1.0]
         for radix in radices:
             width *= radix
-            together = min(steps, -(-width // self._asked.apart))
+            together = min(steps, -(-width // self._question.apart))
             full, rest = divmod(steps, together)
             costs.append((full * together**2 + rest**2) / steps if self._norm == 2 else 1.0)
         return costs
@@ -345,7 +347,7 @@ class _Search:
     def _loads(self, radices: tuple[int, ...]) -> list[float]:
         """Return the factor with which the variance of N of each level enters the error."""
         width, over = 1, [0.0]
-        largest, release = self._metric == "max", self._asked.release
+        largest, release = self._metric == "max", self._question.release
         for radix in radices:
             width *= radix
             over.append(0.25 if largest else (width + 1) * (width - 1) / (6 * width * width))

@@ -279,9 +279,9 @@ def fit_buffers(
 
 
 def _rmse(
-    found: tuple[tuple[float, ...], tuple[float, ...]], steps: int, schedule: Schedule
+    parameters: tuple[tuple[float, ...], tuple[float, ...]], steps: int, schedule: Schedule
 ) -> float:
-    gaps = 1 - np.array(found).T.reshape(1, -1)
+    gaps = 1 - np.array(parameters).T.reshape(1, -1)
     return math.sqrt(float(_errors(gaps, steps, schedule)[0]))
 
 
