@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import random
 import shutil
 import sqlite3
@@ -14,7 +15,7 @@ from typing import Any
 import polars as pl
 import pytest
 from inside import EXACT, Inside, inside, metric, visit
-from services import START, job_file
+from services import START, copied, counted, job_file
 
 import counton.serve.batch_intake
 from counton import PureDP
@@ -538,6 +539,26 @@ def test_ids_count_once_in_whatever_batches_they_come(tmp_path: Path) -> None:
         service.post("b", [visit(0.2, id="y"), visit(0.3, id="z")])
         service.at(1)
         assert service.rows(group="home")[0]["estimate"] == 3
+
+
+@pytest.mark.parametrize("more", [{}, {"corrections": 1}], ids=["late", "corrected"])
+def test_late_rows_are_in_the_versions_of_a_run(
+    more: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows late by each lag and beyond, and one that comes again: a run's numbers, to the bit."""
+    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")  # where the copy would be noticed
+    file = job_file(tmp_path, revise="2m", steps=None, id="row", **more)
+    copy, bodies = copied(file), []
+    served = Inside(file)
+    with closing(served.service):
+        for minute in range(5):
+            late = [visit(minute - lag + 0.5, row=f"{minute}-{lag}") for lag in range(minute + 1)]
+            again = [visit(minute - 0.5, "shop", row=f"{minute - 1}-0")] if minute else []
+            bodies.append("".join(json.dumps(row) + "\n" for row in [*late, *again]).encode())
+            assert served.send(str(minute), bodies[-1]).status_code == 202
+            served.at(minute + 1)
+        told = [row["estimate"] for row in served.rows()]
+    assert told == counted(file, copy, [[body] for body in bodies])
 
 
 VALUES = "page=home,shop;who=" + ",".join(f"u{number}" for number in range(20))
