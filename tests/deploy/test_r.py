@@ -145,6 +145,21 @@ def test_what_a_file_does_not_say_is_refused(
         assert found == expected if isinstance(expected, int) else expected in found
 
 
+def test_files_with_semicolons_and_commas_say_the_same(
+    answered: Callable[..., list[Any]], tmp_path: Path
+) -> None:
+    what, more = STREAMS["root"]
+    release(what, ROWS, state=tmp_path / "s.db", **STREAM, **more)
+    export(tmp_path / "s.db", tmp_path / "plain.csv")
+    export(tmp_path / "s.db", tmp_path / "comma.csv", separator=";", decimal=",")
+    (same,) = answered(
+        f"x <- read_release({str(tmp_path / 'plain.csv')!r});"
+        f"y <- read_release({str(tmp_path / 'comma.csv')!r})",
+        ["identical(x$table, y$table)"],
+    )
+    assert same is True
+
+
 def test_a_release_is_printed_and_drawn(answered: Callable[..., list[Any]], tmp_path: Path) -> None:
     release("count", ROWS, state=tmp_path / "s.db", **STREAM, guarantee=PureDP(1), steps=9)
     file = tmp_path / "visits.csv"

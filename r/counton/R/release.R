@@ -22,12 +22,16 @@ read_release <- function(path) {
     stop(sprintf("'%s' has format %s, and this package reads format 3: install the package of the counton that wrote it",
                  beside, said$format), call. = FALSE)
   }
+  between <- if (is.null(facts$csv)) "," else facts$csv$separator
+  comma <- !is.null(facts$csv) && facts$csv$decimal == ","
   table <- utils::read.csv(
-    path, colClasses = "character", check.names = FALSE, na.strings = "", encoding = "UTF-8"
+    path, colClasses = "character", check.names = FALSE, na.strings = "", encoding = "UTF-8",
+    sep = between
   )
   for (name in names(table)) {
     if (name %in% c(NUMBERS, "step", "value")) {
-      table[[name]] <- as.numeric(table[[name]])
+      plain <- if (comma) sub(",", ".", table[[name]], fixed = TRUE) else table[[name]]
+      table[[name]] <- as.numeric(plain)
     } else if (name %in% c("window_start", "window_end")) {
       table[[name]] <- moments(table[[name]])
     } else if (!identical(facts$csv_formulas, "keep")) {

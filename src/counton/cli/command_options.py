@@ -491,6 +491,23 @@ class LedgerOptions:
         "notes who did, and when",
         "raise",
     )
+    add: str | None = option(
+        None, "enter what another program spent, under this name: with --epsilon or --rho, --unit"
+    )
+    add_epsilon: str | None = option(None, "with --add: its epsilon", "epsilon")
+    add_delta: str | None = option(None, "with --add: its delta", "delta")
+    add_rho: str | None = option(None, "with --add: its rho", "rho")
+    add_unit: str | None = option(None, "with --add: what it protects, as in reader", "unit")
+    add_relation: str = option(
+        "add_remove",
+        "with --add: how its neighbours differ: add_remove or replace",
+        "relation",
+        choices=("add_remove", "replace"),
+    )
+    warn_at: float | None = option(
+        None,
+        "end with exit code 10 if this share of the limit is spent, as in .8",
+    )
     json: bool = option(False, JSON)
 
 
@@ -648,6 +665,10 @@ class ExportOptions:
     )
     surely_above: float | None = option(None, "only rows whose interval is above this")
     csv_formulas: str = of_job("csv_formulas")
+    separator: str = option(",", "with .csv: what stands between fields: , ; | or tab")
+    decimal: str = option(
+        ".", "with .csv: the sign before the fraction of a number: . or ,", choices=(".", ",")
+    )
     metadata: str | None = option(
         None, "with .csv: write what catalogues read beside it: csvw, dcat, sdmx, or several: A,B"
     )

@@ -26,7 +26,7 @@ from counton.run.exports import (
 )
 from counton.run.journal_values import fit_of
 from counton.run.read_back import public_places, read_public
-from counton.run.written_files import PICTURES, write_figure, write_table
+from counton.run.written_files import PICTURES, csv_style, write_figure, write_table
 
 #: Largest number of rows on the screen.
 _ROWS = 40
@@ -89,6 +89,7 @@ def _perform_versions(options: ExportOptions, asked: dict[str, Any]) -> None:
             f"{field('versions', options.versions)} is a table of versions, and a page shows the "
             f"newest ones: leave it out, or write a table"
         )
+    signs = asked.pop("csv_formulas"), asked.pop("separator"), asked.pop("decimal")
     found = export(options.state, None, **asked)
     if options.out is not None and options.out.suffix.lower() in PICTURES:
         path = checked_file(options.out, options.state)
@@ -99,7 +100,7 @@ def _perform_versions(options: ExportOptions, asked: dict[str, Any]) -> None:
     if options.out is not None:
         path = checked_file(options.out, options.state)
         about = {"versions_of": found.design.name, **promise_of(found)}
-        write_table(table, path, about, formulas=options.csv_formulas)
+        write_table(table, path, about, style=csv_style(path, *signs))
     if options.json:
         report = {"about": promise_of(found), **({"out": str(options.out)} if options.out else {})}
         rows = "" if options.out is not None else f', "rows": {table.write_json()}'

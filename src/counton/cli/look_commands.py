@@ -54,10 +54,15 @@ def print_ledger(options: LedgerOptions) -> None:
                 )
     else:
         Ledger(limit, **{**more, "unit": more["unit"] or None})  # before a state is made for it
+    if options.warn_at is not None and not 0 < options.warn_at <= 1:
+        raise InvalidInput(f"{field('warn_at', options.warn_at)} is no share: try .8")
+    foreign = _foreign_spend(options)
     # A limit is set before the first release, so the state may be new.
-    with Store(options.state, create=limit is not None) as store:
+    with Store(options.state, create=limit is not None or foreign is not None) as store:
         if limit is not None:
             store.set_limit(limit, **more, allow_raise=options.allow_raise)
+        if foreign is not None:
+            store.add_spend(**foreign)
         spends, ledger, others = store.spends, store.ledger, store.shared_entries
         times = [*store.entry_times, *(one.entered for one in others)]
         changes = store.limit_changes
@@ -72,10 +77,19 @@ def print_ledger(options: LedgerOptions) -> None:
     if ledger is not None:
         remaining = {unit: ledger.remaining(unit=unit) for unit in ledger.units}
         remaining = remaining or {None: ledger.limit}
+    share = None if ledger is None else _share_spent(ledger)
+    if options.warn_at is not None and share is None:
+        raise InvalidInput(
+            f"{field('warn_at', options.warn_at)} is a share of a limit, and {options.state} has "
+            f"none: set one with {field('epsilon')} or {field('rho')}"
+        )
+    warned = options.warn_at is not None and share is not None and share >= options.warn_at
     if options.json:
         print_json(
             {
                 "state": options.state,
+                "share": share,
+                **({} if options.warn_at is None else {"warned": warned}),
                 "spent": [
                     {
                         **spend.to_dict(),
@@ -94,6 +108,7 @@ def print_ledger(options: LedgerOptions) -> None:
                 "units": _units_as_json(totals, ledger),
             }
         )
+        _end_of_warning(warned)
         return
     console = Console()
     table = Table()
@@ -150,6 +165,45 @@ def print_ledger(options: LedgerOptions) -> None:
         console.write_line(f"remaining{whom}: {'nothing' if rest is None else rest}")
     if len(remaining) > 1:
         console.write_line(APART)
+    if warned:
+        console.write_line(f"{share:.0%} of the limit is spent: {field('warn_at')} is reached")
+    _end_of_warning(warned)
+
+
+def _foreign_spend(options: LedgerOptions) -> dict[str, Any] | None:
+    """Return what is added to the ledger, as `Store.add_spend` takes it; None: nothing is."""
+    numbers = options.add_epsilon, options.add_delta, options.add_rho
+    if options.add is None:
+        for name in ("add_epsilon", "add_delta", "add_rho", "add_unit"):
+            if (value := getattr(options, name)) is not None:
+                raise InvalidInput(f"{field(name, value)} needs {field('add')}, a name")
+        return None
+    guarantee = guarantee_from(*numbers)
+    if guarantee is None or options.add_unit is None:
+        lacking = "add_unit" if guarantee is not None else "add_epsilon"
+        raise InvalidInput(f"{field('add', options.add)} needs {field(lacking)} too")
+    return {
+        "name": options.add,
+        "guarantee": guarantee,
+        "unit": options.add_unit,
+        "relation": options.add_relation,
+    }
+
+
+def _share_spent(ledger: Ledger) -> float:
+    """Return the largest share of the limit's epsilon or rho that a kind of unit has spent."""
+    number = "rho" if hasattr(ledger.limit, "rho") else "epsilon"
+    most: Any = getattr(ledger.limit, number)
+    costs = [ledger.cost(unit=unit) for unit in ledger.units]
+    return max(
+        (float(getattr(cost, number) / most) for cost in costs if cost is not None), default=0.0
+    )
+
+
+def _end_of_warning(warned: bool) -> None:
+    """End the command with the code of an alarm."""
+    if warned:
+        raise SystemExit(int(ExitCode.ALARM))
 
 
 def _print_totals(console: Console, found: Mapping[str, tuple[Relation, Limit | None]]) -> None:

@@ -11,7 +11,7 @@ import polars as pl
 
 from counton.base.errors import InvalidInput, field
 from counton.released.release import Release
-from counton.released.release_facts import facts_of
+from counton.released.release_facts import USUAL, CsvStyle, facts_of
 
 #: The kinds of metadata, and the file name of each beside ``visits.csv``.
 ENDINGS = {"csvw": "{name}-metadata.json", "dcat": "{name}.dcat.jsonld", "sdmx": "{stem}.sdmx.csv"}
@@ -33,7 +33,9 @@ _WORDS = {
 _MEASURES = {"": "TOTAL", "window_": "WINDOW"}
 
 
-def metadata_of(released: Release, name: str, kind: str) -> dict[str, Any] | pl.DataFrame:
+def metadata_of(
+    released: Release, name: str, kind: str, style: CsvStyle = USUAL
+) -> dict[str, Any] | pl.DataFrame:
     """Return metadata of a released table that is written as CSV.
 
     Args:
@@ -41,6 +43,7 @@ def metadata_of(released: Release, name: str, kind: str) -> dict[str, Any] | pl.
         name: the name of the CSV file, in the folder of the metadata.
         kind: "csvw" (https://www.w3.org/TR/tabular-metadata/), "dcat" (DCAT-AP 3, JSON-LD), or
             "sdmx", which is the table itself with the columns of SDMX-CSV 2.0.
+        style: how the CSV file is written.
 
     Raises:
         InvalidInput: another kind; or "sdmx" for anything but counts and sums.
@@ -57,7 +60,7 @@ def metadata_of(released: Release, name: str, kind: str) -> dict[str, Any] | pl.
     if kind not in ENDINGS:
         raise InvalidInput(f"{field('metadata')} is {kind!r}; use one of {', '.join(ENDINGS)}")
     if kind == "csvw":
-        return _csv_on_the_web(released, name)
+        return _csv_on_the_web(released, name, style)
     if kind == "dcat":
         return _dataset(released, name)
     return _sdmx_rows(released)
@@ -70,14 +73,14 @@ def _text(facts: Mapping[str, Any]) -> str:
     return " ".join(said)
 
 
-def _csv_on_the_web(released: Release, name: str) -> dict[str, Any]:
+def _csv_on_the_web(released: Release, name: str, style: CsvStyle) -> dict[str, Any]:
     facts, table = facts_of(released), released.table()
     level = f"; probability {facts['level']:g}"
     columns = [
         {
             "name": column,
             "titles": column,
-            "datatype": _datatype(dtype),
+            "datatype": _datatype(dtype, style.decimal),
             "dc:description": _WORDS.get(column, f"{column} of the row")
             + (level if column.endswith(("lower", "upper")) else ""),
         }
@@ -91,16 +94,18 @@ def _csv_on_the_web(released: Release, name: str) -> dict[str, Any]:
         "url": name,
         "dc:title": released.design.name,
         "dc:description": _text(facts),
-        "dialect": {"encoding": "utf-8", "header": True, "delimiter": ","},
+        "dialect": {"encoding": "utf-8", "header": True, "delimiter": style.separator},
         "tableSchema": {"columns": columns, "primaryKey": keys},
     }
 
 
-def _datatype(dtype: pl.DataType) -> str | dict[str, str]:
+def _datatype(dtype: pl.DataType, decimal: str) -> str | dict[str, Any]:
     if dtype.is_integer():
         return "integer"
     if dtype.is_float():
-        return "double"
+        return (
+            "double" if decimal == "." else {"base": "double", "format": {"decimalChar": decimal}}
+        )
     if isinstance(dtype, pl.Datetime):
         return "dateTimeStamp" if dtype.time_zone is not None else "dateTime"
     if dtype == pl.Boolean:

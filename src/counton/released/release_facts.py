@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.distributions import law_to_dict
+from counton.base.errors import InvalidInput, field
 from counton.base.lazy import software
 from counton.base.outside_input import inflate
 from counton.numbers import Design, Releases
@@ -76,6 +77,72 @@ def as_written_now(described: Mapping[str, Any]) -> Mapping[str, Any]:
     return described
 
 
+#: Signs between the fields of CSV.
+_SEPARATORS = (",", ";", "|", "\t")
+
+
+class CsvStyle(NamedTuple):
+    """How a CSV file is written.
+
+    Attributes:
+        formulas: "text": names that a spreadsheet would take for a formula stand behind an
+            apostrophe; "keep": they are unchanged.
+        separator: sign between fields.
+        decimal: sign before the fraction of a number.
+
+    >>> CsvStyle("text", ";", ",").facts
+    {'csv': {'separator': ';', 'decimal': ','}}
+    >>> CsvStyle.of({"csv": {"separator": ";", "decimal": ","}}).separator
+    ';'
+    """
+
+    formulas: str = "text"
+    separator: str = ","
+    decimal: str = "."
+
+    @classmethod
+    def of_signs(cls, formulas: str, separator: str, decimal: str) -> CsvStyle:
+        """Return the style that is asked for.
+
+        Raises:
+            InvalidInput: a sign that no reader of CSV knows, or one sign for both.
+        """
+        between = "\t" if separator == "tab" else separator
+        if between not in _SEPARATORS:
+            raise InvalidInput(f"{field('separator')} is {separator!r}; use one of , ; | or tab")
+        if decimal not in (".", ","):
+            raise InvalidInput(f"{field('decimal')} is {decimal!r}; use . or ,")
+        if between == decimal:
+            other = field("separator", ";")
+            raise InvalidInput(f"{field('decimal', decimal)} needs another separator: give {other}")
+        return cls(formulas, between, decimal)
+
+    @classmethod
+    def of(cls, facts: Mapping[str, Any] | None) -> CsvStyle:
+        """Return the style that the facts beside a file say.
+
+        Raises:
+            InvalidInput: it is none.
+        """
+        told = facts or {}
+        signs = told.get("csv", {})
+        return cls.of_signs(
+            told.get("csv_formulas", "text"), signs.get("separator", ","), signs.get("decimal", ".")
+        )
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What is said beside the file; nothing of the usual style."""
+        found: dict[str, Any] = {"csv_formulas": "keep"} if self.formulas == "keep" else {}
+        if self[1:] != CsvStyle()[1:]:
+            found["csv"] = {"separator": self.separator, "decimal": self.decimal}
+        return found
+
+
+#: Commas between fields, points in numbers, and no formulas.
+USUAL = CsvStyle()
+
+
 #: File formats of tables, by the ending of the name.
 TABLES = {
     ".csv": "csv",
@@ -90,8 +157,6 @@ TABLES = {
 }
 #: Key in the metadata of an Arrow schema under which pandas stores attributes of a table.
 ATTRS = "PANDAS_ATTRS"
-#: States for CSV whether texts that a spreadsheet would read as formulas are unchanged.
-FORMULAS = "csv_formulas"
 
 
 def about(

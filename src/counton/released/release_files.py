@@ -38,9 +38,9 @@ from counton.released.release import Release
 from counton.released.release_facts import (
     ATTRS,
     FORMAT,
-    FORMULAS,
     MOST_CELLS,
     TABLES,
+    CsvStyle,
     as_written_now,
     unpack,
 )
@@ -368,7 +368,7 @@ def _open_file(path: Path, like: _File | None = None) -> _File:
 
         rows, facts = read_workbook(path, NUMBERS)
     else:
-        rows = _rows(path, kind, (facts or {}).get(FORMULAS))
+        rows = _rows(path, kind, CsvStyle.of(facts))
     if not rows.width and facts is not None:  # nothing is shown yet
         rows = _nothing()
     if facts is None or facts.get("description") is None:
@@ -397,18 +397,22 @@ def _nothing() -> pl.DataFrame:
     return pl.DataFrame(schema=schema)
 
 
-def _rows(path: Path, kind: str, formulas: object) -> pl.DataFrame:
+def _rows(path: Path, kind: str, style: CsvStyle) -> pl.DataFrame:
     """Return the rows of a table that is not a workbook, if they are not too many."""
     if kind == "parquet":
         check_bytes(path)
         check_frame(pl.scan_parquet(path))
         return pl.read_parquet(path)
     if kind == "csv":
-        check_csv(path)
-        names = pl.scan_csv(path, infer_schema=False).collect_schema().names()
+        between, comma = style.separator, style.decimal == ","
+        check_csv(path, between)
+        names = pl.scan_csv(path, infer_schema=False, separator=between).collect_schema().names()
         texts = {name: pl.String() for name in names if name not in (*NUMBERS, "step")}
-        rows = pl.read_csv(path, schema_overrides=texts, infer_schema_length=None)
-        if formulas == "keep":
+        rows = pl.read_csv(
+            path, schema_overrides=texts, infer_schema_length=None, separator=between,
+            decimal_comma=comma,
+        )  # fmt: skip
+        if style.formulas == "keep":
             return rows
         return rows.with_columns(pl.col(pl.String).str.replace(_NO_FORMULA, "${1}"))
     check_bytes(path)

@@ -69,8 +69,12 @@ def check_shape(rows: int, columns: int, size: int | None = None) -> None:
         )
 
 
-def check_csv(path: Path) -> None:
+def check_csv(path: Path, separator: str = ",") -> None:
     """Refuse a table of text that is too large.
+
+    Args:
+        path: path of the file.
+        separator: sign between fields.
 
     Raises:
         InvalidInput: the table is too large; names the bound.
@@ -79,7 +83,7 @@ def check_csv(path: Path) -> None:
     check_bytes(path)
     rows, size = 0, path.stat().st_size
     with path.open("rb") as file:
-        columns = file.readline(_BLOCK).count(b",") + 1
+        columns = file.readline(_BLOCK).count(separator.encode()) + 1
         while block := file.read(_BLOCK):
             rows += block.count(b"\n")
     check_shape(rows, columns, size)

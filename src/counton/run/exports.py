@@ -54,6 +54,7 @@ from counton.run.written_files import (
     check_foldable,
     check_metadata,
     check_output,
+    csv_style,
     is_folder,
     write_folder,
     write_metadata,
@@ -336,6 +337,8 @@ def export(
     above: float | None = None,
     surely_above: float | None = None,
     csv_formulas: str = "text",
+    separator: str = ",",
+    decimal: str = ".",
     as_of: When | None = None,
     metadata: str | Sequence[str] | None = None,
 ) -> Release:
@@ -366,6 +369,8 @@ def export(
         surely_above: likewise for the lower ends of intervals.
         csv_formulas: "text" or "keep": in CSV, names that a spreadsheet would take for a formula
             get an apostrophe in front, or stay unchanged.
+        separator, decimal: for a CSV file: what stands between fields, one of , ; | or tab, and
+            before the fraction of a number, . or ,; the file beside it says so, for `counton.read`.
         as_of: for revised windows: the numbers that were known then: see `Release.as_of`.
         metadata: for a CSV file: formats of metadata beside it for catalogues: csvw, dcat, sdmx, or
             several (`counton.released.metadata`).
@@ -393,6 +398,7 @@ def export(
     path = None if out is None else checked_file(out, state)
     check_thresholds(above, surely_above)
     check_value(options_of(Job)["csv_formulas"], csv_formulas)
+    style = csv_style(path, csv_formulas, separator, decimal)
     kinds = () if metadata is None else split_names(metadata)
     check_metadata(kinds, path)
     chosen = _Selection(steps, start, until, groups, as_of)
@@ -417,8 +423,8 @@ def export(
     if path is not None:
         look: dict[str, Any] = {"title": title, "axis": axis, "source": source}
         look |= {} if path.suffix.lower() == PAGE else {"width": width}
-        write_release(found, path, formulas=csv_formulas, panels=panels, **look)
-        write_metadata(found, path, kinds)
+        write_release(found, path, style=style, panels=panels, **look)
+        write_metadata(found, path, kinds, style)
     return found
 
 
@@ -526,7 +532,9 @@ def export_all(
         files[place] = path
     fits = {"fit": asked.pop("fit", None)}
     look = {key: asked.pop(key) for key in (*LOOK, "panels") if key in asked}
-    look["formulas"] = asked.pop("csv_formulas", "text")
+    usual = {"csv_formulas": "text", "separator": ",", "decimal": "."}
+    signs = (asked.pop(key, default) for key, default in usual.items())
+    look["style"] = csv_style(Path(out), *signs)
     found = {}
     for of, each in places:
         more = {}

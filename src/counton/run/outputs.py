@@ -16,7 +16,7 @@ from counton.released.large_groups import check_thresholds, large_only
 from counton.released.periods import check_periods, check_sums, parsed_period
 from counton.released.read_options import LOOK, PAGE, View, check_look, check_shown
 from counton.released.release import Release
-from counton.released.release_facts import facts_of
+from counton.released.release_facts import CsvStyle, facts_of
 from counton.rows.paths import event_paths, refuse_among_events
 from counton.run.definition import Definition
 from counton.run.journal_values import read_cells, shown_by
@@ -169,10 +169,9 @@ class Outputs:
             shown = large_only(released, *thresholds)
             look = {name: self.job.option(name) for name in LOOK if name != "width"}
             look = look if self.out.suffix.lower() == PAGE else {}
-            write_release(shown, self.out, formulas=self.job.output.csv_formulas, **look)
+            write_release(shown, self.out, style=self._style, **look)
         for every, path in self.sums.items():
-            formulas = self.job.output.csv_formulas
-            write_table(released.sums(every), path, facts_of(released), formulas=formulas)
+            write_table(released.sums(every), path, facts_of(released), style=self._style)
         failed = None
         if self.plot is not None and released.drawable:
             progress("drawing", 0.85)
@@ -182,6 +181,10 @@ class Outputs:
                 failed = str(error)
                 warn(failed)
         return WrittenOutputs(released, released.drawable and failed is None, failed)
+
+    @property
+    def _style(self) -> CsvStyle:
+        return CsvStyle(self.job.output.csv_formulas)
 
     def _needs_all(self, definition: Definition) -> bool:
         """Whether a file, a chart or the screen needs more than the last step."""

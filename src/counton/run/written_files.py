@@ -29,8 +29,9 @@ from counton.released.read_options import PAGE
 from counton.released.release import Release
 from counton.released.release_facts import (
     ATTRS,
-    FORMULAS,
     TABLES,
+    USUAL,
+    CsvStyle,
     description_of,
     facts_of,
     own_facts_of,
@@ -207,6 +208,18 @@ def no_formulas(rows: pl.LazyFrame) -> pl.LazyFrame:
     )
 
 
+def csv_style(path: Path | None, formulas: str, separator: str, decimal: str) -> CsvStyle:
+    """Return the style of CSV that is asked for; refuse signs for a file that is no CSV."""
+    style = CsvStyle.of_signs(formulas, separator, decimal)
+    if "csv" in style.facts and (path is None or path.suffix.lower() != ".csv"):
+        name = "separator" if style.separator != "," else "decimal"
+        raise InvalidInput(
+            f"{field(name, separator if name == 'separator' else decimal)} is of a CSV file; give "
+            f"{field('out')} with .csv"
+        )
+    return style
+
+
 def check_metadata(kinds: Sequence[str], path: Path | None) -> None:
     """Refuse an unknown format of metadata, or metadata of a file that is no CSV."""
     from counton.released.metadata import ENDINGS
@@ -225,12 +238,14 @@ def _write_text(text: str, place: str) -> None:
     Path(place).write_text(text, "utf-8")
 
 
-def write_metadata(released: Release, path: Path, kinds: Sequence[str]) -> None:
+def write_metadata(
+    released: Release, path: Path, kinds: Sequence[str], style: CsvStyle = USUAL
+) -> None:
     """Write metadata for catalogues beside a CSV file: each format in a file of its own."""
     from counton.released.metadata import ENDINGS, metadata_of
 
     for kind in kinds:
-        found = metadata_of(released, path.name, kind)
+        found = metadata_of(released, path.name, kind, style)
         place = path.with_name(ENDINGS[kind].format(name=path.name, stem=path.stem))
         if isinstance(found, pl.DataFrame):
             write_table(found, place)
@@ -244,7 +259,7 @@ def write_table(
     path: Path,
     facts: Mapping[str, Any] | None = None,
     *,
-    formulas: str = "text",
+    style: CsvStyle = USUAL,
 ) -> None:
     """Write CSV, Parquet, JSON, JSON lines, Arrow or a workbook, by the ending of the name.
 
@@ -254,12 +269,11 @@ def write_table(
         table: table to write; a lazy frame is computed and written in parts.
         path: path of the file; its ending is one of `TABLES`.
         facts: facts of `about`, kept with the table; None for a table without a guarantee.
-        formulas: "text": texts that a spreadsheet would take for a formula get an apostrophe in CSV
-            too; "keep": they are unchanged, and the facts say so.
+        style: how CSV is written; facts say so unless it is the usual style.
     """
     kind = TABLES[path.suffix.lower()]
-    if facts is not None and formulas == "keep" and kind == "csv":
-        facts = {**facts, FORMULAS: "keep"}
+    if facts is not None and kind == "csv":
+        facts = {**facts, **style.facts}
     carried = {} if facts is None else {"counton": json.dumps(facts, sort_keys=True)}
     rows = table.lazy()
 
@@ -273,7 +287,9 @@ def write_table(
             elif kind == "arrow":
                 rows.sink_ipc(name, compression="zstd")
             elif kind == "csv":
-                _as_text(rows if formulas == "keep" else no_formulas(rows)).sink_csv(name)
+                shown = _as_text(rows if style.formulas == "keep" else no_formulas(rows))
+                comma = style.decimal == ","
+                shown.sink_csv(name, separator=style.separator, decimal_comma=comma)
             elif kind == "json":
                 _as_text(rows).collect().write_json(name)
             elif kind == "xlsx":
@@ -311,7 +327,7 @@ def _as_text(table: pl.LazyFrame) -> pl.LazyFrame:
     return table.with_columns(pl.selectors.datetime().dt.to_string("%Y-%m-%dT%H:%M:%S%:z"))
 
 
-def write_release(found: Release, path: Path, *, formulas: str = "text", **look: Any) -> None:
+def write_release(found: Release, path: Path, *, style: CsvStyle = USUAL, **look: Any) -> None:
     """Write a table with its description, a chart, or a page, by the ending of the path."""
     if path.suffix.lower() in PICTURES:
         draw_release(found, path, **look)
@@ -319,11 +335,13 @@ def write_release(found: Release, path: Path, *, formulas: str = "text", **look:
         from counton.released.web_page import web_page
 
         rows = found.lazy()
-        csv = _as_text(rows if formulas == "keep" else no_formulas(rows)).collect().write_csv()
+        csv = (
+            _as_text(rows if style.formulas == "keep" else no_formulas(rows)).collect().write_csv()
+        )
         text = web_page(found, csv, **look)
         replace_file(path, lambda name: Path(name).write_text(text, encoding="utf-8"))
     else:
-        write_table(found.lazy(), path, facts_of(found), formulas=formulas)
+        write_table(found.lazy(), path, facts_of(found), style=style)
 
 
 def write_figure(figure: Figure, path: Path) -> None:

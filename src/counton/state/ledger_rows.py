@@ -18,7 +18,7 @@ from pathlib import PurePath
 from textwrap import shorten
 from typing import Any, NamedTuple
 
-from counton.base.errors import BudgetExceeded, InvalidInput, StateError, field
+from counton.base.errors import BudgetExceeded, InvalidInput, StateError, field, hide_secrets
 from counton.numbers import Design
 from counton.privacy import Contribution, Ledger, Limit, Spend, guarantee_from_dict
 from counton.privacy.contribution import Relation
@@ -299,10 +299,40 @@ def enter(
             one has not released its last step.
             last step.
     """
+    _refuse_name_of_another(connection, entry.name)
     if entry.follows is not None:
         refuse_not_following(entry, entries(connection))
         _refuse_several_steps(entry.name, contribution, details)
         _refuse_unfinished(connection, entry.follows)
+    _insert(connection, entry)
+
+
+def add(connection: Connection, entry: Spend) -> None:
+    """Record what something other than counton spent.
+
+    Raises:
+        BudgetExceeded: the limit does not allow it.
+        InvalidInput: an entry has the name; this kind of guarantee cannot be counted against the
+            limit; or another ledger holds for this state.
+    """
+    lock(connection)
+    _refuse_name_of_another(connection, entry.name)
+    if shared := ties(connection):
+        raise InvalidInput(
+            f"the state counts in the ledger {hide_secrets(shared[0].address)}, whose limit holds: "
+            f"add {entry.name!r} there"
+        )
+    _insert(connection, entry)
+
+
+def _refuse_name_of_another(connection: Connection, name: str) -> None:
+    if any(one.name == name for one in entries(connection)):
+        raise InvalidInput(
+            f"the ledger has an entry {name!r}, which counts for good: choose another name"
+        )
+
+
+def _insert(connection: Connection, entry: Spend) -> None:
     present = with_entry(connection, entry)
     if present is not None:
         write_terms(connection, present)

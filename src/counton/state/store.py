@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from counton.base.errors import InvalidInput, StateError, hide_secrets
+from counton.base.errors import InvalidInput, StateError, field, hide_secrets
 from counton.base.exact import Number
 from counton.base.groups import GroupNames
 from counton.base.private import Private
@@ -247,6 +247,37 @@ class Store(Closing):
             if proposed is not None:
                 proposed = books.enter_known(connection, proposed, keep_unit=unit is None)
             books.set_limit(connection, proposed, allow_raise=allow_raise)
+
+    def add_spend(
+        self, name: str, guarantee: Limit, *, unit: str, relation: Relation = "add_remove"
+    ) -> None:
+        """Enter what another program spent of the privacy of the same units.
+
+        It counts as a release of this database does, and cannot be taken out again. A copy of the
+        database from before does not know it: no witness has a note of it.
+
+        Args:
+            name: name of the entry, unlike all others and all streams.
+            guarantee: the whole guarantee of what was published.
+            unit: the unit that it protects, such as "reader".
+            relation: how its neighbours differ.
+
+        Raises:
+            BudgetExceeded: the limit does not cover it; nothing is entered.
+            InvalidInput: the name is taken or no name; the unit or the guarantee cannot be counted
+                against the limit; or the database counts in another ledger.
+
+        >>> from counton import PureDP
+        >>> with Store("visits.db", create=True) as store:
+        ...     store.add_spend("survey of 2023", PureDP("1/2"), unit="reader")
+        ...     print(store.totals["reader"][1])
+        pure differential privacy with epsilon = 0.5
+        """
+        records.check_length(name)
+        if not unit.strip():
+            raise InvalidInput(f"{field('unit', unit)} names no unit: give one, as in 'reader'")
+        with self._database.transaction(write=True) as connection:
+            books.add(connection, Spend(name, guarantee, unit, relation))
 
     def ledger_within(self, limit: Limit, unit: str | None = None) -> Ledger:
         """Return the ledger as `set_limit` would make it; nothing is set.

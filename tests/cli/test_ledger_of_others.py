@@ -1,0 +1,79 @@
+"""What other programs spent counts in the ledger for good; a share of the limit is warned of."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counton import PureDP, Stream
+from counton.base.errors import BudgetExceeded, InvalidInput
+from counton.privacy import Contribution
+from counton.state import Store
+from counton.strategies import Binary
+
+SURVEY = ["--add", "survey of 2023", "--epsilon", "0.5", "--unit", "reader"]
+
+
+def test_it_counts_under_the_limit(place: Any, tmp_path: Path) -> None:
+    state = tmp_path / "s.db"
+    assert (
+        place.plain("ledger", str(state), "--limit-epsilon", "1", "--limit-unit", "reader").code
+        == 0
+    )
+    done = place.plain("ledger", str(state), *SURVEY, "--warn-at", ".5", "--json")
+    assert done.code == 10, done.err
+    said = json.loads(done.out)
+    assert (said["share"], said["warned"], len(said["spent"])) == (0.5, True, 1)
+    assert said["remaining"]["epsilon"] == "0.5"
+    contribution = Contribution.add_remove(unit="reader")
+    with pytest.raises(BudgetExceeded, match="is left: give at most"):
+        Stream.create(state, "visits", Binary(9), PureDP("0.6"), contribution=contribution)
+    again = place.plain("ledger", str(state), *SURVEY)
+    assert again.code == 2
+    assert "the ledger has an entry 'survey of 2023', which counts for good" in again.err
+    with pytest.raises(InvalidInput, match="has an entry 'survey of 2023'"):
+        Stream.create(state, "survey of 2023", Binary(9), PureDP("0.1"), contribution=contribution)
+    more = place.plain(
+        "ledger", str(state), "--add", "more", "--epsilon", "0.6", "--unit", "reader"
+    )
+    assert more.code == 4
+    quiet = place.plain("ledger", str(state), "--warn-at", ".51")
+    assert quiet.code == 0
+    assert "survey of 2023  pure differential privacy with epsilon = 0.5" in quiet.out
+    with Store(state) as store:
+        assert [one.name for one in store.spends] == ["survey of 2023"]
+        with pytest.raises(InvalidInput, match="names no unit"):
+            store.add_spend("x", PureDP(1), unit=" ")
+
+
+def test_it_is_added_where_the_limit_holds(place: Any, tmp_path: Path) -> None:
+    book, state = tmp_path / "book.db", tmp_path / "s.db"
+    assert place.plain("ledger", str(book), "--limit-epsilon", "1").code == 0
+    contribution = Contribution.add_remove(unit="reader")
+    Stream.create(
+        state, "visits", Binary(9), PureDP("0.4"), contribution=contribution, ledger=str(book)
+    ).close()
+    done = place.plain("ledger", str(state), *SURVEY)
+    assert done.code == 2
+    assert "book.db, whose limit holds: add 'survey of 2023' there" in done.err
+    assert place.plain("ledger", str(book), *SURVEY, "--warn-at", ".9").code == 10
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--add", "x", "--unit", "reader"], "--add x needs --epsilon too"),
+        (["--add", "x", "--epsilon", "1"], "--add x needs --unit too"),
+        (["--epsilon", "1"], "--epsilon 1 needs --add, a name"),
+        (["--warn-at", "80", "--limit-epsilon", "1"], "--warn-at 80.0 is no share: try .8"),
+        ([*SURVEY, "--warn-at", ".8"], "has none: set one with --limit-epsilon or --limit-rho"),
+        (["--add", "", "--epsilon", "1", "--unit", "x"], "name is ''"),
+    ],
+)
+def test_what_lacks_is_named(place: Any, tmp_path: Path, words: list[str], said: str) -> None:
+    done = place.plain("ledger", str(tmp_path / "s.db"), *words)
+    assert done.code == 2
+    assert said in " ".join(done.err.split())
