@@ -26,7 +26,7 @@ GROUPS = ["Cathedral", "Harbour", "Zoo"]
 VISITS = pl.DataFrame(
     {
         "at": [datetime(2024, 3, 1 + n // 20, n % 20 + 4) for n in range(620)],
-        "museum": [GROUPS[n % 3] for n in range(620)],
+        "museum": [GROUPS[(n % 20 > 13) + (n % 20 > 18)] for n in range(620)],
         "visitor": [f"v{n % 50}" for n in range(620)],
         "age": [n % 90 for n in range(620)],
     }
@@ -36,7 +36,7 @@ BASE: dict[str, Any] = {
     "timezone": "Europe/Berlin",
     "start": date(2024, 3, 1),
     "steps": 400,
-    "guarantee": PureDP(1),
+    "guarantee": PureDP(50),  # bands that do not overlap share a chart
 }
 BY: dict[str, Any] = {"by": "museum", "domain": GROUPS}
 

@@ -153,8 +153,10 @@ def test_curves_of_different_kinds_are_drawn_in_their_order_and_the_rest_is_said
 
 def test_more_groups_than_hues_have_small_charts() -> None:
     for count, charts in ((8, 1), (9, 9), (24, 24)):
-        figure = plot_totals(curves([1000.0 + n for n in range(count)]), WORDS)
+        figure = plot_totals(curves([1000.0 + 200 * n for n in range(count)]), WORDS)
         assert len([axes for axes in figure.axes if axes.lines]) == charts
+    figure = plot_totals(curves([1000.0, 1001.0, 1002.0]), WORDS)  # bands that overlap
+    assert len([axes for axes in figure.axes if axes.lines]) == 3
 
 
 @pytest.mark.parametrize(("size", "said"), [(58_650.0, True), (90.0, False)])
@@ -194,7 +196,7 @@ def test_neighbouring_colours_differ_in_lightness_or_hue() -> None:
 
 def test_no_two_curves_of_a_panel_have_one_colour() -> None:
     for count in (3, 16, 40):
-        figure = plot_totals(curves([1000.0 + n for n in range(count)]), WORDS)
+        figure = plot_totals(curves([1000.0 + 200 * n for n in range(count)]), WORDS)
         assert any(axes.lines for axes in figure.axes)
         for axes in figure.axes:
             used = [line.get_color() for line in axes.lines]

@@ -116,13 +116,13 @@ def test_what_a_stream_is_cannot_be_changed_later(place: Any) -> None:
 @pytest.mark.slow
 def test_plan_shows_loss_by_age_and_error_and_draws_them(place: Any) -> None:
     picture = place.folder / "loss.png"
-    asked = ("--expire", "1d:1,365d:3", "--every", "1h")
-    done = place("plan", *asked, "--plot", str(picture))
+    asked = ("--epsilon", "1d:1,365d:3", "--every", "1h")
+    done = place("plan-expiring", *asked, "--plot", str(picture))
     assert done.code == 0, done.err
     for words in ("growth 1.08", "at once", "after an hour", "after ten years", "typical error"):
         assert words in done.out
     assert picture.stat().st_size > 20_000
-    plan = json.loads(place("plan", *asked, "--json").out)
+    plan = json.loads(place("plan-expiring", *asked, "--json").out)
     assert [row["age"] for row in plan["loss_by_age"]] == [
         *("at once", "an hour", "a day", "a week", "365d", "ten years")
     ]

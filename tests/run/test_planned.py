@@ -88,6 +88,21 @@ def test_totals_and_windows_are_planned_as_they_are_released(tmp_path: Path, rel
     refuse_other(planned, released)
 
 
+@pytest.mark.parametrize("name", ["count", "sum", "hierarchy", "top-k", "average"])
+def test_windows_that_are_revised_are_planned_as_they_are_released(
+    name: str, tmp_path: Path
+) -> None:
+    job = whole(name, tmp_path, revise="1h", append=True)
+    planned = planned_job(job)
+    assert planned.steps == (1, 2)
+    with run(job) as outcome:
+        table = outcome.read().table()
+    released = halfwidths(table.filter("final"))
+    for one in planned.numbers:
+        half = max(released.values()) if one.what in ("", "in each window") else released[one.what]
+        assert one.halfwidths[-1] == pytest.approx(half, rel=0.01)
+
+
 def test_a_plan_that_is_three_per_cent_off_is_seen(tmp_path: Path) -> None:
     with run(whole("sum", tmp_path)) as outcome:
         released = halfwidths(outcome.read().table())

@@ -49,7 +49,7 @@ _MOST_CELLS = 30
 _LEGEND_INCHES = 0.19  # height of a line of names under a narrow chart
 _LABEL_POINTS = 12.5  # height of a line of labels
 _LARGEST_RATIO = 8.0  # groups with sizes of a larger ratio do not share an axis
-_DEEPEST = 2.0  # mean number of overlapping bands up to which each is distinguishable
+_DEEPEST = 2  # bands that may overlap and still be told apart
 _THIN = 0.005  # part of the axis: a narrower band is hidden by its line
 _LETTERS = 12.3  # letters per inch of a heading above a small chart
 NAME_INCHES, VALUE_INCHES = 0.095, 0.078  # widths of a letter of a name and of a value
@@ -225,7 +225,7 @@ def plot_totals(
 
 
 def bands_hide(curves: Curves) -> bool:
-    """Return whether more than two bands overlap, on average over the steps.
+    """Return whether more than two bands overlap at more than half of the steps.
 
     >>> level = np.array([[5.0, 6.0, 7.0]] * 4)
     >>> near = Curves(np.arange(4), "abc", level, level - 3, level + 3)
@@ -236,7 +236,7 @@ def bands_hide(curves: Curves) -> bool:
     low, high = curves.lower[:, :, None], curves.upper[:, :, None]
     begins = curves.lower[:, None]  # the deepest overlap contains the beginning of a band
     deepest = ((low <= begins) & (begins <= high)).sum(axis=1).max(axis=1)
-    return bool(deepest.mean() > _DEEPEST)
+    return bool((deepest > _DEEPEST).mean() > 0.5)
 
 
 def _is_thin(curves: Curves, part: Sequence[int], *, from_zero: bool) -> bool:

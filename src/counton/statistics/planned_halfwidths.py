@@ -125,7 +125,7 @@ def planned_reading(
     value: Any = terms.of_exact(exact)
     value = value if terms.shape else np.asarray(value).item()
     release = StepRelease(step, value, float(terms.std(step)), terms)
-    if start:
+    if start and terms.strategy.facts.workload == "totals":
         nothing = StepRelease(start, value - value, float(terms.std(start)), terms)
         release = release.since(nothing)
     return read_release(statistic, release)
