@@ -460,7 +460,7 @@ def _laws_in_sum(
 
 
 class NodeReads(NamedTuple):
-    """How releases read nodes: with the law of a node and a variance, enough for an interval.
+    """Readings of nodes by releases: with a node's law and a variance, enough for an interval.
 
     Attributes:
         whole: True if all weights are +1 or -1, so that a variance counts nodes.

@@ -282,7 +282,7 @@ class Description:
 
     @property
     def counting_rule(self) -> str | None:
-        """In which window a late row counts: where it arrives, or its own; None: in none."""
+        """The window in which a late row counts: that of its arrival, or its own; None: none."""
         if not (self.cut.timed and self.cut.goes_on) or self.counting.in_order:
             return None
         if not self.cut.lags:

@@ -178,7 +178,7 @@ def _by_groups(report: Report, groups: Sequence[str]) -> None:
         if one.card.declares is not None or isinstance(one, GroupedRows) or one.counted_ranks:
             what = "counts users" if one.counted_ranks else "has groups of its own"
             raise InvalidInput(
-                f"{field('by')} tells all of the report apart by group, and {name!r} {what}: "
+                f"{field('by')} groups the whole report, and {name!r} {what}: "
                 f"give {field('by')} and {field('domain')} to each statistic that is to be by "
                 f"group, and not to the report"
             )

@@ -112,7 +112,7 @@ class LineStrategy(TableStrategy):
 
     @override
     def largest_move(self, norm: Norm) -> int:
-        """Return a bound by the triangle inequality and `least_inner`; others may know better."""
+        """Return an upper bound from the triangle inequality and `least_inner`."""
         return 2 * (self.largest_column(norm) - (self.least_inner if norm == 2 else 0))
 
     @abstractmethod

@@ -814,7 +814,7 @@ class GrowingSquareRoot(EndlessStrategy):
         return largest * self._unit(law)
 
     def _blocks_until(self, steps: int) -> Iterator[tuple[int, int, Floats, Floats]]:
-        """Yield for each kind up to a step: whole blocks, steps of one more, and variances.
+        """Yield for each kind of blocks: whole blocks, steps of a begun block, and variances.
 
         The variances are those of the root's releases before these blocks, and within one.
         """

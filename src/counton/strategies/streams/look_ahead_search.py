@@ -50,10 +50,10 @@ def mean_variance(horizon: int, radices: Sequence[int], weights: Sequence[float]
 def _moments(
     count: int, own: float, tail: float, width: int, rest: int, one: float, two: float
 ) -> tuple[float, float, float]:
-    """Return the moments of ``count`` children, the last with other moments.
+    """Return the last child's share of a node's steps, and two means over ``count`` children.
 
-    These are its share of the steps, and the means of the completed part of all children, in
-    variances, and of its square.
+    They are the means of the completed part of all children, in variances, and of its square. The
+    last child has other moments than the others.
     """
     share = rest / (rest + (count - 1) * width)
     p, pp = (width + 1) / (2 * width), (width + 1) * (2 * width + 1) / (6 * width * width)

@@ -135,7 +135,7 @@ class OctaveTraining(TrainingStrategy):
         return {"weights": list(self.weights), **shares}
 
     def with_scaling(self, scaling: str = "equal") -> Self:
-        """Return a copy with other shares: "equal", or "free" with an enforced order.
+        """Return a copy with other step scaling: "equal", or "free" with an enforced order.
 
         Raises:
             InvalidInput: free scaling without an enforced order.

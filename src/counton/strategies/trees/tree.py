@@ -230,7 +230,7 @@ class Tree:
         return digest.hexdigest()
 
     def path_columns(self, level: int) -> dict[str, NDArray[Any]]:
-        """Return the level columns of one level's table: every node's path, in declared order."""
+        """Return the columns of a level's table: the path of every node, in declared order."""
         found: dict[str, NDArray[Any]] = {}
         node = self.order[level]
         for depth in range(level, 0, -1):
