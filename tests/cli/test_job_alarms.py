@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import numpy as np
 import pytest
+from receivers import Receiver, receiving
 
 from counton.base.errors import InvalidInput
 from counton.job.jobfile import alarms_in, load, schema
@@ -18,35 +17,10 @@ from tests.cli.conftest import Workplace
 DAYS = np.arange("2024-01-01", "2024-03-25", dtype="datetime64[D]")
 
 
-class Receiver(HTTPServer):
-    """A web server on this machine that keeps what it is sent."""
-
-    def __init__(self) -> None:
-        self.taken: list[dict[str, object]] = []
-        super().__init__(("127.0.0.1", 0), _Taking)
-
-
-class _Taking(BaseHTTPRequestHandler):
-    server: Receiver
-
-    def do_POST(self) -> None:
-        length = int(self.headers["Content-Length"])
-        self.server.taken.append(json.loads(self.rfile.read(length)))
-        self.send_response(204)
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        """Nothing is printed."""
-
-
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
-    with Receiver() as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
+    with receiving() as server:
         yield server
-        server.shutdown()
-        thread.join()
 
 
 def _job(place: Workplace, last: int, days: int = len(DAYS), **alarm: Any) -> str:

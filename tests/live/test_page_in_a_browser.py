@@ -66,6 +66,12 @@ domain = {many}
 [jobs.alone]
 statistic = "count"
 
+[jobs.revised]
+statistic = "count"
+by = "page"
+domain = ["home", "shop"]
+revise = "20s"
+
 [jobs.long]
 statistic = "count"
 by = "page"
@@ -203,6 +209,24 @@ def shown(row: dict[str, Any]) -> str:
     half = (row["upper"] - row["lower"]) / 2
     whole = all(number == int(number) for number in (row["estimate"], half))
     return f"{quantity(row['estimate'], half, whole)} ± {quantity(half, half, whole)}"
+
+
+def test_provisional_windows_are_marked_until_they_are_final(watched: Page) -> None:
+    page = watched.open("revised", windows=6)
+    open_rows = [["provisional" in cell for cell in row[1:]] for row in table(page)[1:]]
+    assert open_rows[:5] == [[True, True]] * 4 + [[False, False]]
+    assert not any(map(any, open_rows[5:]))
+    assert "Hatched windows are provisional" in texts(page, "#chart-note")[0]
+    assert "(provisional): " in page.get_attribute("#chart", "aria-valuetext")
+    last = newest(page)[0]
+    watched.until(
+        f"[...document.querySelectorAll('#table tbody tr')].findIndex("
+        f"row => row.innerText.startsWith({last!r})) === 4"
+    )
+    row = next(row for row in table(page)[1:] if row[0] == last)
+    assert "provisional" not in row[1]  # by news alone: nothing was asked anew
+    plain = watched.open("visits")
+    assert "Hatched" not in texts(plain, "#chart-note")[0]
 
 
 def test_numbers_move_and_are_the_released_ones(watched: Page) -> None:

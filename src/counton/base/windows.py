@@ -502,13 +502,17 @@ class RevisedWindows(Windows):
         >>> print(days.provisional)
         the number of a day is provisional for 7 more days, in which rows of that day still come in
         and are added to it. Then it is final, and rows that come later are in no day
+        >>> short = RevisedWindows(days.start, "5s", 30, versions=3)
+        >>> "for 2 more windows of 5s, in which" in str(short.provisional)
+        True
         """
         one = self.period or f"window of {self.every}"
-        many = f"{self.lags:,} more {one}{'s' * (self.lags > 1)}"
+        several = f"{self.period}s" if self.period else f"windows of {self.every}"
+        many = f"{self.lags:,} more {one if self.lags == 1 else several}"
         return (
-            f"the number of a {one} is provisional for {many}, in which rows of that {one} still "
-            f"come in and are added to it. Then it is final, and rows that come later are in no "
-            f"{one}"
+            f"the number of a{'n' * (one == 'hour')} {one} is provisional for {many}, in which "
+            f"rows of that {one} still come in and are added to it. Then it is final, and rows "
+            f"that come later are in no {one}"
         )
 
     @override

@@ -7,6 +7,8 @@ import json
 from collections import deque
 from collections.abc import AsyncIterator
 
+import polars as pl
+
 from counton.serve.public_series import Journal, json_rows
 
 #: Seconds between two looks at the journal, and between two heartbeats.
@@ -62,7 +64,9 @@ class Feed:
         """Return the steps after a step, as server-sent events."""
         found = self._journal.series(since=after)
         told: list[tuple[int, bytes]] = []
-        for (step,), rows in found.rows.group_by(["step"], maintain_order=True):
+        # The first new step brings the windows that were revised since.
+        news = pl.max_horizontal(pl.col("step"), after + 1)
+        for (step,), rows in found.rows.group_by(news, maintain_order=True):
             said = {
                 "name": self._journal.name,
                 "step": step,

@@ -4,7 +4,7 @@ import { COLOURS, Chart } from "./chart.js";
 import { Difference } from "./difference.js";
 import { Clock, count, everyWords, percent, secondsOf } from "./format.js";
 import { element, showGroups, showHead, showLegend, showMethods, showPromise, showTable } from "./panels.js";
-import { Series, unitOf } from "./series.js";
+import { Series, provisional, unitOf } from "./series.js";
 import { Live, NeedsToken, Service, Unreachable } from "./service.js";
 
 const page = document;
@@ -516,7 +516,7 @@ class App {
       return;
     }
     const drawn = this.chart.draw({ clock, windows: spans, lines, stepped, fromZero: this.counts });
-    this.note(drawn);
+    this.note(drawn, lines.some(({ rows }) => rows.some(provisional)));
     if (this.counts && spans.length > 1) {
       const groups = this.series.ranked();
       const [first] = picked.keys();
@@ -538,8 +538,9 @@ class App {
     return units.size === 1 ? [...units][0] : "";
   }
 
-  note({ drawn, of, stride }) {
+  note({ drawn, of, stride }, open) {
     const words = [`Bands hold the true number with probability ${percent(this.level)}, each by itself.`];
+    if (open) words.push("Hatched windows are provisional: their late rows still come in, and their numbers change.");
     if (stride > 1) words.push(`One of ${stride} windows is drawn (${count(drawn)} of ${count(of)}); downloads have all.`);
     find("#chart-note").textContent = words.join(" ");
   }

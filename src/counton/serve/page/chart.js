@@ -1,6 +1,7 @@
 // Lines with their bands, by uPlot, which the page loads before this module.
 
 import { band, number, tick } from "./format.js";
+import { provisional } from "./series.js";
 
 const { uPlot } = globalThis;
 
@@ -196,12 +197,39 @@ export class Chart {
         hooks: {
           setCursor: [(plot) => this.pointed(plot)],
           setSelect: [(plot) => this.selected(plot)],
+          drawClear: [(plot) => this.hatch(plot)],
           draw: [(plot) => (alone ? this.single(plot) : named && this.names(plot, ink))],
         },
       },
       columns,
       this.holder,
     );
+  }
+
+  /** Hatches the windows whose numbers are provisional, behind all lines. */
+  hatch(plot) {
+    const { windows, lines } = this.shown;
+    const first = windows.findIndex((_, at) => lines.some(({ rows }) => provisional(rows[at])));
+    if (first < 0) return;
+    const ratio = devicePixelRatio;
+    const { ctx, bbox } = plot;
+    const [left, right] = [windows[first].start, windows.at(-1).end].map((at) =>
+      Math.min(Math.max(plot.valToPos(at / 1000, "x", true), bbox.left), bbox.left + bbox.width),
+    );
+    const foot = bbox.top + bbox.height;
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(left, bbox.top, right - left, bbox.height);
+    ctx.clip();
+    ctx.strokeStyle = this.colour("--grid");
+    ctx.lineWidth = 1.5 * ratio;
+    ctx.beginPath();
+    for (let x = left - bbox.height; x < right; x += 9 * ratio) {
+      ctx.moveTo(x, foot);
+      ctx.lineTo(x + bbox.height, bbox.top);
+    }
+    ctx.stroke();
+    ctx.restore();
   }
 
   /** A colour of the style sheet as the theme of the moment has it. */
@@ -300,6 +328,7 @@ export class Chart {
     title.textContent = stepped
       ? clock.window(span.start, span.end)
       : `until ${clock.until(span.end)}`;
+    if (lines.some(({ rows }) => provisional(rows[at]))) title.textContent += ", provisional";
     const list = lines
       .filter(({ rows }) => rows[at])
       .sort((one, other) => other.rows[at].estimate - one.rows[at].estimate)
@@ -336,7 +365,8 @@ export class Chart {
       .filter(({ rows }) => rows[this.places[place]])
       .map(({ name, rows }) => `${name} ${number(rows[this.places[place]])} ${band(rows[this.places[place]])}`);
     const when = span && (this.shown.stepped ? clock.window(span.start, span.end) : `until ${clock.until(span.end)}`);
-    const text = span ? `${when}: ${values.join(", ")}` : "nothing released yet";
+    const open = lines.some(({ rows }) => provisional(rows[this.places[place]])) ? " (provisional)" : "";
+    const text = span ? `${when}${open}: ${values.join(", ")}` : "nothing released yet";
     this.place.setAttribute("aria-valuetext", text);
   }
 

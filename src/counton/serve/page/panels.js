@@ -1,7 +1,7 @@
 // The parts of the page around the chart. Texts are set as text, never as markup.
 
 import { band, count, everyWords, number } from "./format.js";
-import { unitOf } from "./series.js";
+import { provisional, unitOf } from "./series.js";
 
 /** So many groups stand in the list; others are found by searching. */
 const LISTED = 60;
@@ -239,7 +239,8 @@ export function showTable(page, { spans, lines, clock, stepped, unit }) {
   for (let place = spans.length - 1; place >= first; place -= 1) {
     const row = element("tr", {}, element("th", { scope: "row" }, ...moment(named(spans[place]))));
     for (const { rows } of lines) {
-      row.append(element("td", {}, ...(rows[place] ? figure(rows[place]) : ["–"])));
+      const more = provisional(rows[place]) ? "provisional" : "";
+      row.append(element("td", {}, ...(rows[place] ? figure(rows[place], more) : ["–"])));
     }
     body.push(row);
   }

@@ -1,10 +1,10 @@
 // What the page knows of a stream: its windows, its lines, and the released rows of each.
 
 /** Texts that say when, not what. */
-const TIMES = new Set(["window_start", "window_end", "counted_until"]);
+const TIMES = new Set(["window_start", "window_end", "counted_until", "as_of"]);
 /** Numbers that say how much; other ones, such as a degree or a share, name a line as texts do. */
 const MEASURES = new Set([
-  "step", "last_step", "rank", "level", "value", "estimate", "std", "lower", "upper",
+  "step", "last_step", "rank", "lag", "level", "value", "estimate", "std", "lower", "upper",
   "running_total", "running_total_std",
 ]);
 
@@ -123,6 +123,11 @@ export function unitOf(units, row) {
   const number = row.name?.split(" ").at(-1);
   const names = row.statistic === undefined ? [row.name] : [`${row.statistic} ${number}`, row.statistic];
   return [...names, ""].map((name) => units[name ?? ""]).find((unit) => unit !== undefined) ?? "";
+}
+
+/** Whether a window still takes late rows, so that its number changes. */
+export function provisional(row) {
+  return row?.final === false;
 }
 
 /** Quantiles call their estimate a value. */
