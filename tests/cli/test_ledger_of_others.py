@@ -59,7 +59,9 @@ def test_it_is_added_where_the_limit_holds(place: Any, tmp_path: Path) -> None:
     done = place.plain("ledger", str(state), *SURVEY)
     assert done.code == 2
     assert "book.db, whose limit holds: add 'survey of 2023' there" in done.err
-    assert place.plain("ledger", str(book), *SURVEY, "--warn-at", ".9").code == 10
+    warned = place.plain("ledger", str(book), *SURVEY, "--warn-at", ".9")
+    assert (warned.code, warned.err) == (10, "")
+    assert "90% of the limit is spent: --warn-at 0.9 is reached" in warned.out
 
 
 @pytest.mark.parametrize(

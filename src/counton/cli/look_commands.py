@@ -166,7 +166,9 @@ def print_ledger(options: LedgerOptions) -> None:
     if len(remaining) > 1:
         console.write_line(APART)
     if warned:
-        console.write_line(f"{share:.0%} of the limit is spent: {field('warn_at')} is reached")
+        console.write_line(
+            f"{share:.0%} of the limit is spent: --warn-at {options.warn_at:g} is reached"
+        )
     _end_of_warning(warned)
 
 
