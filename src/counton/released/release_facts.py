@@ -82,13 +82,13 @@ _SEPARATORS = (",", ";", "|", "\t")
 
 
 class CsvStyle(NamedTuple):
-    """How a CSV file is written.
+    """The format of a CSV file.
 
     Attributes:
-        formulas: "text": names that a spreadsheet would take for a formula stand behind an
-            apostrophe; "keep": they are unchanged.
-        separator: sign between fields.
-        decimal: sign before the fraction of a number.
+        formulas: "text": an apostrophe precedes names that a spreadsheet would read as a formula;
+            "keep": names are unchanged.
+        separator: the character between fields.
+        decimal: the character before the fraction of a number.
 
     >>> CsvStyle("text", ";", ",").facts
     {'csv': {'separator': ';', 'decimal': ','}}
@@ -102,10 +102,10 @@ class CsvStyle(NamedTuple):
 
     @classmethod
     def of_signs(cls, formulas: str, separator: str, decimal: str) -> CsvStyle:
-        """Return the style that is asked for.
+        """Return the style with these characters.
 
         Raises:
-            InvalidInput: a sign that no reader of CSV knows, or one sign for both.
+            InvalidInput: an unusual character, or one character for both.
         """
         between = "\t" if separator == "tab" else separator
         if between not in _SEPARATORS:
@@ -119,10 +119,10 @@ class CsvStyle(NamedTuple):
 
     @classmethod
     def of(cls, facts: Mapping[str, Any] | None) -> CsvStyle:
-        """Return the style that the facts beside a file say.
+        """Return the style that a file's facts state.
 
         Raises:
-            InvalidInput: it is none.
+            InvalidInput: as `of_signs`.
         """
         told = facts or {}
         signs = told.get("csv", {})
@@ -132,7 +132,7 @@ class CsvStyle(NamedTuple):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What is said beside the file; nothing of the usual style."""
+        """The facts that a file states about its style; empty for the default style."""
         found: dict[str, Any] = {"csv_formulas": "keep"} if self.formulas == "keep" else {}
         if self[1:] != CsvStyle()[1:]:
             found["csv"] = {"separator": self.separator, "decimal": self.decimal}
