@@ -230,10 +230,10 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """Changes of cells in runs of consecutive steps; no cell belongs to two runs.
+    """Changes of cells in runs of consecutive steps. Different runs change different cells.
 
-    Two runs may share a cell if their changes have opposite signs, or if they never both occur: the
-    norms are then below those of separate cells.
+    Exception: two runs may share a cell if their changes have opposite signs, or if they never both
+    occur. The norms are then below those of separate cells.
 
     Raises:
         InvalidInput: there is no run, or an amount is out of range.

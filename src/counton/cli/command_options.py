@@ -212,7 +212,7 @@ class LeftOutOptions:
 
 @dataclass(frozen=True)
 class FitOptions:
-    """How the numbers of a released table are made to fit, where its state does not say so."""
+    """How the numbers of a released table are made to fit, if its state does not say so."""
 
     integers: bool = option(False, "whole numbers that add up")
     nonnegative: bool = option(False, "no number below 0; this biases small counts upwards")
@@ -955,7 +955,7 @@ def often_of(*kinds: type) -> list[str]:
 
 
 def option_names(*kinds: type) -> dict[str, str]:
-    """Return the command line's names of the fields of dataclasses: options, or an argument's name.
+    """Map each field of some dataclasses to its name in the command line, such as ``--out``.
 
     >>> option_names(Job)["start"]
     '--start'

@@ -255,7 +255,7 @@ def rename_columns(job: Job, called: Callable[[str], str]) -> Job:
         return called(name.strip()) if isinstance(name, str) else name
 
     def by_name(given: Any, between: str) -> Any:
-        """The same of names before values: a mapping, a text of such pairs, or a tree's levels."""
+        """Rename the keys of a mapping or of a text of pairs NAME=VALUE, or the levels of a tree."""
         if levels := getattr(given, "levels", ()):
             return given.with_levels([*map(one, levels[1:])])
         if isinstance(given, Mapping):

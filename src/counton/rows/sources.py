@@ -210,7 +210,7 @@ class Source:
 
     @property
     def live(self) -> bool:
-        """Whether it is part of events that go on, so that none of its rows need count yet."""
+        """Whether more events will follow, so that a source without events is no mistake."""
         return False
 
     @property

@@ -205,7 +205,7 @@ def _document(app: FastAPI) -> None:
     made = app.openapi
 
     def openapi() -> dict[str, Any]:
-        """As OpenAPI 3.0, which the page reads."""
+        """Return the document in OpenAPI 3.0, which the page reads."""
         if app.openapi_schema is None:
             found = _older(made())
             found["openapi"] = "3.0.3"

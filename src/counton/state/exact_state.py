@@ -102,11 +102,12 @@ class StatisticRecord:
         exact: Callable[[], bytes],
         added: tuple[bytes, bytes] | None,
     ) -> Parts:
-        """Write the addition of a release, or the whole anew.
+        """Save the exact state after a release: its addition alone, or the whole state again.
 
         Args:
-            events, exact: functions that return the whole's two parts; called only if needed.
-            added: digests of the release's events, and what they added; None if unknown.
+            events, exact: return the two parts of the whole state; called only if it is saved.
+            added: digests of the release's events, and the bytes that they add; None saves the
+                whole state.
         """
         if added is None or parts.many or not parts.following:
             connection.run(f"DELETE {_OF_KIND}", stream=self._stream_id, of_kind=_PART)

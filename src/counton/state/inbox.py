@@ -595,9 +595,9 @@ class Inbox(Closing):
             return {sender: int(many) for sender, many in connection.rows(said)}
 
     def shares_filled(self, stream: str) -> dict[str, float]:
-        """Return which part of his share each sender has filled, by the id of his token.
+        """Return how full each sender's share is, from 0 to 1, by the id of the sender's token.
 
-        If a release is of one window, it is the part in the fullest window. Only for the operator.
+        If windows are released separately, the fullest window counts. Only for the operator.
         """
         said = (
             "SELECT sender, number, max(part) FROM counton_inbox_shares"

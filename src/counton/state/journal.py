@@ -239,7 +239,7 @@ class WindowTotals(NamedTuple):
         return WindowTotals(self.stream_id, self.steps[chosen], self.totals[chosen])
 
     def replace(self, by: WindowTotals) -> WindowTotals:
-        """Return these windows with those of another one in place or added."""
+        """Return these windows, with totals replaced or added from ``by``."""
         kept = self.only(~np.isin(self.steps, by.steps))
         steps = np.concatenate([kept.steps, by.steps])
         totals = np.concatenate([kept.totals, by.totals])

@@ -246,7 +246,7 @@ def all_entries(connection: Connection) -> tuple[Spend, ...]:
 
 
 def terms(connection: Connection) -> dict[str, Any] | None:
-    """Return the limit and what it has fixed (`Ledger.terms`), or None."""
+    """Return the stored limit with its options (`Ledger.terms`); None without a limit."""
     saved = connection.value("SELECT budget_limit FROM counton_database")
     with reading("the ledger's limit"):
         return None if saved is None else dict(json.loads(saved))
