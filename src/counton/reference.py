@@ -606,7 +606,7 @@ class LookAhead(Strategy):
 
         @cache
         def estimate(level: int, node: int, depth: int) -> tuple[int, Fraction]:
-            """Return a node's estimate and its variance; it reads ``depth`` levels below the node."""
+            """Return a node's estimate, which reads ``depth`` levels below it, and its variance."""
             weight, drawn = self._weights[level], z(level, node) << 16
             if not depth:
                 return nearest(drawn, weight), Fraction(1, weight**2)

@@ -64,7 +64,7 @@ class _PlainWords:
         self._by_typer = by_typer
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        """What a command is given of a parameter's value."""
+        """Convert a parameter's value to the type that its command takes."""
         if param.multiple or param.nargs == -1:
             if value is None:
                 return ()

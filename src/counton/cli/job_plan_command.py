@@ -260,7 +260,7 @@ _SHOWN_LAGS = 16
 
 
 def _asked_delay(job: PlannedJob) -> PlannedDelay:
-    """What the delay and the corrections cost that the job asks for."""
+    """Return the cost of the delay and the corrections of a job."""
     cut, corrections = job.definition.cut, job.definition.corrections
     return next(one for one in job.delays if (one.lags, one.corrections) == (cut.lags, corrections))
 

@@ -118,11 +118,11 @@ def operator_notes(outcome: Outcome, aside: int, *, waits: bool) -> list[str]:
 
 
 def _remedy_of_late_rows(definition: Definition, windows: int) -> str:
-    """What counts late rows in their own windows.
+    """Name the options that count late rows in their own windows.
 
     Args:
-        definition: of their stream.
-        windows: within how many 19 of 20 of them came.
+        definition: definition of their stream.
+        windows: number of windows within which 19 of 20 of them came.
     """
     cut = definition.cut
     after, name = cut.long(windows), cut.period or "window"

@@ -255,7 +255,7 @@ def rename_columns(job: Job, called: Callable[[str], str]) -> Job:
         return called(name.strip()) if isinstance(name, str) else name
 
     def by_name(given: Any, between: str) -> Any:
-        """Rename the keys of a mapping or of a text of pairs NAME=VALUE, or the levels of a tree."""
+        """Rename the keys of a mapping or of text with pairs NAME=VALUE, or a tree's levels."""
         if levels := getattr(given, "levels", ()):
             return given.with_levels([*map(one, levels[1:])])
         if isinstance(given, Mapping):

@@ -89,7 +89,7 @@ class Pool:
     """Rows that may count, held by their keys; rows that can no longer count are dropped at times.
 
     Args:
-        thinned: of some rows (with all rows of each key) returns those that may still count, in the
+        thinned: returns which of some rows (all rows of each key) may still count, in the
             order of their keys; None: all may.
     """
 

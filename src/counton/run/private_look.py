@@ -135,7 +135,7 @@ def activity(
         events: see `Job`.
         user, time: names of columns.
         per: length of a period, as ``1d``; None for the whole log.
-        timezone: of local times and of periods.
+        timezone: zone of local times and of periods.
         how: options for reading rows: see `Job`.
 
     Raises:

@@ -31,10 +31,10 @@ class PlannedDelay(NamedTuple):
     Attributes:
         lags: number of further windows.
         corrections: largest number of corrections of a row.
-        by_lag: of each version, that at a window's end first.
-        first: of the version at a window's end.
+        by_lag: for each version, the one at a window's end first.
+        first: for the version at a window's end.
         mean: typical over all versions.
-        final: of the last version.
+        final: for the last version.
         week, year: of the sum of all final windows of a week, and of a year; None: a window is
             longer.
     """

@@ -35,8 +35,8 @@ class ForeignEntry(NamedTuple):
     Attributes:
         number: number of the entry, counted from 1.
         state: identity of the other state.
-        place: where that state was.
-        spend: what the entry spends.
+        place: last known address of that state.
+        spend: spending of the entry.
         begun: whether a stream has claimed it; else it is reserved for an interrupted stream.
         step: number of steps of that stream at its last report.
         entered: time of the entry, ISO 8601 in UTC.

@@ -193,7 +193,7 @@ class Store(Closing):
         ``Stream.create`` checks again when it enters the release.
 
         Raises:
-            BudgetExceeded: what remains does not cover the guarantee.
+            BudgetExceeded: the rest of the limit does not cover the guarantee.
             InvalidInput: this kind of guarantee cannot be counted against the limit.
         """
         with self._database.transaction(write=False) as connection:

@@ -146,11 +146,11 @@ class Stream(JournalReader, Closing):
                 open `Store`, whose connection then belongs to the stream, which closes it.
             name: name of the stream within the database; it is part of the address of its noise.
             strategy: how the noise is correlated over time.
-            guarantee: what one protected unit is promised over the whole stream.
+            guarantee: promise to one protected unit over the whole stream.
             key: the secret, used as it is; or where it is kept: a file, ``env:NAME`` or
                 ``command:...``. Without it ``STATE.key`` beside a SQLite file is used. A missing
                 file is made; an existing key gives the state one of its own.
-            contribution: what one protected unit can change; default: add or remove one, or what
+            contribution: largest change by one protected unit; default: add or remove one, or what
                 the statistic says. With a statistic, state it if the caller bounds what a unit
                 does, such as the events of one user.
             shape: shape of one step's input and output, () for a single number; a statistic uses

@@ -26,7 +26,7 @@ class Sighting(NamedTuple):
     """One look at a stream: its step, the time, and whether its witness vouched for it.
 
     Attributes:
-        marks: where the server stores the rows; a restored journal would be stored elsewhere.
+        marks: storage places of the rows on the server; a restored journal has others.
         at: time in seconds, by a clock that nobody sets.
         known: whether the journal was known to be the newest.
     """
