@@ -184,7 +184,7 @@ def test_times_of_another_form_are_asked_for(terminal: Terminal, loans: Path) ->
         column_of_times=["when"], how_its_times=["%Y", "%Y|%m|%d"],
     )  # fmt: skip
     assert done.code == 0
-    assert "no row looked at has a time in 'when' that '%Y' reads" in done.out
+    assert "no time in column 'when' has the format '%Y'" in done.out
     assert job_of(loans)["time-format"] == "%Y|%m|%d"
 
 

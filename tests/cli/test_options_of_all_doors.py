@@ -132,7 +132,7 @@ def test_words_of_a_plan_say_what_its_own_options_say(place: Workplace) -> None:
         assert one["choices"][0]["mean_std"] == mine["choices"][0]["mean_std"]
     assert (typed["steps"], typed["release"]) == (30, "windows")
     for words_of_it, said in (
-        ("count --steps 9", "--steps 30 is asked for, and --of count --steps 9 says 9"),
+        ("count --steps 9", "--steps 30 is stated, but --of count --steps 9 says 9"),
         ("count --most 3", "--most 3 needs --user"),
         ("count --expire", "whose protection fades"),
         ("count --by g --unknown discover", "which shows some groups alone"),

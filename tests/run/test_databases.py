@@ -337,7 +337,7 @@ def test_bad_rows_are_told_and_set_aside(put: Put, tmp_path: Path, one_key: None
         paid=pl.when(pl.int_range(pl.len()) % 80 != 5).then("paid"),
     )
     given = put(rows)
-    match = r"a row of the question to \w+://\S+ has no "
+    match = r"a row of the query of \w+://\S+ has no "
     for name in ("groups", "average"):
         with pytest.raises(InvalidInput, match=match):
             run(job(name, tmp_path, f"refused {name}").having(**given))
@@ -476,8 +476,8 @@ def test_what_is_no_question_is_refused(tmp_path: Path, monkeypatch: pytest.Monk
     url = in_duckdb(tmp_path / "visits.duckdb", moments(events()))
     asked = job("groups", tmp_path)
     refused: dict[str, dict[str, Any]] = {
-        "which rows of it are meant; give query=select": {"events": url},
-        "events are 2, and a question to a database stands alone": {
+        "no query selects its rows; give query=select": {"events": url},
+        "events are 2, but the rows of a database cannot be joined": {
             "events": [url, "rows.csv"],
             "query": "select 1",
         },
@@ -501,7 +501,7 @@ def test_what_is_no_question_is_refused(tmp_path: Path, monkeypatch: pytest.Monk
         run(ordered)
     with closing(duckdb.connect()) as connection:
         relation = connection.sql("select 1 as a")
-        with pytest.raises(InvalidInput, match="a table, which is a question by itself"):
+        with pytest.raises(InvalidInput, match="a table, which needs no query"):
             run(asked.having(events=relation, query="select 1"))
     assert not list(tmp_path.glob("*.db"))
     monkeypatch.setitem(__import__("sys").modules, "duckdb", None)

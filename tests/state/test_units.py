@@ -150,5 +150,5 @@ def test_what_nobody_named_is_counted_with_all(file: Path) -> None:
     one = Contribution.add_remove()
     Stream.create(file, "plain", Binary(8), PureDP(1), contribution=one).close()
     assert keep(file, "people", Distinct()) == "unit"
-    with pytest.raises(InvalidInput, match="of 'plain' in this state nobody said"):
+    with pytest.raises(InvalidInput, match="the unit of 'plain' in this state has no name"):
         keep(file, "average", Average(0, 10, 1, unit="order"))

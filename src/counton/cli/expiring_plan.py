@@ -22,7 +22,7 @@ def perform(options: ExpiringPlanOptions) -> None:
     stated = {name: losses for name, losses in asked.items() if losses is not None}
     if len(stated) != 1:
         raise InvalidInput(
-            f"which losses may there be? give {field('epsilon', '1d:1,365d:3')}, or "
+            f"the largest losses are needed once: give {field('epsilon', '1d:1,365d:3')}, or "
             f"{field('rho', '1d:0.1,365d:0.3')}"
         )
     ((unit, losses),), every = stated.items(), options.every

@@ -197,7 +197,7 @@ class _Questions:
     def take_format(self, name: str, form: str) -> None:
         said = self.said | {"time": name, "time_format": form}
         if self.look.for_operator(job_of(said)).first is None:
-            raise InvalidInput(f"no row looked at has a time in {name!r} that {form!r} reads")
+            raise InvalidInput(f"no time in column {name!r} has the format {form!r}")
         self.said = said
 
     def what(self) -> None:

@@ -246,7 +246,7 @@ def _with_subject(options: PlanOptions) -> tuple[PlanOptions, dict[str, Any], st
     statistic, job = parse_words("of", options.of)
     if job.times.revise is not None:
         raise InvalidInput(
-            f"{field('revise', job.times.revise)} is planned with all else that a stream is: give "
+            f"{field('revise', job.times.revise)} can be planned only with the whole stream: give "
             f"--plan to the command itself, or plan a job file"
         )
     options = _as_said(options, job)
@@ -270,7 +270,7 @@ def _as_said(options: PlanOptions, job: Job) -> PlanOptions:
     for name, value in said.items():
         if options.states(name) and str(options.option(name)) != str(value):
             raise InvalidInput(
-                f"{field(name, options.option(name))} is asked for, and {field('of', options.of)} "
+                f"{field(name, options.option(name))} is stated, but {field('of', options.of)} "
                 f"says {value}; leave one of them out"
             )
     return replace(options, **said)

@@ -207,7 +207,7 @@ class DuckFile(DuckRelation):
         import duckdb
 
         path = url.partition("://")[2].removeprefix("/")
-        self.name = f"the question to duckdb:///{path}" if path else "the question to duckdb://"
+        self.name = f"the query of duckdb:///{path}" if path else "the query of duckdb://"
         if path:
             refuse_sqlite(path)
         try:
@@ -245,7 +245,7 @@ class PostgreSQL(SqlDatabase):
         import psycopg
 
         place = _PLACE.fullmatch(url)
-        self.name = f"the question to postgresql://{'' if place is None else place[1]}"
+        self.name = f"the query of postgresql://{'' if place is None else place[1]}"
         self._query, self._moments = query, moments
         try:
             self._connection = psycopg.connect(
@@ -358,7 +358,7 @@ class SqliteFile(EventDatabase):
         path = url.partition("://")[2].removeprefix("/")
         if not path:
             raise InvalidInput(f"{field('events', url)} names no file; give sqlite:///FILE")
-        self.name = f"the question to sqlite:///{path}"
+        self.name = f"the query of sqlite:///{path}"
         try:
             self._connection = sqlite3.connect(
                 f"file:{quote(path)}?mode=ro",
@@ -494,11 +494,11 @@ def _apart(names: Sequence[str]) -> list[str]:
 class UnorderedRows(EventFrame):
     """Rows of a table without an order: equal rows are recognised in any order."""
 
-    kind = "a question to a database"
+    kind = "a query of a database"
     numbered = False
     still = "ask for rows that stay as they are"
     again = (
-        f"ask for the new rows alone, or drop {field('append', True)} if the question is about "
+        f"select the new rows alone, or drop {field('append', True)} if the query is about "
         f"everything since the first window"
     )
 
@@ -528,7 +528,7 @@ class QuestionRows(UnorderedRows):
             if name in self.database.unread:
                 raise InvalidInput(
                     f"column {name!r} of {self.name} holds {self.database.unread[name]}, which is "
-                    f"neither text, number nor time; convert it in the question, or leave it out"
+                    f"neither text, number nor time; convert it in the query, or leave it out"
                 )
 
     @override
@@ -807,15 +807,15 @@ def open_question(
     if isinstance(events, list | tuple):
         if len(events) > 1:
             raise InvalidInput(
-                f"{field('events')} are {len(events)}, and a question to a database stands alone; "
-                f"count the others in a run of their own ({field('append', True)}), or ask for all "
-                f"rows in one question"
+                f"{field('events')} are {len(events)}, but the rows of a database cannot be joined "
+                f"with others; count the others in a run of their own ({field('append', True)}), "
+                f"or select all rows in one query"
             )
         events = events[0]
     if not isinstance(events, str):
         if query is not None:
             raise InvalidInput(
-                f"{field('events')} are a table, which is a question by itself; leave "
+                f"{field('events')} are a table, which needs no query; leave "
                 f"{field('query', query[:40])} out"
             )
         of_duckdb = type(events).__module__.lstrip("_").startswith("duckdb")
@@ -823,7 +823,7 @@ def open_question(
         return Question((found,), found.name)
     if query is None or not query.strip().rstrip(";").strip():
         raise InvalidInput(
-            f"{field('events')} is a database, and no question says which rows of it are meant; "
+            f"{field('events')} is a database, and no query selects its rows; "
             f"give {field('query', 'select ...')}"
         )
     question = query.strip().rstrip(";").strip()

@@ -405,7 +405,7 @@ def export(
     if (public := read_public(state, name=name, level=level, like=like)) is not None:
         if fit:
             raise InvalidInput(
-                f"{field('fit')} is said by a state, and {os.fspath(state)!r} is none: leave it out"
+                f"{field('fit')} needs a state, and {os.fspath(state)!r} is none: leave it out"
             )
         found = chosen.of(public)
         if path is not None and is_folder(path):

@@ -524,7 +524,7 @@ def planned_table(job: Job) -> tuple[dict[str, str], list[dict[str, Any]]]:
     definition = define(number_rows(job))
     statistic = definition.statistic
     if not isinstance(statistic, TableStatistic):
-        raise InvalidInput(f"{job.what!r} is no table; ask the planner of streams")
+        raise InvalidInput(f"{job.what!r} is no table; plan it as a stream (counton.plan)")
     words = {
         "guarantee": str(definition.guarantee),
         "protected": definition.contribution.describe(definition.unit),

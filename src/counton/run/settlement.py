@@ -229,8 +229,8 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
         check_fit(fit, definition.inner)
         if fit.known and definition.cut.goes_on:
             raise InvalidInput(
-                f"{field('known')} is of a table that is released once, and this one grows; leave "
-                f"it out, or leave {field('time')} out"
+                f"{field('known')} needs a table that is released once, and this one has windows; "
+                f"leave {field('known')} or {field('time')} out"
             )
     definition = _remember(definition, job)
     if kept is not None:

@@ -308,9 +308,9 @@ def added_rows(settled: SettledJob, progress: Progress, now: datetime | None) ->
         if definition.cut.goes_on and len(source.parts) > 1 and not job.rows.append:
             raise InvalidInput(
                 f"{field('events')} are {len(source.parts):,} files, and a file of all events is "
-                f"one: if each holds new events only, so that no row stands in two, give "
-                f"{field('append', True)}, and each file counts once, known by its bytes; else put "
-                f"the rows into one file, or give each an id ({field('id')})"
+                f"one. If each holds new events only, and no row is in two of them, give "
+                f"{field('append', True)}: each file then counts once, recognised by its bytes. "
+                f"Otherwise put the rows into one file, or give each an id ({field('id')})"
             )
         counted = saved.has_source if saved is not None and job.rows.append else lambda _: False
         if len(source.parts) > 1:

@@ -117,7 +117,7 @@ def listening(host: str, port: int) -> socket.socket:
         found.close()
         raise InvalidInput(
             f"{field('listen', f'{host}:{port}')} cannot be used ({error.strerror}); choose "
-            f"another address, or end who listens there"
+            f"another address, or end the program that listens there"
         ) from error
     return found
 

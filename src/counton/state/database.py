@@ -379,8 +379,8 @@ def parse_address(state: str | os.PathLike[str], called: str = "state") -> Datab
     if not re.fullmatch(r"[\w+]+", kind):
         raise InvalidInput(f"{called} is no path and no database URL: {write}")
     raise InvalidInput(
-        f"{called} is of the kind {kind!r}, and databases are of SQLite or PostgreSQL, by psycopg: "
-        f"{write}"
+        f"{called} is of the kind {kind!r}, but only SQLite and PostgreSQL (by psycopg) are "
+        f"known: {write}"
     )
 
 

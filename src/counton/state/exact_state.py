@@ -189,8 +189,8 @@ class StatisticRecord:
 
     def _alteration(self) -> StateError:
         return StateError(
-            f"what statistic {self._name!r} knows of its events is not what was written with its "
-            f"key: the state was altered; restore it from a copy"
+            f"the saved events of statistic {self._name!r} were not written with its key: the "
+            f"state was altered; restore it from a copy"
         )
 
 

@@ -352,9 +352,9 @@ def _refuse_several_steps(
     if contribution.in_one_step or record_in(details).get("per") is not None:
         return
     raise InvalidInput(
-        f"one {contribution.unit} of stream {name!r} may change several steps, so that it may "
-        f"count in a stream and in the one that follows it: leave {field('follows', True)} out, "
-        f"and their guarantees add up"
+        f"one {contribution.unit} of stream {name!r} may change several steps, so it may count "
+        f"both in a stream and in the one that follows it. Leave {field('follows', True)} out: "
+        f"their guarantees then add up"
     )
 
 

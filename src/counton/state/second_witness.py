@@ -182,8 +182,8 @@ def refuse_the_state(address: str, database: Database) -> None:
             same = other.identity == database.identity
     if same:
         raise RequestMismatch(
-            f"the witness of state {database.label} would be kept in the state itself, and would "
-            f"be put back with it: name another {field('witness')}"
+            f"the witness of state {database.label} would be kept in the state itself, so that an "
+            f"old copy brings an old witness back: name another {field('witness')}"
         )
 
 

@@ -72,9 +72,9 @@ def unit_word(
     if ANY_UNIT in words and word not in words:
         first = next(one.name for one in alike if one.unit == ANY_UNIT)
         raise InvalidInput(
-            f"unit is {word + suffix!r}, but of {first!r} in this state nobody said what "
-            f"its unit is called, so that the same data might be counted apart, each up to the "
-            f"limit: call it {ANY_UNIT!r} here too, or use another state"
+            f"unit is {word + suffix!r}, but the unit of {first!r} in this state has no name, so "
+            f"that the same data could be counted twice, each time up to the limit: call it "
+            f"{ANY_UNIT!r} here too, or use another state"
         )
     for one in known:
         if kind is not None and one.kind not in (kind, None) and whole_of(one.unit) == word:
