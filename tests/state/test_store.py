@@ -211,9 +211,9 @@ def test_who_names_no_unit_is_asked_where_there_are_several(file: Path) -> None:
 def test_a_unit_is_not_named_after_others_that_nobody_named(file: Path) -> None:
     assert _shown_as(file, None, "a") == "unit"
     named = Contribution.add_remove(unit="visitor")
-    with pytest.raises(InvalidInput, match=r"unit is 'visitor', but of 'a' .* call it 'unit'"):
+    with pytest.raises(InvalidInput, match=r"the unit of 'a' .* call it 'unit'"):
         _shown_as(file, named, "b")
-    with pytest.raises(InvalidInput, match=r"unit is 'visitor', but of 'a'"):
+    with pytest.raises(InvalidInput, match=r"unit is 'visitor', but the unit of 'a'"):
         kept_line([1, 2], file, unit="visitor")
     with Store(file) as store:
         assert [spend.name for spend in store.spends] == ["a"]
