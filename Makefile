@@ -422,6 +422,8 @@ images: demo demo-hierarchy demo-statistics ## draw the pictures of the document
 	  --release windows --state demo/windows.db --plot docs/images/windows.png
 	$(BIN)/counton inspect demo/departures.parquet --user tailnum --steps 8760 --epsilon 1 \
 		--plot docs/images/most.png
+	$(BIN)/python -m examples.late_rows demo/late.db
+	$(BIN)/counton export demo/late.db --versions all --out docs/images/revisions.png
 	$(BIN)/python -m papers less-noise --folder docs/images
 	$(MAKE) gallery
 
