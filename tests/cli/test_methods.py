@@ -97,7 +97,7 @@ def test_a_stream_that_was_not_made_from_events_says_it_from_its_state(place: An
     assert place("export", str(place.state), "--out", str(out)).code == 0
     done = place("methods", str(out))
     assert done.code == 2
-    assert "says what 'visits' promises" in done.err
+    assert "has the guarantee of 'visits', but no description" in done.err
     assert "give its state instead" in " ".join(done.err.split())
 
 
