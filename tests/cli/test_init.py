@@ -157,6 +157,40 @@ def test_names_are_asked_again_until_they_are_some(terminal: Terminal, loans: Pa
     assert (job["domain"], job["unknown"], "other" in job) == ("branches.txt", "drop", False)
 
 
+def test_names_that_differ_from_those_of_the_rows_are_shown_and_asked_again(
+    terminal: Terminal, loans: Path
+) -> None:
+    done = terminal(
+        *("loans.csv", "--epsilon", "1"), column_of_groups=["branch"],
+        names=["names.txt", "north,sooth", "north,south"],
+    )  # fmt: skip
+    assert (done.code, done.left) == (0, {}), done.out
+    assert "Error: there is no file 'names.txt'" in done.out
+    assert "not to be published: 37.5% of rows have other names: south, east; no row has sooth" in (
+        done.out
+    )
+    assert "not to be published: 12.5% of rows have other names: east\n" in done.out
+    assert job_of(loans)["domain"] == ["north", "south"]
+    assert "sooth" not in (loans / "nightly.toml").read_text()
+
+
+@pytest.mark.parametrize(("bad", "code"), [(3, 0), (1001, 2)])
+def test_unreadable_rows_are_told_and_too_many_refused_as_a_run_refuses_them(
+    terminal: Terminal, loans: Path, bad: int, code: int
+) -> None:
+    good = "ann,north,2026-10-24 09:00\n".encode() * 2000
+    wrong = "bob,süd,2026-10-24 09:00\n".encode("latin-1") * bad
+    (loans / "latin.csv").write_bytes(b"reader,branch,borrowed_at\n" + good + wrong)
+    done = terminal("latin.csv")
+    assert done.code == code, done.out
+    assert "row 2,001 of latin.csv cannot be read as csv (it has bytes that are not UTF-8)" in (
+        done.out
+    )
+    assert ("3 rows are set aside; the first" in done.out) == (not code)
+    assert ("none lacks a value" in done.out) == (not code)
+    assert (loans / "nightly.toml").exists() == (not code)
+
+
 def test_totals_rows_and_stopping_are_answers_too(terminal: Terminal, loans: Path) -> None:
     done = terminal(
         "loans.csv", which=["2"], column_that_names=["none"], leave_them=["stop"], wait=["0s"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from datetime import datetime
 from pathlib import Path
@@ -50,6 +50,10 @@ from counton.run.job_plan import PlannedJob
 _OF_FILE = ("save", "force", "yes")
 #: The answer for "nothing".
 _NONE = "none"
+#: The answer for names that stay as they are.
+_KEEP = "keep"
+#: Endings of files of names.
+_LISTS = {".txt", ".csv", ".tsv", ".lst", ".jsonl", ".parquet"}
 _RELEASES = ("windows", "totals", "both")
 
 
@@ -229,14 +233,15 @@ class _Questions:
             or self.job.groups.unknown == "discover"
         ):
             return
-        names, many = self.facts().names
-        shown = ", ".join(names) + (" and others" if many > len(names) else "")
-        self.exact(f"{many:,} names: {shown}")
+        names = [*self.facts().names]
+        self.exact(f"{len(names):,} names: {_some(names, 20)}" if names else "no names yet")
         self.say(
             "  Do not take these as they are: a name that one person's row brings says that this "
             "person is there. Take the names from a list that is public."
         )
-        self.ask("   names, A,B,C, or a file with one in each line", None, self.take_domain)
+        text = "   names, A,B,C, or a file with one in each line"
+        self.ask(text, None, self.take_domain)
+        self.compare_names()
         if not {"other", "unknown"} & {*self.said}:
             text = f"   rows of other names, or of none: the name of a group for them, or {_NONE}"
             self.ask(text, "other", self.take_other)
@@ -248,10 +253,34 @@ class _Questions:
             self.said["by"] = answer
 
     def take_domain(self, answer: str) -> None:
+        if answer == _KEEP and "domain" in self.said:
+            return
+        if "," not in answer and Path(answer).suffix in _LISTS and not Path(answer).is_file():
+            raise InvalidInput(
+                f"there is no file {answer!r}; correct its path, or list the names, A,B,C"
+            )
         names: Any = (
             answer if Path(answer).is_file() else [one.strip() for one in answer.split(",")]
         )
         self.having(domain=names)
+
+    def compare_names(self) -> None:
+        """Show how names differ from those of the rows, until they are kept."""
+        kept = None
+        while self.said["domain"] != kept:
+            kept = self.said["domain"]
+            definition, facts = check_job(self.said, self.look)[1].definition, self.facts()
+            listed = {str(one): None for one in definition.declared_groups}
+            others = [one for one in facts.names if one not in listed]
+            unused = [one for one in listed if one not in facts.names]
+            if not facts.names or not (others or unused):
+                return
+            share = sum(facts.names[one] for one in others) / facts.rows
+            said = [f"{share:.1%} of rows have other names: {_some(others)}"] if others else []
+            said += [f"no row has {_some(unused)}"] if unused else []
+            self.exact("; ".join(said))
+            text = "   keep these names, or write them again"
+            self.ask(text, _KEEP, self.take_domain)
 
     def take_other(self, answer: str) -> None:
         self.having(**({"unknown": "drop"} if answer == _NONE else {"other": answer}))
@@ -293,8 +322,10 @@ class _Questions:
     def rows(self) -> None:
         self.say("5. Rows without a value, and late ones?", bold=True)
         if "missing" not in self.said:
-            without = self.facts().without
+            without, (unreadable, reason) = self.facts().without, self.facts().unreadable
             every = without.pop("", 0)
+            if unreadable:
+                self.exact(f"{unreadable:,} rows are set aside; the first: {reason}")
             each = ", ".join(f"{many:,} without {name}" for name, many in without.items() if many)
             self.exact(f"{each}: {every:,} rows in all" if each else "none lacks a value")
             if (other := complete_job(self.said, self.look).groups.other) is not None:
@@ -350,6 +381,12 @@ class _Questions:
             raise InvalidInput(f"{answer!r} is neither an error, as in 15, nor epsilon=1")
         else:
             self.having(epsilon=within(self.said, self.look, answer))
+
+
+def _some(names: Sequence[str], most: int = 5) -> str:
+    """List the first names, and say how many more there are."""
+    rest = len(names) - most
+    return ", ".join(names[:most]) + (f" and {rest:,} others" if rest > 0 else "")
 
 
 def _late_row(job: Job) -> str:

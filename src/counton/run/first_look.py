@@ -39,8 +39,6 @@ _EPOCH_SECONDS = (1e9, 3e9)
 _OFFSET = re.compile(r"(?:[Zz]|[T ].*[+-]\d\d(?::?\d\d)?)$")
 #: Bounds on the rows of a person, and waits for late rows, for which shares are shown.
 BOUNDS, WAITS = (1, 2, 3, 5, 10, 20, 50), ("0s", "1h", "6h", "1d", "2d", "7d")
-#: Largest number of names of groups to show.
-_NAMES = 20
 #: Column of the time at which a file was written, beside its rows.
 _WRITTEN = "counton written"
 #: Files whose times are this far apart were not all copied at once.
@@ -69,7 +67,9 @@ class FirstFacts(NamedTuple):
         rows: number of rows looked at.
         first, newest: times of the events, on clocks of the job's zone; None: unknown.
         without: by column, number of rows without a value there; under "" in any of them.
-        names: names of the groups with most rows, and the number of all groups.
+        unreadable: number of rows that cannot be read, and the reason of the first; these count
+            nowhere else.
+        names: by name of a group, its number of rows, largest first.
         beyond: by bound, the share of rows that do not count under it.
         late: by wait, the share of rows that come later than that after their window's end.
     """
@@ -78,9 +78,18 @@ class FirstFacts(NamedTuple):
     first: datetime | None
     newest: datetime | None
     without: dict[str, int]
-    names: tuple[list[str], int]
+    unreadable: tuple[int, str]
+    names: dict[str, int]
     beyond: dict[int, float]
     late: dict[str, float]
+
+
+class _Sample(NamedTuple):
+    """Rows that were looked at; unreadable ones are empty."""
+
+    rows: pl.DataFrame
+    unreadable: int
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -100,7 +109,7 @@ class FirstLook:
     whole: bool
     written: bool
     separator: str
-    _sample: Private[pl.DataFrame]
+    _sample: Private[_Sample]
 
     def for_operator(self, job: Job, entered: str | None = None) -> FirstFacts:
         """Return exact facts of the rows, for the options that a job states.
@@ -109,13 +118,16 @@ class FirstLook:
             entered: column of the time at which a row was there; None: the files' times, or
                 unknown.
         """
-        sample, zone = open_private(self._sample), job.times.timezone or "UTC"
+        sample, unreadable, reason = open_private(self._sample)
+        zone = job.times.timezone or "UTC"
         named = (job.times.time, *_parts(job.groups.by), job.people.user)
         asked = [name for name in dict.fromkeys(named) if name in sample.columns]
         empty = {name: _is_empty(sample, name) for name in asked}
-        without = {name: int(sample.select(said.sum()).item()) for name, said in empty.items()}
-        either = pl.any_horizontal(*empty.values()) if empty else pl.lit(False)
-        without[""] = int(sample.select(either.sum()).item()) if empty else 0
+        if empty:
+            empty[""] = pl.any_horizontal(*empty.values())
+        without = {
+            name: int(sample.select(said.sum()).item()) - unreadable for name, said in empty.items()
+        }
         times = pl.Series([], dtype=pl.Int64)
         if job.times.time in sample.columns and job.times.time is not None:
             given = _moments(sample, job.times.time, zone, job.rows.time_format)
@@ -123,7 +135,7 @@ class FirstLook:
         span: list[Any] = [] if times.is_empty() else [times.min(), times.max()]
         first, newest = [moment(int(us)).astimezone(_zone(zone)) for us in span] or (None, None)
         return FirstFacts(
-            *(sample.height, first, newest, without),
+            *(sample.height - unreadable, first, newest, without, (unreadable, reason)),
             names=_names(sample, job.groups.by),
             beyond=_beyond(sample, job, zone),
             late=_late(sample, job, zone, entered or (_WRITTEN if self.written else None)),
@@ -151,17 +163,20 @@ def look_at(job: Job) -> FirstLook:
         question = job.rows.query.strip().rstrip(";")
         some = f"SELECT * FROM ({question}\n) AS looked_at LIMIT {_SAMPLE_ROWS + 1}"  # noqa: S608
         source = open_source(job.having(query=some))
-    names, parts, whole = source.columns(), [], True
+    names, parts, whole = source.columns(), list[_Sample](), True
     left = SAMPLE_BYTES
     for part in source.parts:
-        sample, all_of_it, size = _beginning(part, names, left)
-        parts.append(sample)
+        most = job.rows.bad_rows_most - sum(one.unreadable for one in parts)
+        looked_at, all_of_it, size = _beginning(part, names, left, most)
+        parts.append(looked_at)
         whole &= all_of_it
         left -= size
         if left <= 0:
             whole &= part is source.parts[-1]
             break
-    sample = pl.concat(parts, how="diagonal_relaxed")
+    sample = pl.concat([one.rows for one in parts], how="diagonal_relaxed")
+    unreadable = sum(one.unreadable for one in parts)
+    reason = next((one.reason for one in parts if one.unreadable), "")
     stamps = sample[_WRITTEN].drop_nulls() if _WRITTEN in sample.columns else pl.Series([0])
     low, high = [int(stamps.min() or 0), int(stamps.max() or 0)]  # type: ignore[arg-type]
     found = [_time_column(sample, name) for name in names if name in sample.columns]
@@ -172,7 +187,7 @@ def look_at(job: Job) -> FirstLook:
         whole=whole,
         written=high - low > _APART_SECONDS * 1_000_000,
         separator=job.rows.separator,
-        _sample=Private(sample),
+        _sample=Private(_Sample(sample, unreadable, reason)),
     )
 
 
@@ -184,27 +199,34 @@ def _other_separator(job: Job, columns: Sequence[str]) -> str | None:
     return "tab" if found == "\t" else found
 
 
-def _beginning(part: Rows, names: Sequence[str], size: int) -> tuple[pl.DataFrame, bool, int]:
-    """Return the first rows, whether these are all, and how many bytes they took."""
-    whole, taken = True, 0
+def _beginning(part: Rows, names: Sequence[str], size: int, most: int) -> tuple[_Sample, bool, int]:
+    """Return the first rows, whether these are all, and how many bytes they took.
+
+    Raises:
+        InvalidInput: more than ``most`` rows are unreadable, which a run refuses, too; or half of
+            them, as for a file of another encoding.
+    """
+    whole, taken, unreadable, reason = True, 0, 0, ""
     if isinstance(part, EventFile) and part.kind != "parquet":
         part, whole, taken = part.beginning(size)
     try:
         found = _rows_of(part, names)
     except unreadable_errors() as error:
+        why = part.unreadable(error)
         try:
-            sifted = part.sift(names, _SAMPLE_ROWS)  # a run sets these rows aside
+            sifted = part.sift(names, most)  # a run sets these rows aside
         except UnreadableRow:
-            raise part.unreadable(error) from error
+            raise why from error
         found = _rows_of(sifted, names)
-        if 2 * len(sifted.unread) > found.height:  # as for a file of another encoding
-            raise part.unreadable(error) from error
+        unreadable, reason = len(sifted.unread), str(why)
+        if 2 * unreadable > found.height:
+            raise why from error
     if found.height > _SAMPLE_ROWS and not taken:
         found, whole = found.head(_SAMPLE_ROWS), False
     if isinstance(part, EventFile) and os.path.exists(part.path):
         stamp = Path(part.path).stat().st_mtime_ns // 1000
         found = found.with_columns(pl.lit(stamp).alias(_WRITTEN))
-    return found, whole, taken
+    return _Sample(found, unreadable, reason), whole, taken
 
 
 def _rows_of(part: Rows, names: Sequence[str]) -> pl.DataFrame:
@@ -284,12 +306,11 @@ def _zone(name: str) -> Any:
     return ZoneInfo(name)
 
 
-def _names(sample: pl.DataFrame, by: str | None) -> tuple[list[str], int]:
+def _names(sample: pl.DataFrame, by: str | None) -> dict[str, int]:
     if by is None or by not in sample.columns:
-        return [], 0
+        return {}
     found = sample[by].cast(pl.String, strict=False).drop_nulls().value_counts(sort=True)
-    names = found.filter(pl.col(by) != "")[by]
-    return names.head(_NAMES).to_list(), names.len()
+    return dict(found.filter(pl.col(by) != "").iter_rows())
 
 
 def _beyond(sample: pl.DataFrame, job: Job, zone: str) -> dict[int, float]:
