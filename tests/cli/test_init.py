@@ -178,7 +178,7 @@ def test_names_that_differ_from_those_of_the_rows_are_shown_and_asked_again(
 def test_unreadable_rows_are_told_and_too_many_refused_as_a_run_refuses_them(
     terminal: Terminal, loans: Path, bad: int, code: int
 ) -> None:
-    good = "ann,north,2026-10-24 09:00\n".encode() * 2000
+    good = b"ann,north,2026-10-24 09:00\n" * 2000
     wrong = "bob,süd,2026-10-24 09:00\n".encode("latin-1") * bad
     (loans / "latin.csv").write_bytes(b"reader,branch,borrowed_at\n" + good + wrong)
     done = terminal("latin.csv")
@@ -220,6 +220,36 @@ def test_times_of_another_form_are_asked_for(terminal: Terminal, loans: Path) ->
     assert done.code == 0
     assert "no time in column 'when' has the format '%Y'" in done.out
     assert job_of(loans)["time-format"] == "%Y|%m|%d"
+
+
+@pytest.mark.parametrize(
+    ("form", "kept"), [([], None), (["ISO"], None), (["%d.%m.%Y"], "%d.%m.%Y")]
+)
+def test_a_header_alone_is_asked_for_its_times_with_the_reason(
+    terminal: Terminal, loans: Path, form: list[str], kept: str | None
+) -> None:
+    (loans / "header.csv").write_text(LOANS.partition("\n")[0] + "\n")
+    done = terminal(
+        *("header.csv", "--epsilon", "1"),
+        column_of_times=["", "borrowed_at"], how_its_times=form,
+    )  # fmt: skip
+    assert (done.code, done.left) == (0, {}), done.out
+    assert "header.csv has no rows yet, which would tell: name its column." in done.out
+    assert "Error: no answer is usual here, so Enter takes none; type one" in done.out
+    assert "or epoch, or ISO (2026-10-24 09:00) [ISO]: " in done.out
+    job = job_of(loans)
+    assert (job["time"], job.get("time-format")) == ("borrowed_at", kept)
+
+
+def test_a_first_window_after_all_rows_is_taken_only_when_typed_twice(
+    terminal: Terminal, loans: Path
+) -> None:
+    done = terminal("loans.csv", "--epsilon", "1", window_begins=["2030-01-01", "2026-10-24"])
+    assert "Error: no row would count: the newest is of 2026-10-25, before 2030-01-01" in done.out
+    assert job_of(loans)["start"] == "2026-10-24"
+    done = terminal("loans.csv", "--epsilon", "1", "--force", window_begins=["2030-01-01"] * 2)
+    assert (done.code, done.left) == (0, {}), done.out
+    assert job_of(loans)["start"] == "2030-01-01"
 
 
 def test_a_second_column_of_times_tells_how_late_rows_come(terminal: Terminal, loans: Path) -> None:

@@ -52,6 +52,8 @@ _OF_FILE = ("save", "force", "yes")
 _NONE = "none"
 #: The answer for names that stay as they are.
 _KEEP = "keep"
+#: The answer for times that need no format.
+_ISO = "ISO"
 #: Endings of files of names.
 _LISTS = {".txt", ".csv", ".tsv", ".lst", ".jsonl", ".parquet"}
 _RELEASES = ("windows", "totals", "both")
@@ -156,6 +158,7 @@ class _Questions:
                 if answer := self.console.ask_line(f"{shown}: ") or usual:
                     take(answer)
                     return
+                raise InvalidInput("no answer is usual here, so Enter takes none; type one")
             except EOFError:
                 raise typer.Abort from None
             except CountonError as error:
@@ -175,6 +178,10 @@ class _Questions:
         self.say("1. When? Each row is counted in the window of its time.", bold=True)
         if self.job.times.time is None:
             usual = self.look.times[0].name if self.look.times else None
+            if not self.facts().rows:
+                self.say(f"  {self.job.events} has no rows yet, which would tell: name its column.")
+            elif usual is None:
+                self.say("  No column holds times in a known format: name one, and its format.")
             self.ask("   column of times", usual, self.take_time)
         column = next((one for one in self.look.times if one.name == self.job.times.time), None)
         if column is None or column.local:
@@ -188,17 +195,37 @@ class _Questions:
             span = f"events from {facts.first:%Y-%m-%d} to {facts.newest:%Y-%m-%d}"
             self.exact(f"{span}; rows before the first window do not count")
         text = "   the first window begins (published: a day that anybody may know)"
-        self.field("start", text, usual_start())
+        if "start" not in self.said:
+            refused: list[str] = []
+            self.ask(text, usual_start(), lambda answer: self.take_start(answer, refused))
+
+    def take_start(self, answer: str, refused: list[str]) -> None:
+        """Refuse a beginning after all rows once: it may be meant, for rows to come."""
+        said, newest = self.said | {"start": answer}, self.facts().newest
+        begins = check_job(said, self.look)[1].definition.windows.start
+        if newest is not None and newest < begins and answer not in refused:
+            refused.append(answer)
+            raise InvalidInput(
+                f"no row would count: the newest is of {newest:%Y-%m-%d}, before {answer}; give "
+                f"an earlier day, or this one again where only rows to come shall count"
+            )
+        self.said = said
 
     def take_time(self, name: str) -> None:
         check_column(self.look, name)
         if name not in {one.name for one in self.look.times}:
             text = "   how its times are written, as in %d.%m.%Y %H:%M, or epoch"
-            self.ask(text, None, lambda form: self.take_format(name, form))
+            usual = None if self.facts().rows else _ISO
+            if usual is not None:
+                text += f", or {_ISO} (2026-10-24 09:00)"
+            self.ask(text, usual, lambda form: self.take_format(name, form))
             return
         self.said["time"] = name
 
     def take_format(self, name: str, form: str) -> None:
+        if not self.facts().rows:
+            self.having(**{"time": name} | ({} if form == _ISO else {"time_format": form}))
+            return
         said = self.said | {"time": name, "time_format": form}
         if self.look.for_operator(job_of(said)).first is None:
             raise InvalidInput(f"no time in column {name!r} has the format {form!r}")
