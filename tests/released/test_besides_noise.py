@@ -69,6 +69,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "people": {"user": "reader", "most": 2},
     "people of weeks": {"user": "reader", "most": 2, "per": "1w"},
     "people of days": {"user": "reader", "most": 2, "per": "1d"},
+    "skipping": {"id": "row", "missing": "skip"},
     "revised": {"revise": "2d", "steps": None, "id": "row"},
 }
 DROPS: dict[str, Any] = {"by": "branch", "domain": "north,south", "unknown": "drop"}
@@ -98,6 +99,7 @@ def expected(what: str, option: str, *, dropped: bool) -> list[str]:
     never = ", or do not count"
     late = {
         "ids": "; those that came more than 35 days late are in none",
+        "skipping": "; those that came more than 35 days late are in none",
         "people of weeks": f"{never}, as those that came more than 35 days after the user's week",
         "people of days": f"{never}, as those that came more than 35 days after the user's day",
     }
@@ -107,6 +109,9 @@ def expected(what: str, option: str, *, dropped: bool) -> list[str]:
             "the number of a day is provisional for 2 more days, in which rows of that day still "
             "come in and are added to it. Then it is final, and rows that come later are in no day"
         ]
+    if option == "skipping":
+        read = "time or row" if what == "count" else "time, paid or row"
+        lines.append(f"rows without {read} do not count (by an unknown amount)")
     if option.startswith("people"):
         unit = "user" + option.removeprefix("people of ").removesuffix("s").join(["'s ", ""]) * (
             " of " in option
@@ -125,7 +130,11 @@ def expected(what: str, option: str, *, dropped: bool) -> list[str]:
 def cases() -> list[Any]:
     found = []
     for what, option in product(STATISTICS, OPTIONS):
-        if what in ("contingency", "report", "moments") and option in ("ids", "revised"):
+        if what in ("contingency", "report", "moments") and option in (
+            "ids",
+            "skipping",
+            "revised",
+        ):
             continue  # once is enough: ids are of rows, whatever is counted
         grouped = [False] if what in ("contingency", "report") else [False, True]
         found += [
@@ -152,6 +161,45 @@ def test_a_description_says_what_its_numbers_leave_out(
     rows = ROWS.with_columns(paid=pl.lit(5), reader=pl.col("row"), branch=pl.lit("north"))
     with run(job(other, what, {**OPTIONS[option], **more}, rows)) as outcome:
         assert besides_noise(outcome.definition) == lines
+
+
+PEOPLE: dict[str, Any] = {"user": "reader", "most": 2, "missing": "skip"}
+
+
+@pytest.mark.parametrize(
+    ("what", "more"),
+    [(what, PEOPLE | ({"unknown": "drop"} if what == "contingency" else {})) for what in STATISTICS]
+    + [("sum", PEOPLE | {"by": "branch", "domain": "north,south,west"}),
+       ("sum", PEOPLE | {"by": "branch", "domain": "north,south", "other": "others"}),
+       ("count", PEOPLE | DROPS)],
+)  # fmt: skip
+def test_the_columns_named_are_those_whose_missing_values_leave_rows_out(
+    what: str, more: dict[str, Any], tmp_path: Path
+) -> None:
+    """One row lacks a value of each column in turn; whether it does, no line tells."""
+    rows, told, left_out = ROWS.with_columns(branch=pl.lit("north")), set[tuple[str, ...]](), []
+    for column in rows.columns:
+        place = tmp_path / column
+        place.mkdir()
+        lacks = pl.int_range(pl.len()) == 0
+        one = rows.with_columns(pl.when(~lacks).then(column).alias(column))
+        with run(job(place, what, more, one)) as outcome:
+            told.add(outcome.definition.skips)
+            left_out += [column] * outcome.for_operator().skipped
+            said = f"rows without {', '.join(outcome.definition.skips)}"
+            assert " or ".join(said.rsplit(", ", 1)) in " ".join(besides_noise(outcome.definition))
+    [named] = told
+    assert sorted(named) == sorted(left_out)
+
+
+def test_a_night_that_skipped_rows_is_not_forgotten(tmp_path: Path) -> None:
+    """A stream whose jobs refuse such rows says nothing; one that skipped them once says it."""
+    asked = job(tmp_path, "count", {"user": "reader", "most": 2})
+    for until, missing in (("02", "refuse"), ("03", "skip"), ("04", "refuse")):
+        with run(asked.having(until=f"2024-03-{until}", missing=missing)) as outcome:
+            found = besides_noise(outcome.definition)
+        line = "rows without time or reader do not count (by an unknown amount)"
+        assert (line in found) == (until != "02")
 
 
 def shown(path: object) -> str:

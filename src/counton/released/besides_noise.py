@@ -7,6 +7,8 @@ rows may be missing, but never whether a row is missing, or how many.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from counton.privacy.guarantees import plural
 from counton.released.description import Description, counted_anew
 from counton.statistics.by_group import inner_of, members_of
@@ -43,7 +45,21 @@ def besides_noise(definition: Description) -> list[str]:
     elif definition.drops:
         left = [f"rows of groups that were not declared do not count {UNKNOWN_AMOUNT}"]
     beyond, own = _rows_beyond_a_bound(definition), _own_lines(definition)
-    return [*late, *beyond, *own, *left, *anew_notes(definition)]
+    lacking = _rows_with_a_missing_value(definition.skips)
+    return [*late, *lacking, *beyond, *own, *left, *anew_notes(definition)]
+
+
+def _rows_with_a_missing_value(columns: Sequence[str]) -> list[str]:
+    """Return the line about rows without a value in one of some columns; none: no such rows.
+
+    >>> _rows_with_a_missing_value(["borrowed_at", "branch", "reader_id"])
+    ['rows without borrowed_at, branch or reader_id do not count (by an unknown amount)']
+    """
+    if not columns:
+        return []
+    *others, last = columns
+    named = f"{', '.join(others)} or {last}" if others else last
+    return [f"rows without {named} do not count {UNKNOWN_AMOUNT}"]
 
 
 def _rows_beyond_a_bound(definition: Description) -> list[str]:

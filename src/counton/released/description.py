@@ -152,6 +152,8 @@ class Description:
         block: which of all groups a file has, if it has some; then ``domain`` has these, and the
             rows name them.
         drops: True if rows of undeclared groups were left out in at least one run.
+        skips: columns whose missing values left rows out, in at least one run, whether or not there
+            were such rows.
         ids: True if rows are identified by an id.
         follows: the streams that this one continues, from the last to the first.
 
@@ -185,6 +187,7 @@ class Description:
     above: Threshold | None = None
     block: GroupBlock | None = None
     drops: bool = False
+    skips: tuple[str, ...] = ()
     ids: bool = False
     follows: tuple[Predecessor, ...] = ()
 
@@ -348,6 +351,7 @@ class Description:
             **({} if self.above is None else {"above": self.above._asdict()}),
             **({} if self.block is None else {"block": self.block._asdict()}),
             **({"drops": True} if self.drops else {}),
+            **({"skips": [*self.skips]} if self.skips else {}),
             **({"ids": True} if self.ids else {}),
             **({"follows": [one.to_dict() for one in self.follows]} if self.follows else {}),
         }
@@ -391,6 +395,7 @@ class Description:
             simulated=public.get("simulated", False),
             above=Threshold(**public["above"]) if "above" in public else None,
             drops=public.get("drops", False),
+            skips=tuple(public.get("skips", ())),
             ids=public.get("ids", False),
             follows=tuple(Predecessor.from_dict(one) for one in public.get("follows", ())),
         )

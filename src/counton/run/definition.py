@@ -116,8 +116,9 @@ class Definition(Description):
                 it ``continues``, the streams that it ``follows``, the step at which it ``ended``,
                 and ``reread``: a later job read the times of rows otherwise than an earlier one.
                 The record has the stated options of jobs, by name: options that define the stream,
-                as settled at its creation; policies and outputs of the last job; and ``dropped``,
-                if one of the jobs left out rows of undeclared groups.
+                as settled at its creation; policies and outputs of the last job; ``dropped``, if
+                one of the jobs left out rows of undeclared groups; and ``skipped``, if one left
+                out rows with a missing value.
             statistic, guarantee, contribution, strategy: see `Description`.
 
         Raises:
@@ -147,6 +148,7 @@ class Definition(Description):
             release=record["release"],
             metric=record["metric"],
             drops=bool(record.get("dropped")),
+            skips=_columns_skipped(record, columns, statistic) if record.get("skipped") else (),
             ids=record.get("id") is not None,
             follows=tuple(map(Predecessor.from_dict, details.get("follows", ()))),
             details=details,
@@ -332,3 +334,21 @@ def _columns_of(record: Mapping[str, Any], parts: OwnColumns, *, ordered: bool) 
             f"name each once"
         )
     return columns
+
+
+def _columns_skipped(
+    record: Mapping[str, Any], columns: Columns, statistic: Statistic
+) -> tuple[str, ...]:
+    """Return the columns without whose value a row is left out, if such rows are skipped.
+
+    A row without a group counts in the group of all others, or is of no declared group; one without
+    a label is in no declared cell.
+    """
+    grouped = record.get("other") is None and record.get("unknown", "refuse") == "refuse"
+    inner, own = inner_of(statistic), columns.parts
+    if isinstance(inner, TallyStatistic) and own:
+        parts = [part for part in inner.parts if part.name != "by"]
+        own = tuple(name for name, part in zip(own, parts, strict=True) if part.kind != "label")
+    group = columns.group if grouped else None
+    named = (columns.time, group, *own, columns.user, columns.id)
+    return tuple(dict.fromkeys(filter(None, named)))

@@ -284,6 +284,8 @@ def _remember(definition: Definition, job: Job) -> Definition:
     fixed = {name: value for name, value in definition.record.items() if name not in anew}
     if said.get("unknown") == "drop":  # releases until then lack rows for ever
         fixed["dropped"] = True
+    if said.get("missing") == "skip":
+        fixed["skipped"] = True
     return definition.having(record=fixed | said)
 
 
