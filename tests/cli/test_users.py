@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from typing import Any
 
 import pytest
 
+from counton import read
 from counton.released.stream_words import foot_of
 from counton.run.exports import export
 
@@ -82,6 +84,27 @@ def test_every_door_says_that_people_are_not_protected(place: Any, asked: tuple[
     assert place("export", state, "--out", out).code == 0
     assert json.loads(place.folder.joinpath("out.csv.json").read_text())["people"] == words
     assert words in " ".join(export(state).describe().split())
+
+
+def test_every_door_says_that_the_losses_of_days_add_up(place: Any, events: str) -> None:
+    words = (
+        "each who's day is protected by itself: somebody with 10 of these loses 10 times the "
+        "epsilon"
+    )
+    state, out = str(place.state), str(place.folder / "out.csv")
+    line = ("--user", "who", "--most", "2", "--per", "1d", *LINE[:-1], "who", "--epsilon", "1")
+    done = place("count", events, *line, "--state", state, "--out", out)
+    assert done.code == 0, done.err
+    page = str(place.folder / "page.html")
+    assert place("export", state, "--out", page).code == 0
+    kept, published = export(state), read(out)
+    doors = [done.out, place("show", state).out, place("show", out).out, place.shown()]
+    doors += [place("methods", state).out, place("methods", state, "--full").out]
+    doors += [html.unescape(place.folder.joinpath("page.html").read_text())]
+    doors += [str(kept), kept.describe(), published.describe(), published.methods(full=True)]
+    for said in doors:
+        assert words.lower() in " ".join(said.lower().split())
+    assert json.loads(place.folder.joinpath("out.csv.json").read_text())["people"] == words
 
 
 @pytest.mark.parametrize(

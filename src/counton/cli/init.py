@@ -441,7 +441,7 @@ def _comments(job: Job, plan: PlannedJob) -> dict[str, str]:
         "Run every night by: counton run. Change what you like before the first run; after it\n"
         "what defines the stream stays. Paths are seen from the folder of this file."
     )
-    whose = "one row" if job.people.user is None else "one person"
+    whose = "one row" if job.people.user is None else f"one {plan.definition.unit}"
     return {
         "": heading,
         "statistic": "how many rows there are",

@@ -11,7 +11,7 @@ from counton.base.exact import figures
 from counton.base.outside_input import read_plain
 from counton.base.windows import LATE_DAYS
 from counton.privacy import Guarantee, PureDP
-from counton.privacy.guarantees import loss_of_many, plural
+from counton.privacy.guarantees import plural
 from counton.statistics import TallyStatistic
 from counton.statistics.statistic import neighbours_differ
 
@@ -205,10 +205,8 @@ def protection(definition: Definition, law: NoiseDistribution) -> list[tuple[str
     else:
         named = f"the column {columns.user!r} names the user of each event"
         lines.append(("", f"{named}; {hidden_in_words(definition)}"))
-        if counting.per is not None:
-            loss = loss_of_many(definition.guarantee, 10)
-            words = f"each is protected by itself: somebody with 10 of these loses {loss}"
-            lines.append(("", words))
+        if definition.people_note is not None:
+            lines.append(("", definition.people_note))
     if not definition.cut.goes_on:
         return [*lines, *_of_table(definition, law)]
     lines += _guarantee_lines(definition, definition.unit)

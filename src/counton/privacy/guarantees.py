@@ -263,6 +263,16 @@ def people_in_words(guarantee: Guarantee, unit: str) -> str:
     return f"people are not protected: a person with 100 {plural(unit)} loses {loss}"
 
 
+def parts_in_words(guarantee: Guarantee, unit: str) -> str:
+    """Return half a sentence on people with many units, if a unit is somebody's day, or the like.
+
+    >>> parts_in_words(PureDP(1), "reader's day")
+    "each reader's day is protected by itself: somebody with 10 of these loses 10 times the epsilon"
+    """
+    loss = loss_of_many(guarantee, 10)
+    return f"each {unit} is protected by itself: somebody with 10 of these loses {loss}"
+
+
 #: Endings of words whose plural equals the singular, or that are plurals.
 _ONE_FORM = (
     *("people", "children", "women", "aircraft", "spacecraft", "watercraft", "police", "staff"),

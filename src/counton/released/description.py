@@ -24,7 +24,7 @@ from counton.base.windows import EachRow, Once, RevisedWindows, Windows
 from counton.numbers import Design
 from counton.numbers.discovery import DECLARED, Cells, cells_from_dict
 from counton.privacy import Contribution, Guarantee
-from counton.privacy.guarantees import guarantee_from_dict, people_in_words, plural
+from counton.privacy.guarantees import guarantee_from_dict, parts_in_words, people_in_words, plural
 from counton.released.counting import ADDED, Counting, Ordered, counting_from_dict
 from counton.statistics import Statistic
 from counton.statistics.by_group import inner_of, members_of
@@ -251,8 +251,10 @@ class Description:
 
     @property
     def people_note(self) -> str | None:
-        """Note that single events are protected, and not people; None: people are."""
-        return None if self.of_people else people_in_words(self.guarantee, self.unit)
+        """Note on what people lose of whom not all rows are protected together; None: all are."""
+        if not self.of_people:
+            return people_in_words(self.guarantee, self.unit)
+        return None if self.counting.per is None else parts_in_words(self.guarantee, self.unit)
 
     @property
     def beyond_bound(self) -> str | None:

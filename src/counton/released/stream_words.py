@@ -80,7 +80,8 @@ def protection_in_words(definition: Description) -> str:
     )
     if not definition.of_people:
         said += f" Somebody with several {plural(unit)} is protected less."
-    return said
+        return said
+    return " ".join([said, *_people_in_words(definition)])
 
 
 def measured_in(definition: Description) -> dict[str, str]:
@@ -217,6 +218,12 @@ def _besides_in_words(definition: Description) -> list[str]:
     return [f"Besides noise: {'; '.join(lines)}."] if lines else []
 
 
+def _people_in_words(definition: Description) -> list[str]:
+    """Return a sentence on what people lose of whom not all rows are protected together."""
+    note = definition.people_note
+    return [] if note is None else [f"{note[:1].upper()}{note[1:]}."]
+
+
 def _before_in_words(definition: Description) -> list[str]:
     """Return a sentence about the guarantees of the streams that this one continues."""
     said = []
@@ -265,7 +272,7 @@ def account_of(
         unit=definition.unit,
         errors=[*errors, *([far] if far else [])],
         besides=_besides_in_words(definition),
-        before=_before_in_words(definition),
+        before=[*_people_in_words(definition), *_before_in_words(definition)],
         unprotected=[*definition.inner.card.unprotected, *cut.unprotected],
         sources=definition.statistic.card.sources,
         constants=[(f"least of {one.holds_for}", one.source) for one in factors],
