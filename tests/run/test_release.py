@@ -280,6 +280,26 @@ def test_a_cell_without_a_state_may_run_twice(
     assert "kept in" not in str(read(tmp_path / "t.csv"))
 
 
+@pytest.mark.parametrize("kept", [{}, {"state": "s.db"}], ids=["beside", "named"])
+def test_late_rows_of_a_frame_that_are_not_counted_are_noticed(
+    kept: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked = {**NEW, **kept, "until": date(2024, 3, 3)}
+    release("count", ROWS, **asked)
+    release("count", ROWS, **asked)  # nothing is late
+    twice = pl.concat([ROWS, ROWS])
+    with pytest.warns(UserWarning, match="not counted, since a frame or file of all") as told:
+        again = release("count", twice, **asked | {"until": date(2024, 3, 4)})
+    assert told[0].filename == __file__
+    assert not any(
+        sign.isdigit() for sign in str(told[0].message).replace("6h", "").replace("14d", "")
+    )
+    rows = ROWS.group_by(pl.col("time").dt.date()).len().sort("time")["len"].to_list()
+    estimates = again.table()["estimate"].round().to_list()
+    assert estimates == [rows[0], sum(rows[:2]), sum(rows[:2]) + 2 * rows[2]]
+
+
 def test_another_frame_without_a_state_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
