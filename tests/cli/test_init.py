@@ -139,7 +139,8 @@ def test_each_line_of_the_job_file_has_a_comment_and_none_an_exact_number(
 def test_a_wrong_answer_is_asked_again_with_the_reason(
     terminal: Terminal, loans: Path, prompt: str, wrong: str, right: str, why: str
 ) -> None:
-    done = terminal("loans.csv", **{prompt: [wrong, right]})
+    bound = {"how_many_rows": ["3"]} if right == "ever" else {}
+    done = terminal("loans.csv", **{prompt: [wrong, right]}, **bound)
     assert (done.code, done.left) == (0, {}), done.out
     assert any("Error: " in line and why in line for line in done.out.splitlines()), done.out
     assert load(loans / "nightly.toml")
@@ -253,6 +254,35 @@ def test_a_first_window_after_all_rows_is_taken_only_when_typed_twice(
     assert job_of(loans)["start"] == "2030-01-01"
 
 
+def test_a_bound_for_ever_has_no_usual_value(terminal: Terminal, loans: Path) -> None:
+    done = terminal("loans.csv", protect_what=["ever"], how_many_rows=["", "4"])
+    assert "how many rows of one count at most: " in done.out
+    assert "of the events from 2026-10-24 to 2026-10-25: 42.9% with 1, 14.3% with 2" in done.out
+    assert "Error: no answer is usual here" in done.out
+    assert job_of(loans)["most"] == 4
+
+
+@pytest.mark.parametrize(("answer", "told"), [("epsilon=3", False), ("epsilon=3.5", True)])
+def test_a_large_loss_is_remarked_upon(terminal: Terminal, answer: str, told: bool) -> None:
+    done = terminal("loans.csv", how_far=[answer])
+    assert ("An epsilon of 3.5 hides little; at most 1 is usual." in done.out) == told
+
+
+def test_columns_that_may_name_people_are_shown_and_a_row_is_named(
+    terminal: Terminal, loans: Path
+) -> None:
+    (loans / "kunde.csv").write_text(LOANS.replace(",", ";").replace("reader", "Kunde"))
+    done = terminal("kunde.csv", column_of_groups=["branch"], names=["north,south,east"],
+                    what_one_row=["Ausleihe"])  # fmt: skip
+    assert "columns with repeated values, as of people: Kunde (4)\n" in done.out
+    assert "With none, one row more or less is hidden, and no person" in done.out
+    assert "A row that lacks nothing but its branch is not left out: it counts in the group" in (
+        done.out
+    )
+    assert "what one row is called (published) [kunde]: " in done.out
+    assert job_of(loans)["unit"] == "Ausleihe"
+
+
 def test_a_second_column_of_times_tells_how_late_rows_come(terminal: Terminal, loans: Path) -> None:
     (loans / "late.csv").write_text(
         "at,entered\n2026-10-24 09:00,2026-10-24 10:00\n2026-10-24 09:00,2026-10-25 03:00\n"
@@ -300,6 +330,7 @@ def test_ctrl_c_leaves_nothing(loans: Path) -> None:
         os.close(master)
     assert os.waitstatus_to_exitcode(status) != 0
     assert sorted(loans.iterdir()) == before, answers.shown.decode()
+    assert b"nothing is written" in answers.shown
 
 
 # ----------------------------------------------------------------------------- without a terminal

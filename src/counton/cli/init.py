@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from datetime import datetime
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -50,6 +51,8 @@ from counton.run.job_plan import PlannedJob
 _OF_FILE = ("save", "force", "yes")
 #: The answer for "nothing".
 _NONE = "none"
+#: A larger privacy loss is remarked upon.
+_USUAL_EPSILON = 3
 #: The answer for names that stay as they are.
 _KEEP = "keep"
 #: The answer for times that need no format.
@@ -76,7 +79,11 @@ def perform(options: InitOptions) -> None:
     if options.yes or not terminal:
         _refuse_unsaid(options, said, look)
     else:
-        said = _Questions(console, look, said).ask_all()
+        try:
+            said = _Questions(console, look, said).ask_all()
+        except (KeyboardInterrupt, typer.Abort):
+            console.write_line("\nnothing is written")
+            raise
     job, plan = check_job(said, look)
     save(job, options.save, _comments(job, plan), anew=True)
     _print(console, job, plan, look, options.save)
@@ -191,9 +198,8 @@ class _Questions:
             self.field("timezone", "   zone in which days begin", _zone_here())
         self.field("every", "   length of a window: 15m, 1h, 1d, 1w, 1mo", "1d")
         facts = self.facts()
-        if facts.first is not None and facts.newest is not None:
-            span = f"events from {facts.first:%Y-%m-%d} to {facts.newest:%Y-%m-%d}"
-            self.exact(f"{span}; rows before the first window do not count")
+        if facts.first is not None:
+            self.exact(f"{_span(facts)}; rows before the first window do not count")
         text = "   the first window begins (published: a day that anybody may know)"
         if "start" not in self.said:
             refused: list[str] = []
@@ -315,8 +321,21 @@ class _Questions:
     def whom(self) -> None:
         self.say("4. Whom does it protect? One row, or a person with all rows.", bold=True)
         if self.job.people.user is None and self.job.promise.unit is None:
+            if (column := person_column(self.look)) is None:
+                by = (self.job.groups.by or "").split(",")
+                repeated = self.facts().repeated.items()
+                shown = [f"{name} ({many:,})" for name, many in repeated if name not in by]
+                if shown:
+                    self.exact(f"columns with repeated values, as of people: {_some(shown)}")
+            self.say(
+                f"  With {_NONE}, one row more or less is hidden, and no person: who has 100 rows "
+                f"loses 100 times as much."
+            )
             text = f"   column that names the person, or {_NONE} to protect one row"
-            self.ask(text, person_column(self.look) or _NONE, self.take_user)
+            self.ask(text, column or _NONE, self.take_user)
+            if self.job.people.user is None:
+                usual = complete_job(self.said, self.look).promise.unit
+                self.field("unit", "   what one row is called (published)", usual)
         if self.job.people.user is None or self.job.people.first:
             return
         if self.job.people.per is None and self.job.people.most is None:
@@ -324,17 +343,19 @@ class _Questions:
             self.ask(text, "1d", self.take_per)
         if self.job.people.most is not None:
             return
-        beyond = self.facts().beyond
-        shares = ", ".join(f"{share:.1%} with {most}" for most, share in beyond.items())
+        facts = self.facts()
+        shares = ", ".join(f"{share:.1%} with {most}" for most, share in facts.beyond.items())
         if shares:
-            self.exact(f"rows beyond the bound, which do not count: {shares}")
+            span = _span(facts)
+            self.exact(f"rows beyond the bound, which do not count, of the {span}: {shares}")
         self.say("  The noise grows with this number. The rows must not choose it alone.")
-        self.ask("   how many rows of one count at most", "3", self.take_most)
+        usual = None if self.job.people.per is None else "3"
+        if usual is None:
+            self.say("  No number is usual for ever: how many rows of one person may there be?")
+        self.ask("   how many rows of one count at most", usual, self.take_most)
 
     def take_user(self, answer: str) -> None:
-        if answer == _NONE:
-            self.said["unit"] = complete_job(self.said, self.look).promise.unit
-        else:
+        if answer != _NONE:
             self.having(user=answer)
 
     def take_per(self, answer: str) -> None:
@@ -356,7 +377,10 @@ class _Questions:
             each = ", ".join(f"{many:,} without {name}" for name, many in without.items() if many)
             self.exact(f"{each}: {every:,} rows in all" if each else "none lacks a value")
             if (other := complete_job(self.said, self.look).groups.other) is not None:
-                self.say(f"  Those without {self.job.groups.by} alone count in the group {other}.")
+                self.say(
+                    f"  A row that lacks nothing but its {self.job.groups.by} is not left out: it "
+                    f"counts in the group {other}."
+                )
             self.ask("   leave them out, or stop", "leave out", self.take_missing)
         if "watermark" in self.said:
             return
@@ -399,6 +423,8 @@ class _Questions:
         what = "it" if release == "windows" else "the total at the end"
         text = f"   how far off may {what} be, as in 15; or what one may lose, as in epsilon=1"
         self.ask(text, "epsilon=1", self.take_error)
+        if Fraction(str(self.said["epsilon"])) > _USUAL_EPSILON:
+            self.say(f"  An epsilon of {self.said['epsilon']} hides little; at most 1 is usual.")
 
     def take_error(self, answer: str) -> None:
         name, is_loss, loss = answer.replace(" ", "").partition("=")
@@ -408,6 +434,13 @@ class _Questions:
             raise InvalidInput(f"{answer!r} is neither an error, as in 15, nor epsilon=1")
         else:
             self.having(epsilon=within(self.said, self.look, answer))
+
+
+def _span(facts: FirstFacts) -> str:
+    """Name the rows with the days from their first time to the newest."""
+    if facts.first is None or facts.newest is None:
+        return "events"
+    return f"events from {facts.first:%Y-%m-%d} to {facts.newest:%Y-%m-%d}"
 
 
 def _some(names: Sequence[str], most: int = 5) -> str:

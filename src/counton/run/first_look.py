@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -70,6 +70,8 @@ class FirstFacts(NamedTuple):
         unreadable: number of rows that cannot be read, and the reason of the first; these count
             nowhere else.
         names: by name of a group, its number of rows, largest first.
+        repeated: by column, without those of times, its number of values, if some value comes more
+            than once.
         beyond: by bound, the share of rows that do not count under it.
         late: by wait, the share of rows that come later than that after their window's end.
     """
@@ -80,16 +82,19 @@ class FirstFacts(NamedTuple):
     without: dict[str, int]
     unreadable: tuple[int, str]
     names: dict[str, int]
+    repeated: dict[str, int]
     beyond: dict[int, float]
     late: dict[str, float]
 
 
 class _Sample(NamedTuple):
-    """Rows that were looked at; unreadable ones are empty."""
+    """Rows that were looked at, unreadable ones empty, and by column that has some value more than
+    once, its number of values."""
 
     rows: pl.DataFrame
     unreadable: int
     reason: str
+    repeated: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -118,7 +123,7 @@ class FirstLook:
             entered: column of the time at which a row was there; None: the files' times, or
                 unknown.
         """
-        sample, unreadable, reason = open_private(self._sample)
+        sample, unreadable, reason, repeated = open_private(self._sample)
         zone = job.times.timezone or "UTC"
         named = (job.times.time, *_parts(job.groups.by), job.people.user)
         asked = [name for name in dict.fromkeys(named) if name in sample.columns]
@@ -137,6 +142,7 @@ class FirstLook:
         return FirstFacts(
             *(sample.height - unreadable, first, newest, without, (unreadable, reason)),
             names=_names(sample, job.groups.by),
+            repeated=dict(repeated),
             beyond=_beyond(sample, job, zone),
             late=_late(sample, job, zone, entered or (_WRITTEN if self.written else None)),
         )
@@ -187,7 +193,7 @@ def look_at(job: Job) -> FirstLook:
         whole=whole,
         written=high - low > _APART_SECONDS * 1_000_000,
         separator=job.rows.separator,
-        _sample=Private(_Sample(sample, unreadable, reason)),
+        _sample=Private(_Sample(sample, unreadable, reason, _repeated(sample, times))),
     )
 
 
@@ -226,7 +232,7 @@ def _beginning(part: Rows, names: Sequence[str], size: int, most: int) -> tuple[
     if isinstance(part, EventFile) and os.path.exists(part.path):
         stamp = Path(part.path).stat().st_mtime_ns // 1000
         found = found.with_columns(pl.lit(stamp).alias(_WRITTEN))
-    return _Sample(found, unreadable, reason), whole, taken
+    return _Sample(found, unreadable, reason, {}), whole, taken
 
 
 def _rows_of(part: Rows, names: Sequence[str]) -> pl.DataFrame:
@@ -311,6 +317,15 @@ def _names(sample: pl.DataFrame, by: str | None) -> dict[str, int]:
         return {}
     found = sample[by].cast(pl.String, strict=False).drop_nulls().value_counts(sort=True)
     return dict(found.filter(pl.col(by) != "").iter_rows())
+
+
+def _repeated(sample: pl.DataFrame, times: Sequence[TimeColumn]) -> dict[str, int]:
+    found = {}
+    for name in sample.columns:
+        values = sample[name].drop_nulls()
+        if name != _WRITTEN and name not in {one.name for one in times}:
+            found[name] = (values.n_unique(), values.len())
+    return {name: many for name, (many, rows) in found.items() if 1 < many < rows}
 
 
 def _beyond(sample: pl.DataFrame, job: Job, zone: str) -> dict[int, float]:
