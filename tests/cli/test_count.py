@@ -40,6 +40,27 @@ def test_windows_that_have_ended_are_released_with_their_running_totals(place: A
     assert "the time of the newest event; this time is not protected" in _flat(done.out)
 
 
+def test_a_run_says_what_the_next_window_waits_for(place: Any) -> None:
+    events = place.write("e.csv", EVENTS)
+    wait = ("--watermark", "30m")
+    until = (*wait, "--until", "newest")
+    first = _flat(place.count(events, *until).out)
+    assert "the time of the newest event less the watermark of 30m; this time is not" in first
+    assert "The next window waits" not in first
+    last = "2013-01-01T03:30:00+00:00{}, 30m after its end (the watermark)."
+    again = _flat(place("count", events, *place.again, *until).out)
+    assert f"The next window waits for an event of {last.format(' or later')}" in again
+    by_clock = (*place.again, *wait, "--until", "2013-01-01T03:29")
+    assert f"The next window waits until {last.format('')}" in _flat(
+        place("count", events, *by_clock).out
+    )
+    at_once = place.new(state=str(place.folder / "at once.db"), until="2013-01-01T02:00")
+    assert "Released 2 new windows" in place("count", events, *at_once).out
+    assert "The next window waits until 2013-01-01T03:00:00+00:00, its end." in _flat(
+        place("count", events, *at_once).out
+    )
+
+
 def test_until_releases_also_windows_without_events(place: Any) -> None:
     done = place.count(
         place.write("e.csv", EVENTS),
@@ -130,7 +151,7 @@ def test_late_rows_count_at_the_next_release_and_only_the_operator_hears_how_man
     waits = ("--watermark", "30m", "--until", "2013-01-01T06:30")
     done = place("count", place.write("last.csv", ["04:30,b"]), *place.again, "--append", *waits)
     assert "rows that arrived late" in done.err
-    assert "waits for them" not in done.err
+    assert "--watermark longer by 1h waits for them, and a new stream with --revise" in done.err
 
 
 def test_late_rows_wait_while_nothing_is_released(place: Any) -> None:
@@ -233,6 +254,7 @@ def test_a_value_that_changed_while_another_row_arrived_changes_nothing(place: A
         done = place("sum", place.write("e.csv", rows, "time,v"), *place.again, *day)
         assert done.code == 0
         assert "not counted from a file of all events" in done.err
+        assert "with --revise in its own window" in _flat(done.err)
 
 
 def test_a_file_of_new_events_counts_once(place: Any) -> None:

@@ -29,6 +29,7 @@ from counton.cli.print_forms import (
 from counton.cli.run_words import (
     EXACT,
     SetAside,
+    next_release,
     operator_notes,
     progress_line,
     promise,
@@ -151,6 +152,9 @@ def carried_out(
 def show(console: Console, outcome: Outcome, written: WrittenOutputs, outputs: Outputs) -> None:
     """Print new windows, the tables of the last step, the promise, and the written files."""
     console.write_line(progress_line(outcome), bold=True)
+    watermark = outputs.job.times.watermark
+    for line in next_release(outcome, watermark):
+        console.write_line(line)
     screen = Screen() if written.released is None else written.released.screen()
     if written.released is not None:
         console.write_line(screen.heading)
@@ -159,7 +163,7 @@ def show(console: Console, outcome: Outcome, written: WrittenOutputs, outputs: O
         if screen.left_out:
             console.write_line(f"{screen.left_out}: a table ({_OUT}) has them all")
     spent = (f"spent: {line}" for line in totals_in_words(outcome.stream.totals))
-    for note in (*screen.notes, *until_newest(outcome), *spent):
+    for note in (*screen.notes, *until_newest(outcome, watermark), *spent):
         console.write_line(note)
     console.write_line(f"promise: {promise(outcome.definition)}")
     state = shlex.quote(hide_secrets(str(outputs.job.keeping.state)))

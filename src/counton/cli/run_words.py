@@ -12,6 +12,7 @@ from counton.base.outside_input import read_plain
 from counton.base.windows import LATE_DAYS
 from counton.privacy import Guarantee, PureDP
 from counton.privacy.guarantees import plural
+from counton.run.clock import length_of
 from counton.statistics import TallyStatistic
 from counton.statistics.statistic import neighbours_differ
 
@@ -112,21 +113,22 @@ def operator_notes(outcome: Outcome, aside: int, *, waits: bool) -> list[str]:
         ("rows that still waited in the stream that has ended, not counted here", counts.dropped),
     ]
     told = _as_notes(notes)
-    if counts.late_by and not waits and not windows.lags:
-        told.insert(1, _remedy_of_late_rows(outcome.definition, counts.late_by))
+    if counts.late_by and not windows.lags:
+        told.insert(1, _remedy_of_late_rows(outcome.definition, counts.late_by, waits=waits))
     return told
 
 
-def _remedy_of_late_rows(definition: Definition, windows: int) -> str:
+def _remedy_of_late_rows(definition: Definition, windows: int, *, waits: bool) -> str:
     """Name the options that count late rows in their own windows.
 
     Args:
         definition: definition of their stream.
         windows: number of windows within which 19 of 20 of them came.
+        waits: a watermark is set, and was too short for them.
     """
     cut = definition.cut
     after, name = cut.long(windows), cut.period or "window"
-    waits, revises = f"--watermark {after} waits for them", ""
+    longer, revises = f"--watermark {'longer by ' * waits}{after} waits for them", ""
     if not definition.expires and definition.cells.named_beforehand:
         revises = (
             f", and a new stream with --revise {after} counts them in their own {name}, "
@@ -134,14 +136,15 @@ def _remedy_of_late_rows(definition: Definition, windows: int) -> str:
         )
     return (
         f"nearly all of these came within {after} after the release of their {name}, and are in "
-        f"the numbers of another one now: {waits}{revises}"
+        f"the numbers of another one now: {longer}{revises}"
     )
 
 
 #: A file of all events does not tell which late rows are new.
 _SHUT = (
-    "rows that came for windows released before, not counted from a file of all events "
-    "(release later, --watermark, or give each row an id, --id)"
+    "rows that came for windows released before, not counted from a file of all events (release "
+    "later, --watermark; or begin a stream with --id, which counts each row once, and with "
+    "--revise in its own window)"
 )
 
 
@@ -289,17 +292,36 @@ def _of_statistic(definition: Definition) -> list[tuple[str, str]]:
     ]
 
 
-def until_newest(outcome: Outcome) -> list[str]:
+def until_newest(outcome: Outcome, watermark: str | None) -> list[str]:
     """Note the time of the newest event, if it decided which windows are released."""
     cut, until, after = outcome.definition.cut, outcome.until, outcome.after
     if until is None or outcome.until_stated:
         return []
     if until < (int(cut.ends(range(after, after + 1))[0]) if after else 0):  # its last end
         return []
+    less = "" if watermark is None else f" less the watermark of {watermark}"
     return [
-        f"Released windows ended by {cut.at(until)}, the time of the newest event; this time is "
-        f"not protected: leave --until newest out, and the clock decides"
+        f"Released windows ended by {cut.at(until)}, the time of the newest event{less}; this time "
+        f"is not protected: leave --until newest out, and the clock decides"
     ]
+
+
+def next_release(outcome: Outcome, watermark: str | None) -> list[str]:
+    """Say what the next window waits for, if nothing was released; none: there is no such window.
+
+    Args:
+        outcome: of a run.
+        watermark: how long after its end a window is released; None: at its end.
+    """
+    cut, after = outcome.definition.cut, outcome.after
+    nothing = cut.timed and cut.goes_on and after == outcome.before and not outcome.again
+    if not nothing or after >= cut.steps:
+        return []
+    end = int(cut.ends(range(after + 1, after + 2))[0])
+    due = cut.at(end + length_of(watermark))
+    waits = f"until {due}" if outcome.until_stated else f"for an event of {due} or later"
+    after_its_end = "its end" if watermark is None else f"{watermark} after its end (the watermark)"
+    return [f"The next window waits {waits}, {after_its_end}."]
 
 
 def _succession(definition: Definition, before: Continuation) -> list[tuple[str, str]]:
