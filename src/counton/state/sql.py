@@ -50,11 +50,13 @@ class Connection:
 
     def __init__(self, driver: Any, *, is_sqlite: bool) -> None:
         self.driver, self.is_sqlite = driver, is_sqlite
+        self._cursors = weakref.WeakSet[Any]()
 
     def execute(self, said: str, *rows: Mapping[str, Any]) -> Any:
         """Run a statement, once for each of several rows of values, and return its cursor."""
         text = said if self.is_sqlite else _for_server(said)
         cursor = self.driver.cursor()
+        self._cursors.add(cursor)
         if len(rows) > 1:
             cursor.executemany(text, rows)
         else:
@@ -121,6 +123,17 @@ class Connection:
     def commit(self) -> None:
         """Commit the transaction."""
         self.execute("COMMIT")
+
+    def abandon(self) -> None:
+        """Undo the transaction without a statement, and close the connection.
+
+        SQLite keeps a closed connection, and its locks, as long as a cursor that has rows left
+        lives: in the frames of an exception, say.
+        """
+        for undo in (*(cursor.close for cursor in self._cursors), self.driver.rollback):
+            with suppress(Exception):
+                undo()
+        self.driver.close()
 
 
 _FILE_HAS = "SELECT name FROM sqlite_master WHERE name = :name"
@@ -193,7 +206,7 @@ class Connections:
             try:
                 connection.execute("ROLLBACK")
             except Exception:  # it is broken, or the database has ended the transaction
-                connection.driver.close()
+                connection.abandon()
             else:
                 self._keep(connection.driver)
             raise
@@ -204,11 +217,11 @@ class Connections:
         _close(self._idle, os.getpid())
 
     def _begin(self, driver: Any, begin: str) -> Connection:
+        connection = Connection(driver, is_sqlite=self._is_sqlite)
         try:
-            connection = Connection(driver, is_sqlite=self._is_sqlite)
             connection.execute(begin)
         except BaseException:
-            driver.close()
+            connection.abandon()
             raise
         return connection
 

@@ -1,0 +1,41 @@
+"""A transaction that could not be undone by a statement holds no lock."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from databases import heard
+
+from counton.state.sql import Connections
+
+
+def test_a_transaction_whose_rollback_fails_locks_nobody_out(tmp_path: Path) -> None:
+    """Also where frames of the exception hold a cursor that has rows left."""
+
+    def connect() -> sqlite3.Connection:
+        return sqlite3.connect(tmp_path / "a.db", timeout=0.1, isolation_level=None)
+
+    connections = Connections(connect, is_sqlite=True)
+    with connections.transaction("BEGIN IMMEDIATE") as connection:
+        connection.script("CREATE TABLE seen (step BIGINT)")
+        connection.insert("seen", {"step": 1}, {"step": 2})
+
+    def fail(said: str) -> None:
+        if said == "ROLLBACK":
+            raise sqlite3.OperationalError("disk I/O error")
+
+    def break_off() -> None:
+        with heard(fail), connections.transaction("BEGIN IMMEDIATE") as connection:
+            rows = connection.rows("SELECT step FROM seen")
+            next(rows)
+            connection.insert("seen", {"step": 3})
+            raise ValueError("why")
+
+    with pytest.raises(ValueError, match="why") as held:
+        break_off()
+    with connections.transaction("BEGIN IMMEDIATE") as connection:
+        assert connection.value("SELECT count(*) FROM seen") == 2
+    assert held.value is not None
+    connections.close()
