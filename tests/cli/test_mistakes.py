@@ -275,7 +275,7 @@ def test_many_windows_after_the_newest_event_must_be_confirmed(place: Any, conte
     done = place("count", events, *new, "--until", "2013-06-01")
     assert done.code == 2
     assert "would release 3,621 windows as if nothing had happened in them" in done.err
-    assert "--yes if nothing happened; --quiet with as many as are usual" in done.err
+    assert "--quiet with the usual number of empty windows" in done.err
     assert "--quiet 3" not in done.err  # a job file would keep when the newest event was
     assert contents() == before
     assert place("count", events, *new, "--until", "2013-01-01T06:00").code == 0  # 3 windows

@@ -587,7 +587,7 @@ def test_the_state_holds_no_names(tmp_path: Path) -> None:
         ({"first": True, "per": "1d"}, "does not go with first"),
         ({"first": True, "distinct": True}, "does not go with first"),
         ({"first": True, "most": None}, "by=page with first=True needs most"),
-        ({"first": True, "most": 2, "by": None, "domain": None}, "there is no by"),
+        ({"first": True, "most": 2, "by": None, "domain": None}, "without by there are no groups"),
         ({"most": 2.5}, "give a whole number"),
     ],
 )

@@ -56,7 +56,7 @@ def refused(file: Path, only: tuple[str, ...] = ()) -> str:
         ({"key": "k.csv", "bad-rows": "quarantine:k.csv"}, "a file which the run reads or keeps"),
         ({"statistic": "graphs"}, "use one of"),
         ({"key": "/nowhere/key"}, "/nowhere"),
-        ({"state": "mysql://db"}, "SQLite or PostgreSQL"),
+        ({"state": "mysql://db"}, "SQLite and PostgreSQL"),
     ],
 )
 def test_jobs_that_cannot_be_served(tmp_path: Path, changed: dict[str, Any], says: str) -> None:
