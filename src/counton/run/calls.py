@@ -134,10 +134,10 @@ def release(
                 )
             if outcome.for_operator().shut:
                 warnings.warn(
-                    f"rows that came for windows released before are not counted, since a frame "
-                    f"or file of all events does not tell which of them are new: release later "
-                    f"({field('watermark', '6h')}), or begin a stream with {field('id')}, which "
-                    f"counts each row once, and with {field('revise', '14d')} in its own window",
+                    "rows that came for windows released before are not counted, since a frame "
+                    "or file of all events does not tell which of them are new: release later "
+                    "(watermark='6h'), or begin a stream with id, which counts each row once, "
+                    "and with revise='14d' in its own window",
                     stacklevel=2,
                 )
             return replace(found.at_hand(), kept_in=hide_secrets(os.fspath(state)))
