@@ -1,0 +1,44 @@
+"""What users build on changes with a word in the CHANGELOG, and not without."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from border import RECORD, border, changes
+
+CHANGELOG = Path(__file__).parents[2] / "CHANGELOG.md"
+
+
+def unsaid(before: Any, now: Any, said: str) -> list[str]:
+    """Names that have changed since a release and that a text does not mention."""
+    words = {*re.findall(r"[\w./{}-]+", said)}
+    return [
+        name
+        for name in changes(before, now)
+        if not {name, name.lstrip("-"), name.rpartition(".")[2], name.rpartition(" ")[2]} & words
+    ]
+
+
+@pytest.mark.slow
+def test_every_change_of_the_border_is_said() -> None:
+    above = CHANGELOG.read_text("utf-8").split("\n## 0.2.0")[0]
+    left = unsaid(json.loads(RECORD.read_text("utf-8")), border(), above)
+    assert not left, f"name what has come, gone or changed in the CHANGELOG: {left}"
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "found"),
+    [
+        ({"commands": {"count": ["--by", "--time"]}}, {"commands": {"count": ["--by"]}}, "--time"),
+        ({"exit codes": {"ALARM": 10}}, {"exit codes": {"ALARM": 11}}, "ALARM"),
+        ({"python": {"counton.read": "a"}}, {"python": {}}, "counton.read"),
+        ({"paths": ["GET /v1/a"]}, {"paths": ["GET /v1/a", "GET /v1/b"]}, "GET /v1/b"),
+    ],
+)
+def test_a_change_that_nobody_says_is_found(before: Any, now: Any, found: str) -> None:
+    assert unsaid(before, now, "Nothing is said.") == [found]
+    assert unsaid(before, now, f"- {found} is other now.") == []

@@ -1,0 +1,83 @@
+"""States and files of every released format are read, go on, are verified and carried over."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from corpus import CORPUS, MORE, NAMES, job_of, rows_of, unpack
+from every_statistic import HEADER
+
+from counton import read
+from counton.run import Job, run
+from counton.state import Store
+from counton.state.backup import upgrade
+from counton.state.verification import verify
+
+FORMATS = sorted(path.name for path in CORPUS.iterdir()) if CORPUS.exists() else []
+#: Kinds whose table is of the last step, or of windows that are revised.
+ON_DEMAND = ("cuts", "episodes", "substrings", "revised", "corrected")
+#: Kinds whose files hold new events alone.
+NEW_EVENTS = {name for name, more in MORE.items() if more.get("append")}
+
+
+@pytest.fixture(scope="module", params=FORMATS)
+def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All that a version wrote, in a folder."""
+    folder = tmp_path_factory.mktemp(f"format{request.param}")
+    unpack(CORPUS / request.param / "states.tar.xz", folder)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "home"))
+
+
+def numbers(folder: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((folder / "numbers.json").read_text())
+    return found
+
+
+def next_night(name: str, folder: Path) -> Job:
+    """The job of the next night, with one row more."""
+    job, row = job_of(name, folder), "2024-03-01T03:30,home,ann,3,u,v,1,a,9\n"
+    events = folder / "e.csv"
+    if name in NEW_EVENTS:
+        events = folder / "next.csv"
+        events.write_text(HEADER + row)
+    else:
+        events.write_text((folder / "e.csv").read_text() + row)
+    return job.having(events=events, until="2024-03-01T05:00")
+
+
+@pytest.mark.parametrize("name", [*NAMES, *MORE])
+def test_files_are_read_states_verified_and_streams_go_on(name: str, written: Path) -> None:
+    folder = written / name
+    before = numbers(folder)
+    assert rows_of(read(folder / "released.parquet")) == before
+    with run(next_night(name, folder)) as outcome:
+        assert outcome.after > outcome.before
+        now = rows_of(outcome.read())
+    (found,) = verify(folder / "s.db")
+    assert found.right, found.problems
+    assert upgrade(folder / "s.db").after == upgrade(folder / "s.db").before
+    if name not in ON_DEMAND:
+        assert [row for row in now if row["step"] <= outcome.before] == before
+
+
+def test_a_ledger_knows_what_was_spent(written: Path) -> None:
+    ledger = written / "ledger" / "ledger.db"
+    with Store(ledger) as store:
+        assert [entry.spend.name for entry in store.shared_entries] == ["it"]
+        assert store.ledger is not None
+    with run(next_night("count", written / "ledger").having(ledger=ledger)) as outcome:
+        assert outcome.after > outcome.before
+
+
+def test_a_corpus_of_each_format_is_there() -> None:
+    from counton.state import schema, upgrades
+
+    assert {int(name) for name in FORMATS} == set(range(upgrades.OLDEST, schema.FORMAT + 1))
