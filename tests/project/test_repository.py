@@ -46,7 +46,7 @@ def files_of(root: Path) -> list[Path]:
 def texts() -> Iterator[Path]:
     """Every text file of the project, this one excepted: it names what it forbids."""
     for path in files_of(ROOT):
-        if path != Path(__file__) and path.suffix not in {".png", ".pyc"}:
+        if path != Path(__file__) and path.suffix not in {".png", ".pyc", ".xz"}:
             yield path
 
 
