@@ -132,7 +132,7 @@ def release(
                     f"Then give it a {field('state')} or a {field('name')} of its own",
                     stacklevel=2,
                 )
-            if outcome.for_operator().shut:
+            if outcome.for_operator().shut and outcome.definition.cut.timed:
                 warnings.warn(
                     "rows that came for windows released before are not counted, since a frame "
                     "or file of all events does not tell which of them are new: release later "

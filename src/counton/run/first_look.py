@@ -193,7 +193,7 @@ def look_at(job: Job) -> FirstLook:
         whole=whole,
         written=high - low > _APART_SECONDS * 1_000_000,
         separator=job.rows.separator,
-        _sample=Private(_Sample(sample, unreadable, reason, _repeated(sample, times))),
+        _sample=Private(_Sample(sample, unreadable, reason, _columns_with_repeats(sample, times))),
     )
 
 
@@ -319,7 +319,7 @@ def _names(sample: pl.DataFrame, by: str | None) -> dict[str, int]:
     return dict(found.filter(pl.col(by) != "").iter_rows())
 
 
-def _repeated(sample: pl.DataFrame, times: Sequence[TimeColumn]) -> dict[str, int]:
+def _columns_with_repeats(sample: pl.DataFrame, times: Sequence[TimeColumn]) -> dict[str, int]:
     found = {}
     for name in sample.columns:
         values = sample[name].drop_nulls()
