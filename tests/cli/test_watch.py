@@ -106,3 +106,28 @@ def test_the_noise_of_windows_is_that_of_differences_of_totals() -> None:
     assert np.diag(covariance) == pytest.approx(design.window_std(steps - 1, steps) ** 2)
     whole = float(design.window_std(np.array([2]), np.array([11]))[0])
     assert float(covariance.sum()) == pytest.approx(whole**2)
+
+
+def test_provisional_windows_are_no_alarm_and_final_ones_are(place: Workplace) -> None:
+    # Half of each day's rows come two days late, so each provisional number is far below others.
+    asked: dict[str, Any] = {"time": "time", "every": "1d", "start": "2024-01-01", "revise": "2d"}
+    state, level = place.folder / "late.db", 200
+    for night, day in enumerate(DAYS[:40]):
+        days = [day, DAYS[night - 2]] if night > 1 else [day]
+        many = [(2 if night == 35 else 1) * level, (2 if night == 37 else 1) * level]
+        rows = [str(one) for one, each in zip(days, many, strict=False) for _ in range(each)]
+        run = release(
+            "count", pl.DataFrame({"time": rows}), append=True, guarantee=PureDP(20), state=state,
+            until=str(day + 1), **asked,
+        )  # fmt: skip
+        if night == 30:
+            found = watch(run, false_alarms=0.1)
+            assert (found.table().height, found.newest, found.last) == (0, False, 29)
+            assert "Provisional windows are not watched" in found.describe()
+        if night == 1:
+            with pytest.raises(InvalidInput, match="no window of 'events' is final yet"):
+                watch(run)
+        if night == 37:  # the doubled day is final on this night
+            assert watch(run, false_alarms=0.1).newest
+    starts = watch(run, false_alarms=0.1, over="1d").table()["window_start"].to_list()
+    assert [str(start.date()) for start in starts] == ["2024-02-05"]

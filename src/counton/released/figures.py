@@ -16,6 +16,7 @@ from counton.privacy.guarantees import plural
 from counton.released.besides_noise import besides_noise
 from counton.released.periods import WEEK, patterns_of, periods_of
 from counton.released.read_options import Look
+from counton.released.revisions import final_windows
 from counton.released.series import Series
 from counton.released.stream_words import (
     counted_in_words,
@@ -26,7 +27,6 @@ from counton.released.stream_words import (
 )
 from counton.statistics import Statistic
 from counton.statistics.catalogue import statistic_named
-from counton.strategies import AsOf
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -135,7 +135,8 @@ def window_curves(released: ReleasedNumbers, most: int = 400) -> tuple[Curves, s
                 series = released.between(edges[:-1], edges[1:])
                 ends = released._local(windows.ends(range(released.steps.stop))[edges])
                 found = _curves(released, ends[1:][whole], series, whole)
-                open_ones = int((edges[1:][whole] > _final_windows(released)).sum())
+                final = final_windows(released.design, released.steps.stop - 1)
+                open_ones = int((edges[1:][whole] > final).sum())
                 return replace(found, starts=ends[:-1][whole], provisional=open_ones), every
     stops = np.arange(1, released.steps.stop)
     series = released.windows or released.between(stops - 1, stops)
@@ -144,16 +145,9 @@ def window_curves(released: ReleasedNumbers, most: int = 400) -> tuple[Curves, s
         released._local(moments(released.steps))[part] for moments in (windows.ends, windows.starts)
     )
     found = _curves(released, until, series, part)
-    open_ones = min(released.steps.stop - 1 - _final_windows(released), len(since))
+    last = released.steps.stop - 1
+    open_ones = min(last - final_windows(released.design, last), len(since))
     return replace(found, starts=since, provisional=open_ones), windows.every
-
-
-def _final_windows(released: ReleasedNumbers) -> int:
-    """Return how many windows are final: all, unless windows are revised."""
-    strategy = released.design.strategy
-    if not isinstance(strategy, AsOf):
-        return released.steps.stop - 1
-    return max(0, released.steps.stop - 1 - strategy.windows.lags)
 
 
 def _curves(

@@ -224,6 +224,14 @@ def as_archive(table: pl.DataFrame, cut: Windows) -> pl.DataFrame:
     return table.select(geo_value=place if labels else pl.lit("all"), **when, value=value)
 
 
+def final_windows(terms: Design, until: int) -> int:
+    """Return how many of the windows up to one are final: all, unless windows are revised."""
+    strategy = terms.strategy
+    if not isinstance(strategy, AsOf):
+        return until
+    return max(0, min(until, strategy.night - strategy.windows.lags))
+
+
 def version_columns(strategy: AsOf, steps: NDArray[np.int64], cut: Windows) -> dict[str, Any]:
     """Return columns ``as_of``, ``lag`` and ``final`` for rows of the newest versions."""
     lags = strategy.lags(steps)

@@ -16,6 +16,7 @@ from counton.numbers import Design
 from counton.released.alarms import Alarms, Chart, find_changes, least_windows
 from counton.released.periods import groups_named, season_of
 from counton.released.release import Release
+from counton.released.revisions import final_windows
 from counton.released.series import Series, local_times, some_of
 
 #: Most compared windows; earlier ones are left out.
@@ -43,10 +44,14 @@ class WatchReport:
     of_change: dict[str, tuple[float, float]]
 
     @property
+    def last(self) -> int:
+        """Number of the newest watched window; provisional windows are not watched."""
+        return last_watched(self.released)
+
+    @property
     def newest(self) -> bool:
-        """True if the newest window has an alarm."""
-        last = self.released.steps[-1]
-        return any(last in found.windows for found in self.alarms.values())
+        """True if the newest watched window has an alarm."""
+        return any(self.last in found.windows for found in self.alarms.values())
 
     def table(self) -> pl.DataFrame:
         """Return a row for each alarm, in order of time.
@@ -84,10 +89,14 @@ class WatchReport:
         first = min(found.first for found in self.alarms.values())
         where = "" if len(self.alarms) == 1 else f" in {len(self.alarms):,} groups together"
         said = [
-            f"Watched for {for_what}, {windows.span(range(first, self.released.steps.stop))}, with "
+            f"Watched for {for_what}, {windows.span(range(first, self.last + 1))}, with "
             f"{self.false_alarms:g} false alarm{'s' * (self.false_alarms != 1)} expected in a year"
             f"{where} where nothing changes."
         ]
+        if self.last < self.released.steps[-1]:
+            said.append(
+                "Provisional windows are not watched, because rows of theirs still come in."
+            )
         said += [
             f"A lasting change of {size:g} in each window{'' if len(self.alarms) == 1 else ' of '}"
             f"{'' if len(self.alarms) == 1 else group} is noticed after {delay:.1f} windows on the "
@@ -107,6 +116,8 @@ def watch(
     trend: bool = False,
 ) -> WatchReport:
     """Find changes of level in released counts or sums of windows. It costs no privacy.
+
+    Where windows are revised, only final ones are watched.
 
     Args:
         released: the release.
@@ -162,6 +173,11 @@ def watch(
     return WatchReport(released, chart, found, false_alarms, delays)
 
 
+def last_watched(released: Release) -> int:
+    """Return the number of the newest window that can have an alarm; 0 if there is none."""
+    return final_windows(released.design, released.steps.stop - 1)
+
+
 def windows_to_learn(released: Release, *, trend: bool = False) -> int:
     """Return the number of windows from which the level is learnt before an alarm is possible."""
     return least_windows(season_of(released.definition.windows.every), trend=trend)
@@ -180,9 +196,17 @@ def _numbers_of_windows(
             f"alarms are of counts and sums by window, and {released.design.name!r} releases "
             f"{released.definition.what}; watch a count or a sum"
         )
-    stops = np.asarray(released.steps)[-_MOST:]
-    series = released.windows or released.between(stops - 1, stops)
-    numbers = np.asarray(series.estimates[-len(stops) :], float)
+    last, first = last_watched(released), released.steps.start
+    if last < first:
+        raise InvalidInput(
+            f"alarms are of final windows, and no window of {released.design.name!r} is final yet; "
+            f"wait for more"
+        )
+    stops = np.arange(max(first, last + 1 - _MOST), last + 1)
+    if (series := released.windows) is None:
+        numbers = np.asarray(released.between(stops - 1, stops).estimates, float)
+    else:
+        numbers = np.asarray(series.estimates, float)[stops - first]
     return stops, numbers, _noise_of_windows(released.design, stops)
 
 

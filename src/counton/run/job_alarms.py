@@ -13,7 +13,7 @@ from typing import Any
 from counton.job.jobfile import AlarmTerms
 from counton.released.release import Release
 from counton.released.service_address import NoRedirect
-from counton.released.watching import WatchReport, watch, windows_to_learn
+from counton.released.watching import WatchReport, last_watched, watch, windows_to_learn
 
 #: Seconds until a receiver must answer.
 _TIME_OUT = 10
@@ -25,7 +25,7 @@ def alarm_of(released: Release, terms: AlarmTerms) -> WatchReport | None:
     Raises:
         InvalidInput: the statistic has no counts or sums of windows, or a term is out of range.
     """
-    if released.steps.stop - 1 <= windows_to_learn(released, trend=terms.trend):
+    if last_watched(released) <= windows_to_learn(released, trend=terms.trend):
         return None
     return watch(
         released, terms.groups, false_alarms=terms.false_alarms, over=terms.over, trend=terms.trend
