@@ -21,7 +21,7 @@ from counton.cli.exits import explain_errors
 from counton.job.job import Job, OptionRecord, fields_of, option, options_of
 
 _WIDTH = 94
-JSON = "print one JSON object and nothing else"
+JSON = "print one JSON object instead of text"
 _ENDINGS = ".parquet, .csv, .json, .jsonl, .arrow or .xlsx"
 
 
@@ -51,7 +51,10 @@ def of_job(name: str) -> Any:
     return option(said.default, said.help, said.word, often=said.often)
 
 
-_LIKE = "a table of the same stream that has its description, if a tool that cut this one lost it"
+_LIKE = (
+    "with a table that lost its description in another tool: an unchanged table of the same "
+    "stream, which has it"
+)
 
 
 @dataclass(frozen=True)
@@ -60,10 +63,12 @@ class Printing:
 
     plan: bool = option(
         False,
-        "show what would be spent and published, and how far off; release nothing",
+        "show what would be spent and published, and how large errors would be; release nothing",
         often=True,
     )
-    save: Path | None = option(None, "write this job into a file, for counton run: nightly.toml")
+    save: Path | None = option(
+        None, "write these options into a job file, for counton run, as in nightly.toml"
+    )
     json: bool = option(False, JSON)
 
 
@@ -77,16 +82,18 @@ class RunOptions(OptionRecord):
     """
 
     file: str | None = argument("a job file: TOML with [defaults] and [jobs.NAME]", None)
-    only: str | None = option(None, "only these jobs, A,B; default: all, in their order")
+    only: str | None = option(
+        None, "run only these jobs, A,B; default: all, in the order of the file"
+    )
     until: str | None = of_job("until")
     yes: bool = of_job("yes")
     also: str | None = of_job("also")
     rename: str | None = of_job("rename")
     drop_waiting: bool = of_job("drop_waiting")
     dry_run: bool = option(
-        False, "plan the jobs, check all that can be checked, and read the rows; write nothing"
+        False, "plan the jobs, read the rows and check what can be checked; write nothing"
     )
-    schema: bool = option(False, "print the JSON schema of job files, and do nothing")
+    schema: bool = option(False, "print the JSON schema of job files, and do nothing else")
     json: bool = option(False, JSON)
 
 
@@ -102,9 +109,12 @@ class InitOptions(OptionRecord):
     events: str = argument(
         "CSV, Parquet or JSON lines, one row per event; a folder of them; or duckdb:///FILE"
     )
-    save: Path = option(Path("nightly.toml"), "the job file; one that is there stays")
-    force: bool = option(False, "write the job file in place of one that is there")
-    yes: bool = option(False, "ask nothing: take what is usual where nothing is stated")
+    save: Path = option(
+        Path("nightly.toml"),
+        "the job file to write; a file that exists is not overwritten without --force",
+    )
+    force: bool = option(False, "overwrite a job file that exists")
+    yes: bool = option(False, "ask no questions: take the usual value of all that is not stated")
     time: str | None = of_job("time")
     time_format: str | None = of_job("time_format")
     timezone: str | None = of_job("timezone")
@@ -114,7 +124,9 @@ class InitOptions(OptionRecord):
     around: int | None = of_job("around")
     watermark: str | None = of_job("watermark")
     clock_change: str | None = option(None, options_of(Job)["clock_change"].help)
-    release: str | None = option(None, "totals so far, windows (each one's own number), or both")
+    release: str | None = option(
+        None, "which numbers to publish: totals (so far), windows (of each window alone), or both"
+    )
     by: str | None = of_job("by")
     domain: str | None = option(None, options_of(Job)["domain"].help)
     other: str | None = of_job("other")
@@ -136,11 +148,11 @@ class InitOptions(OptionRecord):
     file_format: str | None = of_job("file_format")
     separator: str | None = option(None, options_of(Job)["separator"].help)
     state: str | None = option(None, "SQLite file or database URL; default: beside the events")
-    name: str | None = option(None, "name of the stream; default: as the events are called")
+    name: str | None = option(None, "name of the stream; default: the name of the events' file")
     key: str | None = option(None, options_of(Job)["key"].help)
     witness: str | None = option(None, options_of(Job)["witness"].help)
     out: str | None = option(
-        None, f"where the numbers go ({_ENDINGS}); default: beside the events, as CSV"
+        None, f"file for the released numbers ({_ENDINGS}); default: beside the events, as CSV"
     )
 
 
@@ -153,8 +165,10 @@ class ServeOptions:
     """
 
     file: str = argument("a job file: TOML with [defaults], [jobs.NAME] and [serve]")
-    listen: str = option("127.0.0.1:8080", "HOST:PORT to listen at; port 0 takes a free one")
-    only: str | None = option(None, "only these jobs, A,B; default: all")
+    listen: str = option(
+        "127.0.0.1:8080", "HOST:PORT at which the service listens; port 0 takes any free port"
+    )
+    only: str | None = option(None, "serve only these jobs, A,B; default: all")
 
 
 @dataclass(frozen=True)
@@ -167,9 +181,11 @@ class TokenOptions:
 
     file: str = argument("the job file of the service")
     make: str | None = option(
-        None, "draw a token and print it once, for ingest, read or operate, or several: A,B"
+        None,
+        "make a token for ingest, read or operate, or several of them as A,B, and print "
+        "it this once",
     )
-    revoke: str | None = option(None, "revoke the token with this id")
+    revoke: str | None = option(None, "revoke the token that has this id in the list")
 
 
 @dataclass(frozen=True)
@@ -183,14 +199,16 @@ class SendOptions:
     rows: str = argument("JSON lines, or CSV with a header; - for JSON lines from standard input")
     to: str = option(..., "address of the stream: https://HOST/v1/streams/NAME")
     token: str | None = option(
-        None, "token for ingest, or env:NAME; default: env:COUNTON_TOKEN; better not typed"
+        None,
+        "token for ingest, or env:NAME, which others cannot see in the list of "
+        "processes; default: env:COUNTON_TOKEN",
     )
     notes: Path | None = option(
-        None, "the file that notes how far it has come; default: FILE.sent; of a pipe needed"
+        None, "file that notes which rows were acknowledged; default: FILE.sent; needed for a pipe"
     )
-    batch_rows: int = option(5000, "rows of a batch, at most")
-    wait: float = option(1, "of a pipe: seconds for which a batch waits for more rows")
-    patience: float = option(600, "seconds for which a batch is tried before it gives up")
+    batch_rows: int = option(5000, "how many rows a batch has at most")
+    wait: float = option(1, "of a pipe: how many seconds a batch waits for more rows")
+    patience: float = option(600, "for how many seconds to try a batch again before giving up")
     json: bool = option(False, JSON)
 
 
@@ -203,10 +221,12 @@ class LeftOutOptions:
     """
 
     file: str = argument("the job file of the service")
-    only: str | None = option(None, "only these jobs, A,B; default: all")
-    rows: str | None = option(None, "print the rows of the batch with this id as CSV; secret")
-    put_back: str | None = option(None, "count the batch with this id after all")
-    drop: str | None = option(None, "drop the batch with this id: its rows are not counted")
+    only: str | None = option(None, "list only these jobs, A,B; default: all")
+    rows: str | None = option(
+        None, "print the rows of the batch with this id as CSV; keep them secret"
+    )
+    put_back: str | None = option(None, "count the batch with this id now")
+    drop: str | None = option(None, "drop the batch with this id: its rows are never counted")
     json: bool = option(False, JSON)
 
 
@@ -214,10 +234,13 @@ class LeftOutOptions:
 class FitOptions:
     """How the numbers of a released table are made to fit, if its state does not say so."""
 
-    integers: bool = option(False, "whole numbers that add up")
-    nonnegative: bool = option(False, "no number below 0; this biases small counts upwards")
+    integers: bool = option(False, "show whole numbers that add up")
+    nonnegative: bool = option(
+        False, "show no number below 0; this makes small counts too large on the average"
+    )
     known: str | None = option(
-        None, "keep these public totals: a table with level columns and 'total'"
+        None,
+        "public totals that the shown numbers add up to; a table with level columns and 'total'",
     )
 
 
@@ -226,7 +249,9 @@ class OnceOptions:
     """Options of tables that are released once, under an earlier name."""
 
     move: bool = option(
-        False, "the same as --replace: hide where a unit is counted, not that it is there"
+        False,
+        "another name for --replace: hide in which cell a unit is counted, not whether "
+        "it is counted",
     )
 
 
@@ -242,12 +267,15 @@ class PlanOptions(OptionRecord):
     """
 
     asked: str | None = argument(
-        "how many windows the stream will ever have, as with --steps; or a job file to plan",
+        "how many windows the stream will have until it ends, as with --steps; or a job file "
+        "to plan",
         None,
         often=True,
     )
     steps: int | None = of_job("steps")
-    epsilon: str | None = option(None, "privacy loss of one unit", often=True)
+    epsilon: str | None = option(
+        None, "privacy loss of one event, or with --most of one user", often=True
+    )
     delta: str | None = option(None, "with --epsilon: approximate privacy", often=True)
     rho: str | None = of_job("rho")
     within: str | None = option(
@@ -261,58 +289,69 @@ class PlanOptions(OptionRecord):
         "with --within or a job file: probability that an interval holds the true number",
         often=True,
     )
-    least: str | None = option(None, "with --within: find the smallest epsilon (default) or rho")
+    least: str | None = option(
+        None, "with --within: which number to find, epsilon (default) or rho"
+    )
     size: int | None = option(
-        None, "how many rows there will be by the last step, if that is public"
+        None, "how many rows there will be by the last step; the number must be public"
     )
     metric: str | None = of_job("metric")
     release: str | None = option(
         None, "which numbers must be accurate: totals, windows or both", often=True
     )
     around: int | None = option(
-        None, "plan a stream without an end, for its first windows: how many", often=True
+        None, "plan a stream without an end for this many first windows", often=True
     )
     simple: bool = of_job("simple")
     most: int | None = option(
         None,
-        "protect a user instead of one event; at most this many of their events count",
+        "protect users instead of single events; at most this many events of a user count",
         often=True,
     )
     per: str | None = option(
         None,
-        "with --most: how many in each period, as in 1d; protects one period of a user",
+        "with --most: length of a period, as in 1d, in which that many events of a user count; "
+        "protects what a user does in one period",
         needs="most",
     )
     most_a_window: int | None = option(
-        None, "with --most: how many of these count in each window", needs="most"
+        None, "with --most: how many of a user's events count in one window", needs="most"
     )
     of: str | None = option(
         None,
-        "plan this statistic, with the options that define it: 'distinct --changes 4'",
+        "plan this statistic; write it with the options that define it: 'distinct --changes 4'",
         often=True,
     )
-    each_row: bool = option(False, "with --of: each row is a step, as without --time", needs="of")
+    each_row: bool = option(
+        False, "with --of: each row is a step of its own, as in a run without --time", needs="of"
+    )
     simulate: str | None = option(
         None,
-        "with a job file: show what readers would see if the true numbers were these: a CSV file "
-        "with step, group and number, or JOB=FILE",
+        "with a job file: show what readers would see if the numbers in this CSV file were the "
+        "true ones; it has step, group and number; for one job of several, JOB=FILE",
         often=True,
     )
-    out: Path | None = option(None, "with --simulate: write what they would see, table or chart")
+    out: Path | None = option(
+        None, "with --simulate: write what readers would see, as a table or a chart"
+    )
     strategy: str | None = option(
         None,
-        "rank these alone, A,B: kinds, as count --strategy takes them, and mechanisms exactly as "
-        "their papers have them, such as smooth-paper; auto: all",
+        "rank only these, A,B: strategies as in count --strategy, or mechanisms exactly as in "
+        "their papers, such as smooth-paper; auto: all",
         often=True,
     )
     over: str | None = option(
-        None, "compare them at several numbers of windows: 16:4096, doubled each time, or 10,100"
+        None,
+        "compare strategies at several numbers of windows: 10,100, or 16:4096, which "
+        "doubles from 16 to 4096",
     )
     plot: Path | None = option(
-        None, "draw the errors over time, or with --over by steps", often=True
+        None,
+        "file for a chart of the errors over time, or with --over by number of windows",
+        often=True,
     )
     width: float | None = of_job("width")
-    full: bool = option(False, "show all strategies, what they cost, and lower bounds")
+    full: bool = option(False, "show all strategies, their costs, and lower bounds of the error")
     json: bool = option(False, JSON)
 
 
@@ -325,18 +364,24 @@ class ExpiringPlanOptions(OptionRecord):
     """
 
     epsilon: str | None = option(
-        None, "largest loss by age, as in 1d:1,365d:3: 1 within a day, 3 within a year"
+        None,
+        "largest privacy loss of an event by its age, as in 1d:1,365d:3: 1 within a day, "
+        "3 within a year",
     )
-    rho: str | None = option(None, "the same in rho, by Gaussian noise")
+    rho: str | None = option(
+        None, "largest loss by age in rho instead (Gaussian noise), as in 1d:.1,365d:.3"
+    )
     every: str | None = option(None, "length of a window: 15m, 1h, 1d, 1w, 1mo")
-    per_step: float = option(1, "expected events per window, which say what a delay costs")
-    rmse: float | None = option(None, "typical error that must be reached")
-    largest_error: float | None = option(None, "bound on all errors, probability 2/3")
-    steps: int | None = option(
-        None, "windows over which errors are taken; default: the largest age"
+    per_step: float = option(1, "expected events per window; the error of a delay grows with them")
+    rmse: float | None = option(None, "root-mean-square error that the plan must reach")
+    largest_error: float | None = option(
+        None, "bound that all errors together keep with probability 2/3"
     )
-    largest_growth: str | None = option(None, "try growths from 0 to this; default: 2")
-    plot: Path | None = option(None, "draw the loss by age: .png, .svg or .pdf")
+    steps: int | None = option(
+        None, "number of windows whose errors are averaged; default: the largest age"
+    )
+    largest_growth: str | None = option(None, "largest growth to try, from 0 on; default: 2")
+    plot: Path | None = option(None, "file for a chart of the loss by age: .png, .svg or .pdf")
     width: float | None = of_job("width")
     json: bool = option(False, JSON)
 
@@ -353,45 +398,63 @@ class InspectOptions(OptionRecord):
     events: str = argument("CSV, Parquet or JSON lines, one row per event; - for standard input")
     user: str = option(..., "column that names the user of each event")
     epsilon: str | None = option(
-        None, "what the answer may cost one user, or one period of a user, in privacy"
+        None, "privacy loss of the answer for one user, or with --per for one period of a user"
     )
     delta: str | None = option(None, "with --epsilon: approximate privacy")
     rho: str | None = of_job("rho")
     state: str | None = option(
-        None, "SQLite file or database URL whose ledger records the answer; secret"
+        None, "SQLite file or database URL whose ledger records the answer; keep it secret"
     )
     key: str | None = option(None, "file of the key, env:NAME or command:...; default: STATE.key")
-    ledger: str | None = option(None, "a state (path or URL) whose limit several states share")
-    name: str | None = option(None, "name of the release; default: inspect, or inspect-bounds")
-    unit: str | None = option(None, "what a user is called: visitor; default: user, or as known")
-    share: str = option(
-        "0.95", "ask how many events this share of the users has at most; or several shares: A,B"
+    ledger: str | None = option(
+        None, "state (file or URL) that holds the privacy limit of several states"
     )
-    at_most: int = option(1024, "treat all larger numbers of events as this one")
+    name: str | None = option(None, "name of the release; default: inspect, or inspect-bounds")
+    unit: str | None = option(
+        None, "what the ledger calls a user, as in visitor; default: user, or as the state calls it"
+    )
+    share: str = option(
+        "0.95",
+        "share of the users: the answer is how many events a user of this share has at "
+        "most; or several shares: A,B",
+    )
+    at_most: int = option(
+        1024,
+        "largest number of events to tell apart; users with more are treated as if they had "
+        "this many",
+    )
     bounds: str | None = option(
-        None, "column of values: ask between which bounds that share of them lies"
+        None, "column of values: find the bounds between which this share of the values lies"
     )
     most: int | None = option(None, "with --bounds: how many values of a user count at most")
-    lower: str | None = option(None, "with --bounds: where the cells begin")
-    upper: str | None = option(None, "with --bounds: where the cells end")
-    cells: int | None = option(None, "with --bounds: how many cells of equal width")
+    lower: str | None = option(None, "with --bounds and --cells: lower end of the cells")
+    upper: str | None = option(None, "with --bounds and --cells: upper end of the cells")
+    cells: int | None = option(
+        None, "with --bounds: how many cells of equal width to count values in"
+    )
     edges: str | None = option(
-        None, "with --bounds: where cells begin and end; default: powers of two"
+        None,
+        "with --bounds: ends of the cells to count values in, as in 0,10,100; default: "
+        "powers of two",
     )
     per: str | None = option(
-        None, "count the events of each user in each period, as in 1d; needs --time"
+        None, "count the events of each user in each period of this length, as in 1d; needs --time"
     )
-    time: str | None = option(None, "column of the events' times; they decide the period")
-    timezone: str = option("UTC", "zone of local times and of periods")
+    time: str | None = option(None, "column with the time of each event; with --per")
+    timezone: str = option("UTC", "time zone of times without a zone, and of periods")
     sweep: str | None = option(
-        None, "compare what these bounds keep and cost: 1,2,5,10; default: up to the answer"
+        None,
+        "values of --most to compare, by the rows they keep and the noise they cost: "
+        "1,2,5,10; default: values up to the answer",
     )
     plan: str | None = option(
-        None, "show the noise of a later stream too: 'count --steps 366 --epsilon 1'"
+        None, "show also the noise of this later stream: 'count --steps 366 --epsilon 1'"
     )
     level: float = option(0.95, "probability that each interval holds the true number")
-    exact: bool = option(False, "NOT PRIVATE: show exact numbers; only for data that is public")
-    plot: Path | None = option(None, "draw noise and loss against the bound: .png, .svg or .pdf")
+    exact: bool = option(False, "NOT PRIVATE: show exact numbers; use it only for public data")
+    plot: Path | None = option(
+        None, "file for a chart of noise and lost rows by --most: .png, .svg or .pdf"
+    )
     width: float | None = of_job("width")
     json: bool = option(False, JSON)
 
@@ -404,8 +467,8 @@ class DemoOptions:
     data come with counton's extra demo.
     """
 
-    folder: str = option("demo", "where the data, the state and the results go")
-    expire: bool = option(False, "without an end date: protection fades with age")
+    folder: str = option("demo", "folder for the data, the state and the results")
+    expire: bool = option(False, "show a stream without an end, whose protection fades with age")
 
 
 @dataclass(frozen=True)
@@ -418,7 +481,7 @@ class EndOptions:
 
     state: str = argument("SQLite file or database URL that keeps the stream; secret")
     name: str | None = option(None, "name of the stream; needed if there are several")
-    drop_waiting: bool = option(False, "drop rows that still wait to be counted")
+    drop_waiting: bool = option(False, "drop the rows that still wait to be counted")
 
 
 @dataclass(frozen=True)
@@ -431,22 +494,25 @@ class ForgetOptions:
     """
 
     state: str = argument("SQLite file or database URL that keeps the streams; secret")
-    person: str | None = argument("the user, as the rows have it", None)
+    person: str | None = argument("the user to forget, as written in the rows", None)
     age: str | None = option(
         None,
-        "forget all people instead, in periods that ended this long ago: 90d or 12w",
+        "instead of one user: forget all users of periods that ended this long ago, as in 90d "
+        "or 12w",
         "older",
     )
-    name: str | None = option(None, "only this stream; default: all streams of the state")
+    name: str | None = option(
+        None, "forget in this stream only; default: in all streams of the state"
+    )
     key: str | None = option(
-        None, "where the key is kept: a file, env:NAME or command:...; default: STATE.key"
+        None, "where the key is: a file, env:NAME or command:...; default: STATE.key"
     )
     wait: int = option(
-        0, "while a service runs: how many seconds it may take to count the rows that wait now"
+        0, "while a service runs: for how many seconds to wait until it has counted the rows it has"
     )
     yes: bool = option(
         False,
-        "forget the person, also where a thousandth of all new people no longer counts then",
+        "forget the user even if, as a result, a thousandth of all new users no longer counts",
     )
 
 
@@ -460,53 +526,60 @@ class LedgerOptions:
 
     state: str = argument("SQLite file or database URL that keeps the releases; secret")
     epsilon: str | None = option(
-        None, "set the most that all streams together may spend", "limit-epsilon"
+        None, "limit of epsilon for all streams of the state together", "limit-epsilon"
     )
-    delta: str | None = option(None, "with --limit-epsilon: the delta of the limit", "limit-delta")
-    rho: str | None = option(None, "limit in zero-concentrated privacy instead", "limit-rho")
+    delta: str | None = option(None, "with --limit-epsilon: limit of delta", "limit-delta")
+    rho: str | None = option(
+        None, "limit of rho (zero-concentrated privacy), instead of epsilon", "limit-rho"
+    )
     age: int | None = option(
         None,
-        "for streams with --expire: limit the loss of events this many windows old",
+        "for streams with --expire: the limit holds for events up to this many windows old",
         "limit-age",
     )
     approximate_delta: str | None = option(
         None,
-        "with --limit-delta: the part of it for guarantees with a delta",
+        "with --limit-delta: the part of it that guarantees with a delta of their own may spend",
         "limit-approximate-delta",
     )
     relation: str | None = option(
         None,
-        "how neighbours differ in all units: add_remove or replace; default: as in the first",
+        "how neighbouring data differ, for all units: add_remove (a unit is added or removed) "
+        "or replace (a unit is exchanged); default: as in the first release",
         "limit-relation",
     )
     unit: str | None = option(
         None,
-        'what the limit is about, as in reader or "reader\'s month": what protects less is '
-        "refused; default: whatever each release protects, in totals apart",
+        'unit that the limit protects, as in reader or "reader\'s month"; a release that protects '
+        "less is refused; default: whatever each release protects, each unit apart",
         "limit-unit",
     )
     allow_raise: bool = option(
         False,
-        "raise the limit that stands, or change it otherwise than to smaller numbers; the ledger "
-        "notes who did, and when",
+        "change a limit that is set to larger numbers, or in another way than to smaller ones; "
+        "the ledger notes who did it, and when",
         "raise",
     )
     add: str | None = option(
-        None, "enter what another program spent, under this name: with --epsilon or --rho, --unit"
+        None,
+        "record what another program spent, under this name; needs --epsilon or --rho, and --unit",
     )
     add_epsilon: str | None = option(None, "with --add: its epsilon", "epsilon")
     add_delta: str | None = option(None, "with --add: its delta", "delta")
     add_rho: str | None = option(None, "with --add: its rho", "rho")
-    add_unit: str | None = option(None, "with --add: what it protects, as in reader", "unit")
+    add_unit: str | None = option(
+        None, "with --add: unit that the other program protects, as in reader", "unit"
+    )
     add_relation: str = option(
         "add_remove",
-        "with --add: how its neighbours differ: add_remove or replace",
+        "with --add: how its neighbouring data differ: add_remove (a unit is added or removed) "
+        "or replace (a unit is exchanged)",
         "relation",
         choices=("add_remove", "replace"),
     )
     warn_at: float | None = option(
         None,
-        "end with exit code 10 if this share of the limit is spent, as in .8",
+        "end with exit code 10 if at least this share of the limit is spent, as in .8",
     )
     json: bool = option(False, JSON)
 
@@ -524,23 +597,26 @@ class WatchOptions:
         "state, or a stream of a service: https://counts.example/v1/streams/visits"
     )
     name: str | None = option(None, "name of the stream, if a database has several")
-    groups: str | None = option(None, "watch these groups alone: A,B", often=True)
+    groups: str | None = option(None, "watch only these groups: A,B", often=True)
     false_alarms: float = option(
         1.0,
-        "false alarms in a year that are accepted, of all groups together",
+        "how many false alarms a year to accept, over all groups together",
         kind=fraction,
         often=True,
     )
     over: str | None = option(
-        None, "look for changes of this length: 1d, 30d; default: changes that last", often=True
+        None,
+        "length of the changes to look for, as in 1d or 30d; default: changes that last",
+        often=True,
     )
     change: float | None = option(
         None,
-        "say how long an alarm of a lasting change of this size in each window takes",
+        "also say how long it takes until a lasting change of this size, in each window, gives "
+        "an alarm",
         kind=fraction,
         often=True,
     )
-    trend: bool = option(False, "steady growth is no change")
+    trend: bool = option(False, "do not take steady growth or decline for a change")
     token: str | None = option(
         None, "token for the service, or env:NAME; default: env:COUNTON_TOKEN"
     )
@@ -559,10 +635,11 @@ class ShowOptions:
         "SQLite file or database URL that keeps the releases, secret; or what is public: a table, "
         "several with commas between, a database that `publish` wrote, a stream of a service"
     )
-    name: str | None = option(None, "name of the one stream to show, if there are several")
+    name: str | None = option(None, "which stream to show; default: all")
     like: str | None = option(None, _LIKE)
     full: bool = option(
-        False, "show the account of each promise too: whom, from whom, at what cost"
+        False,
+        "also show the account of each promise: who is protected, from whom, and at what cost",
     )
     json: bool = option(False, JSON)
 
@@ -576,7 +653,7 @@ class UpgradeOptions:
     """
 
     state: str = argument("SQLite file or database URL that keeps the releases, secret")
-    no_copy: bool = option(False, "keep no copy of the state as it was")
+    no_copy: bool = option(False, "keep no copy of the state before the upgrade")
     json: bool = option(False, JSON)
 
 
@@ -588,7 +665,7 @@ class BackupOptions:
     """
 
     state: str = argument("SQLite file that keeps the releases; secret")
-    out: Path = option(..., "a new file for the copy; an existing file is never overwritten")
+    out: Path = option(..., "file for the copy; a file that exists is never overwritten")
 
 
 @dataclass(frozen=True)
@@ -603,13 +680,15 @@ class MethodsOptions:
     state: str = argument(
         "SQLite file or database URL that keeps the releases, secret; or a released table"
     )
-    name: str | None = option(None, "only this stream or table; default: all")
+    name: str | None = option(None, "write about this stream or table only; default: all")
     level: float | None = option(
         None, "probability that an interval holds the true number; default: as in the files"
     )
-    full: bool = option(False, "the whole account, for specialists, instead of some five sentences")
+    full: bool = option(
+        False, "write the whole account, for specialists, instead of some five sentences"
+    )
     registry: bool = option(
-        False, "print a record for the public register of deployments instead, in YAML"
+        False, "print a record for the public register of deployments instead, as YAML"
     )
     like: str | None = option(None, _LIKE)
     json: bool = option(False, JSON)
@@ -622,7 +701,7 @@ class KeyOptions:
     The key is never shown. A new state derives a key of its own from the key that you give it.
     """
 
-    file: str = argument("a new file; it is never overwritten")
+    file: str = argument("file for the key; a file that exists is never overwritten")
 
 
 @dataclass(frozen=True)
@@ -646,33 +725,38 @@ class ExportOptions:
         "a file for each release",
     )
     steps: str | None = option(
-        None, "only these steps, first and last: 25:48, 25: or :48, or days 2024-03-18:2024-03-24"
+        None,
+        "only these steps, the first and the last: 25:48, 25: or :48; or days, "
+        "2024-03-18:2024-03-24",
     )
-    start: str | None = option(None, "only windows that begin then or later")
-    until: str | None = option(None, "only windows that end by then")
-    groups: str | None = option(None, "only these, in this order: A,B,C")
+    start: str | None = option(None, "only windows that begin at this time or later")
+    until: str | None = option(None, "only windows that end by this time")
+    groups: str | None = option(None, "only these groups, in this order: A,B,C")
     as_of: str | None = option(
-        None, "of windows that are revised: what was known by the end of this day, or at a time"
+        None,
+        "for windows that are revised: the versions known by the end of this day, or at this time",
     )
     versions: str | None = option(
         None,
-        "of windows that are revised: a row for each version (all), or the columns geo_value, "
-        "time_value, version and value of epiprocess",
+        "for windows that are revised: all writes a row for each version; epiprocess writes "
+        "the columns geo_value, time_value, version and value of that R package",
         choices=("all", "epiprocess"),
     )
     above: float | None = option(
-        None, "only rows whose estimate is above this, and the groups of these"
+        None, "only rows whose estimate is above this, or whose group has such a row"
     )
-    surely_above: float | None = option(None, "only rows whose interval is above this")
+    surely_above: float | None = option(None, "only rows whose whole interval is above this")
     csv_formulas: str = of_job("csv_formulas")
-    separator: str = option(",", "with .csv: what stands between fields: , ; | or tab")
-    decimal: str = option(
-        ".", "with .csv: the sign before the fraction of a number: . or ,", choices=(".", ",")
-    )
+    separator: str = option(",", "with .csv: the character between fields: , ; | or tab")
+    decimal: str = option(".", "with .csv: the decimal sign of numbers: . or ,", choices=(".", ","))
     metadata: str | None = option(
-        None, "with .csv: write what catalogues read beside it: csvw, dcat, sdmx, or several: A,B"
+        None,
+        "with .csv: write beside it a description for data catalogues: csvw, dcat or "
+        "sdmx, or several: A,B",
     )
-    panels: bool = option(False, "with a chart: one panel for each group, the largest 24")
+    panels: bool = option(
+        False, "with a chart: draw one panel for each group; of more than 24, the largest 24"
+    )
     title: str | None = of_job("title")
     axis: str | None = of_job("axis")
     source: str | None = of_job("source")
@@ -698,29 +782,30 @@ class AnswerOptions:
         "state, or a stream of a service: https://counts.example/v1/streams/visits"
     )
     name: str | None = option(None, "name of the stream, if a database has several")
-    part: str | None = option(None, "which statistic of a report to ask")
+    part: str | None = option(None, "which statistic to ask, if the stream is a report of several")
     token: str | None = option(
         None, "token for the service, or env:NAME; default: env:COUNTON_TOKEN"
     )
     difference: list[str] | None = option(
         None,
-        "how much more is in one group than in another: A,B; without groups, name a number of the "
-        "statistic, such as mean; may be repeated, and then all intervals hold together",
+        "how much more one group has than another: A,B; if there are no groups, two numbers of "
+        "the statistic, such as mean; repeat it for more questions, whose intervals then hold "
+        "together",
     )
     ratio: list[str] | None = option(
-        None, "how many times as much is in one group as in another: A,B; may be repeated"
+        None, "how many times as much one group has as another: A,B; may be repeated"
     )
     change: list[str] | None = option(
-        None, "by how many per cent one group is above another: A,B; may be repeated"
+        None, "by how many per cent one group has more than another: A,B; may be repeated"
     )
     share: list[str] | None = option(
-        None, "what share of all groups these have: A, or A,B; may be repeated"
+        None, "share of these groups in all groups: A, or A,B; may be repeated"
     )
     of: str | None = option(
-        None, "which number of each group, if the statistic has several: mean, count, 0.9"
+        None, "which number of each group to take, if the statistic has several: mean, count, 0.9"
     )
     beside: str | None = option(
-        None, "take the second group from this table, state or address", "with"
+        None, "compare with this other table, state or address, which has the second group", "with"
     )
     steps: str | None = option(
         None,
@@ -729,45 +814,47 @@ class AnswerOptions:
     start: str | None = option(None, "only windows that begin then or later")
     until: str | None = option(None, "only windows that end by then")
     other_steps: str | None = option(
-        None, "steps of the second group, if they differ: compares two periods"
+        None, "take the second group at these steps instead: this compares two periods"
     )
     total: list[str] | None = option(
         None,
-        "how much is in these groups together: A, or A,B; all: in every group; may be repeated",
+        "how much these groups have together: A, or A,B; all: every group; may be repeated",
     )
     as_of: str | None = option(
-        None, "of windows that are revised: what was known by the end of this day, or at a time"
+        None,
+        "for windows that are revised: the versions known by the end of this day, or at this time",
     )
     revision: list[str] | None = option(
         None,
-        "by how much windows that are revised were: WINDOW, as its day, or WINDOW,GROUP; since "
-        "their first version, up to --as-of or now; may be repeated",
+        "how much a revised window changed since its first version, up to --as-of or now: "
+        "WINDOW, as in 2024-03-18, or WINDOW,GROUP; may be repeated",
     )
     nowcast: bool = option(
         False,
-        "what windows that are still revised will be when they are final, by the delays of earlier "
-        "ones",
+        "estimate what windows that are not final yet will be, by the delays of earlier windows",
     )
-    sums: str | None = option(None, "add up what happened in each 1d, 1w or 1mo")
+    sums: str | None = option(None, "add up each period: 1d, 1w or 1mo")
     by: list[str] | None = option(
         None,
-        "how much there is on the average by hour (of the day), or by weekday; given twice, in "
-        "each hour of the week",
+        "average by hour (of the day) or by weekday; both, given one after the other: by each "
+        "hour of the week",
     )
     changes: bool = option(
         False,
-        "by how much each group changed from --other-steps to --steps, the largest first; "
-        "intervals hold for all groups at once",
+        "how much each group changed from --other-steps to --steps, the largest change first; "
+        "all intervals hold together",
         "largest-change",
     )
     band: bool = option(
-        False, "all rows, with intervals that hold for all steps and groups at once"
+        False, "all rows, with intervals that hold together for all steps and groups"
     )
-    hidden: bool = option(False, "an upper bound on the number of a group that is not shown")
+    hidden: bool = option(False, "upper bound of the number of a group that is not shown")
     out: Path | None = option(
-        None, "write all rows of the answer: .csv, .parquet, .json, .jsonl, .arrow or .xlsx"
+        None, "file for all rows of the answer: .csv, .parquet, .json, .jsonl, .arrow or .xlsx"
     )
-    plot: Path | None = option(None, "draw the answers, with their intervals: .png, .svg or .pdf")
+    plot: Path | None = option(
+        None, "file for a chart of the answers, with their intervals: .png, .svg or .pdf"
+    )
     level: float | None = option(
         None, "probability that an interval holds the true number; default: as in the table"
     )
@@ -785,16 +872,16 @@ class PublishOptions:
 
     state: str = argument("SQLite file or database URL that keeps the stream; secret")
     to: str | None = option(
-        None, "publish into this database, a SQLite file or a URL; default: the state's own"
+        None, "database to publish into, a SQLite file or a URL; default: the state's own"
     )
     name: str | None = option(None, "name of the stream; needed if there are several")
     level: float | None = option(
         None, "probability that an interval holds the true number; default: as before, or 0.95"
     )
-    remove: bool = option(False, "take the stream's rows away instead")
+    remove: bool = option(False, "remove the stream's rows from the database instead")
     key: str | None = option(
         None,
-        "where the key is kept, if not beside the state; its witness notices old copies",
+        "where the key is, if not beside the state; its witness reveals an old copy",
     )
     json: bool = option(False, JSON)
 
@@ -811,21 +898,21 @@ class VerifyOptions:
         "SQLite file or database URL that keeps the releases, secret; or what is public: a table, "
         "a database that `publish` wrote, a stream of a service"
     )
-    name: str | None = option(None, "only this stream or table; default: all")
+    name: str | None = option(None, "verify only this stream or table; default: all")
     key: list[str] | None = option(
         None,
-        "where the key is kept: a file, env:NAME or command:...; default: STATE.key; repeat it for "
+        "where the key is: a file, env:NAME or command:...; default: STATE.key; repeat it for "
         "a state with several keys",
     )
     by_reference: bool = option(
         False,
-        "compute each value once more by a program of one file that shares nothing with the rest, "
-        "counton.reference: seconds to minutes for a stream",
+        "also compute each value by counton.reference, a program of one file that shares no "
+        "code with the rest: seconds to minutes for a stream",
     )
     accept_old_copy: bool = option(
         False,
-        "take it that the state is the newest, though no witness here knows: its place is lost, or "
-        "another machine wrote last; if it is an old copy, exact differences leak",
+        "accept this state as the newest, though no witness here can confirm it (it is lost, "
+        "or another machine wrote last); if it is an old copy, exact differences leak",
     )
     json: bool = option(False, JSON)
 

@@ -265,18 +265,20 @@ class Keeping(JobPart):
 
     state: str | os.PathLike[str] = option(
         ...,
-        "SQLite file or database URL that keeps the stream, secret; of a command, default: beside "
-        "the file, as in visits.counton.db",
+        "SQLite file or database URL that keeps the stream, secret; default in a "
+        "command: beside the file, as in visits.counton.db",
         file=True,
         often=True,
     )
     continues: str | None = option(
         None,
-        "end this stream of the state, and go on where it ends, with its options",
+        "end this stream of the same state; the new stream goes on where it ends, with its options",
         kept="stream",
     )
     drop_waiting: bool = option(
-        False, "with continues: drop rows that wait in the stream that ends", nightly=True
+        False,
+        "with continues: drop the rows that still wait in the ended stream to be counted",
+        nightly=True,
     )
     name: str = option(
         "",
@@ -285,18 +287,21 @@ class Keeping(JobPart):
     )
     key: Kept = option(
         None,
-        "file of the key, env:NAME or command:...; default: STATE.key, made for a new state",
+        "where the key is: a file, env:NAME or command:...; default: the file STATE.key, which "
+        "a new state makes",
         file=True,
         other=_check_key,
     )
     ledger: str | os.PathLike[str] | None = option(
         None,
-        "state (file or URL) whose limit this state shares with others; it is remembered",
+        "state (file or URL) that holds the privacy limit of several states; remembered after "
+        "the first run",
         file=True,
     )
     witness: str | os.PathLike[str] | None = option(
         None,
-        "folder or URL away from the state that notices old copies; it is remembered; or none",
+        "folder or URL, kept apart from the state, whose notes reveal that a state is an old "
+        "copy; remembered after the first run; none: keep no witness",
         file=True,
     )
 
@@ -315,65 +320,73 @@ class Times(JobPart):
 
     heading = "Time"
 
-    time: str | None = option(None, "column of the events' times", kept="stream", often=True)
+    time: str | None = option(None, "column with the time of each event", kept="stream", often=True)
     every: str | None = option(
         None, "length of a window: 15m, 1h, 1d, 1w, 1mo", kept="stream", words="length", often=True
     )
     steps: int | None = option(
-        None, "how many windows the stream will ever have", kept="stream", often=True
+        None, "how many windows the stream will have until it ends", kept="stream", often=True
     )
     around: int | None = option(
         None,
-        "instead of steps: about how many windows you expect of a stream without an end",
+        "instead of steps, for a stream without an end: about how many windows you expect",
     )
     start: str | datetime | None = option(
-        None, "beginning of the first window", kept="stream", words="moment", often=True
+        None,
+        "beginning of the first window, as in 2024-03-01",
+        kept="stream",
+        words="moment",
+        often=True,
     )
     until: str | datetime | None = option(
         None,
-        "release windows that ended by then; default: now; newest: the time of the newest event",
+        "release all windows that ended by this time; default: now; newest: the time of the "
+        "newest event",
         words="moment",
         nightly=True,
         often=True,
     )
     watermark: str | None = option(
         None,
-        "wait this long after a window's end before it is released, as in 6h, for late rows",
+        "wait for late rows, as in 6h: how long after its end a window is released",
         kept="policy",
         words="length",
     )
     revise: str | None = option(
         None,
-        "count rows in the window of their own time, and publish it anew for this long, as in 14d; "
-        "then it is final",
+        "keep windows open for late rows this long, as in 14d: a late row counts in its own "
+        "window, which is published anew until it is final",
         kept="stream",
         words="length",
     )
     corrections: int | None = option(
         None,
-        "with revise and id: how often a later row with the same id may take the place of one, "
-        "until its window is final; default: never",
+        "with revise and id: how often a later row may replace an earlier row with the same "
+        "id, until its window is final; default: never",
         kept="stream",
         needs="revise",
     )
     sign: str | None = option(
         None,
-        "with corrections: column that says 1, or -1 where a row is taken back",
+        "with corrections: column that says 1 for a row, or -1 for a row that is taken back",
         kept="stream",
         needs="corrections",
     )
     yes: bool = option(
-        False, "ask nothing, and release windows even long after the newest event", nightly=True
+        False,
+        "ask no questions; release windows even if the newest event is long before them",
+        nightly=True,
     )
     quiet: int | None = option(
         None,
-        "so many windows after the newest event are usual; after more of them a run stops; "
-        "default: 3",
+        "stop if more windows than this have ended since the newest event; default: 3",
         kept="policy",
         served=False,
     )
     timezone: str | None = option(
-        None, "zone of local times and calendar windows; default: UTC", kept="stream"
+        None,
+        "time zone of times without a zone, and of days, weeks and months; default: UTC",
+        kept="stream",
     )
 
 
@@ -391,14 +404,15 @@ class Groups(JobPart):
 
     by: str | None = option(
         None,
-        "column of the events' groups, or several: A,B",
+        "column with the group of each event, or several: A,B",
         kept="stream",
         words="columns",
         often=True,
     )
     domain: str | os.PathLike[str] | Sequence[Any] | Mapping[str, Sequence[Any]] | None = option(
         None,
-        "the declared groups, public: a file (one per line, or a table) or a list A,B,C",
+        "list of all groups, which must be public: a file (one group per line, or a table), or "
+        "A,B,C",
         kept="stream",
         file=True,
         other=lambda _: None,
@@ -406,22 +420,26 @@ class Groups(JobPart):
     )
     other: str | None = option(
         None,
-        "name of one more group, for rows of groups that are not declared",
+        "name of one more group, which counts the rows of all groups that are not in the domain",
         kept="stream",
         needs="domain",
     )
     spare: int | None = option(
-        None, "how many more groups to keep free, to be named later", kept="stream", needs="domain"
+        None,
+        "how many more groups to keep room for; --also names them later",
+        kept="stream",
+        needs="domain",
     )
     also: str | Sequence[Any] | None = option(
         None,
-        "names for spare groups, A,B; they count from the next window on",
+        "names for groups that spare keeps room for, as in A,B; they count from the next window on",
         other=lambda _: None,
         nightly=True,
     )
     unknown: str = option(
         "refuse",
-        "rows of undeclared groups: refuse or drop; discover: find the groups privately",
+        "what happens to rows of groups that are not in the domain: refuse (the run stops) or "
+        "drop; discover: publish groups as enough rows have them, privately",
         kept="policy",
         choices=("refuse", "drop", "discover"),
     )
@@ -441,47 +459,57 @@ class Promise(JobPart):
 
     epsilon: Number | None = option(
         None,
-        "privacy loss of one row, or of one user: smaller hides more",
+        "privacy loss of one row, or with user of one user: a smaller number protects more and "
+        "adds more noise",
         kept="stream",
         often=True,
     )
     delta: Number | None = option(None, "with epsilon: approximate privacy", kept="stream")
-    rho: Number | None = option(None, "zero-concentrated privacy instead of epsilon", kept="stream")
+    rho: Number | None = option(
+        None,
+        "instead of epsilon: privacy loss in zero-concentrated privacy (Gaussian noise)",
+        kept="stream",
+    )
     within: Number | None = option(
         None,
-        "instead of epsilon: the smallest so that an interval at the last step reaches at most "
-        "this far to either side; 20 or 2% of size",
+        "instead of epsilon: how far the interval at the last step may reach to either side, "
+        "as in 20 or 2% of size; the smallest epsilon that allows it is found",
         kept="stream",
         often=True,
     )
     least: str | None = option(
         None,
-        "with within: find the smallest epsilon or rho; default: epsilon",
+        "with within: which number to find, epsilon or rho; default: epsilon",
         choices=("epsilon", "rho"),
         needs="within",
     )
     size: int | None = option(
         None,
-        "with within: how many rows there will be by the last step, which must be public",
+        "with within: how many rows there will be by the last step; the number must be public",
         needs="within",
     )
     expire: bool = option(
         False,
-        "a stream without an end, whose protection fades with age: see plan-expiring",
+        "a stream without an end, whose protection of an event fades as the event gets older: "
+        "see plan-expiring",
         kept="stream",
     )
     growth: Number | None = option(
         None,
-        "with expire: the loss grows like log(age)^GROWTH; default: 1",
+        "with expire: the loss of an event of some age grows like log(age)^GROWTH; default: 1",
         kept="stream",
         needs="expire",
     )
     delay: int | None = option(
-        None, "with expire: count events this many windows late", kept="stream", needs="expire"
+        None,
+        "with expire: how many windows late each event is counted, which lowers the noise",
+        kept="stream",
+        needs="expire",
     )
     unit: str | None = option(
         None,
-        "what one row, or one user, is called; the ledger has a total for each name",
+        "what the ledger calls the protected unit, as in reader; default: event or user; the "
+        "ledger adds up each unit apart",
         kept="stream",
     )
 
@@ -499,22 +527,27 @@ class Arrangement(JobPart):
 
     release: str | None = option(
         None,
-        "totals so far, windows (each one's own number), both, or periods; of these users are "
-        "counted anew in each: the number of the period so far; default: totals, or periods",
+        "which numbers to publish: totals so far, windows (each alone), both, or periods; periods, "
+        "with per, are totals since the period began; default: totals, with per periods",
         choices=RELEASES,
         usual="totals",
         often=True,
     )
     strategy: str | StreamStrategy | None = option(
         None,
-        f"auto, {PUBLISHED} (the best that a refereed paper has), {', '.join(KINDS)}; exactly as "
-        f"its paper has it, {', '.join(PAPERS)}; or a file with one of your own, mine.json",
+        f"method that arranges the noise; auto chooses the best; {PUBLISHED}: the best of "
+        f"refereed papers; or {', '.join(KINDS)}; a method exactly as in its paper: "
+        f"{', '.join(PAPERS)}; or a file with your own, mine.json",
         file=True,
         other=own_strategy,
         usual="auto",
     )
-    metric: str | None = option(None, "the error to minimise: mean or max", choices=("mean", "max"))
-    simple: bool = option(False, "only strategies that release integers, no search")
+    metric: str | None = option(
+        None,
+        "which error the strategy makes smallest: mean (over all steps) or max",
+        choices=("mean", "max"),
+    )
+    simple: bool = option(False, "use only strategies that publish whole numbers, without a search")
 
 
 @dataclass(frozen=True, repr=False)
@@ -533,32 +566,43 @@ class Users(JobPart):
 
     user: str | None = option(
         None,
-        "column that names the user of each event: protect users, not events; needs most",
+        "column that names the user of each event: protect users instead of single events; "
+        "needs most",
         often=True,
     )
     most: int | None = option(
-        None, "how many events of a user count; further ones are dropped", needs="user", often=True
+        None, "how many events of a user count; the rest is dropped", needs="user", often=True
     )
     per: str | None = option(
         None,
-        "with most: how many in each period, as in 1d; protects one period of a user",
+        "with most: length of a period, as in 1d, in which most events of a user count; "
+        "protects what a user does in one period",
         words="length",
         needs="user",
     )
     most_a_window: int | None = option(
-        None, "with most: how many of these count in each window", needs="user"
+        None, "with most: how many of a user's events count in one window", needs="user"
     )
     retain: str | None = option(
         None,
-        "with per: forget the users of a period this long after its end, as in 7d; default: 35d",
+        "with per: how long after the end of a period its users are remembered, as in 7d; "
+        "later rows of it do not count; default: 35d",
         kept="policy",
         words="length",
     )
     row: str | None = option(
-        None, "with user: what one row is called, as in loan; default: event", needs="user"
+        None, "with user: what texts call one row, as in loan; default: event", needs="user"
     )
-    distinct: bool = option(False, "count a user once in each window and group", needs="user")
-    first: bool = option(False, "count a user once for ever: distinct users so far", needs="user")
+    distinct: bool = option(
+        False,
+        "count a user once in each window and group, however many rows the user has",
+        needs="user",
+    )
+    first: bool = option(
+        False,
+        "count a user once in the whole stream: the number of different users so far",
+        needs="user",
+    )
 
 
 @dataclass(frozen=True, repr=False)
@@ -570,37 +614,46 @@ class RowFormat(JobPart):
 
     file_format: str | None = option(
         None,
-        "csv, parquet or jsonl, if the file's name does not say",
+        "format of the events: csv, parquet or jsonl; default: as the file's ending says",
         "format",
         served=False,
     )
-    separator: str = option(",", "of CSV: what stands between fields: , ; | or tab", served=False)
+    separator: str = option(",", "of CSV: the character between fields: , ; | or tab", served=False)
     decimal: str = option(
         ".",
-        "of CSV: what stands before the fraction of a number: . or ,",
+        "of CSV: the decimal sign of numbers: . or ,",
         served=False,
     )
     comment: str | None = option(
         None,
-        "of CSV: lines that begin with this are no rows, as in #",
+        "of CSV: skip lines that begin with this, as in #",
         served=False,
     )
     time_format: str | None = option(
         None,
-        "epoch, epoch_ms, epoch_us, epoch_ns or a strftime format; default: ISO 8601",
+        "how times are written: epoch (seconds), epoch_ms, epoch_us, epoch_ns, or a strftime "
+        "format such as %d.%m.%Y; default: ISO 8601, as in 2024-03-01 08:30",
     )
     clock_change: str = option(
         "raise",
-        "local times that occur twice when clocks go back: raise, earliest or latest",
+        "which moment is meant by local times that occur twice, when clocks go back: earliest "
+        "or latest; raise: refuse them",
         choices=("raise", "earliest", "latest"),
     )
     bad_rows: str = option(
         "refuse",
-        "rows that cannot be read: refuse, or quarantine:FILE, written anew in each run",
+        "what happens to rows that cannot be read: refuse (the run stops), or quarantine:FILE, "
+        "which leaves them out and lists them in FILE, anew in each run",
         file=True,
     )
-    bad_rows_most: int = option(1000, "with quarantine: how many rows may be set aside")
-    missing: str = option("refuse", "rows without a time, group, value, user or id: refuse or skip")
+    bad_rows_most: int = option(
+        1000, "with quarantine: how many rows may be set aside before a run refuses"
+    )
+    missing: str = option(
+        "refuse",
+        "what happens to rows without a time, group, value, user or id: refuse (the run "
+        "stops) or skip",
+    )
 
     def open_rows(self, events: object) -> Source:
         """Open the rows of files, a folder, a pattern, standard input or a data frame."""
@@ -629,25 +682,32 @@ class RowPolicies(RowFormat):
     heading = "Rows"
 
     rename: str | None = option(
-        None, "columns that have other names from now on: OLD=NEW,...", nightly=True
+        None,
+        "columns of the rows that have new names since earlier runs: OLD=NEW,...",
+        nightly=True,
     )
     id: str | None = option(
-        None, "column of ids: a row counts once, in whatever file it comes", kept="stream"
+        None,
+        "column with an id of each row: a row counts once, in however many files it comes",
+        kept="stream",
     )
     query: str | None = option(
         None,
-        "which rows of a database (duckdb:///FILE, sqlite:///FILE, postgresql://...): one SELECT",
+        "one SELECT that chooses the rows, if the events are a database (duckdb:///FILE, "
+        "sqlite:///FILE, postgresql://...)",
         served=False,
     )
     late: str = option(
         "refuse",
-        "rows of released windows, where rows count in order: refuse, or drop them",
+        "what happens to rows of windows that are released, for statistics in which the order "
+        "of rows matters: refuse (the run stops) or drop",
         kept="policy",
         choices=("refuse", "drop"),
     )
     append: bool = option(
         False,
-        "each file holds new events only, and counts once; else one file holds all since start",
+        "each file holds only new events, and is counted once; without append, one file holds "
+        "all events since start, and grows",
     )
 
 
@@ -663,40 +723,44 @@ class OutputFiles(JobPart):
 
     out: str | os.PathLike[str] | None = option(
         None,
-        "write all released steps: .parquet, .csv, .json, .jsonl, .arrow or .xlsx; .html is a page "
-        "for a website; without an ending a folder, to which each night adds its own Parquet files",
+        "file for all released steps: .parquet, .csv, .json, .jsonl, .arrow or .xlsx; .html "
+        "makes a page for a website; a name without an ending makes a folder, to which each "
+        "run adds Parquet files",
         file=True,
         served=False,
         often=True,
     )
     above: float | None = option(
         None,
-        "of many groups, write only rows whose estimate is above this",
+        "write only rows whose estimate is above this, of streams with many groups",
         served=False,
     )
     surely_above: float | None = option(
         None,
-        "of many groups, write only rows whose interval is above this",
+        "write only rows whose whole interval is above this, of streams with many groups",
         served=False,
     )
     plot: str | os.PathLike[str] | None = option(
-        None, "draw all released steps: .png, .svg or .pdf", file=True, served=False
+        None, "file for a chart of all released steps: .png, .svg or .pdf", file=True, served=False
     )
     csv_formulas: str = option(
         "text",
-        "names in CSV that a spreadsheet would take for a formula, such as =1+1: text, behind an "
-        "apostrophe; or keep them as they are",
+        "names that a spreadsheet would take for a formula, such as =1+1, in CSV files: text "
+        "puts an apostrophe before them; keep leaves them as they are",
         choices=("text", "keep"),
         served=False,
     )
     sums: str | None = option(
         None,
-        "also write what happened in each 1d,1w,1mo, into OUT with the period before its ending",
+        "write one more file, with the sum of each period: 1d, 1w or 1mo, or several 1d,1w; "
+        "its name is that of out with the period before the ending",
         served=False,
     )
-    title: str | None = option(None, "title of the chart, instead of the statistic's own")
-    axis: str | None = option(None, "what the chart's axis shows")
-    source: str | None = option(None, "where the numbers come from, a line below the chart")
+    title: str | None = option(None, "title of the chart; default: the name of the statistic")
+    axis: str | None = option(None, "label of the chart's axis of numbers")
+    source: str | None = option(
+        None, "source line below the chart, which says where the numbers come from"
+    )
     width: float | None = option(
         None, "width of the chart in inches, as in 4 for a telephone; default: 7.5"
     )
@@ -712,26 +776,28 @@ class Showing(JobPart):
     heading = "Output"
     kept = "view"
 
-    over: int | None = option(
-        None, "show what came in the last steps, this many, not in all so far"
-    )
+    over: int | None = option(None, "show what came in this many last steps, instead of all so far")
     shares: str | Sequence[float] | None = option(
         None, "which quantiles to show, as in 0.25,0.5,0.75; 0.5 is the median"
     )
     ask: str | Sequence[str] | None = option(
         None,
-        "show only these words, after every step: ACG,TT; default: all words, now",
+        "show only these words, after every step: ACG,TT; default: all words, after the last step",
     )
     cut: str | None = option(
-        None, "show the weight between each set of nodes and all other nodes: A,B;C"
+        None,
+        "show the weight of the edges between a set of nodes and all other nodes; sets "
+        "with semicolons between: A,B;C",
     )
-    integers: bool = option(False, "for tables: whole numbers that add up")
+    integers: bool = option(False, "for tables: show whole numbers that add up")
     nonnegative: bool = option(
-        False, "for tables: no number below 0; this biases small counts upwards"
+        False,
+        "for tables: show no number below 0; this makes small counts too large on the average",
     )
     known: str | os.PathLike[str] | Mapping[Any, int] | Sequence[Any] | None = option(
         None,
-        "for hierarchies: keep these public totals, a table with level columns and 'total'",
+        "for hierarchies: public totals that the shown numbers add up to; a table with level "
+        "columns and 'total'",
         file=True,
         other=lambda _: None,
     )
