@@ -146,10 +146,10 @@ def test_a_job_that_is_saved_is_read_again(file: Path, tmp_path: Path) -> None:
 
 def test_the_schema_says_what_commands_say(place: Any) -> None:
     found = schema()["$defs"]["job"]["properties"]
-    assert found["start"]["description"] == "beginning of the first window"
+    assert found["start"]["description"] == "beginning of the first window, as in 2024-03-01"
     assert found["bad-rows-most"] == {
         "type": "integer",
-        "description": "with quarantine: how many rows may be set aside",
+        "description": "with quarantine: how many rows may be set aside before a run refuses",
         "default": 1000,
     }
     assert json.loads(place("run", "--schema").out) == schema()

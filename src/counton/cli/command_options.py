@@ -276,7 +276,9 @@ class PlanOptions(OptionRecord):
     epsilon: str | None = option(
         None, "privacy loss of one event, or with --most of one user", often=True
     )
-    delta: str | None = option(None, "with --epsilon: approximate privacy", often=True)
+    delta: str | None = option(
+        None, "with --epsilon: the delta of (epsilon, delta) privacy, as in 1e-6", often=True
+    )
     rho: str | None = of_job("rho")
     within: str | None = option(
         None,
@@ -310,8 +312,8 @@ class PlanOptions(OptionRecord):
     )
     per: str | None = option(
         None,
-        "with --most: length of a period, as in 1d, in which that many events of a user count; "
-        "protects what a user does in one period",
+        "with --most: apply --most to each period of this length, as in 1d; protects what a user does "
+        "in one period",
         needs="most",
     )
     most_a_window: int | None = option(
@@ -400,7 +402,9 @@ class InspectOptions(OptionRecord):
     epsilon: str | None = option(
         None, "privacy loss of the answer for one user, or with --per for one period of a user"
     )
-    delta: str | None = option(None, "with --epsilon: approximate privacy")
+    delta: str | None = option(
+        None, "with --epsilon: the delta of (epsilon, delta) privacy, as in 1e-6"
+    )
     rho: str | None = of_job("rho")
     state: str | None = option(
         None, "SQLite file or database URL whose ledger records the answer; keep it secret"

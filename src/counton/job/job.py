@@ -464,7 +464,9 @@ class Promise(JobPart):
         kept="stream",
         often=True,
     )
-    delta: Number | None = option(None, "with epsilon: approximate privacy", kept="stream")
+    delta: Number | None = option(
+        None, "with epsilon: the delta of (epsilon, delta) privacy, as in 1e-6", kept="stream"
+    )
     rho: Number | None = option(
         None,
         "instead of epsilon: privacy loss in zero-concentrated privacy (Gaussian noise)",
@@ -575,8 +577,8 @@ class Users(JobPart):
     )
     per: str | None = option(
         None,
-        "with most: length of a period, as in 1d, in which most events of a user count; "
-        "protects what a user does in one period",
+        "with most: apply most to each period of this length, as in 1d; protects what a user does "
+        "in one period",
         words="length",
         needs="user",
     )
