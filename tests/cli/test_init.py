@@ -383,7 +383,7 @@ def test_a_state_that_has_begun_is_not_taken(
 
 
 def test_a_table_of_a_database_is_events_too(loans: Path, init: Callable[..., Result]) -> None:
-    with sqlite3.connect(loans / "library.db") as database:
+    with closing(sqlite3.connect(loans / "library.db")) as database, database:
         database.execute("create table loans (reader text, branch text, borrowed_at text)")
         database.execute("insert into loans values ('ann', 'north', '2026-10-24 09:00')")
     database.close()

@@ -249,10 +249,11 @@ def test_a_small_workbook_takes_little_memory(count: dict[str, Any], tmp_path: P
 
 def test_a_database_whose_rows_do_not_end_is_refused(folders: Path, tmp_path: Path) -> None:
     import sqlite3
+    from contextlib import closing
 
     file = tmp_path / "public.db"
     file.write_bytes((folders / "count" / "public.db").read_bytes())
-    with sqlite3.connect(file) as base:
+    with closing(sqlite3.connect(file)) as base, base:
         base.execute("DROP VIEW counton_releases")
         base.execute(
             "CREATE VIEW counton_releases AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL "

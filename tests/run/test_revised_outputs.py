@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import warnings
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +90,7 @@ def test_rows_for_dashboards_are_the_newest(tmp_path: Path) -> None:
     state = nights(tmp_path, "count", **BY)
     table = export(state).table()
     said = 'SELECT step, "group", window_estimate, window_std FROM counton_releases ORDER BY 1, 2'
-    with sqlite3.connect(tmp_path / "public.db") as connection:
+    with closing(sqlite3.connect(tmp_path / "public.db")) as connection, connection:
         rows = connection.execute(said).fetchall()
     connection.close()
     assert [row[:3] for row in rows] == table.select("step", "group", "estimate").rows()
