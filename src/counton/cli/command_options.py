@@ -312,8 +312,8 @@ class PlanOptions(OptionRecord):
     )
     per: str | None = option(
         None,
-        "with --most: apply --most to each period of this length, as in 1d; protects what a user does "
-        "in one period",
+        "with --most: apply --most to each period of this length, as in 1d; protects what a user "
+        "does in one period",
         needs="most",
     )
     most_a_window: int | None = option(
