@@ -426,7 +426,7 @@ class Groups(JobPart):
     )
     spare: int | None = option(
         None,
-        "how many more groups to keep room for; --also names them later",
+        "how many more groups to keep room for, so that they can be named later",
         kept="stream",
         needs="domain",
     )
