@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import pkgutil
 import re
@@ -131,3 +132,17 @@ def test_what_pages_name_is_there() -> None:
             except (ImportError, AttributeError):
                 missing.append((page.name, name))
     assert missing == []
+
+
+def test_type_checkers_know_what_is_exported() -> None:
+    """They read ``import X as X``, or a list that is written out, and compute no list."""
+    hidden = []
+    for package in public_packages():
+        module = import_module(package)
+        tree = ast.parse(Path(str(module.__file__)).read_text("utf-8"))
+        if not any(ast.unparse(node).startswith("__all__ = [") for node in tree.body):
+            nodes = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+            names = [one for node in nodes for one in node.names]
+            bare = {one.name for one in names} - {one.asname for one in names}
+            hidden += [f"{package}.{name}" for name in bare & {*module.__all__}]
+    assert not hidden

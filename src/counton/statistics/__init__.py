@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from counton.base.lazy import attach
-from counton.statistics.readings import Reading
-from counton.statistics.statistic import Card, ChartSpec, Exact, Statistic
+from counton.statistics.readings import Reading as Reading
+from counton.statistics.statistic import Card as Card
+from counton.statistics.statistic import ChartSpec as ChartSpec
+from counton.statistics.statistic import Exact as Exact
+from counton.statistics.statistic import Statistic as Statistic
 
 if TYPE_CHECKING:
     from counton.statistics.average import Average as Average

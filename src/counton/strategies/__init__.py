@@ -9,23 +9,21 @@ from typing import TYPE_CHECKING, Any
 from counton.base.errors import InvalidInput
 from counton.base.exact import quote
 from counton.base.lazy import attach
-from counton.strategies.joint_errors import noise_variance
-from counton.strategies.participation import sensitivities, sensitivity
-from counton.strategies.strategy import (
-    EndlessStrategy,
-    Metric,
-    Node,
-    NodeNoise,
-    Norm,
-    Strategy,
-    StrategyFacts,
-    StreamStrategy,
-    TableStrategy,
-    built_from,
-    check_step,
-    exported_classes,
-    matrices,
-)
+from counton.strategies.joint_errors import noise_variance as noise_variance
+from counton.strategies.participation import sensitivities as sensitivities
+from counton.strategies.participation import sensitivity as sensitivity
+from counton.strategies.strategy import EndlessStrategy as EndlessStrategy
+from counton.strategies.strategy import Metric as Metric
+from counton.strategies.strategy import Node as Node
+from counton.strategies.strategy import NodeNoise as NodeNoise
+from counton.strategies.strategy import Norm as Norm
+from counton.strategies.strategy import Strategy as Strategy
+from counton.strategies.strategy import StrategyFacts as StrategyFacts
+from counton.strategies.strategy import StreamStrategy as StreamStrategy
+from counton.strategies.strategy import TableStrategy as TableStrategy
+from counton.strategies.strategy import built_from, exported_classes
+from counton.strategies.strategy import check_step as check_step
+from counton.strategies.strategy import matrices as matrices
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
