@@ -325,22 +325,21 @@ def comparisons(rows: Iterable[ErrorRow]) -> tuple[Comparison, ...]:
 
 
 def markdown(rows: Iterable[ErrorRow], guarantee: str) -> list[str]:
-    """A table of one guarantee: venue, mean and largest error by mechanism and horizon."""
+    """A table of one guarantee: mean and largest error by mechanism and horizon."""
     found = {
         (row.mechanism, row.horizon, row.metric): f"{row.std:,.2f}"
         for row in rows
         if row.guarantee == guarantee
     }
     horizons = list(dict.fromkeys(horizon for _, horizon, _ in found))
-    heads = (f"T = {horizon:,}: {name}" for horizon in horizons for name in ("mean", "largest"))
+    heads = (head for horizon in horizons for head in (f"T = {horizon:,}: mean", "largest"))
     lines = [
-        f"| mechanism | venue | {' | '.join(heads)} |",
-        f"|---|---|{'--:|' * (2 * len(horizons))}",
+        f"| mechanism | {' | '.join(heads)} |",
+        f"|---|{'--:|' * (2 * len(horizons))}",
     ]
-    venues = {one.name: one.venue for one in PUBLISHED}
     for name in dict.fromkeys(name for name, _, _ in found):
         cells = (
             found.get((name, horizon, metric), "") for horizon in horizons for metric in METRICS
         )
-        lines.append(f"| {name} | {venues.get(name, 'counton')} | {' | '.join(cells)} |")
+        lines.append(f"| {name} | {' | '.join(cells)} |")
     return lines
