@@ -432,7 +432,10 @@ def test_an_old_copy_takes_nothing_and_shows_nothing(tmp_path: Path) -> None:
         put_back(copy, state)
         answer = service.post("c", [visit(2.5)])
         assert (answer.status_code, answer.headers["Retry-After"]) == (503, "60")
-        assert "an older copy than what was released, or nobody can tell" in answer.json()["detail"]
+        assert (
+            "is older than its released numbers, or its witness cannot say"
+            in answer.json()["detail"]
+        )
         for path in ("", "/series", "/methods", "/live"):
             found = service("GET", f"/v1/streams/visits{path}")
             assert (found.status_code, found.json()) == (503, answer.json()), path

@@ -242,7 +242,7 @@ def test_what_may_be_a_restored_dump_takes_no_rows(
             assert time.monotonic() < end
             time.sleep(0.1)
         assert ready.status_code == 503
-        assert "an operator says that it is the newest (counton verify)" in ready.text
+        assert "an operator confirms that it is the newest (counton verify)" in ready.text
         refused = two.post("m2", rows(1, PAGES))
         assert refused.status_code == 503
         assert "counton verify" in refused.json()["detail"]

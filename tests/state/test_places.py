@@ -344,7 +344,7 @@ def test_a_home_that_begins_later_is_said(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")
     night(file, 1)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "user"))
-    assert "knows nothing yet of what" in witness_remarks(file, None)[0]
+    assert "has no record of releases of state" in witness_remarks(file, None)[0]
     night(file, 2)
     assert witness_remarks(file, None) == []
     assert places_of(file) == {f"{tmp_path}/user/counton": HOME}

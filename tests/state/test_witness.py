@@ -188,7 +188,7 @@ def test_verify_names_a_witness_that_is_behind_or_missing(file: Path) -> None:
     old = path.read_bytes()
     go_on(file, None)
     path.write_bytes(old)
-    assert "knows it up to step 2" in verify(file)[0].problems[0]
+    assert "records steps up to 2 only" in verify(file)[0].problems[0]
     path.unlink()
     said = f"{path} knows nothing of it: it is missing, or new.*what it has forgotten would be"
     (found,) = verify(file)

@@ -58,7 +58,7 @@ class Option:
         often: whether it stands on the first page of help, which is one screen.
         other: checks a value that is no text, and refuses it or not; None: the kind decides.
 
-    >>> Option("longest", "most letters of a word", "whole").key
+    >>> Option("longest", "length of the longest word, in letters", "whole").key
     'longest'
     """
 
@@ -301,7 +301,7 @@ RESOLUTION = Option(
     "resolution", "values are rounded to multiples of this", exact=True, needed=True
 )
 REPLACE = Option(
-    "replace", "hide what a row says, not that it is there", "flag", heading="Guarantee",
+    "replace", "protect the values of a row, not its presence", "flag", heading="Guarantee",
     default=False,
 )  # fmt: skip
 LINE = Option("line", "how cells are measured: auto, identity, haar, hierarchy or optimal")
@@ -313,22 +313,20 @@ EDGE = Option(
     needed=True,
 )
 WEIGHT = Option("weight", "column of the edges' weights; default: each weighs 1", column="number")
-CHANGES = Option("changes", "how often a user, or an edge, comes or goes at most", "whole")
-COMES = Option(
-    "comes", "with changes: column that says true for coming, false for going", column="flag"
-)
-BEYOND = Option("beyond", "edges beyond the bounds: refuse (default) or drop")
-DEGREE = Option("degree", "most edges of one node; see beyond", "whole", needed=True)
+CHANGES = Option("changes", "largest number of times that a user or an edge comes or goes", "whole")
+COMES = Option("comes", "with changes: column of true (comes) and false (goes)", column="flag")
+BEYOND = Option("beyond", "edges that exceed degree: refuse (default) or drop them")
+DEGREE = Option("degree", "largest number of edges of one node; see beyond", "whole", needed=True)
 TABLE_COLUMNS = Option(
-    "columns", "columns of the parts of an event, in the statistic's order: A,B", several=True,
+    "columns", "columns that make up an event, in the statistic's order: A,B", several=True,
     column="label", needed=True,
 )  # fmt: skip
 ALPHABET = Option(
-    "alphabet", "the letters, as ACGT; names of letters with commas: home,shop", several=True,
+    "alphabet", "all letters, as ACGT; if they are names, with commas: home,shop", several=True,
     needed=True,
 )  # fmt: skip
-LONGEST = Option("longest", "most letters of a word", "whole", needed=True)
+LONGEST = Option("longest", "length of the longest word, in letters", "whole", needed=True)
 LETTER = Option(
-    "letter", "column of letters; without it the file is a text (also FASTA), a letter a step",
+    "letter", "column of letters, one a row; without it a letter of the file (text, FASTA) is a step",
     column="label",
 )  # fmt: skip

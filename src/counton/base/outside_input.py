@@ -154,20 +154,20 @@ def inflate(data: bytes, most: int) -> bytes:
     >>> inflate(zlib.compress(bytes(10**6)), 100)
     Traceback (most recent call last):
     ...
-    counton.base.errors.InvalidInput: it is compressed, and more than 100 bytes...
+    counton.base.errors.InvalidInput: its compressed data expand to more than 100 bytes, ...
     """
     reader = zlib.decompressobj()
     try:
         found = reader.decompress(data, most + 1)
     except zlib.error as error:
-        raise ValueError(f"what is compressed was changed: {error}") from error
+        raise ValueError(f"the compressed data are damaged: {error}") from error
     if len(found) > most:
         raise InvalidInput(
-            f"it is compressed, and more than {most:,} bytes without that: give it as it was "
-            f"written"
+            f"its compressed data expand to more than {most:,} bytes, more than counton ever "
+            f"writes: give the file as counton wrote it"
         )
     if not reader.eof:
-        raise ValueError("what is compressed ends early")
+        raise ValueError("the compressed data end early")
     return found
 
 

@@ -429,8 +429,8 @@ def plot_ranges(reading: RangesReading, words: Caption) -> Figure:
 
     Args:
         reading: the released numbers on a line.
-        words: the words around it: the counted and the protected units; the axis has the meaning of
-            heights.
+        words: the title, and the units that are counted and protected; its ``axis``, if there is
+            one, labels both vertical axes.
 
     >>> from counton import ZCDP, Key, Ranges, Running
     >>> line = Ranges(4, counts=True)

@@ -87,7 +87,7 @@ def _can_be_read(path: str) -> bool:
 
 
 def _taken_plainly(parameters: list[Any]) -> list[Any]:
-    """Parameters whose words typer converts through `_PlainWords`; older ones convert alone."""
+    """Make typer report a parameter's bad value in plain words (see `_PlainWords`); return all."""
     for parameter in parameters:
         own = getattr(parameter, "get_runtime_param", None)
         if own is not None and not isinstance(own, partial):

@@ -298,7 +298,7 @@ class _Questions:
         self.having(domain=names)
 
     def compare_names(self) -> None:
-        """Show how names differ from those of the rows, until they are kept."""
+        """Show names in which answer and rows differ; ask again until the answer is kept."""
         kept = None
         while self.said["domain"] != kept:
             kept = self.said["domain"]

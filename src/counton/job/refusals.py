@@ -46,13 +46,13 @@ EXCLUDED: Mapping[str, Mapping[str, str]] = {
         "guarantee is epsilon and delta",
         "release": ", since each group is shown from some window on; publish totals",
         "around": ", which needs a number of steps, since each release may show a group",
-        "revise": ", whose windows have groups that are declared: give domain",
+        "revise": ", which needs declared groups: give domain",
     },
     "released once": {
-        "per": ", which has no times that would tell periods apart",
+        "per": ", whose rows have no times, so no periods",
         "most_a_window watermark over": ", which has no windows",
         "release": ", which has totals alone",
-        "continues": ", which begins with its own rows",
+        "continues": ", which counts its own rows alone",
         "expire around growth delay": ", which is planned for one step",
         "strategy": f", which arranges no noise over steps ({field('line')} says how cells are "
         "measured)",
@@ -61,32 +61,32 @@ EXCLUDED: Mapping[str, Mapping[str, str]] = {
         "append": ", which is of all its rows",
     },
     "counts": {
-        "user": ": it bounds the rows of a user, and rows with counts are of many",
-        "id": ": it counts rows once, and what is protected is less than a row",
+        "user": ": user bounds the rows of one user, and a row with a count is about many users",
+        "id": ": id finds repeated rows, and the protected unit is less than one row",
     },
     "half-widths of parts": {
         "simple strategy metric release around": " of a statistic of a report, which is kept with "
         "the strategy that is chosen by itself",
     },
     "rows of users": {
-        "first most_a_window distinct row": ", which says itself which rows of a user count",
+        "first most_a_window distinct row": ", which has its own rule for rows of a user",
     },
     "a new stream in order": {
-        "user": " which protects what it says itself, and reads no column of users",
-        "id": " which takes rows as they stand, also those that come twice",
+        "user": " which has its own protected unit, and reads no column of users",
+        "id": " which counts every row, also rows that are repeated",
         "release": " which has totals alone",
-        "continues": " which knows its events from the first step on, and begins anew",
-        "most per most_a_window distinct first": " which bounds what a unit does by its own "
-        "parameters",
+        "continues": " which needs all events from the first step on, so cannot continue a stream",
+        "most per most_a_window distinct first": " which bounds the contribution of a unit by "
+        "its own parameters",
         "other spare": " which has no groups",
         "expire": " which is planned for a number of steps",
-        "revise": " which takes no row for a window that is over",
+        "revise": " which takes no row for a window that has ended",
     },
     "in order": {
-        "append": " which is compared with all events since the first step, so that order and "
-        "late rows show",
-        "missing bad_rows": " which has as many steps as rows, which would tell how many are left "
-        "out",
+        "append": " which compares its file with all events since the first step, to find late "
+        "rows and changes of order",
+        "missing bad_rows": " which publishes its number of steps, one a row, so would publish how "
+        "many rows are left out",
     },
 }
 

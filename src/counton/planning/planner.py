@@ -796,7 +796,14 @@ class _StrategyKind(NamedTuple):
     def norms_wanted(
         self, asked: tuple[Norm, ...], *, compare: bool, several: bool, everything: bool
     ) -> tuple[Norm, ...]:
-        """Norms among those asked for with which to weigh it; ``several``: steps of a unit."""
+        """Return those of the given norms for which to plan this kind of strategy.
+
+        Args:
+            asked: norms of the sensitivity: 1 for Laplace noise, 2 for Gaussian noise.
+            compare: whether the plan compares strategies.
+            several: whether one unit changes several steps.
+            everything: whether the plan includes kinds that are never best.
+        """
         if self.published and not compare and not several:
             return ()
         of = self.norms if compare or everything else self.contends

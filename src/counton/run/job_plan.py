@@ -370,8 +370,8 @@ def _before_rows(job: Job, units: Sequence[SpentUnit] = ()) -> Iterator[tuple[Se
     """Yield a job as a run has it before it reads a row, and the view of its readings."""
     if statements.is_numbered(job):
         raise InvalidInput(
-            "how many cells there are is how many rows there are, and a plan reads none: give "
-            f"{field('label')} and {field('domain')}"
+            "without labels each row is a cell, so the number of cells is known only after reading "
+            f"the rows, and a plan reads none: give {field('label')} and {field('domain')}"
         )
     with resolve(_without_rows(job), units) as settled:
         Outputs.of_run(settled)

@@ -149,21 +149,18 @@ class Refusal(BaseModel):
 
 #: Answer if a state is older than its releases.
 UNSURE = (
-    "the state of this stream is an older copy than what was released, or nobody can tell, so "
-    "nothing is taken and nothing is shown until the newest one is back, with its witness; ask "
-    "again later"
+    "the state of this stream is older than its released numbers, or its witness cannot say, so "
+    "the service takes no rows and shows no numbers until an operator restores the newest state "
+    "and its witness; try again later"
 )
 #: Answer if nobody can tell whether a state is older than its releases.
 UNSEEN = (
-    "nobody here has seen who wrote the state of this stream last, which may be an older copy than "
-    "what was released, so nothing is taken until the server that wrote it goes on, or an operator "
-    "says that it is the newest (counton verify); ask again later"
+    "no witness of this server knows the newest release of this stream, so its state may be an "
+    "older copy, and the service takes no rows until the server that wrote the state goes on, or "
+    "an operator confirms that it is the newest (counton verify); try again later"
 )
 #: Answer for a stream whose job could not begin.
-FAILED = (
-    "the job of this stream cannot run, and its operator was told why when the service started; "
-    "ask again later"
-)
+FAILED = "the job of this stream cannot run (the log of the service says why); try again later"
 
 
 def refusals(says: Mapping[int, str]) -> dict[int | str, dict[str, Any]]:
@@ -228,7 +225,7 @@ def router(
 
     @paths.get("/{name}", response_model=StreamDescription)
     def stream(name: Name) -> dict[str, Any]:
-        """Public facts of one stream, in more words."""
+        """Return public facts and the description of one stream."""
         return of(name).describe()
 
     @paths.get(

@@ -48,8 +48,8 @@ _OFTEN = 3
 _CLOCKS_APART = 60_000_000
 #: Message if the clock was ahead, or is behind.
 BEHIND = (
-    "windows are released that by the clock of this machine have not ended, so that the clock was "
-    "ahead or is behind: nothing more is released until it comes there; correct it"
+    "windows are released that have not ended by the clock of this machine, so the clock was fast "
+    "or is slow: nothing more is released until it reaches their end; set the clock"
 )
 #: Largest number of batches of a state that wait for their commit.
 _QUEUE = 1024
@@ -405,8 +405,8 @@ class Service:
             before, ahead = ahead, self._ahead_of_clock()
             for name in sorted(ahead - before):
                 warn(
-                    "windows are released that by the clock have not ended: it was ahead, or is "
-                    "behind now, and nothing more is released until it comes there",
+                    "windows are released that have not ended by the clock, which was fast or is "
+                    "slow: nothing more is released until it reaches their end; set the clock",
                     stream=name,
                 )
             for name, feed in list(self.feeds.items()):

@@ -324,7 +324,7 @@ def with_hashes(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
 
 
 def alike(hashed: DataFrame, time: int, begin: int, length: int) -> DataFrame:
-    """Reduce rows that are equal but for times within a piece of a window to one row.
+    """Group rows that are equal except for times in one piece of a window; return a row per group.
 
     Args:
         hashed: see `with_hashes`.
@@ -332,8 +332,8 @@ def alike(hashed: DataFrame, time: int, begin: int, length: int) -> DataFrame:
         begin, length: see `SparkRows.grain`.
 
     Returns:
-        The columns, then the number of rows, the microsecond of the newest, and sums of the halves
-        of the hashes.
+        A frame with the columns of ``hashed`` and, for each group, its number of rows, the time of
+        its newest row in microseconds, and the sums of both halves of each hash.
     """
     from pyspark.sql import functions as F  # noqa: N812
 

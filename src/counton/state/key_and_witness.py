@@ -213,14 +213,15 @@ def place_of(state: State | Database) -> tuple[Path | None, str]:
 
 
 def witness_beside(state: State | Database, key: Kept, also: State | None = None) -> Witness:
-    """Return the witness of a state: beside the key's file, and where ``STATE.key`` would be.
+    """Return the witness of a state: files beside its key and beside the state
+    (``STATE.key.witness``).
 
     An open state has a second witness, away from both: see `counton.state.second_witness`. If a
     symbolic link names the key, its witness lies beside the linked file: all names of one key
     share one witness.
 
     Args:
-        also: a second place to read, too, as if it were to be named.
+        also: a second place of the witness, read as if the state named it.
     """
     path = key.file if isinstance(key, Key) else file_of(key)
     file, label = place_of(state)
@@ -544,15 +545,16 @@ class Witness:
         if (inside := self._inside(home if named is None else named)) is not None:
             told.append(
                 f"the second witness {inside} lies in the folder of state {self._label}: a copy of "
-                f"the whole folder that is put back would be taken for the newest; say where else "
-                f"it may be kept, {field('witness')}"
+                f"the whole folder, restored later, would pass for the newest state; name a place "
+                f"elsewhere, {field('witness')}"
             )
         if named is None and self._database is not None and self.entries():
             at = second.found[str(home)]
             if at.said is None and not at.entries:
                 told.append(
-                    f"the second witness {at.place} knows nothing yet of what state {self._label} "
-                    f"has released, and begins now; if the state was moved here, move that along"
+                    f"the second witness {at.place} has no record of releases of state "
+                    f"{self._label} and begins now; if you moved the state here, move its second "
+                    f"witness, too"
                 )
         return told
 
@@ -863,10 +865,10 @@ class Witness:
         if unseen is not None or not known or max(known) >= at.step:
             return unseen
         return (
-            f"the state is at step {at.step:,} and its witness {self.where} knows it up to step "
-            f"{max(known):,}, so an old copy would be taken for the newest: if the witness was put "
-            f"back, bring its newest copy back first; if a run was interrupted, the next one notes "
-            f"what the state has"
+            f"the state is at step {at.step:,} and its witness {self.where} records steps up to "
+            f"{max(known):,} only, so an old copy of the state would pass for the newest: if you "
+            f"restored the witness, restore its newest copy; if a run was interrupted, the next "
+            f"run records the missing steps"
         )
 
     def _entry(self, at: Mark, digest: str, *, writes: bool) -> dict[str, Any]:

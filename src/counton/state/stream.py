@@ -704,7 +704,8 @@ class Stream(JournalReader, Closing):
             entries = journal.read(connection, self._row.id, first, stop, shape)
         if entries.values.shape != grid.shape:
             raise ReplayMismatch(
-                f"steps {first} to {stop - 1} had inputs of another number of cells: give those"
+                f"steps {first} to {stop - 1} were released from inputs with another number of "
+                f"cells than {grid.shape[1:]}: repeat the inputs of the first call"
             )
         journal.check_inputs(entries.input_digests, first, grid, self._digest)
         return entries.values

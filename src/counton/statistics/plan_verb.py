@@ -156,8 +156,8 @@ def plan(
         ):  # fmt: skip
             if value != usual:
                 raise InvalidInput(
-                    f"{field(name, value)} belongs to a plan for a half-width: give "
-                    f"{field('within')}, or leave it out"
+                    f"{field(name, value)} is only for a plan that starts from a half-width: give "
+                    f"{field('within')}, or leave {field(name)} out"
                 )
         return _plan(horizon, one_guarantee(guarantee, epsilon, delta, rho), **asked)
     if one_guarantee(guarantee, epsilon, None, rho) is not None:

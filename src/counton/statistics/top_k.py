@@ -176,8 +176,9 @@ class TopK(TallyStatistic):
             self.card = replace(self.card, unit="user")
             if cells != 1 or neighbours != "add_remove":
                 raise InvalidInput(
-                    f"most is {most}, the events of one user, each in one group; cells is {cells} "
-                    f"and neighbours {neighbours!r}: leave these out"
+                    f"cells={cells} and neighbours={neighbours!r} do not go with most={most}, "
+                    f"which bounds the events of one user, each in one group: leave out cells "
+                    f"and neighbours, or most"
                 )
 
     @classmethod

@@ -233,7 +233,7 @@ def _as_numbers(run: Any) -> Any:
 
 
 def _from_numbers(rows: Any) -> dict[str, Any]:
-    """The run of such numbers."""
+    """Return the identity, fingerprint and sessions of a run from the integers in a checkpoint."""
     words = np.asarray(rows)
     used = 2 + int((words[2:, 0] > 0).sum())
     texts = [row[1:].astype("<u4").tobytes().hex() for row in words[:used]]

@@ -589,7 +589,7 @@ class GrowingSquareRoot(EndlessStrategy):
 
     @cached_property
     def _stairs(self) -> Staircase:
-        """The root's coefficients, by the places at which they fall."""
+        """The root's coefficients, stored as the places at which they decrease."""
         bits = series_bits(self.weight_bits)
         return Staircase(RootSeries(NODES, bits).numerators, bits)
 
@@ -756,9 +756,10 @@ class GrowingSquareRoot(EndlessStrategy):
     def variance(
         self, steps: Steps, since: Steps | None = None, law: NoiseDistribution | None = None
     ) -> NDArray[np.float64]:
-        """Return variances in units of the first node's, or exactly for a calibrated law.
+        """Return the variances of running totals or, with ``since``, of their differences.
 
-        A difference takes time proportional to its end.
+        Without ``law`` the unit is the variance of the first node's noise; with a calibrated
+        ``law`` variances are exact. Time for a difference grows in proportion to its last step.
         """
         first, last = window_ends(self, steps, since)
         found = np.zeros(first.shape)

@@ -32,6 +32,11 @@ LEADING_BITS = 62
 
 #: Streams in several threads may share one strategy, and hence one series.
 _GROWING = threading.Lock()
+#: Message of an internal check that no input reaches.
+_INEXACT = (
+    "a residual of the power series is too large for exact integers: this is a defect of counton, "
+    "please report it"
+)
 
 
 def fft_length(count: int) -> int:
@@ -196,7 +201,7 @@ class PrefixQuotient:
             residual = self._subtract(residual, residual.astype(np.float64), correction)
         else:
             if float(np.abs(self._residual).max()) >= 2.0 ** (63 - DIGIT_BITS):
-                raise ArithmeticError("a residual left the range in which it is known exactly")
+                raise ArithmeticError(_INEXACT)
             remainder = self._residual << DIGIT_BITS
             digit = self._quotient(remainder, inverse)
             residual = self._subtract(remainder, remainder.astype(np.float64), digit)
@@ -222,7 +227,7 @@ class PrefixQuotient:
         )
         # Both agree to within 2^62, so the residue modulo 2^64 is the true number.
         if float(np.abs(exact - approximate).max()) + error >= 2.0**62:
-            raise ArithmeticError("a residual left the range in which it is known exactly")
+            raise ArithmeticError(_INEXACT)
         return exact
 
     def _bound_inverse(self, inverse: Floats) -> float:

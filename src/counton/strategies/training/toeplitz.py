@@ -168,10 +168,14 @@ class ToeplitzTraining(TrainingStrategy):
     def with_schedule(self, schedule: Schedule) -> TrainingStrategy:
         if self.scaling == "free" and schedule != self.schedule:
             raise InvalidInput(
-                f"{self.name} scales its steps for one enforced order: plan anew for {schedule}"
+                f"strategy {self.name} has scales for the schedule {self.schedule} and cannot be "
+                f"used with {schedule}: plan again with the new schedule"
             )
         if self.divisors is not None and schedule.apart != self.schedule.apart:
-            raise InvalidInput(f"{self.name} is scaled for epochs of {self.schedule.apart} steps")
+            raise InvalidInput(
+                f"strategy {self.name} has scales for epochs of {self.schedule.apart} steps, and "
+                f"the schedule has epochs of {schedule.apart}: plan again with the new schedule"
+            )
         return self._copy_with("divisors", "_gram", schedule=schedule)
 
     @override
