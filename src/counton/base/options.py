@@ -327,6 +327,6 @@ ALPHABET = Option(
 )  # fmt: skip
 LONGEST = Option("longest", "length of the longest word, in letters", "whole", needed=True)
 LETTER = Option(
-    "letter", "column of letters, one a row; without it a letter of the file (text, FASTA) is a step",
+    "letter", "column of letters, one a row; without it the file is one text (also FASTA)",
     column="label",
 )  # fmt: skip
