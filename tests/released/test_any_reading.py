@@ -232,7 +232,7 @@ def test_a_file_answers_as_its_run_and_streams_stand_beside_each_other(tmp_path:
     assert beside.std == pytest.approx(math.hypot(*alone))
     with pytest.raises(InvalidInput, match="its noise may be the same"):
         own.difference("home", "home", of="count", beside=file)
-    with pytest.raises(InvalidInput, match="no sum of theirs"):
+    with pytest.raises(InvalidInput, match="not the sum of their numbers"):
         run_of("quantiles", tmp_path, "q", value="paid", lower=0, upper=8, cells=8, by="page",
                domain=["home", "shop"]).number_of(["home", "shop"], None, "0.5")  # fmt: skip
     alike = run_of("average", tmp_path, "plain", **bounds)

@@ -56,8 +56,8 @@ def test_metadata_says_the_signs(state: Path) -> None:
         ("t.csv", {"decimal": ","}, "needs another separator: give separator"),
         ("t.csv", {"separator": ":"}, "use one of , ; | or tab"),
         ("t.csv", {"separator": ";", "decimal": "x"}, "use . or ,"),
-        ("t.parquet", {"separator": ";"}, "is of a CSV file"),
-        (None, {"separator": ";"}, "is of a CSV file"),
+        ("t.parquet", {"separator": ";"}, "is for CSV files alone"),
+        (None, {"separator": ";"}, "is for CSV files alone"),
     ],
 )
 def test_signs_that_do_not_fit_are_refused(

@@ -73,7 +73,7 @@ def test_readings_that_are_not_of_the_description_are_refused(tmp_path: Path) ->
     released(made("average by group", tmp_path, out=out))
     rows = pl.read_parquet(out)
     rows.with_columns(pl.col("estimate") + 0.01).write_parquet(cut)
-    with pytest.raises(InvalidInput, match=r"has the estimate .*: name its own table"):
+    with pytest.raises(InvalidInput, match=r"has the estimate .*: name the table from"):
         read(cut, like=out)
     pl.concat([rows, rows.head(1).with_columns(group=pl.lit("x"))]).write_parquet(cut)
     with pytest.raises(InvalidInput, match=r"has a row .*x.* does not have"):

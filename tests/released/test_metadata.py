@@ -114,8 +114,8 @@ def test_what_has_no_such_metadata_is_said(written: Path, tmp_path: Path) -> Non
     state = tmp_path / "s.db"
     for out, metadata, words in (
         ("t.csv", "csvw,rdf", "metadata is 'rdf'; use one of csvw, dcat, sdmx"),
-        ("t.parquet", "csvw", "is written beside a CSV file"),
-        (None, "dcat", "is written beside a CSV file"),
+        ("t.parquet", "csvw", "goes beside a CSV file"),
+        (None, "dcat", "goes beside a CSV file"),
     ):
         with pytest.raises(InvalidInput, match=words):
             export(state, None if out is None else tmp_path / out, metadata=metadata)

@@ -583,7 +583,7 @@ def test_moments_are_of_the_zone_of_the_stream(tmp_path: Path) -> None:
         ("at >= {since}", {"append": True}, "would come again, and count again"),
         ("at < {until}", {"append": True}, "would come again, and count again"),
         ("at >= '{since}'", {}, "leave the quotes out"),
-        ("at < {until}", {"until": "newest"}, "is known once the rows are"),
+        ("at < {until}", {"until": "newest"}, "is known only after the rows are read"),
     ],
 )
 def test_moments_that_would_count_wrongly_are_refused(

@@ -202,7 +202,7 @@ def test_times_are_read_as_they_were_when_it_began(tmp_path: Path) -> None:
     assert streams(tmp_path, [], HOURS, {"until": f"{DAY}05:00"})[1]
     again = Job("count", tmp_path / "events.csv", tmp_path / "state.db", name="next")
     again = again.having(until=f"{DAY}06:00")
-    with pytest.raises(InvalidInput, match="reads times otherwise than when this stream began"):
+    with pytest.raises(InvalidInput, match="reads times differently than the first run"):
         run(again.having(clock_change="latest"))
     run(again).close()
 

@@ -634,7 +634,7 @@ def test_the_secret_goes_with_the_key(tmp_path: Path) -> None:
         store.reader("events", Key.generate()).secret()
     with looked_into(tmp_path / "s.db") as connection:
         connection.run("UPDATE counton_marks SET marks = zeroblob(48) WHERE kind = 'secret'")
-    with pytest.raises(StateError, match="does not belong to this key"):
+    with pytest.raises(StateError, match="is not encrypted under this key"):
         totals(tmp_path, {**DAYS, "most": 3}, ("03-03", FLOOD))
 
 

@@ -201,7 +201,7 @@ def test_what_needs_rows_or_a_state_is_said(tmp_path: Path) -> None:
     said = {name: str(error) for name, error in found.failed.items()}
     assert "a new stream needs" in said["later"]
     assert "names a stream of the same state" in said["next"]
-    assert "how many rows there are" in said["lines"]
+    assert "each row is a cell" in said["lines"]
     assert "is the file of the events" in said["groups"]
     with pytest.raises(InvalidInput):
         planned_job(job.having(steps=None))

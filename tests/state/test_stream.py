@@ -475,7 +475,7 @@ class TestKeyFile:
     def test_a_key_left_from_a_lost_state_is_not_taken_up(self, file: Path) -> None:
         Stream.create(file, "a", STRATEGY, PureDP(1)).close()
         file.unlink()
-        with pytest.raises(WrongKey, match="changed data would reveal the difference"):
+        with pytest.raises(WrongKey, match="changed data would reveal the change"):
             Stream.create(file, "a", STRATEGY, PureDP(1))
         assert not file.exists()
 

@@ -138,7 +138,7 @@ def test_what_is_read_without_locks_was_not_changed(
         monkeypatch.undo()
         Stream.create(used / "v.db", "more", Binary(9), PureDP(1)).close()
         monkeypatch.setattr(sqlite_file, "may_be_written", lambda path: False)
-        with pytest.raises(StateUnavailable, match="was changed by another one while it was read"):
+        with pytest.raises(StateUnavailable, match="was changed by another process while it"):
             store.streams  # noqa: B018
     with Store(used / "v.db") as store, pytest.raises(StateError, match="may write nothing"):
         store.set_limit(PureDP(9))

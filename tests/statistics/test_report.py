@@ -287,10 +287,10 @@ def test_what_cannot_be_in_a_report_is_refused() -> None:
         (Distinct(window=7), "rows in their order"),
         (Episodes("ab", 2), r"\(episodes\) which takes rows in their order"),
         (TopK(["a", "b"], most=2), "rows in their order"),
-        (TopK(["a", "b"], neighbours="replace"), "what a row says"),
-        (Hierarchy(TREE, counts=True), "as often as it says"),
+        (TopK(["a", "b"], neighbours="replace"), "the values of a row"),
+        (Hierarchy(TREE, counts=True), "counts a row more than once"),
         (Average(0, 1, 1, number=3), "rows in their order"),
-        (daily(), "holds more"),
+        (daily(), "has rows that change several"),
     ):
         with pytest.raises(InvalidInput, match=f"{why}.*beside the report"):
             Report({"n": Count(), "x": one})

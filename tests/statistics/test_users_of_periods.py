@@ -178,13 +178,13 @@ def test_periods_that_end_within_windows_are_added_up(tmp_path: Path) -> None:
             released = outcome.read()
         assert released.definition.release == "totals"
         assert ANEW in released.methods()
-        with pytest.raises(InvalidInput, match="of users who are counted anew in each period"):
+        with pytest.raises(InvalidInput, match="for users who count anew in each period"):
             run(job(tmp_path, **changed, release="periods"))
 
 
 def test_numbers_of_periods_are_for_who_counts_anew(tmp_path: Path) -> None:
     for changed in ({"what": "count", "most": 2, "at_least": None}, {"per": None}):
-        with pytest.raises(InvalidInput, match="and here nobody is; leave it out"):
+        with pytest.raises(InvalidInput, match="and here no user does; leave it out"):
             run(job(tmp_path, **changed, release="periods"))
 
 

@@ -92,7 +92,9 @@ def _own_lines(definition: Description) -> list[str]:
 
 
 def anew_notes(definition: Description) -> list[str]:
-    """Return which numbers add up users counted anew in each period; none: no number does."""
+    """Return notes on numbers that add up users counted anew in each period; empty if no number
+    does.
+    """
     parts = members_of(definition.inner)
     if not parts:
         said = definition.adds_users_up

@@ -53,7 +53,7 @@ class Counting:
         return row
 
     def late_rows(self, window: str, unit: str, *, ids: bool) -> str:
-        """Return where rows are that came after the release of their window.
+        """Return words for the place of rows that come after the release of their window.
 
         Args:
             window: the name of a window, such as "day".
@@ -76,7 +76,9 @@ class Counting:
         return None
 
     def late_note(self, cut: Windows, unit: str, groups: int | None) -> str | None:
-        """Return that late windows are counted too low; None: no bound spans several windows."""
+        """Return the note that late windows are counted too low; None if no bound spans several
+        windows.
+        """
         return None
 
     def subject(self, unit: str, groups: int | None, *, alone: bool) -> str:
@@ -215,7 +217,8 @@ class Bounded(Counting):
 
     @override
     def late_note(self, cut: Windows, unit: str, groups: int | None) -> str | None:
-        """Return that late windows are counted too low.
+        """Return the note that late windows are counted too low; None if the bound does not do
+        that.
 
         A bound is used up in the order of rows (`counton.run.contribution_bounds`), so rows beyond
         it are those of late windows.
@@ -276,8 +279,8 @@ class Bounded(Counting):
         """
         if row.relation == "replace":
             raise InvalidInput(
-                f"{field('user')} protects whether a user is there, and {field('replace', True)} "
-                f"where rows are known to be; leave one of them out"
+                f"{field('user')} hides whether a user is in the data, and "
+                f"{field('replace', True)} hides only the values of rows; leave one of them out"
             )
         once: Literal["group"] | None = None if self.each is None else "group"
         if row.pattern is None:
@@ -287,8 +290,8 @@ class Bounded(Counting):
             )
         if self.most_a_window is not None:
             raise InvalidInput(
-                f"{field('most_a_window', self.most_a_window)} is for counts and sums, and what is "
-                f"released here changes in several cells with each row; leave it out"
+                f"{field('most_a_window', self.most_a_window)} is for counts and sums, and here "
+                f"each row changes several cells; leave it out"
             )
         assert isinstance(row.pattern, BoundedChange)
         rows_together = replace(row.pattern.scaled_by(self.most), once=False)

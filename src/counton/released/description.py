@@ -251,7 +251,9 @@ class Description:
 
     @property
     def people_note(self) -> str | None:
-        """Note on what people lose of whom not all rows are protected together; None: all are."""
+        """Note on the privacy loss of a person if only some rows of theirs are protected together;
+        else None.
+        """
         if not self.of_people:
             return people_in_words(self.guarantee, self.unit)
         return None if self.counting.per is None else parts_in_words(self.guarantee, self.unit)
@@ -278,7 +280,7 @@ class Description:
         return period_anew(self.inner if of is None else of, self.counting.per)
 
     def anew(self, of: Statistic | None = None) -> str | None:
-        """Return that period in a word, such as "week"."""
+        """Return the period of `anew_every` in a word, such as "week"."""
         found = self.anew_every(of)
         if found is None or isinstance(found, str):
             return None if found is None else PERIODS.get(found, f"period of {found}")
@@ -422,7 +424,7 @@ class CarriedTotals:
         return replace(self, estimates=self.estimates[:groups])
 
     def facts(self, groups: Sequence[str], terms: Design) -> dict[str, Any]:
-        """Return them as in the description of a stream of these terms, for its first groups."""
+        """Return the totals of these groups in the form of a description."""
         of = self.of(len(groups)).to_dict(terms.resolution)
         return {"carried": {"groups": list(groups), **of}}
 

@@ -182,8 +182,8 @@ class Inspection:
             or self.released.definition.cut.goes_on
         ):
             raise InvalidInput(
-                f"{self.released.design.name!r} is no look at events that was released once; give "
-                f"what inspect has released"
+                f"{self.released.design.name!r} is not the release of a private look; give the "
+                f"result of inspect"
             )
         if not self.shares:
             raise InvalidInput(f"{field('share')} names no share; give one, such as 0.95")

@@ -226,7 +226,9 @@ class _Triangle:
         return np.asarray(of[last, last] + ratio**2 * of[lag, lag] - 2 * ratio * of[last, lag])
 
     def delays_changed(self) -> bool:
-        """Return whether arrivals of the last nights are far from those by earlier delays."""
+        """Return whether arrivals of the last nights differ much from the forecast by earlier
+        delays.
+        """
         found = np.array([self._surprise(night) for night in sorted(self.ratios)[1:]])
         before = found[: -max(_NIGHTS)]
         if len(before) < LEAST:

@@ -94,7 +94,7 @@ def check_look(options: Any) -> None:
     for given in LOOK:
         if getattr(options, given) is not None and not drawn[given != "width"]:
             raise InvalidInput(
-                f"{field(given, getattr(options, given))} is of a chart; give {field('plot')} too"
+                f"{field(given, getattr(options, given))} is for a chart; give {field('plot')} too"
             )
     if options.width is not None:
         from counton.charts.style import check_width

@@ -173,7 +173,7 @@ def about(
     Args:
         terms: the design of the release.
         level: probability with which each interval of the table holds.
-        people: a note on what people lose of whom not all rows are protected together.
+        people: a note on the privacy loss of people whose rows are not all protected together.
         steps: steps in the table; the size of the noise is that of the last of them.
         once: the name of a table released once; None: a stream.
         since: the step before the shown numbers of the last step begin; None: as released.

@@ -510,7 +510,10 @@ def _check_fits(one: _File, release: Release) -> None:
     )
     if (other := both.filter(pl.col("_there").is_null())).height:
         said = ", ".join(str(value) for value in other.select(names).row(0))
-        raise InvalidInput(f"it has a row ({said}) that {there} does not have: name its own table")
+        raise InvalidInput(
+            f"it has a row ({said}) that {there} does not have: name the table from which it was "
+            f"made"
+        )
     for name in numbers:
         given, known = (both[each].to_numpy() for each in (name, name + _OWN))
         wrong = np.flatnonzero(~np.isclose(given, known, rtol=1e-9, atol=0.0, equal_nan=True))
@@ -518,7 +521,7 @@ def _check_fits(one: _File, release: Release) -> None:
             row = int(wrong[0])
             raise InvalidInput(
                 f"its step {both['step'][row]:,} has the {name} {given[row]:g}, and {there} has "
-                f"{known[row]:g} there: name its own table"
+                f"{known[row]:g} there: name the table from which it was made"
             )
 
 

@@ -239,7 +239,7 @@ class ReleasedNumbers:
         return begun_anew(cut, every, self.steps.stop - 1)
 
     def _begins(self, steps: Sequence[int]) -> NDArray[np.int64]:
-        """Return for each step the step before the shown part."""
+        """Return, for each step, the last step before the part that is shown with it."""
         ends = np.asarray(steps, np.int64)
         if self.shown.over is not None:
             return ends - self.shown.over
@@ -564,8 +564,8 @@ class ReleasedNumbers:
         why = self.definition.above or ("the largest were chosen" if self.by_size else None)
         if why is not None:
             raise InvalidInput(
-                f"{what} is of groups that were not chosen by their size, and here {why}: take a "
-                f"table of all groups, or of some by name"
+                f"{what} holds for groups that were not chosen by their size, and here {why}: take "
+                f"a table of all groups, or of some by name"
             )
 
     def number_of(self, one: Groups, steps: Steps = None, of: str | None = None) -> Estimate:
@@ -596,7 +596,7 @@ class ReleasedNumbers:
             if (formula := number.formula) is None:
                 raise InvalidInput(
                     f"{of or 'what is read of ' + repr(self.definition.what)} of several groups is "
-                    f"no sum of theirs; name one group"
+                    f"not the sum of their numbers; name one group"
                 )
             parts.append(formula * float(weight))
         return Formula.total(parts)
@@ -645,8 +645,8 @@ class ReleasedNumbers:
             return reading.of(name).number_of(of)
         if of is not None and name != "all":
             raise InvalidInput(
-                f"{field('of', of)} is of groups, and {self.design.name!r} has none: name {of!r} "
-                f"in the place of {name!r}"
+                f"{field('of', of)} names a number of each group, and {self.design.name!r} has no "
+                f"groups: give {of!r} in place of {name!r}"
             )
         called = of if name == "all" else name
         if statistic.card.on_demand:
@@ -655,7 +655,7 @@ class ReleasedNumbers:
 
     @cached_property
     def _reading_of(self) -> Callable[[int, int], Reading]:
-        """Reads the steps start + 1 .. stop; of many groups one at a time."""
+        """Function that reads the steps start + 1 .. stop; of many groups one at a time."""
 
         @lru_cache(maxsize=2)
         def read(start: int, stop: int) -> Reading:

@@ -95,7 +95,9 @@ def answer_of(address: str, token: str | None) -> bytes:
         raise
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
-        raise InvalidInput(f"{address!r} does not answer ({reason}): is it served?") from error
+        raise InvalidInput(
+            f"{address!r} does not answer ({reason}): check the address, and that the service runs"
+        ) from error
 
 
 def _body(answer: http.client.HTTPResponse) -> bytes:

@@ -219,7 +219,7 @@ def _besides_in_words(definition: Description) -> list[str]:
 
 
 def _people_in_words(definition: Description) -> list[str]:
-    """Return a sentence on what people lose of whom not all rows are protected together."""
+    """Return a sentence on the privacy loss of people whose rows are not all protected together."""
     note = definition.people_note
     return [] if note is None else [f"{note[:1].upper()}{note[1:]}."]
 

@@ -150,7 +150,7 @@ def _numbers(guarantee: object, named: dict[str, Any]) -> dict[str, Any]:
     for name in ("epsilon", "delta", "rho"):
         if named.get(name) is not None:
             raise InvalidInput(
-                f"{field('guarantee')} and {field(name, named[name])} both say what is promised; "
+                f"{field('guarantee')} and {field(name, named[name])} both state the guarantee; "
                 f"give one of them"
             )
     if isinstance(guarantee, PureDP | ApproxDP | ZCDP):

@@ -181,8 +181,8 @@ def _newest(windows: Windows, seen: ClockFacts, end: str, now: datetime) -> int:
     """Return the moment up to which the newest event ends windows."""
     if seen.newest is None:
         raise InvalidInput(
-            f"{seen.events} holds no rows, so it says of no window that it has "
-            f"ended; give {field('until')}, or at least one event"
+            f"{seen.events} holds no rows, so no event tells which windows have ended; give "
+            f"{field('until')}, or at least one event"
         )
     newest = windows.local(seen.newest)
     if seen.beyond:

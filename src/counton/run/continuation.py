@@ -133,9 +133,8 @@ def _refuse_dropped(name: str, waiting: Private[int]) -> None:
         return
     wait = "1 row waits" if rows == 1 else f"{rows:,} rows wait"
     raise InvalidInput(
-        f"{wait} in stream {name!r}, seen and not counted, and no other stream counts what its "
-        f"own events lack; release their windows first (late rows are counted with the next "
-        f"one), or give {field('drop_waiting', True)} to drop them"
+        f"{wait} in stream {name!r} and would never count; release their windows first (late rows "
+        f"count with the next release), or give {field('drop_waiting', True)} to drop them"
     )
 
 
@@ -275,7 +274,7 @@ def read_as(definition: Definition) -> dict[str, object]:
 
 
 def as_read(definition: Definition, before: Definition) -> Definition:
-    """Return a known stream's definition, and note whether its times were ever read otherwise."""
+    """Return the definition of a known stream; it notes whether any run read times differently."""
     if not definition.cut.timed:
         return definition
     now, then = read_as(definition), read_as(before)
@@ -284,9 +283,10 @@ def as_read(definition: Definition, before: Definition) -> Definition:
         return definition
     if definition.continues is not None and definition.continues.apart:
         raise InvalidInput(
-            f"{field(other[0], now[other[0]])} reads times otherwise than when this stream began "
-            f"where {definition.continues.name!r} ends, so that a row could count in both, and "
-            f"the ledger counts one of them: leave it as it was, or begin a stream of its own"
+            f"{field(other[0], now[other[0]])} reads times differently than the first run of this "
+            f"stream, which continues {definition.continues.name!r}: a row could count in both "
+            f"streams, and the ledger charges only one of them; state the earlier value, or begin "
+            f"another stream"
         )
     return definition.having(reread=True)
 

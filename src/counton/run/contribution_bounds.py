@@ -336,8 +336,9 @@ class ContributionBounder:
         return Private(marks.Change(self._secret, held, replaced, forgotten))
 
     def _open(self, rows: HeldRows) -> tuple[HeldRows, Integers, int]:
-        """Return rows that do not come too late, by key and period; their periods; the number of
-        late rows."""
+        """Return the rows of open periods, ordered by key and period; their periods; and how many
+        came too late.
+        """
         period, line = self._periods(rows), self._line(self._released)
         first_open = self._definition.cut.first_open(self._released)
         if line == _NOTHING_OVER and first_open == 1:

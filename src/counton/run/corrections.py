@@ -1,4 +1,5 @@
-"""Rows that replace earlier rows with their ids: a minus there, and a plus here.
+"""Rows that replace an earlier row with the same id: the earlier row is subtracted, the new one
+added.
 
 For each id the state remembers the row that counts: window, group and value, how often it was
 corrected, and whether it was taken back. A later row with this id and other content is a

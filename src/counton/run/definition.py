@@ -180,7 +180,7 @@ class Definition(Description):
         )
 
     def having(self, **facts: Any) -> Definition:
-        """Return the same stream with other facts."""
+        """Return this definition with some facts replaced."""
         return Definition.from_details(
             {**self.details, **facts},
             statistic=self.statistic,

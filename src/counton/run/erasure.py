@@ -103,10 +103,10 @@ def forget(
     open_ended = [one for one, kept in streams.items() if kept.of_people and not kept.over]
     if open_ended and not yes:
         raise InvalidInput(
-            f"to forget {person!r} closes one of {BUCKETS:,} buckets of "
-            f"{', '.join(map(repr, open_ended))}, whoever that is: who is new and falls into it "
-            f"does not count from now on, and that cannot be undone; look at the name again, and "
-            f"give {field('yes', True)}"
+            f"forgetting {person!r} closes one of {BUCKETS:,} buckets of users in "
+            f"{', '.join(map(repr, open_ended))}: from now on no new user whose digest falls into "
+            f"it counts, whoever it is, and that cannot be undone; check the name, and give "
+            f"{field('yes', True)}"
         )
     for one, kept in streams.items():
         if kept.definition is None or not kept.of_people:
@@ -195,7 +195,7 @@ def check_retain(length: str, definition: Definition) -> None:
     days = _length(length, "retain").days
     if days >= LATE_DAYS:
         raise InvalidInput(
-            f"{field('retain', length)} is no less than {LATE_DAYS} days, when people are "
+            f"{field('retain', length)} is {LATE_DAYS} days or more, after which people are "
             f"forgotten anyway: give less, or leave it out"
         )
     if definition.counting.per is None:
@@ -225,9 +225,9 @@ def _length(age: str, name: str = "age") -> timedelta:
 def _refuse_lasting(name: str, definition: Definition) -> None:
     if definition.counting.users and definition.counting.per is None:
         raise InvalidInput(
-            f"stream {name!r} protects each {definition.unit} over its whole length, so it has to "
-            f"know every one of them until it ends: nothing was deleted; forget other streams of "
-            f"the state by their names, or end this one and let another follow that protects "
+            f"stream {name!r} protects each {definition.unit} over its whole length, so it must "
+            f"remember all of them until it ends: nothing was deleted; forget other streams of the "
+            f"state by their names, or end this one and continue it with one that protects "
             f"periods, such as days"
         )
 
@@ -291,8 +291,8 @@ def _look_up(store: Store, name: str) -> _KeptStream:
     definition.counting.check_forgets(name, definition.statistic)
     if definition.columns.id is not None and not definition.counting.users:
         raise InvalidInput(
-            f"stream {name!r} keeps digests of ids, and does not know whose they are: they go by "
-            f"themselves {LATE_DAYS} days after their rows were counted"
+            f"stream {name!r} keeps digests of ids, which do not tell whose rows they are: they "
+            f"are deleted {LATE_DAYS} days after their rows were counted"
         )
     last = definition.strategy.horizon if definition.cut.goes_on else 1
     return _KeptStream(definition, definition.ended is not None or found.step == last)
@@ -302,15 +302,15 @@ def _await_rows(store: Store, name: str, before: HeldBatches, patience: _Patienc
     """Wait for raw rows in the inbox: their users are not known yet."""
     if before.left_out:
         raise InvalidInput(
-            f"rows that no run could count stand in the inbox of stream {name!r}, as they were "
-            f"sent, and whose they are is not known: put them back or drop them (counton "
-            f"serve-left-out), then forget"
+            f"rows that no run could count are in the inbox of stream {name!r}, and the state "
+            f"cannot tell whose they are: put them back or drop them (counton serve-left-out), "
+            f"then forget"
         )
     while before.waiting & held_batches(store.database, name).waiting:
         if not patience.goes_on():
             raise InvalidInput(
-                f"rows wait in the inbox of stream {name!r}, as they were sent, and whose they are "
-                f"is not known before they are counted: let the service count them, and give "
+                f"rows wait in the inbox of stream {name!r}, and the state cannot tell whose they "
+                f"are before they are counted: let the service count them, and give "
                 f"{field('wait', 60)} to wait for it"
             )
 
@@ -331,8 +331,8 @@ def _forget_person(
         theirs = [part for part in parts if (part.digests == digest).any()]
         if any(part.period > last for part in theirs):
             raise InvalidInput(
-                f"stream {name!r} has counted rows of this person that are dated later than now: "
-                f"forget them when that time has come; nothing was deleted"
+                f"stream {name!r} has counted rows of this person with times in the future: forget "
+                f"them after those times; nothing was deleted"
             )
         gone = sum(int((part.digests == digest).sum()) for part in theirs)
         periods = {part.period for part in theirs}

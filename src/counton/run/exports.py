@@ -150,12 +150,12 @@ def publish_new(
 
 
 class _OneTransaction(NamedTuple):
-    """An open transaction in the form of a place: each transaction of the place is this one."""
+    """A database place whose transactions all run in one transaction that is already open."""
 
     connection: Connection
 
     def transaction(self, *, write: bool) -> AbstractContextManager[Connection]:
-        """Return the open transaction."""
+        """Return the open transaction; ``write`` makes no difference."""
         return nullcontext(self.connection)
 
 

@@ -122,7 +122,7 @@ def check_job(said: Said, look: FirstLook) -> tuple[Job, PlannedJob]:
 
 
 def default_state(events: object) -> str:
-    """Return the default place of a stream: beside its file.
+    """Return the default state of a stream: a file beside the events.
 
     >>> default_state("library/loans.2024.csv.gz"), default_state("logs/2024-*.csv")
     ('library/loans.2024.counton.db', 'logs.counton.db')
@@ -189,7 +189,7 @@ def _beside(events: object, ending: str) -> Path:
 
 
 def _path_of(events: object) -> Path | None:
-    """Return the file, or the folder of several; None for a frame or a database.
+    """Return the path of a file, or of the folder of several; None for a frame or a database.
 
     A folder is named by its full path, since ``.`` and ``..`` are no names.
     """

@@ -73,7 +73,7 @@ class FirstFacts(NamedTuple):
         repeated: by column, without those of times, its number of values, if some value comes more
             than once.
         beyond: by bound, the share of rows that do not count under it.
-        late: by wait, the share of rows that come later than that after their window's end.
+        late: by waiting time, the share of rows that come later than that after their window's end.
     """
 
     rows: int
@@ -88,8 +88,9 @@ class FirstFacts(NamedTuple):
 
 
 class _Sample(NamedTuple):
-    """Rows that were looked at, unreadable ones empty, and by column that has some value more than
-    once, its number of values."""
+    """Rows of the sample (unreadable ones are empty), and for each column with repeated values the
+    number of its values.
+    """
 
     rows: pl.DataFrame
     unreadable: int
@@ -347,8 +348,9 @@ def _beyond(sample: pl.DataFrame, job: Job, zone: str) -> dict[int, float]:
 
 
 def _late(sample: pl.DataFrame, job: Job, zone: str, entered: str | None) -> dict[str, float]:
-    """Return the share of rows that were there later than each wait after the end of their
-    window."""
+    """Return, for each waiting time, the share of rows that arrived later than that after their
+    window's end.
+    """
     if entered is None or job.times.time is None or job.times.every is None:
         return {}
     us = _moments(sample, job.times.time, zone, job.rows.time_format).alias("us")

@@ -108,7 +108,8 @@ class PlannedJob:
 
     @property
     def bound_note(self) -> str | None:
-        """Why a bound on people that spans windows does harm, and the remedy; None: it does not.
+        """Reason why a bound on a person's rows over several windows does harm, with the remedy;
+        None if it does none.
 
         >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d", user="reader",
         ...           start="2024-03-01", steps=52, epsilon=1, most=20, per="1mo")
@@ -150,8 +151,8 @@ class PlannedJob:
         definition = self.definition
         if not definition.cells.named_beforehand:
             raise InvalidInput(
-                f"job {self.name!r} finds its groups, and which are found depends on their rows: "
-                f"declare them ({field('domain')}) to simulate their numbers"
+                f"job {self.name!r} finds its groups in its rows, so they are unknown before a "
+                f"run: declare them ({field('domain')}) to simulate their numbers"
             )
         terms = design_of(definition, definition.shape, self.spend.name)
         nothing = terms.of_exact(np.zeros((1, *terms.shape), np.int64))

@@ -105,7 +105,7 @@ def fit_of(told: Mapping[str, Any]) -> Fit | None:
 
 
 def refuse_other_fit(name: str, kept: Fit | None, asked: Fit | None) -> None:
-    """Refuse to show a table with other numbers than before."""
+    """Refuse a fit of a table other than the one with which it was shown before."""
     if kept and asked and kept != asked:
         raise RequestMismatch(
             f"the numbers of {name!r} were made to fit in another way "

@@ -70,15 +70,17 @@ def read_rows(job: Job, definition: Definition, source: Source) -> Private[Order
     if not definition.cut.timed and policies != Policies():
         name = "missing" if policies.missing == "skip" else "bad_rows"
         raise InvalidInput(
-            f"{field(name, job.option(name))} leaves rows out, and where each row is a step how "
-            f"many steps there are would tell of them; give {field('time')}, or repair the rows"
+            f"{field(name, job.option(name))} leaves rows out, but here each row is a step, so the "
+            f"published number of steps would tell how many are left out; give {field('time')}, or "
+            f"repair the rows"
         )
     known = dict[str, tuple[str, ...]]()
     if job.groups.unknown == "drop" and statistic.card.declares is not None:
         if not definition.cut.timed:
             raise InvalidInput(
                 f"rows with other values of {parts.names[-1]} cannot be left out where each row is "
-                f"a step, since how many steps there are would tell of them; give {field('time')}"
+                f"a step, since the published number of steps would tell how many are left out; "
+                f"give {field('time')}"
             )
         known = {parts.names[-1]: tuple(statistic.card.declares)}
     kinds = dict.fromkeys(parts.names, "text")
@@ -99,7 +101,9 @@ def read_rows(job: Job, definition: Definition, source: Source) -> Private[Order
 
 
 def in_any_order(definition: Definition) -> bool:
-    """Whether the order of rows of equal time has no meaning; for letters and comings it has."""
+    """Whether rows of equal time may come in any order: not for letters, nor for users who come and
+    go.
+    """
     return definition.cut.timed and not (
         definition.statistic.card.of_letters or definition.parts.flags
     )

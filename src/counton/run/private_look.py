@@ -339,7 +339,7 @@ def inspect(
         for argument, value in {"most": most, **grid}.items():
             if value is not None:
                 raise InvalidInput(
-                    f"{field(argument, value)} is of the values of a column; name it "
+                    f"{field(argument, value)} describes values of a column; name the column "
                     f"({field('bounds')}), or leave {field(argument)} out"
                 )
         grid, named = {"edges": numbers_of_events(at_most)}, f"events by {user}"

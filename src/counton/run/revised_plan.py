@@ -50,7 +50,7 @@ class PlannedDelay(NamedTuple):
 
 
 def newest_at(terms: Design, lags: int) -> Design:
-    """Return a design of revised windows, as of a night with all versions."""
+    """Return the design of revised windows at a step that publishes all versions."""
     strategy: Any = terms.strategy
     return replace(terms, strategy=AsOf(strategy, lags + 1))
 

@@ -362,8 +362,8 @@ def moments_of(
         )
     if "until" in named and not is_stated(job.times.until):
         raise InvalidInput(
-            f"{field('query', query[:40])} names {{until}}, and {field('until', NEWEST)} is known "
-            f"once the rows are; leave one of them out"
+            f"{field('query', query[:40])} names {{until}}, but {field('until', NEWEST)} is known "
+            f"only after the rows are read; leave one of them out"
         )
     now, windows = datetime.now(UTC), definition.windows
     steps = {"since": released}

@@ -198,14 +198,18 @@ def ledger_within(
 
 
 def _is_subject(about: str | None, known: str | None) -> bool:
-    """Whether a file names a limit's unit, which has its clock since the first release."""
+    """Whether a job file's word for the unit of a limit means the state's; that may name a time
+    zone, too.
+    """
     if about is None or known is None:
         return about is known
     return known_unit(about, [known, without_clock(known)]) in (known, without_clock(known))
 
 
 def _refuse_other_unit(name: str, job: Job, about: str) -> None:
-    """Refuse a limit under which a job of events can never run: its word is taken for a person."""
+    """Refuse a limit for people if a job of events protects single rows, since the job could never
+    run.
+    """
     kind = statements.kind_of(job.what)
     events = (
         kind.card.event not in NO_EVENTS and job.people.user is None and job.option("most") is None
@@ -216,10 +220,10 @@ def _refuse_other_unit(name: str, job: Job, about: str) -> None:
         return
     person = ", which is taken for a person" if limit.kind == "user" else ""
     raise InvalidInput(
-        f"job {name!r} protects single rows, each a {word!r}, and the limit of the file is about "
-        f"one {about!r}{person}, so that the job can never run: say whose rows they are "
-        f"('user' of the job); or make the limit about an 'event', and leave 'unit' of the job "
-        f"out; or leave 'unit' of the limit out, which then holds for each unit; no limit was set"
+        f"job {name!r} protects single rows (unit {word!r}), and the limit of the file is for one "
+        f"{about!r}{person}, so the job can never run: name the column of people ('user' of the "
+        f"job); or make the limit about an 'event', and leave 'unit' of the job out; or leave "
+        f"'unit' of the limit out, which then holds for each unit; no limit was set"
     )
 
 

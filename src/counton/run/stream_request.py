@@ -286,7 +286,7 @@ def _check_beside(job: Job, statistic: Statistic, parts: OwnColumns, *, ordered:
 
 
 def in_which_order(statistic: Statistic) -> str:
-    """Return how rows without sums are taken, for a message before the word "which"."""
+    """Return words for the order in which rows count, to stand in a message before "which"."""
     return "where each row is a step," if is_tallied(statistic) else "whose rows count in order,"
 
 
@@ -360,8 +360,8 @@ def check_discovery(job: Job, by: str | None) -> None:
         raise InvalidInput(f"{asked} needs {field('by')}, the column of the groups; give it")
     if not statements.kind_of(job.what).card.finds:
         raise InvalidInput(
-            f"{asked} finds groups by how many events they have, and this is a sum; declare the "
-            f"groups ({field('domain')})"
+            f"{asked} finds groups by their number of events, and this job adds up values; declare "
+            f"the groups ({field('domain')})"
         )
     refuse(job, EXCLUDED["found groups"], asked)
     if job.noise.strategy not in (None, "auto", "binary", "kary", "smooth"):
@@ -384,8 +384,8 @@ def _by_group(statistic: Statistic, groups: GroupNames, job: Job) -> Statistic:
         )
     if own is None and job.times.time is None:
         raise InvalidInput(
-            f"{field('by', job.groups.by)} tells groups apart by windows of time, and each row "
-            f"is a step here; give {field('time')}, or leave {field('by')} out"
+            f"{field('by', job.groups.by)} needs windows of time, and here each row is a step; "
+            f"give {field('time')}, or leave {field('by')} out"
         )
     if own is None:
         refuse_long_terms(groups)
@@ -426,19 +426,21 @@ def _cut_by_time(job: Job) -> dict[str, Any]:
 
 
 def _uncut(job: Job, *, once: bool) -> dict[str, Any]:
-    """Return the kept options of rows without times, which are none."""
+    """Refuse options that cut time; return the kept options of rows without times."""
     for name in ("every", "start", "until", "timezone", "revise"):
         if job.option(name) is not None:
             then = "all rows are released once" if once else "each row is a step"
             raise InvalidInput(
-                f"{field(name, job.option(name))} cuts time, and there is no {field('time')}, the "
-                f"column to find it in; give it, or leave {field(name)} out: then {then}"
+                f"{field(name, job.option(name))} needs {field('time')}, the column of times; give "
+                f"it, or leave {field(name)} out: then {then}"
             )
     return {"steps": 1} if once else {}
 
 
 def _most(job: Job, statistic: Statistic) -> int:
-    """Return how many events of a user count, or in how many groups."""
+    """Return the largest number of events of a user that count, or of groups in which a user
+    counts.
+    """
     people, by = job.people, job.groups.by
     if people.per is not None:
         check_period(people.per, job.times.timezone or "UTC")
@@ -455,14 +457,14 @@ def _most(job: Job, statistic: Statistic) -> int:
     how = f"with {once if people.first else statements.name_of(job.what)}"
     if people.most is not None and people.most > 1 and by is None:
         raise InvalidInput(
-            f"{field('most', people.most)} {how} is in how many groups a user counts, but without "
-            f"{field('by')} there are no groups; leave {field('most')} out"
+            f"{field('most', people.most)} {how} bounds the groups in which a user counts, but "
+            f"without {field('by')} there are no groups; leave {field('most')} out"
         )
     if people.most is None and by is not None:
         raise InvalidInput(
-            f"{field('by', by)} {how} needs {field('most')}, in how many groups a user counts: "
-            f"noise must hide them all, and with {field('most', 1)} each user counts in the first "
-            f"group alone"
+            f"{field('by', by)} {how} needs {field('most')}, the number of groups in which a user "
+            f"counts: noise must hide them all, and with {field('most', 1)} each user counts in "
+            f"the first group alone"
         )
     return people.most or 1
 
@@ -486,24 +488,24 @@ def _form_of_release(job: Job, statistic: Statistic, per: str | None, cut: Windo
         anew = made_of_windows(cut, every)
     if job.noise.release == "periods" and not anew:
         raise InvalidInput(
-            f"{field('release', 'periods')} is of users who are counted anew in each period of "
-            f"whole windows ({field('per')}, as of reach), and here nobody is; leave it out"
+            f"{field('release', 'periods')} is for users who count anew in each period "
+            f"({field('per')}, as of reach) of whole windows, and here no user does; leave it out"
         )
     return job.noise.release or ("periods" if anew else "totals")
 
 
 def _check_users_of_windows(job: Job, statistic: Statistic, per: str | None, cut: Windows) -> None:
-    """Refuse to count users once in a longer time than a window, in windows that are revised.
+    """Refuse revised windows if a user counts once in a longer time than a window.
 
-    A window would have those users alone whose first row came with it.
+    Otherwise a window would count only the users whose first row is in it.
     """
     inner = inner_of(statistic)
     ranks = isinstance(inner, TallyStatistic) and (inner.counts_users or inner.counted_ranks)
     if (ranks or job.people.first) and not (per == cut.every and made_of_windows(cut, per)):
         longer = "for ever" if per is None else f"in each {per}"
         raise InvalidInput(
-            f"{field('revise', job.times.revise)} counts users in each window of {cut.every}, and "
-            f"here a user counts once {longer}, in the window that comes first: give "
+            f"{field('revise', job.times.revise)} counts users in each window of {cut.every}, but "
+            f"here a user counts once {longer}, in the first window with a row of theirs: give "
             f"{field('per', cut.every)}, of distinct users as reach with {field('at_least', 1)}, "
             f"and let windows begin where these periods do"
         )

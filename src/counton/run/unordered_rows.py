@@ -168,7 +168,7 @@ class AddedRows(ReadRows):
             arrivals = Arrivals(kept.arrived + found[0], kept.late + found[1])
 
         def additions(empty: bool) -> Iterator[tuple[float, Private[Addition]]]:
-            """Exact sums of windows that have ended, and what is seen of others.
+            """Yield exact sums of ended windows, and the numbers of rows seen in all others.
 
             New events come in one transaction, because their file can be given only once; chosen
             rows too, because what is remembered of them is written once.

@@ -209,13 +209,13 @@ def no_formulas(rows: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def csv_style(path: Path | None, formulas: str, separator: str, decimal: str) -> CsvStyle:
-    """Return the style of CSV that is asked for; refuse signs for a file that is no CSV."""
+    """Return the requested style of CSV; refuse separators for a file of another format."""
     style = CsvStyle.of_signs(formulas, separator, decimal)
     if "csv" in style.facts and (path is None or path.suffix.lower() != ".csv"):
         name = "separator" if style.separator != "," else "decimal"
         raise InvalidInput(
-            f"{field(name, separator if name == 'separator' else decimal)} is of a CSV file; give "
-            f"{field('out')} with .csv"
+            f"{field(name, separator if name == 'separator' else decimal)} is for CSV files alone; "
+            f"give {field('out')} with .csv"
         )
     return style
 
@@ -229,7 +229,7 @@ def check_metadata(kinds: Sequence[str], path: Path | None) -> None:
             raise InvalidInput(f"{field('metadata')} is {kind!r}; use one of {', '.join(ENDINGS)}")
         if path is None or path.suffix.lower() != ".csv":
             raise InvalidInput(
-                f"{field('metadata', kind)} is written beside a CSV file; give {field('out')} with "
+                f"{field('metadata', kind)} goes beside a CSV file alone; give {field('out')} with "
                 f".csv"
             )
 

@@ -48,12 +48,14 @@ class Access:
                 return
             if token is None:
                 raise HTTPException(
-                    401,
+                    f"a token for {scope!r} is needed; send it in the header Authorization: "
+                    f"Bearer TOKEN",
                     f"a token for {scope!r} is needed; send it as Authorization: Bearer TOKEN",
                     {"WWW-Authenticate": "Bearer"},
                 )
             raise HTTPException(
-                403, f"this token is for {', '.join(token.scopes)}; one for {scope!r} is needed"
+                f"this token is for {', '.join(token.scopes)}; this path needs one for {scope!r}",
+                f"this token is for {', '.join(token.scopes)}; one for {scope!r} is needed",
             )
 
         return Depends(check)

@@ -67,7 +67,7 @@ def _rows_of_batch(message: memoryview, body: memoryview) -> int:
         and all(0 <= many <= most and 0 <= none <= many for many, none in _pairs(message, batch, 1))
         and all(0 <= count <= len(buffers) for count in counts)
     ):
-        raise ValueError("it says that it is larger than it is")
+        raise ValueError("it claims to be larger than its bytes")
     return rows if kind == _RECORDS else 0
 
 

@@ -75,7 +75,8 @@ def json_rows(rows: pl.DataFrame) -> list[dict[str, Any]]:
 
 
 class Against(NamedTuple):
-    """The number to subtract: of another group, another time, or both; None: the number's own.
+    """The number to subtract: of another group, another time, or both; None keeps that of the
+    number itself.
 
     >>> Against(group="shop").until is None
     True

@@ -203,7 +203,7 @@ def router(
     access: Access,
     limit: ReadingLimit,
 ) -> APIRouter:
-    """Build the paths of a service's streams; their arguments know no rows or sums."""
+    """Build the paths for reading streams; their arguments give no access to rows or exact sums."""
     paths = APIRouter(
         prefix="/v1/streams",
         tags=["read"],

@@ -144,7 +144,7 @@ class Releaser:
         self._step, self._looked, self._perhaps_written = None, False, True
 
     def work(self) -> bool:
-        """Do the work that is due; return whether something was released."""
+        """Do the work that is due; return whether a step was released."""
         if self._over:
             return False
         try:
@@ -347,7 +347,7 @@ _NOT_OF_ROWS = (
 
 
 def _of_rows(error: BaseException) -> bool:
-    """Whether the rows may be at fault, so that the error will come again."""
+    """Whether the error may come from the rows, so that it will come again."""
     if isinstance(error, pl.exceptions.PanicException):  # of polars; no Exception
         return True
     return isinstance(error, Exception) and not isinstance(error, _NOT_OF_ROWS)

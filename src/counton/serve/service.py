@@ -146,7 +146,7 @@ class Service:
             raise type(first)("\n".join(map(str, (first, *more))))
 
     def _each(self, work: Callable[[ServedJob], None]) -> None:
-        """Do something for each job, and stop serving those for which it fails."""
+        """Do work for each job; stop serving the jobs for which it fails."""
         for name, served in list(self.served.items()):
             try:
                 with about(served.called):
@@ -299,7 +299,7 @@ class Service:
             state.close()
 
     def _hold(self, address: str, state: State) -> None:
-        """Ask for the turn to release, again and again, even during a long run."""
+        """Ask for the turn to release, repeatedly, even during a long run."""
         while not self.stopping.is_set():
             self._watch(address, state)
             leads = state.turn.mine(state.watch.unknown | self._left_to_others(state))
@@ -330,7 +330,7 @@ class Service:
     def _watch(self, address: str, state: State) -> None:
         """Note another server's releases in this server's witnesses, before this one may release.
 
-        A stream that this server may not release, and no other one does, takes no rows either.
+        If neither this server nor another one releases a stream, the stream takes no rows either.
         """
         if state.turn.alone:
             return

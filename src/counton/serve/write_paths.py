@@ -174,7 +174,10 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
         if verdict.what == "other":
             raise HTTPException(409, "another batch was sent with this id; give each its own")
         if verdict.what == "closed":
-            raise HTTPException(410, "the stream takes nothing more; send rows to another one")
+            raise HTTPException(
+                "the stream has ended and takes no rows; send rows to another stream",
+                "the stream takes nothing more; send rows to another one",
+            )
         if verdict.what == "full":
             raise HTTPException(410, full_up(sender))
         return JSONResponse(verdict.answer, 202 if verdict.what == "accepted" else 200)

@@ -118,9 +118,9 @@ class Database:
     Args:
         state: path of a SQLite file, or a database URL.
         create: make the database if it is missing.
-        brief: transactions ask one thing after the other, and compute nothing in between. A server
-            ends one in which nothing is asked for `PAUSE_SECONDS`: a process that is paused within
-            it holds up no other.
+        brief: transactions run statements one after the other, and compute nothing between them. A
+            server ends a transaction that is idle for `PAUSE_SECONDS`, so a paused process holds up
+            no other.
 
     Attributes:
         identity: identifies the state wherever it lies; its copies share it. Not secret.
@@ -193,9 +193,8 @@ class Database:
         if write and self.path is not None:
             if sqlite_file.identity(self.path) != self._file:
                 raise OldCopy(
-                    f"state {self.label} was removed or replaced while it was open, so what would "
-                    f"be released now could not be found again: put the file back, or open the "
-                    f"new one"
+                    f"state {self.label} was removed or replaced while it was open, so later runs "
+                    f"would not find what is released now: put the file back, or open the new one"
                 )
             sqlite_file.check_only_name(self.path)
         # A writer takes the lock of a file at once: a reader's lock cannot be turned into a
@@ -217,9 +216,9 @@ class Database:
                 moment = self.path and self._moment and sqlite_file.moment_of(self.path)
                 if moment != self._moment:  # the file was read without locks
                     raise StateUnavailable(
-                        f"state {self.label} lies where this process may write nothing, and was "
-                        f"changed by another one while it was read: ask again, or read it where "
-                        f"it is written"
+                        f"state {self.label} was changed by another process while it was read, and "
+                        f"cannot be locked where this process may not write: try again, or read it "
+                        f"as a user who may write there"
                     )
         except self.address.errors as error:
             raise self._explain(error) from error
@@ -227,7 +226,8 @@ class Database:
     def _has_tables(self, connection: Connection) -> bool:
         """Whether a server holds a state.
 
-        Refused is a database that keeps bytes and not texts: names would come back as bytes.
+        Raises for a database that keeps bytes in place of texts, since names would come back as
+        bytes.
         """
         if connection.value("SHOW server_encoding") == "SQL_ASCII":
             raise RequestMismatch(
@@ -389,8 +389,8 @@ def _file_at(name: str, text: str, called: str) -> DatabaseAddress:
     address = name.startswith("file:") and (":memory:" in name or "mode=memory" in name)
     if name in ("", ":memory:") or address:
         raise InvalidInput(
-            f"{called} {text} would live in memory only, and what is released once has to be "
-            f"remembered: give the path of a file, in a temporary folder where it is a trial"
+            f"{called} {text} would be in memory only, and a state must outlive its process: give "
+            f"the path of a file, for a trial in a temporary folder"
         )
     return DatabaseAddress(Path(os.path.realpath(name)))
 

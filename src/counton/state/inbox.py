@@ -13,7 +13,6 @@ batch is acknowledged after the last fold.
 Each sender fills his own share of the stream (`counton.base.exact_sums.share_of`). A batch is taken
 or refused by what its own sender has sent, and never by other senders' rows. Otherwise he could
 send more and more until he is refused, and would learn their sum.
-send more and more until he is refused, and would know their sum.
 """
 
 from __future__ import annotations
@@ -627,8 +626,8 @@ class Inbox(Closing):
             found = connection.first("SELECT id FROM counton_streams WHERE name = :name", name=name)
             if found is None:
                 raise OldCopy(
-                    f"state {self._database.label} has no stream {name!r} any more; put the state "
-                    f"back that the service began with, or start the service again"
+                    f"state {self._database.label} has no stream {name!r} any more; restore the "
+                    f"state with which the service began, or start the service again"
                 )
             self._streams[name] = int(found.id)
         return self._streams[name]

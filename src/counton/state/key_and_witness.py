@@ -158,7 +158,7 @@ def elsewhere(text: str) -> Key:
         if not kept:
             raise WrongKey(
                 f"{field('key', text)} names the environment variable {name!r}, which is not set: "
-                f"set it to what a key file holds"
+                f"set it to the content of a key file"
             )
         return Key.from_text(kept, f"environment variable {name!r}")
     command = text.removeprefix(_COMMAND)
@@ -177,7 +177,7 @@ def elsewhere(text: str) -> Key:
         )
         raise WrongKey(
             f"{field('key', text)} names a command that gave no key ({why}): run it by itself, and "
-            f"correct it until it prints what a key file holds"
+            f"correct it until it prints the content of a key file"
         ) from None
     return Key.from_text(done.stdout, f"what {words[0]!r} printed")
 
@@ -194,7 +194,7 @@ def _load(path: Path, fingerprint: str) -> Key:
 
 
 def publish(waiting: Path, path: Path) -> None:
-    """Give a key its name, never over another key: in that case the key goes on waiting."""
+    """Rename a waiting key to its final name; if another key has that name, leave it waiting."""
     if not give_name(waiting, path) and is_same_file(waiting, path):
         waiting.unlink(missing_ok=True)  # a process was killed before it removed this name
 
@@ -559,7 +559,9 @@ class Witness:
         return told
 
     def _serves(self) -> bool:
-        """Whether the state has released something under the first key beside which it stands."""
+        """Whether the state has released something under the key beside which the witness stands
+        first.
+        """
         for one in self._beside[:1] if self._database is not None else ():
             with suppress(WrongKey), self._state().transaction(write=False) as connection:
                 key = Key.load(Path(str(one).removesuffix(".witness")))
@@ -687,9 +689,9 @@ class Witness:
                 times = "once" if more == 1 else f"{more:,} times"
                 raise OldCopy(
                     f"state {self._label} is an old copy: {entry['where']} says that people were "
-                    f"forgotten in stream {at.name!r} {times} since it was made, and it has them "
-                    f"again: bring the newest copy back, or forget them again (counton forget), "
-                    f"{times}; until then it releases nothing"
+                    f"forgotten in stream {at.name!r} {times} since it was made, and this copy "
+                    f"still remembers them: restore the newest copy, or forget them again (counton "
+                    f"forget), {times}; until then it releases nothing"
                 )
 
     def _of(self, at: Mark) -> list[dict[str, Any]]:

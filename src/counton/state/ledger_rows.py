@@ -297,7 +297,6 @@ def enter(
         InvalidInput: this kind of guarantee cannot be counted against the limit; or the stream
             cannot follow another one, because a unit may be in steps of both, or because the other
             one has not released its last step.
-            last step.
     """
     _refuse_name_of_another(connection, entry.name)
     if entry.follows is not None:

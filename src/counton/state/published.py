@@ -390,8 +390,8 @@ def read_rows(source: str, name: str | None = None) -> PublishedRows:
             )
         if text is None or _parse_description(text) is None:
             raise StateError(
-                f"{place} has no description of stream {chosen!r}, so its numbers alone cannot be "
-                f"asked: it was removed; publish again (counton publish)"
+                f"{place} has no description of stream {chosen!r}, which is needed to read its "
+                f"numbers: it was removed; publish again (counton publish)"
             )
         facts = parse_json(text)
         said = (
@@ -411,8 +411,8 @@ def read_rows(source: str, name: str | None = None) -> PublishedRows:
         rows = found.fetchall()
         if len(rows) > _MOST_ROWS:
             raise RequestMismatch(
-                f"{place} has more than {_MOST_ROWS:,} rows of stream {chosen!r}, which is the "
-                f"most that is read at once: ask the database itself, or read files of parts"
+                f"{place} has more than {_MOST_ROWS:,} rows of stream {chosen!r}, the most that is "
+                f"read at once: query the database itself, or export parts of the stream to files"
             )
         columns = [list(column) for column in zip(*rows, strict=True)]
     return PublishedRows(

@@ -146,7 +146,10 @@ class JournalReader:
         if own is None:
             raise self._no_statistic("readings")
         if read_as is not None and not read_as.allows(own):
-            raise InvalidInput(f"stream {self.design.name!r} is of {own!r}: read it as that")
+            raise InvalidInput(
+                f"the statistic of stream {self.design.name!r} is {own!r}, and read_as is "
+                f"another: give one that reads the same cells"
+            )
         releases = self.releases(start, stop)
         return Readings(own if read_as is None else read_as, releases.steps, releases)
 

@@ -225,9 +225,9 @@ def check_seal(connection: Connection, row: Any, key: Key) -> None:
         public.refuse_altered(connection, row.id, row.details)
     if not hmac.compare_digest(right, bytes(row.seal)):
         raise StateError(
-            f"what is public of stream {row.name!r} (its groups and their order, where it begins, "
-            f"how many events count), or how many users, ids or files it has counted, is not what "
-            f"was written with its key: the state was altered; restore it from a copy"
+            f"the public facts of stream {row.name!r} (groups and their order, first window, "
+            f"bounds), or its numbers of counted users, ids or files, differ from those sealed "
+            f"with its key: the state was altered; restore it from a copy"
         )
 
 

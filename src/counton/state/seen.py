@@ -109,9 +109,8 @@ class Secret:
         found = cls(_xor(wrapped[:32], subkey))
         if not hmac.compare_digest(found._tag, wrapped[32:]):
             raise StateError(
-                "the secret by which users and ids are known again does not belong to this key, so "
-                "that their bounds could not be kept: give the key of the stream, or restore both "
-                "from a copy"
+                "the secret by which the stream recognises users and ids is not encrypted under "
+                "this key: give the key of the stream, or restore both from a copy"
             )
         return found
 

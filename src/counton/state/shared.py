@@ -109,7 +109,7 @@ class SharedLedger(Closing):
         except NoState:
             raise RequestMismatch(
                 f"{field('ledger', self._address)} does not exist: correct it, or make it and set "
-                f"its limit first (counton ledger); {_TWO}, so none is made by the way"
+                f"its limit first (counton ledger); {_TWO}, so a run makes none by itself"
             ) from None
         file = self._database.path
         self.witness = None if file is None else WitnessFile(Path(f"{file}.witness"))
@@ -286,9 +286,10 @@ class SharedLedger(Closing):
         if same != (promised, spend.unit, spend.relation):
             raise RequestMismatch(
                 f"ledger {self.label} holds a reservation for stream {spend.name!r} of state "
-                f"{database.label}, by a run that was interrupted, of {reserved} "
-                f"for one {found.unit}, and now {spend.guarantee} for one {spend.unit} is asked: "
-                f"ask for the same, or choose another {field('name')}; the reservation counts"
+                f"{database.label}, by a run that was interrupted, of {reserved} for one "
+                f"{found.unit}, and this run states {spend.guarantee} for one {spend.unit}: state "
+                f"what is reserved, or choose another {field('name')}; the reservation stays "
+                f"counted"
             )
 
     def _spend(self, connection: Connection, spend: Spend) -> Ledger:

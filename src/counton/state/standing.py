@@ -196,10 +196,11 @@ def for_creation(
         found = keyfile.elsewhere(str(key)) if file is None else Key.load(file)
         if key is None and not any(keyfile.fits(found, *one) for one in used):
             raise WrongKey(
-                f"key file {file} exists but nothing in state {label} was released with it, which "
-                f"looks as if its state was lost or the key copied: the same key on changed data "
-                f"would reveal the difference; bring its own state back, or move the key away and "
-                f"a new one is made; one that was prepared is named, {field('key', file)}"
+                f"key file {file} exists, but nothing in state {label} was released with it, so "
+                f"its state may be lost, or the key copied: the same key on changed data would "
+                f"reveal the change; restore the state of the key, or move the key away, and a new "
+                f"one is made; if you prepared the key for this state, name it, "
+                f"{field('key', file)}"
             )
         yield found.with_salt(), database
     except BaseException:

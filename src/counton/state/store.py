@@ -44,7 +44,6 @@ class Store(Closing):
 
     Args:
         create: make the database if it is missing.
-        create: make the database where there is none.
 
     Raises:
         StateError: the state is missing, damaged, not ours or of another format.

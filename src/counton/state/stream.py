@@ -157,8 +157,7 @@ class Stream(JournalReader, Closing):
                 the shape of its cells.
             details: public facts to keep with the stream (JSON values), such as names of groups.
             counters: the guarantee of the noise alone, if cells are created when needed: see
-                `Counter`. A rule
-                that keeps the guarantee must then choose which cells are shown.
+                `Counter`. A rule that keeps the guarantee must then choose which cells are shown.
             statistic: the statistic that the cells count: one of ``counton.statistics``.
             batched: a step of the statistic may have any number of events; see `Running.start`.
             ledger: a state database with a limit, path or URL, under which several states count
@@ -848,13 +847,13 @@ def _complete(
 
     if shape != () or counters is not None:
         raise InvalidInput(
-            f"shape is {shape} and counters {counters!r}; the cells are those of {statistic!r}: "
-            f"leave both out"
+            f"shape {shape} and counters {counters!r} do not go with {statistic!r}, which has its "
+            f"own cells: leave both out"
         )
     whole = statistic.settle(guarantee, strategy.horizon)
     if statistic_from_dict(statistic_to_dict(whole)) != whole:
         raise InvalidInput(
-            f"{statistic!r} is not what its parameters say, so that a state could not keep it: use "
+            f"{statistic!r} cannot be rebuilt from its parameters, so a state cannot keep it: use "
             f"a statistic of counton.statistics"
         )
     return whole

@@ -39,8 +39,7 @@ class Facts(NamedTuple):
         """Split facts into a text and names."""
         if _NAMES in facts:
             raise InvalidInput(
-                f"details name a fact {_NAMES!r}, which is where a state says how many names there "
-                f"are: call it otherwise"
+                f"details have the key {_NAMES!r}, which the state uses itself: choose another name"
             )
         names = {name: value for name, value in facts.items() if isinstance(value, GroupNames)}
         kept = {name: value for name, value in facts.items() if name not in names}

@@ -62,8 +62,8 @@ def unit_word(
     if stated is None and len(words) > 1:
         named = [word for word in words if word != ANY_UNIT]
         raise InvalidInput(
-            f"the state counts {' and '.join(map(repr, words))} apart, and so it would another "
-            f"unit; say what is protected: {field('unit', named[0])}"
+            f"the state has separate totals for {' and '.join(map(repr, words))}, and another unit "
+            f"would get one more; name the protected unit: {field('unit', named[0])}"
         )
     if stated is None:
         word = words[0] if words else whole_of(default)
@@ -80,8 +80,8 @@ def unit_word(
         if kind is not None and one.kind not in (kind, None) and whole_of(one.unit) == word:
             raise InvalidInput(
                 f"{word!r} is one {one.kind} in the release {one.name!r} of this state and would "
-                f"be one {kind} here, so that the ledger would add up what does not add up; name "
-                f"one {kind} otherwise: {field('unit', kind)}"
+                f"be one {kind} here, so the ledger would add up different units; name one {kind} "
+                f"differently: {field('unit', kind)}"
             )
     return word + suffix
 

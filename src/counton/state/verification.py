@@ -4,7 +4,6 @@ A release is exact sums plus noise, and noise is a function of key and place. So
 key can subtract the noise, which leaves the exact sums. The journal holds keyed digests of the
 inputs, which prove that these sums are the counted ones. Every released value is then computed
 anew. Altered values, inputs or checkpoints show, and so does noise of another key or law.
-law: each shows.
 """
 
 from __future__ import annotations
@@ -395,8 +394,7 @@ class _Recomputation:
         )
         if not read_checkpoint(again.checkpoint()).is_of(saved):
             raise self._alteration(
-                f"the checkpoint of stream {row.name!r} holds other sums than those that its "
-                f"releases lead to"
+                f"the checkpoint of stream {row.name!r} holds other sums than its journal"
             )
         self._checks.append("the sums in the checkpoint are those that the releases lead to")
         if self._watcher is not None and every:

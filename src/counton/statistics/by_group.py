@@ -101,8 +101,8 @@ class Grouped(TallyStatistic):
         inner = statistic_from_dict(of) if isinstance(of, Mapping) else of
         if not isinstance(inner, TallyStatistic) or inner.ordered or isinstance(inner, Grouped):
             raise InvalidInput(
-                f"{quote(inner)} is not added up row by row, so that groups cannot be told apart "
-                f"in it: use another statistic, or a stream for each group"
+                f"{quote(inner)} counts rows in their order, so it cannot be divided into groups: "
+                f"use another statistic, or a stream for each group"
             )
         self.inner, self.groups = inner, names_once(groups, "groups are")
         self.places = len(self.groups) * inner.places

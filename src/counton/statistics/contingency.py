@@ -260,7 +260,7 @@ class Contingency(GridCells):
             if name not in values:
                 raise InvalidInput(
                     f"the domain does not list the values of {name!r}; values observed in the data "
-                    f"would give it away: declare them all"
+                    f"would reveal data: declare them all"
                 )
         return cls(
             {name: values[name] for name in names},

@@ -139,8 +139,8 @@ class Distinct(Statistic):
             )
         if window is not None and changes is not None:
             raise InvalidInput(
-                f"window is {window} and changes is {changes}; users who come and go are counted "
-                f"as they are active at each step: leave window out"
+                f"window is {window} and changes is {changes}, but users who come and go are "
+                f"counted at each step, not in windows: leave window out"
             )
         if stay is not None and changes is None:
             raise InvalidInput(

@@ -340,8 +340,8 @@ class Hierarchy(TableStatistic):
         if any(type(name) is not str for part in names for name in part):
             wrong = next(name for part in names for name in part if type(name) is not str)
             raise InvalidInput(
-                f"the tree names a node {quote(wrong)} of type {type(wrong).__name__}; events say "
-                f"their nodes in texts: name all nodes by texts"
+                f"the tree has a node {quote(wrong)} of type {type(wrong).__name__}, and events "
+                f"name nodes by texts: name all nodes by texts"
             )
         refuse_added(self.tree.levels[1:], "level")
         self.places = sum(map(len, self.tree.leaves))

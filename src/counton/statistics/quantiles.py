@@ -173,12 +173,11 @@ class QuantilesReading(Reading):
 
         The interval reaches from the lower end of the first cell to the upper end of the last cell
         that could hold the true quantile. A cell is left out in two cases. Its upper edge has too
-        few values
-        below it: fewer than ``share`` of all by more than the half-width of this difference, which
-            is a linear function of the released rows. Or its lower edge has too many. Each test
-            leaves the true cell out with probability at most (1 - level) / 2; other cells do not
-            matter. So the interval holds with probability at least ``level``, for one share at one
-            time.
+        few values below it: fewer than ``share`` of all by more than the half-width of this
+        difference, which is a linear function of the released rows. Or its lower edge has too
+        many. Each test leaves the true cell out with probability at most (1 - level) / 2; other
+        cells do not matter. So the interval holds with probability at least ``level``, for one
+        share at one time.
 
         Args:
             share: above 0 and below 1.

@@ -83,7 +83,10 @@ class Cells:
                 of a stream whose releases are not running totals.
         """
         if earlier.first != self.first:
-            raise InvalidInput("cells of one group are to be taken from those of another")
+            raise InvalidInput(
+                "cells of one group cannot be subtracted from those of another: give cells of "
+                "one group"
+            )
         return Cells(self.release.since(earlier.release), self.first, self.groups)
 
     def part(self, of: Callable[[NDArray[Any]], Any], terms: Design, first: int) -> Cells:
@@ -556,8 +559,8 @@ class OnDemandReading(Reading):
             InvalidInput: always.
         """
         raise InvalidInput(
-            f"step {earlier.step} is to be taken from step {self.step}, but cells are read on "
-            f"demand: subtract what was answered"
+            f"cells read on demand have no difference of the steps {self.step} and {earlier.step}: "
+            f"subtract their answers"
         )
 
     def ranking(

@@ -326,8 +326,8 @@ class Report(TallyStatistic):
         self._base = 0 if self.parts else 1  # a row without columns has code 1
         if not self.parts and not any(one.counted_ranks for one in self.statistics.values()):
             raise InvalidInput(
-                "no statistic of the report reads a column: how many rows there are is a "
-                "statistic by itself, count"
+                "no statistic of the report reads a column: for the number of rows alone, release "
+                "count"
             )
         named = [source for one in self.statistics.values() for source in one.card.sources]
         known = any(one.card.known_beforehand is not None for one in self.statistics.values())
@@ -632,8 +632,8 @@ class Report(TallyStatistic):
                     values.append(event[place])
                 else:
                     raise InvalidInput(
-                        f"a row is {quote(event)}; it must have what each of the columns "
-                        f"{', '.join(self.column_names)} holds"
+                        f"a row is {quote(event)}; it must have a value for each of the columns "
+                        f"{', '.join(self.column_names)}"
                     )
             if part.kind == "label":
                 codes: dict[Any, int] = {label: code for code, label in enumerate(part.labels)}

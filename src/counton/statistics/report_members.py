@@ -156,12 +156,12 @@ def fitting(name: str, given: Any, groups: Sequence[str] | None = None) -> Tally
         raise unfit(name, called, "takes rows in their order")
     own = one.contribution(batched=True)
     if own.relation != "add_remove":
-        raise unfit(name, called, "protects what a row says, and not whether it is there")
+        raise unfit(name, called, "protects the values of a row, but not its presence")
     if one.counts_units:
-        raise unfit(name, called, "counts a row as often as it says")
+        raise unfit(name, called, "counts a row more than once")
     one_by_one = own.in_one_step or bool(one.counted_ranks)  # a row has one rank
     if not one_by_one or members_of(one):
-        raise unfit(name, called, "holds more than what one row adds to a step")
+        raise unfit(name, called, "has rows that change several steps, or is itself a report")
     return one
 
 
@@ -226,7 +226,7 @@ def whole_weights(given: Mapping[str, int], known: Mapping[str, Any]) -> dict[st
     """Return a weight for each measured statistic."""
     if set(given) != set(known):
         raise InvalidInput(
-            f"weights are of {', '.join(given)}; they must be of what is measured: "
+            f"weights are given for {', '.join(given)}; give one for each measured statistic: "
             f"{', '.join(known)}"
         )
     return {name: check_integer(f"weight of {name!r}", given[name], 1, 2**40) for name in known}

@@ -291,8 +291,8 @@ class Statistic(ABC):
     def columns_of_spec(cls, stated: Statement) -> OwnColumns:
         """Return the columns that it reads besides time, group and user, as its options name them.
 
-        InvalidInput: an option is missing.
-            InvalidInput: one is missing.
+        Raises:
+            InvalidInput: an option is missing.
         """
         named: list[str] = []
         of: dict[str, list[str]] = {"number": [], "flag": []}

@@ -60,8 +60,8 @@ def _name_bytes(user: Any) -> bytes:
     if type(held) is int and held.bit_length() <= _MOST_BITS:
         return b"i%d" % held
     raise InvalidInput(
-        f"user is {quote(held)}; it must be a text or an integer of up to 1,000 digits: what "
-        f"it is called wherever it acts"
+        f"user is {quote(held)}; it must be a text or an integer of up to 1,000 digits, and one "
+        f"name for all events of a user"
     )
 
 
