@@ -245,7 +245,7 @@ def test_no_events_release_nothing_unless_until_is_stated(place: Any, contents: 
     before = contents()
     done = place.count(str(place.folder / "none.csv"))
     assert (done.code, done.out) == (2, "")
-    assert "holds no rows, so it says of no window that it has ended; give --until" in done.err
+    assert "holds no rows, so no event tells which windows have ended; give --until" in done.err
     assert contents() == before
 
 

@@ -117,7 +117,7 @@ def test_a_statistic_is_planned_by_its_own_errors() -> None:
         ({"of": Edges(), "shape": (3,)}, "determines shape"),
         ({"of": Edges(), "contribution": Contribution.add_remove()}, "determines contribution"),
         ({"batched": True}, "batched belongs to a statistic"),
-        ({"size": 9}, "size=9 belongs to a plan for a half-width"),
+        ({"size": 9}, "size=9 is only for a plan that starts from a half-width"),
         ({"within": 9}, "within finds the guarantee"),
     ],
 )

@@ -199,7 +199,7 @@ def test_a_guarantee_and_its_numbers_ask_for_the_same(
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"epsilon": 1}, "guarantee and epsilon=1 both say what is promised"),
+        ({"epsilon": 1}, "guarantee and epsilon=1 both state the guarantee"),
         ({"guarantee": 1}, "guarantee is 1; give PureDP"),
         ({"evry": "1h"}, "release takes no argument 'evry': did you mean every?"),
         ({"what": "sum"}, "release takes no argument 'what'"),

@@ -242,10 +242,22 @@ def sealed(state: Path) -> None:
 @pytest.mark.parametrize(
     ("statement", "problem"),
     [
-        ("UPDATE counton_streams SET details = replace(details, '\"home\", ', '')", "the public facts of"),
-        ("UPDATE counton_streams SET details = replace(details, '03-01', '03-02')", "the public facts of"),
-        ("UPDATE counton_streams SET details = replace(details, 'totals', 'windows')", "the public facts of"),
-        ("UPDATE counton_streams SET details = replace(details, ': 3', ': 4')", "the public facts of"),
+        (
+            "UPDATE counton_streams SET details = replace(details, '\"home\", ', '')",
+            "the public facts of",
+        ),
+        (
+            "UPDATE counton_streams SET details = replace(details, '03-01', '03-02')",
+            "the public facts of",
+        ),
+        (
+            "UPDATE counton_streams SET details = replace(details, 'totals', 'windows')",
+            "the public facts of",
+        ),
+        (
+            "UPDATE counton_streams SET details = replace(details, ': 3', ': 4')",
+            "the public facts of",
+        ),
         ("UPDATE counton_streams SET details = 'x'", "details"),
         ("DELETE FROM counton_marks WHERE kind = 'user'", "numbers of counted users"),
         ("DELETE FROM counton_marks WHERE kind = 'secret'", "numbers of counted users"),

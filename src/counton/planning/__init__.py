@@ -1,4 +1,4 @@
-"""Plans: which strategy, noise and guarantee answer a question with the least error."""
+"""Plans: the strategy, noise and guarantee that answer a question with the least error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Which growth, delay and epsilon keep the losses an operator states, with the least error."""
+"""Plans of streams whose protection fades: growth, delay and epsilon of least error for stated
+losses.
+"""
 
 from __future__ import annotations
 
@@ -43,10 +45,12 @@ _BETWEEN = Fraction(1, 2)
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class FadingPlan(Plan[Design[Expiring]]):
-    """The best growth, delay and epsilon or rho, and the best for some other growths.
+    """A plan with fading protection: the best growth, delay and epsilon or rho, and the best of
+    some other growths.
 
     Attributes:
-        targets: the losses by age that all choices keep; the others have growths 0, 1/2, 1, ...
+        targets: largest losses by age, which all choices keep. The other choices have growths
+            0, 1/2, 1, ...
 
     >>> from counton import plan_expiring
     >>> found = plan_expiring({24: 1, 8760: 3})
@@ -67,11 +71,15 @@ class FadingPlan(Plan[Design[Expiring]]):
     targets: Mapping[int, float]
 
     def halfwidth(self, step: int, level: float = 0.95) -> float:
-        """`Design.halfwidth` of the best choice: of noise, without what a delay holds back."""
+        """Return `Design.halfwidth` of the best choice: for the noise, without the items that a
+        delay holds back.
+        """
         return self.best.halfwidth(step, level)
 
     def in_words(self, level: float = 0.95) -> str:
-        """Losses by age, and how far off a total is at the first step and at the last one."""
+        """Return the losses by age, and the error of a total at the first step and at the last one,
+        in words.
+        """
         limits = " and ".join(f"{loss:g} up to age {age:,}" for age, loss in self.targets.items())
         halves = {step: self.halfwidth(step, level) for step in (1, self.steps)}
         delay = self.best.strategy.facts.delay
@@ -85,17 +93,17 @@ class FadingPlan(Plan[Design[Expiring]]):
 
     @property
     def unit(self) -> str:
-        """The unit of losses: "epsilon" or "rho"."""
+        """Unit of the losses: "epsilon" or "rho"."""
         return "rho" if self.best.family == "gaussian" else "epsilon"
 
     @property
     def steps(self) -> int:
-        """Releases over which errors are taken."""
+        """Number of releases over which errors are averaged, or the largest is taken."""
         return self.best.steps
 
     @cached_property
     def baseline(self) -> RestartedCounter:
-        """The restarted counter with the least error that keeps the same targets."""
+        """The restarted counter of least error that keeps the targets of this plan."""
         gaussian = self.best.family == "gaussian"
         return RestartedCounter.best(self.targets, self.steps, gaussian=gaussian)
 
@@ -106,10 +114,12 @@ class FadingPlan(Plan[Design[Expiring]]):
 
     @property
     def least_largest_error(self) -> float | None:
-        """What no mechanism with the same targets can stay below; 0 if no such bound is known.
+        """Lower bound on the largest error of any mechanism with these targets; 0 if no bound is
+        known.
 
-        It holds for streams of 0 and 1. None where it says nothing about the plan: under
-        zero-concentrated privacy, and for ``per_step`` below 1, which excludes most such streams.
+        The bound holds for streams of 0 and 1. It is None if it does not apply to the plan: under
+        zero-concentrated privacy, or with ``per_step`` below 1, which excludes most streams of 0
+        and 1.
         """
         if self.unit == "rho" or self.best.errors_of.per_step < 1:
             return None
@@ -117,10 +127,11 @@ class FadingPlan(Plan[Design[Expiring]]):
 
     @override
     def rows(self) -> list[dict[str, Any]]:
-        """One row a choice: rank, strategy, noise, epsilon or rho, errors, and loss at each age.
+        """Return one row for each choice: rank, strategy, noise, epsilon or rho, errors, and the
+        loss at each age.
 
-        Errors are in items. The last column is the loss at ten times the largest age, of which
-        nothing was asked.
+        Errors are in items. The last column is the loss at ten times the largest age, for which
+        there is no target.
         """
         ages = [*self.targets, 10 * max(self.targets) or 10]
         return [
@@ -153,7 +164,7 @@ def plan_expiring(
     delays: Iterable[int] | None = None,
     largest_growth: Number = 2,
 ) -> FadingPlan:
-    """Plan a stream without an end, whose protection fades with age.
+    """Plan a stream without an end whose protection fades with age.
 
     ``plan_expiring({24: 1, 8760: 3})`` finds the growth, delay and epsilon of least error whose
     losses by age stay within these. With a wanted error, ``plan_expiring(age=8760, rmse=30)``
@@ -202,8 +213,8 @@ def plan_expiring(
     wanted_largest = None if largest_error is None else _positive("largest_error", largest_error)
     if targets is not None and age is not None:
         raise InvalidInput(
-            f"age is {quote(age)} and losses are given too: with these the error is made "
-            f"smallest; leave age out, or add it to them with a largest loss"
+            f"age is {quote(age)} and losses are given too; with losses the plan minimises the "
+            f"error: leave age out, or give a largest error and no losses"
         )
     losses = {} if targets is None else _check_targets(targets)
     if targets is None and (age is None or (rmse is None and largest_error is None)):
@@ -257,7 +268,7 @@ def plan_expiring(
 
 
 def _loss_at(design: Design, age: int) -> float:
-    """The promised loss of an item of an age, rounded up."""
+    """Return the promised loss of an item of this age, rounded up."""
     assert isinstance(design.guarantee, ExpiringDP | ExpiringZCDP)
     promised = design.guarantee.at_age(age)
     if promised is None:
@@ -268,7 +279,7 @@ def _loss_at(design: Design, age: int) -> float:
 def _beside(
     space: Space, best: Design[Expiring], search: Callable[[Space], Design[Expiring]]
 ) -> list[Design[Expiring]]:
-    """The best of some growths other than the best one, where there is one."""
+    """Return the best designs for some growths other than the best one, if there are any."""
     others = []
     for count in range(space.largest_growth // _BETWEEN + 1):
         growth = count * _BETWEEN
@@ -320,7 +331,7 @@ def _refuse_unreached(plan: FadingPlan, rmse: float | None, largest_error: float
 
 
 def _positive(name: str, value: Number) -> float:
-    """A float that is not above the number that is meant."""
+    """Return the largest float that is not above the given number."""
     number = exact(value, name)
     if number <= 0:
         raise InvalidInput(f"{name} is {quote(value)}; it must be a number above 0")
@@ -339,7 +350,7 @@ def _check_targets(targets: object) -> dict[int, float]:
 
 
 def _checked_delays(delays: object) -> Sequence[int]:
-    """Delays in order; a range may be long, and is not counted out."""
+    """Return the delays in order; a long range stays a range."""
     if not isinstance(delays, Iterable) or isinstance(delays, str):
         listed: Sequence[object] = ()
     else:

@@ -1,4 +1,4 @@
-"""The search for growth, delay and epsilon, or rho, of an expiring stream.
+"""The search for the growth, delay and epsilon, or rho, of a stream whose protection fades.
 
 What is searched are the forms of noise (Laplace with an epsilon, Gaussian with a rho) over growths
 and delays; what is made smallest is a measure of error, or the loss at one age.
@@ -35,24 +35,26 @@ _COARSE, *_FINER = Fraction(1, 4), Fraction(1, 20), Fraction(1, 100)
 
 
 class _Pure:
-    """Epsilon, the parameter, and Laplace noise of scale 1 / epsilon."""
+    """The pure form of noise: its parameter is epsilon, and Laplace noise has scale 1 / epsilon."""
 
     gaussian = False
 
     def noise(self, unit: float, parameter: float) -> float:
-        """How large an error is which has size ``unit`` if the parameter is 1."""
+        """Return the size of an error that is ``unit`` if the parameter is 1."""
         return unit / parameter
 
     def parameter_for(self, unit: float, noise: float) -> float:
-        """The parameter at which that error has size ``noise``."""
+        """Return the parameter at which an error of ``unit`` becomes ``noise``."""
         return unit / noise
 
     def quick_parameter(self, growth: Fraction, age: int, loss: float) -> float:
-        """About the largest parameter with at most this loss after ``age`` + 1 releases."""
+        """Return approximately the largest parameter whose loss after ``age`` + 1 releases is at
+        most this.
+        """
         return loss / _first_loss(growth, age, "exact")
 
     def quick_loss(self, growth: Fraction, age: int, parameter: float) -> float:
-        """About the loss after ``age`` + 1 releases."""
+        """Return approximately the loss after ``age`` + 1 releases."""
         return parameter * _first_loss(growth, age, "exact")
 
     def loss(self, expiry: Expiry, parameter: Fraction, age: int) -> Fraction:
@@ -63,7 +65,9 @@ class _Pure:
 
 
 class _ConcentratedLoss:
-    """Rho and Gaussian noise of variance 1 / (2 rho); narrow noise loses more for its rho."""
+    """Loss as a function of rho, with Gaussian noise of variance 1 / (2 rho); narrow noise loses
+    more per rho.
+    """
 
     gaussian = True
 
@@ -95,7 +99,9 @@ PURE, CONCENTRATED = _Pure(), _ConcentratedLoss()
 
 @cache
 def _first_loss(growth: Fraction, age: int, analysis: Analysis) -> float:
-    """Loss of the first item of a stream, the worst: quick, and checked over all items later."""
+    """Return the loss of a stream's first item, which is the largest; exact losses check it
+    later.
+    """
     return float(expiration_loss(Expiring(growth), [age], analysis, position=1)[0])
 
 
@@ -104,31 +110,33 @@ def _first_loss(growth: Fraction, age: int, analysis: Analysis) -> float:
 
 @dataclass(frozen=True, slots=True)
 class TypicalError:
-    """Root of the mean squared error over ``steps`` releases, of continuous noise.
+    """Root of the mean squared error over ``steps`` releases, computed for continuous noise.
 
-    A delay holds items back, which add to the error.
+    Items that a delay holds back add to the error.
     """
 
     steps: int
     name = "a typical error"
 
     def noise(self, growth: Fraction, delay: int, gaussian: bool) -> float:
-        """Root of the mean variance of noise whose parameter, epsilon or rho, is 1."""
+        """Return the root of the mean variance of the noise if the parameter, epsilon or rho,
+        is 1.
+        """
         mean = _mean_variance(growth, delay, self.steps, gaussian)
         return math.sqrt(mean / 2 if gaussian else 2 * mean)
 
     def error(self, noise: float, held: float) -> float:
-        """Noise has mean 0, so squares add up."""
+        """Return the error from noise and held items; noise has mean 0, so squares add up."""
         return math.hypot(noise, held)
 
     def room(self, error: float, held: float) -> float:
-        """The noise that makes this error; 0 if the items alone exceed it."""
+        """Return the largest noise that keeps this error; 0 if the held items alone exceed it."""
         return math.sqrt(max(error**2 - held**2, 0.0))
 
 
 @dataclass(frozen=True, slots=True)
 class WorstError:
-    """What all errors of ``steps`` releases stay below with probability 2/3."""
+    """Bound that all errors of ``steps`` releases keep with probability 2/3."""
 
     steps: int
     name = "a largest error"
@@ -152,7 +160,7 @@ def _mean_variance(growth: Fraction, delay: int, steps: int, gaussian: bool) -> 
 
 
 class Limit(NamedTuple):
-    """An error that is wanted."""
+    """A bound on an error that the plan must keep."""
 
     measure: TypicalError | WorstError
     error: float
@@ -160,7 +168,7 @@ class Limit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """Where to search.
+    """The space of growths and delays to search.
 
     Attributes:
         form: the noise.
@@ -188,17 +196,18 @@ class Space:
         )
 
     def growths(self) -> list[Fraction]:
-        """The first ones to try."""
+        """Growths of the first grid of the search."""
         if self.growth is not None:
             return [self.growth]
         count = self.largest_growth // _COARSE
         return [*(n * _COARSE for n in range(count + 1)), self.largest_growth]
 
     def delays_up_to(self, most: float, targets: Iterable[int]) -> list[int]:
-        """Delays to try, in order: those asked for, or a selection up to ``most`` items held back.
+        """Return the delays to try, in order: the given ones, or a selection that holds back up to
+        ``most`` items.
 
-        The loss at an age drops where the releases that saw the item become fewer than a power of
-        two.
+        The loss at an age drops at delays at which the number of releases with the item falls below
+        a power of two.
         """
         last = max(targets)
         if self.delays is not None:
@@ -215,7 +224,9 @@ class Space:
         return sorted({0, *spread, *(delay for delay in edges if 0 <= delay <= longest)})
 
     def search(self, score: Callable[[Fraction, int], float], delays: Sequence[int]) -> Expiry:
-        """Growth and delay of the least score: on a grid, then in smaller steps around its best."""
+        """Return the growth and delay of least score: searched on a grid, then in smaller steps
+        around its best.
+        """
         best = min((score(g, delay), g, delay) for delay in delays for g in self.growths())
         tried = list(delays)
         for step in _FINER:
@@ -236,9 +247,9 @@ class Space:
 def least_error(
     space: Space, targets: Mapping[int, float], limits: Sequence[Limit]
 ) -> Design[Expiring]:
-    """The choice that keeps the targets and whose errors are the least parts of the limits.
+    """Return the design that keeps the targets and has the smallest errors relative to the limits.
 
-    A delay beyond the largest age would leave nothing to protect.
+    Delays stay below the largest age, since a longer one leaves nothing to protect.
     """
     form = space.form
 
@@ -261,7 +272,7 @@ def least_error(
 
 
 def _largest_parameter(form: Form, expiry: Expiry, targets: Mapping[int, float]) -> Fraction:
-    """The largest parameter of five digits that keeps the targets."""
+    """Return the largest parameter of five digits that keeps the targets."""
     limits = {age: Fraction(str(loss)) for age, loss in targets.items() if age >= expiry.delay}
 
     def within_target(parameter: Fraction) -> bool:
@@ -278,7 +289,7 @@ def _largest_parameter(form: Form, expiry: Expiry, targets: Mapping[int, float])
 
 
 def least_loss(space: Space, age: int, limits: Sequence[Limit]) -> Design[Expiring]:
-    """The choice of least loss at one age whose errors stay within limits."""
+    """Return the design of least loss at one age whose errors stay within limits."""
     form = space.form
 
     def parameter(growth: Fraction, delay: int) -> float:
@@ -305,6 +316,6 @@ def least_loss(space: Space, age: int, limits: Sequence[Limit]) -> Design[Expiri
 
 
 def _five_digits(value: Fraction, towards: Callable[[Fraction], int]) -> Fraction:
-    """Five significant digits, down (math.floor) or up (math.ceil)."""
+    """Round to five significant digits, down (math.floor) or up (math.ceil)."""
     unit = Fraction(10) ** (math.floor(math.log10(value)) - 4)
     return towards(value / unit) * unit

@@ -1,4 +1,4 @@
-"""What no mechanism can beat for numbers about graphs whose edges only come.
+"""Lower bounds on the error of every mechanism for numbers of graphs whose edges only come.
 
 **By reconstruction.** Let each of n secret bits be an edge of its own, there or not, and let later
 edges, which everybody knows, make released numbers tell sums of the bits over n sets, the rows of a
@@ -49,7 +49,8 @@ _LARGEST_LOSS = 700.0
 
 
 def least_square_of_a_bit(guarantee: Guarantee) -> float:
-    """No estimate of a fair bit has a mean squared error below this, if one unit says which it is.
+    """Return a lower bound on the mean squared error of any estimate of a fair bit that one unit
+    decides.
 
     The best estimate has the mean of p (1 - p), with p the probability of the bit after what is
     released. *Pure*: p is between 1 / (1 + e^epsilon) and one less that, so p (1 - p) is at least
@@ -82,7 +83,8 @@ def _loss(number: Fraction) -> float:
 
 
 def sets_of_bits(bits: int) -> Integers:
-    """The sets whose sums give all bits away: rows of zeros and ones, shape ``(bits, bits)``.
+    """Return sets of bits whose sums determine all bits: rows of zeros and ones, shape ``(bits,
+    bits)``.
 
     Args:
         bits: a power of two, less one.
@@ -96,12 +98,16 @@ def sets_of_bits(bits: int) -> Integers:
 
 
 def _bits_among(nodes: int | None) -> int:
-    """How many bits fit into so many nodes: n^2 + 2 n are needed."""
+    """Return the largest number n of bits that fit into this many nodes: n^2 + 2 n nodes are
+    needed.
+    """
     return 2**31 if nodes is None else math.isqrt(nodes + 1) - 1
 
 
 def _by_reconstruction(sets: int, steps: int, guarantee: Guarantee) -> float:
-    """Root of the least mean square of the worst error, where so many sets can be asked for."""
+    """Return the root of the least mean square of the worst error if this many sets can be
+    queried.
+    """
     longest = (math.isqrt(4 * steps + 1) - 1) // 2  # n (n + 1) <= T
     # The largest power of two, less one, up to some number; 0 if there is none.
     most = min(sets, longest)
@@ -121,10 +127,11 @@ def least_error_of_degrees(
     batched: bool = False,
     nodes: int | None = None,
 ) -> float:
-    """Every mechanism for degree histograms has an error with at least this root mean square.
+    """Return a lower bound on the error (root mean square) of every mechanism for degree
+    histograms.
 
-    On some stream of edges that only come, of some number of nodes with so many edges, at some
-    step; one edge is protected.
+    Every mechanism has this error on some stream of edges that only come, at some step. The
+    protected unit is one edge.
 
     Args:
         degree: most edges of a node, D.
@@ -146,9 +153,11 @@ def least_error_of_degrees(
 def least_error_of_matchings(
     steps: int, guarantee: Guarantee, *, batched: bool = False, nodes: int | None = None
 ) -> float:
-    """Every mechanism for the size of the largest matching has an error of this root mean square.
+    """Return a lower bound on the error (root mean square) of every mechanism for the largest
+    matching.
 
-    On some stream of edges that only come, at some step; one edge is protected.
+    Every mechanism has this error on some stream of edges that only come, at some step. The
+    protected unit is one edge.
 
     Args:
         steps, batched, nodes: see `least_error_of_degrees`.
@@ -165,7 +174,7 @@ def least_error_of_matchings(
 def bounds_on_degrees(
     degree: int, steps: int, guarantee: Guarantee, *, batched: bool, nodes: int | None
 ) -> tuple[LowerBound, ...]:
-    """Beside a plan of a degree histogram: the bound on it, and that on matchings."""
+    """Return the bounds to show beside a plan of a degree histogram: for it, and for matchings."""
     who = "any mechanism, on some stream of edges that only come"
     source = "reconstruction and counting (counton)" if batched else "reconstruction (counton)"
     degrees = least_error_of_degrees(degree, steps, guarantee, batched=batched, nodes=nodes)

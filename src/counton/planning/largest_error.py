@@ -1,4 +1,4 @@
-"""How large the largest of many errors is: by simulation, since no formula is known.
+"""The expected largest error of many answers, by simulation, since no formula is known.
 
 "Ranges", Definition 3.12: err_{W,inf} is the expectation of the largest error of all queries of a
 workload W. Every run draws the mechanism's own exact noise. Over all intervals of a line the
@@ -27,7 +27,7 @@ from counton.strategies.lines import workload as named_workload
 
 
 class LargestError(NamedTuple):
-    """An expectation, known as well as this many runs tell.
+    """The expected largest error, with the confidence interval of a simulation.
 
     Attributes:
         mean: over the runs, in units of the counts.
@@ -61,7 +61,7 @@ def expected_largest_error(
     level: float = 0.95,
     key: Key | None = None,
 ) -> LargestError:
-    """Expected largest error of all answers to a workload: err_{W,inf}, Definition 3.12.
+    """Return the expected largest error of all answers to a workload: err_{W,inf}, Definition 3.12.
 
     It depends on no data, so planning with it costs no privacy.
 
@@ -88,7 +88,7 @@ def expected_largest_error(
 
 
 def summed_up(every: ArrayLike, level: float) -> LargestError:
-    """Mean of one number a run, with Student's interval.
+    """Return the mean of one number per run, with Student's interval.
 
     >>> summed_up([1.0, 2.0, 3.0], 0.95)
     LargestError(mean=2.0, lower=-0.48..., upper=4.48..., level=0.95, runs=3)
@@ -108,7 +108,9 @@ def largest_errors(
     runs: int,
     key: Key | None = None,
 ) -> Iterator[float]:
-    """The largest error in each of this many runs; arguments as in `expected_largest_error`."""
+    """Yield the largest error of each of this many runs; arguments as in
+    `expected_largest_error`.
+    """
     runs = check_integer("runs", runs, 2, 2**32)
     axes = choice.strategy.axes
     if len(axes) != 1:

@@ -1,4 +1,4 @@
-"""The least epsilon, or rho, with which something is as accurate as it is wanted."""
+"""The least epsilon, or rho, that reaches a wanted accuracy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TargetWidth = Number | str | Mapping[str, Number | str]
 
 
 class ReachedHalfwidths(NamedTuple):
-    """Half-widths that were asked for, and those that are planned.
+    """Wanted half-widths, and the planned ones.
 
     Attributes:
         step: at which they are.
@@ -40,7 +40,9 @@ class ReachedHalfwidths(NamedTuple):
 
     @property
     def factor(self) -> float:
-        """How many times as wide as it may be the widest is: at most 1 where all bounds hold."""
+        """Return the largest ratio of a planned half-width to the wanted one: at most 1 if all
+        bounds hold.
+        """
         return max(self.planned[name] / bound for name, bound in self.wanted.items())
 
     def __str__(self) -> str:
@@ -55,7 +57,7 @@ class ReachedHalfwidths(NamedTuple):
 
 
 def bounds_of(within: TargetWidth, size: int | None = None) -> dict[str, float]:
-    """Bounds on half-widths by name; "" of one that has none.
+    """Return bounds on half-widths by name; "" for a bound without a name.
 
     Args:
         within: a number; a text such as "20", "2%" or "count=20,mean=0.5"; or numbers by name.
@@ -96,9 +98,9 @@ def bounds_of(within: TargetWidth, size: int | None = None) -> dict[str, float]:
 def compare_halfwidths(
     halfwidths: Mapping[str, float], bounds: Mapping[str, float], step: int, level: float
 ) -> ReachedHalfwidths:
-    """Planned half-widths beside the bounds on them.
+    """Return planned half-widths beside the bounds on them.
 
-    A bound without a name is on all of them, or on the number of rows where that is among them.
+    A bound without a name applies to the number of rows, if that is among them, else to all.
     """
     wanted: dict[str, float] = {}
     for name, bound in bounds.items():
@@ -118,7 +120,7 @@ def compare_halfwidths(
 
 
 def of_loss(loss: Fraction, least: Loss, delta: Number | None = None) -> Guarantee:
-    """The guarantee of a loss.
+    """Return the guarantee with this loss.
 
     >>> of_loss(Fraction(1, 2), "epsilon", "1e-6")
     ApproxDP(epsilon=0.5, delta=1e-6)
@@ -134,7 +136,7 @@ def of_loss(loss: Fraction, least: Loss, delta: Number | None = None) -> Guarant
 
 
 def loss_of(guarantee: Guarantee) -> tuple[Loss, Fraction]:
-    """Epsilon or rho of a guarantee.
+    """Return the kind of loss of a guarantee, epsilon or rho, and its value.
 
     >>> loss_of(ZCDP(0.5))
     ('rho', Fraction(1, 2))
@@ -155,7 +157,7 @@ def with_loss(guarantee: Guarantee, loss: Fraction) -> Guarantee:
 
 
 def next_loss(loss: Fraction) -> Fraction:
-    """The least number of four digits that is not below a loss.
+    """Return the least number of four digits that is at least this loss.
 
     >>> next_loss(Fraction(1, 3))
     Fraction(1667, 5000)
@@ -170,10 +172,11 @@ def least_guarantee(
     delta: Number | None = None,
     near: Fraction = Fraction(1),
 ) -> Guarantee:
-    """The guarantee of least loss, a number of four digits, with which an error is small enough.
+    """Return the guarantee of least loss, a number of four digits, that keeps an error within a
+    bound.
 
-    The error has to fall where the loss grows. A planner that changes its strategy lets it rise by
-    a little here and there: the error of what is found is within the bound in any case.
+    The error must fall as the loss grows. It may rise a little where the planner changes its
+    strategy; the error of the result is within the bound in any case.
 
     Args:
         least: "epsilon" or "rho".
@@ -232,7 +235,7 @@ _ONE_DECADE = 9 * _FIRST
 
 
 def _loss_at(place: int) -> Fraction:
-    """The number at a place among all numbers of this many digits, in their order.
+    """Return the number at a place in the ordered list of all numbers of this many digits.
 
     >>> _loss_at(0), _loss_at(1) - 1, _loss_at(-1)
     (Fraction(1, 1), Fraction(1, 1000), Fraction(9999, 10000))
@@ -246,14 +249,14 @@ def _ten_to(power: int) -> Fraction:
 
 
 def _place_of(loss: Fraction) -> int:
-    """The first place of a number that is not below a loss: inverse of `_loss_at`."""
+    """Return the first place of a number that is at least a loss: inverse of `_loss_at`."""
     power = math.floor(math.log10(loss) + 1e-12)
     digits = math.ceil(loss / _ten_to(power - DIGITS + 1)) - _FIRST
     return power * _ONE_DECADE + digits
 
 
 def _between(low: int, high: int, error_at: Callable[[int], float], within: float) -> int:
-    """A place between two, near where a straight line of logarithms crosses the bound."""
+    """Return a place between two others, near the bound by linear interpolation of logarithms."""
     first, last = error_at(low), error_at(high)
     middle = (low + high) // 2
     if high - low <= 8 or not (0 < last < first < math.inf):

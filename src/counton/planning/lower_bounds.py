@@ -1,4 +1,4 @@
-"""What no factorisation can beat: lower bounds on the variance of releases.
+"""Lower bounds on the variance of releases that no factorisation can beat.
 
 For every A = B C whose columns of C have norm at most 1, in units of the variance of one node:
 
@@ -77,9 +77,10 @@ LARGEST_SEARCHED = 256
 
 
 def least_variance(horizon: int, metric: Metric = "mean", release: ReleaseForm = "totals") -> float:
-    """No factorisation with columns of norm 1 has less variance, in units of a node's variance.
+    """Return a lower bound on the variance of every factorisation whose columns have norm 1.
 
-    Proven for columns of 2-norm 1 (Gaussian noise), so also for those of 1-norm 1 (Laplace noise).
+    The unit is a node's variance. The bound is proven for columns of 2-norm 1 (Gaussian noise), and
+    so holds for columns of 1-norm 1 (Laplace noise).
 
     Args:
         horizon: number of steps T.
@@ -116,7 +117,7 @@ def least_variance(horizon: int, metric: Metric = "mean", release: ReleaseForm =
 
 
 def nuclear_norm(horizon: int) -> float:
-    """Sum of the singular values of the T x T matrix of prefix sums.
+    """Return the nuclear norm of the T x T matrix of prefix sums: the sum of its singular values.
 
     >>> round(nuclear_norm(2), 6)  # of [[1, 0], [1, 1]]: the square root of 5
     2.236068
@@ -127,9 +128,9 @@ def nuclear_norm(horizon: int) -> float:
 
 
 def mathias_sum(horizon: int) -> float:
-    """gamma_hat(T) = (1/T) sum_{j=1..T} |csc((2j - 1) pi / (2T))|.
+    """Return gamma_hat(T) = (1/T) sum_{j=1..T} |csc((2j - 1) pi / (2T))|.
 
-    Beyond 2^20 terms by the trapezoidal rule's limit, good to 1e-12.
+    Beyond 2^20 terms the limit of the trapezoidal rule is used, accurate to 1e-12.
 
     >>> round(mathias_sum(2), 6)
     1.414214
@@ -149,7 +150,8 @@ def mathias_sum(horizon: int) -> float:
 
 
 def factorisation_bounds(horizon: int) -> tuple[float, float]:
-    """Lower and upper bound of |A|_cb, the least possible product of row and column norm.
+    """Return a lower and an upper bound of |A|_cb, the least possible product of row and column
+    norm.
 
     (1/2 + 1/(2T)) gamma_hat <= |A|_cb <= gamma_hat / 2 + 1/2 (Mathias 1993, Corollary 3.5). The
     square-root factorisation's product is Psi*(T), within 0.5851 of the lower bound.
@@ -167,7 +169,8 @@ def factorisation_bounds(horizon: int) -> tuple[float, float]:
 
 
 def least_noise_variance(guarantee: Guarantee) -> float:
-    """No mechanism hides a move by 1 with less variance: c in the bounds on any mechanism.
+    """Return the least variance of any noise that hides a change by 1: c in the bounds on any
+    mechanism.
 
     The constant of "Constant matters", Theorem 3, which states it up to one. Let noise w of any law
     be as close to w + y as the guarantee says, y being what a unit moves the releases by. For any u
@@ -220,14 +223,15 @@ def least_noise_variance(guarantee: Guarantee) -> float:
 
 
 def _least_pure(epsilon: float) -> float:
-    """Least variance of a law on the integers whose neighbours differ by factors e^epsilon at most;
-    0 where float64 ends."""
+    """Return the least variance of a law on the integers whose neighbours differ by at most factors
+    e^epsilon; 0 beyond float64.
+    """
     return 0.5 / math.sinh(epsilon / 2) ** 2 if epsilon < _LARGEST_LOSS else 0.0
 
 
 @lru_cache(maxsize=128)
 def _least_approximate(epsilon: float, delta: float) -> float:
-    """V / s^2 under (epsilon, delta), from moves of one or of several steps at a time."""
+    """Return V / s^2 under (epsilon, delta), from moves of one or of several steps at a time."""
     moves = max(1, math.floor(min(_SHORT_LOSS / epsilon, _SHORT_DELTA / delta)))
     loss = moves * epsilon
     if loss > _LARGEST_CLOSE:
@@ -237,8 +241,8 @@ def _least_approximate(epsilon: float, delta: float) -> float:
 
 
 def _least_close(epsilon: float, delta: float) -> float:
-    """Least variance of a law on the integers, or of a mixture of them, that is (epsilon, delta)-
-    close to itself moved by 1.
+    """Return the least variance of a law on the integers, or of a mixture of them, that is
+    (epsilon, delta)-close to itself moved by 1.
 
     The variance is the least of E (k - a)^2 over a, and a within [0, 1/2] will do, as laws may be
     moved and mirrored. With f(a) the least of E (k - a)^2 + l (H_+ + H_-) / 2 over all laws,
@@ -257,7 +261,7 @@ def _least_close(epsilon: float, delta: float) -> float:
 def _price_and_bound(
     epsilon: float, delta: float, centre: float, price: float | None
 ) -> tuple[float, float]:
-    """A price l of delta, and what E (k - a)^2 + l (H_+ + H_-) / 2 is never below.
+    """Return a price l of delta, and a lower bound on E (k - a)^2 + l (H_+ + H_-) / 2.
 
     Of each max(0, x) in H_+ and H_- a share of x is counted: numbers up_k, down_k in [0, l / 2]
     prove the least over k of (k - a)^2 + up_k - e^epsilon up_{k+1} + down_k - e^epsilon down_{k-1}.
@@ -305,7 +309,7 @@ def _price_and_bound(
 
 
 def least_error_on_coin_flips(horizon: int, epsilon: Number) -> float:
-    """No pure mechanism keeps all errors below this on fair coin flips with probability 3/4.
+    """Return an error that no pure mechanism stays below on fair coin flips with probability 3/4.
 
     Andersson, Pagh, Steiner and Torkamani, "Count on Your Elders", Theorem 1.4: the probability is
     over the stream of 0 and 1 too. As printed, the proof needs 10 T^(-1/20) <= 1/12, so
@@ -351,7 +355,7 @@ def least_error_on_coin_flips(horizon: int, epsilon: Number) -> float:
 
 
 def _apart_by_terms(changed: int, size: Floats) -> Floats:
-    """Mass of the k likeliest values of X, and P(X > size - k), X binomial (size, 1/2).
+    """Return the mass of the k likeliest values of X, and P(X > size - k), X binomial (size, 1/2).
 
     Term by term, since importing scipy would take longer than to plan a stream. Of more than 1074
     steps the second mass is 0: it is below 1e-100 wherever the first leaves less than 3/4.
@@ -374,7 +378,7 @@ def _apart_by_terms(changed: int, size: Floats) -> Floats:
 
 
 def _central_mass(half: Floats) -> Floats:
-    """C(2m, m) / 4^m; beyond the first few m by Stirling's series, to within 1e-15."""
+    """Return C(2m, m) / 4^m; beyond the first few m by Stirling's series, to within 1e-15."""
     exact = np.array([math.comb(2 * m, m) / 4**m for m in range(_STIRLING)])
     series = sum(term / half**power for power, term in zip((1, 3, 5, 7), _CENTRAL, strict=True))
     few = exact[np.minimum(half, _STIRLING - 1).astype(np.int64)]
@@ -382,11 +386,11 @@ def _central_mass(half: Floats) -> Floats:
 
 
 def _apart_by_integrals(changed: int, size: Floats) -> Floats:
-    """As `_apart_by_terms`, for any number of terms."""
+    """Return the results of `_apart_by_terms` for any number of terms, by integrals."""
     from scipy.special import betainc
 
     def up_to(value: Floats) -> Floats:
-        """P(X <= value)."""
+        """Return P(X <= value)."""
         inside = betainc(np.maximum(size - value, 0.5), np.maximum(value, 0.0) + 1, 0.5)
         return np.where(value >= size, 1.0, np.where(value < 0, 0.0, inside))
 
@@ -395,7 +399,9 @@ def _apart_by_integrals(changed: int, size: Floats) -> Floats:
 
 
 def _last(holds: Any, most: int) -> int:
-    """The last of 1..most up to which ``holds``, found by halving; 0 if not of 1."""
+    """Return the last of 1..most up to which ``holds`` is true, by bisection; 0 if it is false at
+    1.
+    """
     low, high = 0, most + 1
     while high - low > 1:
         middle = (low + high) // 2
@@ -404,15 +410,15 @@ def _last(holds: Any, most: int) -> int:
 
 
 def allowed_loss(targets: Mapping[int, float], age: int) -> float:
-    """The most an item of this age may have lost: the least target at this age or later."""
+    """Return the largest loss allowed at an age: the least target at this age or later."""
     return min((loss for at, loss in targets.items() if at >= age), default=math.inf)
 
 
 def least_largest_error(targets: Mapping[int, float], steps: int) -> float:
-    """No mechanism at all keeps every one of ``steps`` releases closer than this to the truth.
+    """Return a distance from the truth that no mechanism keeps at every one of ``steps`` releases.
 
-    For streams of 0 and 1, with probability 2/3: the largest error, in halves, that the theorem
-    rules out; 0 if it rules out none. It says nothing about larger ones.
+    The result is the largest error, in steps of 1/2, that the theorem rules out for streams of 0
+    and 1 with probability 2/3; 0 if it rules out none.
 
     Source: Andersson et al., "Continual Counting with Gradual Privacy Expiration", Theorem 5.1:
     errors strictly below C < steps / 2 at all steps need
@@ -429,7 +435,9 @@ def least_largest_error(targets: Mapping[int, float], steps: int) -> float:
     steps = check_integer("steps", steps, 1)
 
     def open_to(block: int) -> bool:
-        """Whether errors below half of this are not ruled out; beyond rounding errors."""
+        """Whether errors below half of ``block`` are not ruled out, with a margin for rounding
+        errors.
+        """
         return _sum_below(targets, block) * (1 + 1e-12) >= math.log(steps / (3 * block))
 
     # Larger errors allow more loss and need less of it: the first that fits is found by halving.
@@ -437,7 +445,7 @@ def least_largest_error(targets: Mapping[int, float], steps: int) -> float:
 
 
 def _sum_below(targets: Mapping[int, float], end: int) -> float:
-    """Sum of what an item may have lost over the ages 0..end - 1."""
+    """Return the sum of the losses allowed at the ages 0..end - 1."""
     total, age = 0.0, 0
     for at in sorted(targets):
         total += allowed_loss(targets, at) * (min(at + 1, end) - age)
@@ -446,14 +454,14 @@ def _sum_below(targets: Mapping[int, float], end: int) -> float:
 
 
 def least_error_of_cells(cells: int, steps: int, epsilon: Number) -> float:
-    """No pure mechanism keeps all errors of this many cells below this, at all steps.
+    """Return an error that no pure mechanism stays below in all cells at all steps, with
+    probability 2/3.
 
-    With probability 2/3; a unit enters any of the cells, in any step. "Constant matters", Theorem
-    6, states the order of growth for letters. A packing has the constant: a stream that enters no
-    cell, and for each cell and each of floor(T / k) blocks of k steps the stream which enters it in
-    that block. With errors below k / 2 the first end of a block at which a cell seems to have been
-    entered more than k / 2 times tells block and cell: none if
-    k epsilon < ln(2/3 cells floor(T / k)).
+    A unit enters any one of the cells, in any step. "Constant matters", Theorem 6, states the order
+    of growth for letters. A packing has the constant: a stream that enters no cell, and for each
+    cell and each of floor(T / k) blocks of k steps the stream which enters it in that block. With
+    errors below k / 2 the first end of a block at which a cell seems to have been entered more than
+    k / 2 times tells block and cell: none if k epsilon < ln(2/3 cells floor(T / k)).
 
     Raises:
         InvalidInput: epsilon not above 0.
@@ -480,10 +488,12 @@ ANY_MECHANISM = "after Constant Matters, Theorem 3; with its constant (counton)"
 
 
 def least_std(design: Design, metric: Metric) -> dict[Family, float]:
-    """Standard deviations that no strategy with one family of noise is below, where known.
+    """Return lower bounds on the standard deviation of every strategy with one family of noise, by
+    family.
 
-    They bound the root of the mean variance, or of the largest, in data units, for a question that
-    a design answers: see `StreamPlan.least_std`.
+    The bounds are on the root of the mean variance, or of the largest, in data units, for the
+    question that the design answers: see `StreamPlan.least_std`. Families without a known bound are
+    left out.
     """
     contribution, guarantee, of = design.contribution, design.guarantee, design.errors_of
     if not contribution.acts_once:
@@ -507,10 +517,11 @@ def least_std(design: Design, metric: Metric) -> dict[Family, float]:
 
 
 def factors_of_design(design: Design, metric: Metric = "mean") -> tuple[LowerBound, ...]:
-    """How far a design is from the least of its kind, and of any mechanism: `StreamPlan.factors`.
+    """Return the ratios of a design's error to lower bounds: for its kind of noise, and for any
+    mechanism.
 
-    None where no theorem says something, as for guarantees that expire. A stream without a last
-    step is taken up to ``design.errors_of.steps``, else up to 65,536.
+    See `StreamPlan.factors`. There are none if no theorem applies, as for guarantees that expire. A
+    stream without a last step is taken up to ``design.errors_of.steps``, else up to 65,536.
 
     >>> from counton import Counter, Key, ZCDP
     >>> from counton.strategies import NormalisedSqrt
@@ -544,7 +555,7 @@ def far_from_possible(
     of: str = "",
     cited: bool = True,
 ) -> str:
-    """The factors of a design as a sentence for a publication; "" without any.
+    """Return the factors of a design as a sentence for a publication; "" if there are none.
 
     Args:
         design, factors, metric: see `factors_of_design`.
@@ -573,7 +584,7 @@ def far_from_possible(
 
 @dataclass(frozen=True, slots=True)
 class LowerBound:
-    """What nothing of a kind is below, and what a plan's best choice achieves in that quantity.
+    """A lower bound on an error, and what a plan's best choice achieves.
 
     Attributes:
         quantity: what is bounded, in words; in data units.
@@ -598,12 +609,12 @@ class LowerBound:
 
     @property
     def vacuous(self) -> bool:
-        """Whether it says nothing at this size, of this question."""
+        """True if the bound does not apply, or gives nothing, for this size and question."""
         return self.at_least is None
 
     @property
     def factor(self) -> float:
-        """Achieved over the bound; NaN where one of them is not known."""
+        """Achieved error divided by the bound; NaN if one of them is not known."""
         if self.achieved is None or not self.at_least:
             return math.nan
         return self.achieved / self.at_least
@@ -615,7 +626,7 @@ class LowerBound:
 
     @property
     def distance(self) -> str:
-        """How far from possible the plan is, in one sentence.
+        """The ratio of the plan's error to the bound, in one sentence.
 
         >>> from counton import ZCDP, plan
         >>> for factor in plan(1024, ZCDP(0.5)).factors:
@@ -640,7 +651,7 @@ class LowerBound:
 
 
 def bounds_beside(plan: StreamPlan) -> tuple[LowerBound, ...]:
-    """The lower bounds of the papers for what a plan was asked, beside what it achieves.
+    """Return the lower bounds of the papers for a plan's question, beside what the plan achieves.
 
     See `StreamPlan.bounds`.
     """
@@ -650,7 +661,7 @@ def bounds_beside(plan: StreamPlan) -> tuple[LowerBound, ...]:
 
 
 def _once(design: Design) -> str | None:
-    """Why bounds for units that count once say nothing here; None if they do."""
+    """Return why bounds for units that count once do not apply here; None if they do."""
     if not design.contribution.acts_once:
         return "stated for units that count in one step"
     if design.contribution.relation == "replace" and design.cells > 1:
@@ -663,7 +674,9 @@ def _unit(design: Design) -> float:
 
 
 def _source_of_variance(design: Design, metric: Metric) -> str:
-    """Who says that no factorisation has less variance: where two bounds hold, the tighter one."""
+    """Return the source of the bound on any factorisation; of two bounds the source of the tighter
+    one.
+    """
     steps, release = design.steps, design.release
     if release == "windows":
         return "trace of the inverse (counton)"
@@ -697,8 +710,9 @@ def _of_variances(plan: StreamPlan) -> Iterator[LowerBound]:
 
 
 def least_of_any_mechanism(design: Design, metric: Metric) -> float:
-    """Root of the mean or largest squared error that every mechanism has on some stream; 0 if no
-    bound is known. In data units, for what a design gives; see `least_noise_variance`."""
+    """Return a lower bound on the root of the mean or largest squared error of every mechanism; 0
+    if none is known.
+    """
     if design.errors_of.what or design.contribution.pattern is not None:
         return 0.0
     least = least_noise_variance(design.guarantee)
@@ -733,13 +747,15 @@ def _of_largest_errors(design: Design) -> Iterator[LowerBound]:
 
 
 def _largest(design: Design, probability: float) -> float | None:
-    """All errors of a design are within this together; None where it is not known."""
+    """Return a bound that all errors of a design keep together; None if it is not known."""
     found = design.largest_error(probability)
     return None if math.isinf(found) else found
 
 
 def _of_others(design: Design) -> Iterator[LowerBound]:
-    """Of what a plan of totals may be part of: cuts never, texts where it has several cells."""
+    """Yield bounds for statistics that contain a total: for cuts never, for texts if there are
+    several cells.
+    """
     graphs, source = "of graphs, not of totals", "Constant Matters, Theorem 5"
     yield LowerBound("minimum cut or degree", None, None, graphs, source)
     guarantee, cells = design.guarantee, design.cells
@@ -764,7 +780,7 @@ def _of_others(design: Design) -> Iterator[LowerBound]:
 
 
 def _unless_short(design: Design, quantity: str, least: float, who: str, source: str) -> LowerBound:
-    """A bound that holds with probability 2/3; vacuous where it is 0."""
+    """Return a bound that holds with probability 2/3; vacuous if it is 0."""
     if not least:
         return LowerBound(quantity, None, None, "the stream is too short for its loss", source)
     achieved = _largest(design, _PROBABILITY)
@@ -774,7 +790,8 @@ def _unless_short(design: Design, quantity: str, least: float, who: str, source:
 def largest_of_cells(
     cells: int, horizon: int, guarantee: Guarantee, unit: float, quantity: str
 ) -> tuple[LowerBound, ...]:
-    """`least_error_of_cells` as a bound on a statistic; none but for `PureDP`.
+    """Return `least_error_of_cells` as a bound on a statistic; nothing unless the guarantee is
+    `PureDP`.
 
     Args:
         cells: this many, any of which a unit may enter by ``unit``, in any step.

@@ -1,4 +1,4 @@
-"""Which strategy and noise answer a stream best: computed for every candidate, not by rule.
+"""The planner: it computes the error of every candidate strategy and noise, and ranks them.
 
 With units that act once, both sensitivities of a tree follow from its height. With more steps they
 follow from where a unit's steps can lie, so every arity, height and number of zeros is weighed by
@@ -80,7 +80,7 @@ _MEASURE = {"mean": "mean", "max": "largest"}
 
 
 class AnyDesign(Protocol):
-    """A design: a strategy that keeps a guarantee, and can say its numbers."""
+    """A design: a strategy with noise that keeps a guarantee, and a row of its numbers."""
 
     @property
     def strategy(self) -> Any: ...
@@ -94,13 +94,13 @@ D = TypeVar("D", bound=AnyDesign, covariant=True)
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Plan(Generic[D]):
-    """A plan is a list of designs, best first; it was made without data.
+    """A plan: a list of designs, best first, made without data.
 
     Attributes:
         choices: best first.
-        words: what was compared, what is promised and what is protected, a line each.
+        words: the comparison, the guarantee and the protected unit, a line each.
         shown: columns of `rows` that are printed.
-        brief: those of them that are printed unless all is; (): the same.
+        brief: columns that are printed in the short form; (): all of ``shown``.
 
     >>> from counton import PureDP, plan
     >>> ranked = plan(365, PureDP(1))
@@ -115,12 +115,12 @@ class Plan(Generic[D]):
 
     @property
     def best(self) -> D:
-        """The choice with the least error."""
+        """The design with the least error."""
         return self.choices[0]
 
     @property
     def guarantee(self) -> Guarantee:
-        """The promise of the best choice."""
+        """The guarantee of the best design."""
         return self.best.guarantee
 
     def __iter__(self) -> Iterator[D]:
@@ -130,11 +130,11 @@ class Plan(Generic[D]):
         return len(self.choices)
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row a choice: its rank and its numbers."""
+        """Return one row for each design: its rank and its numbers."""
         return [{"rank": rank, **each.row()} for rank, each in enumerate(self.choices, 1)]
 
     def table(self) -> Any:
-        """The same rows as `rows`, as a polars data frame.
+        """Return the rows of `rows` as a polars data frame.
 
         Raises:
             MissingExtra: polars is not installed; `rows` needs none.
@@ -144,15 +144,15 @@ class Plan(Generic[D]):
         return data_frame_of_rows(self.rows())
 
     def head(self, *, full: bool = False) -> Sequence[str]:
-        """Lines above the choices: how far off numbers will be, and what is protected."""
+        """Return the lines above the designs: the errors of the best, and the protected unit."""
         return self.words
 
     def foot(self) -> Sequence[str]:
-        """Lines below all choices: what was left out, and how far from possible the best is."""
+        """Return the lines below the designs: what was left out, and lower bounds on the error."""
         return ()
 
     def describe(self, *, full: bool = False) -> str:
-        """How far off numbers will be, in words, and the best three choices.
+        """Return the errors of the best design in words, and the best three designs.
 
         Args:
             full: with all choices and their parts, lower bounds, and what was left out.
@@ -192,7 +192,7 @@ class Plan(Generic[D]):
 
 
 def off_in_words(what: str, halfwidths: Mapping[int, float]) -> str:
-    """How far off something is at some steps.
+    """Return the half-widths of a number at some steps, in words.
 
     >>> off_in_words("a total", {1: 11.2, 52: 24.9})
     'a total is off by at most 12 in step 1 and 25 in step 52'
@@ -209,7 +209,7 @@ def _rest(more: int) -> str:
 
 
 def loss_of(guarantee: Guarantee) -> str:
-    """The parameters of a guarantee, without what it is called.
+    """Return the parameters of a guarantee, without its name.
 
     >>> loss_of(ApproxDP(1, "1e-6"))
     'epsilon = 1 and delta = 1e-6'
@@ -223,7 +223,7 @@ def _cell(value: Any) -> str:
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class StreamPlan(Plan[Design]):
-    """Strategies in order of their exact error.
+    """A plan of a stream: strategies in order of their exact error.
 
     Attributes:
         horizon, metric: what was asked; a horizon of None is a stream without a last step.
@@ -244,17 +244,19 @@ class StreamPlan(Plan[Design]):
 
     @property
     def contribution(self) -> Contribution:
-        """The change that one protected unit makes at most."""
+        """The largest change by one protected unit."""
         return self.best.contribution
 
     @property
     def steps(self) -> int:
-        """Steps over which errors are means and maxima: the horizon, or those in mind."""
+        """Number of steps over which errors are averaged or the largest is taken: the horizon, or
+        ``around``.
+        """
         return self.best.steps if self.horizon is None else self.horizon
 
     @cached_property
     def best_published(self) -> Design | None:
-        """The best choice that refereed papers describe; None where none was weighed.
+        """The best design that refereed papers describe; None if the plan has none.
 
         >>> from counton import PureDP, plan
         >>> of = plan(365, PureDP(1))
@@ -266,7 +268,7 @@ class StreamPlan(Plan[Design]):
 
     @property
     def published_in_words(self) -> str:
-        """What choosing only what a paper describes costs; the paper."""
+        """Return the cost of choosing only published strategies, and the paper, in words."""
         best = self.best_published
         if best is None:
             return "published: none of these strategies is in a refereed paper"
@@ -279,13 +281,14 @@ class StreamPlan(Plan[Design]):
         )
 
     def std(self, steps: Any = None) -> Any:
-        """`Design.std` of the best choice."""
+        """Return `Design.std` of the best design."""
         return self.best.std(steps)
 
     def halfwidths(
         self, step: int, level: float = 0.95, *, over: int | None = None
     ) -> dict[str, float]:
-        """Half-widths of intervals at a step, by what they are of; "" where all are of one kind.
+        """Return half-widths of intervals at a step, by the name of the number; "" if all are of
+        one kind.
 
         Args:
             step: which.
@@ -306,7 +309,7 @@ class StreamPlan(Plan[Design]):
         return {"": float(np.ravel(self.best.window_halfwidths([begin], [step], level))[0])}
 
     def halfwidth(self, step: int, level: float = 0.95, name: str = "") -> float:
-        """Half-width of an interval at a step, with the best choice, in data units.
+        """Return the half-width of an interval at a step, with the best design, in data units.
 
         Args:
             step: which.
@@ -327,7 +330,7 @@ class StreamPlan(Plan[Design]):
         return found[name]
 
     def in_words(self, level: float = 0.95) -> str:
-        """How far off numbers of the best choice are, at its first step and its last one.
+        """Return the errors of the best design at its first step and its last one, in words.
 
         >>> from counton import ZCDP, plan
         >>> plan(365, ZCDP(0.5), release="windows").in_words()
@@ -354,11 +357,12 @@ class StreamPlan(Plan[Design]):
         )
 
     def least_std(self, metric: Metric | None = None) -> dict[Family, float]:
-        """Standard deviations that no strategy with one family of noise is below, where known.
+        """Return lower bounds on the standard deviation of every strategy with one family of noise,
+        by family.
 
-        Of the mean or the largest variance, in data units; unless stated as the ranking. See
-        ``counton.planning.lower_bounds``. For units that count once: Laplace noise under `PureDP`,
-        Gaussian noise under `ZCDP` and `ApproxDP`.
+        The bounds are for the mean or the largest variance (None: the plan's metric), in data
+        units. See ``counton.planning.lower_bounds``. For units that count once: Laplace noise under
+        `PureDP`, Gaussian noise under `ZCDP` and `ApproxDP`.
 
         >>> from counton import ZCDP, plan
         >>> {name: round(std, 2) for name, std in plan(1024, ZCDP(0.5)).least_std("max").items()}
@@ -370,9 +374,9 @@ class StreamPlan(Plan[Design]):
 
     @cached_property
     def bounds(self) -> tuple[LowerBound, ...]:
-        """Every lower bound of the papers, beside what the best choice achieves in its quantity.
+        """Return every lower bound of the papers, beside what the best design achieves.
 
-        Those that say nothing of what was asked are there too, and say why. See
+        Bounds that do not apply to the question are included, with the reason. See
         ``counton.planning.lower_bounds``.
 
         >>> from counton import PureDP, plan
@@ -393,11 +397,13 @@ class StreamPlan(Plan[Design]):
 
     @cached_property
     def factors(self) -> tuple[LowerBound, ...]:
-        """How far the best choice is from what is possible: two factors, as far as theorems go.
+        """Return the ratios of the best design's error to two lower bounds, as far as theorems give
+        them.
 
-        To the least of any matrix mechanism with the same noise, for units that count in one step;
-        and to what any mechanism at all must have on some stream. Each with its source. For units
-        that count more often the second is that of units which count once: true, and loose.
+        The first bound is on every matrix mechanism with this kind of noise, for units that count
+        in one step. The second is on every mechanism, on some stream. Each names its source. For
+        units that count more often, the second bound is that for units which count once: it holds,
+        but is loose.
 
         >>> from counton import PureDP, plan
         >>> [round(factor.factor, 2) for factor in plan(8760, PureDP(1)).factors]
@@ -408,7 +414,9 @@ class StreamPlan(Plan[Design]):
         return factors_of_design(self.best, self.metric)
 
     def why(self, choice: Design) -> str:
-        """In words: how its error is to that of the best, and what its noise is calibrated by."""
+        """Return how a design's error compares with the best one's, and how its noise was
+        calibrated, in words.
+        """
         of = choice.strategy, choice.guarantee, choice.contribution, choice.shape
         reason = calibration_of(*of).reason
         std, least = choice.by(self.metric), self.best.by(self.metric)
@@ -424,10 +432,11 @@ class StreamPlan(Plan[Design]):
         return f"least {_MEASURE[self.metric]} error{ahead}; {reason}"
 
     def release_seconds(self, choice: Design) -> float | None:
-        """Time of one release of all cells, measured here and now over up to 4,096 of the first.
+        """Return the time of one release of all cells, measured now over up to the first 4,096
+        steps.
 
-        None where that takes more than two million draws. A strategy that solves for the whole
-        horizon is measured with that.
+        It is None if that takes more than two million draws. The time of a strategy that solves for
+        its whole horizon includes this solution.
         """
         steps = min(self.steps, _MEASURED, max(_MOST_MEASURED // choice.cells, 1))
         if max(choice.strategy.facts.drawn_ahead, steps) * choice.cells > _MOST_MEASURED:
@@ -440,7 +449,8 @@ class StreamPlan(Plan[Design]):
 
     @override
     def rows(self) -> list[dict[str, Any]]:
-        """One row a choice: rank, strategy, noise, mean_std, max_std (data units), kind, cost, why.
+        """Return one row for each design: rank, strategy, noise, mean_std, max_std (data units),
+        kind, cost, why.
 
         The cost is planning_seconds, and held, numbers of 8 bytes that a running stream keeps; the
         paper is the refereed one that describes the strategy, with its venue, or begins with
@@ -474,7 +484,7 @@ class StreamPlan(Plan[Design]):
 
 
 class StreamOptions(TypedDict, total=False):
-    """What may be said of every plan for a stream: see `counton.plan`."""
+    """Options of every plan for a stream: see `counton.plan`."""
 
     metric: Metric
     strategies: Iterable[StreamStrategy | str] | None
@@ -499,7 +509,7 @@ def plan_stream(
     around: int | None = None,
     also: Iterable[StreamStrategy] = (),
 ) -> StreamPlan:
-    """`counton.plan` of a stream."""
+    """Plan a stream: see `counton.plan`."""
     asked = None if strategies is None else [*strategies]
     wanted = {one for one in asked or () if isinstance(one, str)}
     if unknown := sorted(wanted - {"auto", *names.KINDS, *names.PAPERS}):
@@ -638,13 +648,13 @@ def _check_serves(
     held, drawn = strategy.facts.buffer_size, strategy.facts.drawn_ahead
     if held * cells > MOST_HELD:
         raise InvalidInput(
-            f"a running stream would hold {held * cells:,} numbers, more than "
-            f"{MOST_HELD:,}: give it to strategies= if that is no matter"
+            f"a running stream would hold {held * cells:,} numbers, more than {MOST_HELD:,}: name "
+            f"it in strategies= to plan it anyway"
         )
     if drawn * cells > MOST_DRAWN:
         raise InvalidInput(
             f"it would draw {drawn * cells:,} numbers before the first release, more than "
-            f"{MOST_DRAWN:,}: give it to strategies= if that is no matter"
+            f"{MOST_DRAWN:,}: name it in strategies= to plan it anyway"
         )
 
 
@@ -652,7 +662,9 @@ def _check_serves(
 
 
 class _Question(NamedTuple):
-    """What decides which strategies can be the best: everything but the size of the budget."""
+    """The part of a request that decides which strategies can be best: all but the size of the
+    budget.
+    """
 
     horizon: int
     metric: Metric
@@ -663,18 +675,22 @@ class _Question(NamedTuple):
 
     @property
     def plain(self) -> bool:
-        """Units count once, and totals are what is released: what ``best`` of each family finds."""
+        """True if units count once and totals are released, for which ``best`` of each family
+        applies.
+        """
         return self.steps == 1 and self.release == "totals"
 
     def norms_moved(self, strategy: StreamStrategy) -> tuple[int, int]:
-        """Norm and squared norm by which a unit moves a strategy."""
+        """Return the norm and the squared norm of a unit's change of a strategy's nodes."""
         sensitivity = sensitivities(
             strategy, steps=self.steps, separation=self.separation, every=self.every
         )
         return sensitivity.l1, sensitivity.l2_squared
 
     def without_dominated(self, candidates: Iterable[StreamStrategy]) -> list[StreamStrategy]:
-        """In order of error: those that no other of less error moves less, in either norm."""
+        """Return the strategies that no other beats in error and in both norms, in order of
+        error.
+        """
         front: list[StreamStrategy] = []
         moved: list[tuple[int, int]] = []
         for strategy in sorted(
@@ -688,7 +704,7 @@ class _Question(NamedTuple):
 
 
 def _published_there() -> bool:
-    """Whether the published strategies are installed: what is on top can be taken away."""
+    """Whether the published strategies are installed; they are an optional part."""
     try:
         import_module("counton.strategies.published")
     except ModuleNotFoundError:
@@ -704,7 +720,7 @@ def _kary(asked: _Question, subtraction: bool) -> Iterable[StreamStrategy]:
 
 @lru_cache(maxsize=16)
 def _kary_trees(horizon: int, subtraction: bool) -> list[known.KAry]:
-    """The same trees for every question: a tree remembers how far units move it."""
+    """Return trees that all requests share, since a tree caches the norms of units."""
     return known.KAry.candidates(horizon, subtraction, of_each=3 if horizon > _LONG else 8)
 
 
@@ -739,7 +755,7 @@ def _look_ahead(asked: _Question, norm: Norm) -> Iterable[StreamStrategy]:
 def _square_root(asked: _Question, norm: Norm) -> Iterable[StreamStrategy]:
     if norm == 1 and asked.horizon > _LONG_SERIES:
         raise InvalidInput(
-            f"with Laplace noise it is not weighed beyond {_LONG_SERIES:,} steps: it needs many "
+            f"with Laplace noise it is not planned beyond {_LONG_SERIES:,} steps: it needs many "
             f"times the noise of a tree"
         )
     return [known.SqrtToeplitz(asked.horizon)]
@@ -772,7 +788,7 @@ def _solved_shapes(asked: _Question, norm: Norm) -> Iterable[StreamStrategy]:
 
 
 class _StrategyKind(NamedTuple):
-    """A kind of strategies: those that may be best, for noise calibrated to one norm or to both.
+    """A kind of strategies that may be best, for noise calibrated to one norm or to both.
 
     Attributes:
         kind: its names.
@@ -860,11 +876,11 @@ _WINDOWS: tuple[_StrategyKind, ...] = (
 def _endless(
     release: ReleaseForm, norms: tuple[Norm, ...], metric: Metric, around: int | None
 ) -> tuple[_Contenders, ...]:
-    """Strategies without a last step whose protection never fades."""
+    """Return the strategies without a last step whose protection never fades."""
     if release != "totals":
         raise InvalidInput(
-            f"release is {release!r} and the stream has no last step; only totals are planned "
-            f"without one: state a horizon, far away if need be"
+            f"release is {release!r} and the stream has no last step, for which only totals are "
+            f"planned: state a horizon, far away if need be"
         )
     found = []
     if 2 in norms:
@@ -878,7 +894,7 @@ def _endless(
 
 @lru_cache(maxsize=64)
 def _even(metric: Metric, around: int) -> int | None:
-    """How many first nodes of a growing root have the same noise, for the least error."""
+    """Return how many first nodes of a growing root have equal noise, for the least error."""
 
     def error(even: int | None) -> float:
         root = known.GrowingSquareRoot(even=even)
@@ -890,7 +906,7 @@ def _even(metric: Metric, around: int) -> int | None:
 
 
 def _as_printed(name: str, horizon: int | None) -> _Contenders:
-    """The mechanism of a paper, with the paper's parameters."""
+    """Return a paper's mechanism with the paper's parameters."""
     if horizon is None:
         return _Contenders(name, (), f"{name}: left out, it has a last step", 0.0)
     strategy: StreamStrategy
@@ -903,7 +919,7 @@ def _as_printed(name: str, horizon: int | None) -> _Contenders:
 
 
 class _Contenders(NamedTuple):
-    """Strategies of a kind, why there are none, and how long finding them took."""
+    """Strategies of one kind, or why there are none, and the seconds it took to find them."""
 
     kind: str
     members: tuple[StreamStrategy, ...]
@@ -938,7 +954,7 @@ def candidates(
     everything: bool = False,
     norms: tuple[Norm, ...] = (1, 2),
 ) -> tuple[_Contenders, ...]:
-    """Strategies by kind, and why others cannot serve the horizon.
+    """Return strategies by kind, and why other kinds cannot serve the horizon.
 
     Within a kind, parameters appear only if no others have both smaller sensitivities and a
     smaller error: which of them is best depends on the guarantee. ``steps``, ``separation`` and

@@ -1,4 +1,4 @@
-"""Which strategy measures a line or grid of cells with the least error, before any data.
+"""Plans of a line or grid of cells: the strategy that measures them with the least error.
 
 `plan_cells` decides strategy and noise by exact expected error; `counton.Ranges` releases by it.
 """
@@ -35,7 +35,7 @@ Strategies = tuple[str | LineStrategy, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class CellsDesign:
-    """How a line or grid of cells is measured once, with its error.
+    """A design for measuring a line or grid of cells once, with its error.
 
     Attributes:
         strategy: of every axis.
@@ -59,7 +59,7 @@ class CellsDesign:
 
     @property
     def name(self) -> str:
-        """Name of the strategy; "a x b" where axes differ."""
+        """Name of the strategy; "a x b" if axes differ."""
         return self.strategy.name
 
     @property
@@ -67,7 +67,7 @@ class CellsDesign:
         return self.law.family
 
     def row(self) -> dict[str, Any]:
-        """Strategy, noise, and expected_error (squared counts, in total)."""
+        """Return strategy, noise, and expected_error (squared counts, in total) as a row."""
         return {
             "strategy": self.name,
             "noise": self.family,
@@ -196,7 +196,9 @@ def _workloads_of(kind: Asked | tuple[Asked, ...], cells: tuple[int, ...]) -> tu
 def _combinations(
     names: Strategies, asked: tuple[Workload, ...], norm: Norm
 ) -> Iterator[Strategies]:
-    """Strategies of all axes to compare: what was asked for, and for "auto" every name on all."""
+    """Yield the strategies of all axes to compare: the given ones, and for "auto" every name on all
+    axes.
+    """
     axes = len(asked)
     every = all(name == "auto" for name in names)
     if every:
@@ -208,7 +210,7 @@ def _combinations(
 
 
 def _grid(names: Strategies, asked: tuple[Workload, ...], norm: Norm) -> tuple[Grid, float]:
-    """The grid of these strategies, and its total variance in units of one draw's."""
+    """Return the grid of these strategies, and its total variance in units of one draw's."""
     axes = [_axis(name, work, norm, len(asked)) for name, work in zip(names, asked, strict=True)]
     return Grid(tuple(axis for axis, _ in axes)), math.prod(total for _, total in axes)
 
@@ -216,7 +218,7 @@ def _grid(names: Strategies, asked: tuple[Workload, ...], norm: Norm) -> tuple[G
 def _axis(
     name: str | LineStrategy, asked: Workload, norm: Norm, axes: int
 ) -> tuple[LineStrategy, float]:
-    """The strategy of one of the axes and its total variance on the axis' workload."""
+    """Return the strategy of one axis, and its total variance on the workload of that axis."""
     if not isinstance(name, str):
         return name, asked.total(_fitting(name, asked))
     bits = axis_bits(axes)
@@ -234,7 +236,9 @@ def _fitting(strategy: LineStrategy, asked: Workload) -> LineStrategy:
 
 
 def _best_name(asked: Workload, norm: Norm, bits: int, axes: int) -> str:
-    """Least error times squared sensitivity: on grids both are products over the axes."""
+    """Return the name with the least error times squared sensitivity: on grids both are products
+    over the axes.
+    """
 
     def cost(name: str) -> float:
         axis = build(name, asked, norm, bits)

@@ -1,4 +1,4 @@
-"""The habit expiration is compared with: a counter restarted with fresh budgets again and again."""
+"""The common alternative to expiration: a counter that is restarted with fresh budgets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ _SHARES = np.geomspace(1e-3, 3, 120)
 
 @dataclass(frozen=True, slots=True)
 class RestartedCounter:
-    """Rounds of ``window`` steps, each with a fresh budget; old data is used again in every round.
+    """A counter in rounds of ``window`` steps, each with a fresh budget; every round uses old data
+    again.
 
     Within a round the binary mechanism spends ``current`` on the round's items; from the second
     round on, the sum of all earlier items is released once a round with Laplace noise of scale
@@ -57,11 +58,13 @@ class RestartedCounter:
 
     @property
     def height(self) -> int:
-        """Nodes that an item enters at most."""
+        """Largest number of nodes that an item enters."""
         return self.window.bit_length()
 
     def loss(self, ages: Iterable[int]) -> NDArray[np.float64]:
-        """Largest loss of an item by age, over all places in a round: shape ``(len(ages),)``."""
+        """Return the largest loss of an item by age, over all places in a round: shape
+        ``(len(ages),)``.
+        """
         worst = [
             max(
                 nodes * self.current / self.height + rounds * self.past
@@ -72,7 +75,7 @@ class RestartedCounter:
         return np.array(worst, np.float64)
 
     def mean_variance(self, steps: int) -> float:
-        """Mean variance of the releases 1..steps, of continuous noise."""
+        """Return the mean variance of the releases 1..steps, for continuous noise."""
         within, later = variance_parts(self.window, steps, self.gaussian)
         power = 1 if self.gaussian else 2
         with np.errstate(over="ignore", divide="ignore"):  # the smallest and largest budgets
@@ -83,7 +86,8 @@ class RestartedCounter:
     def best(
         cls, targets: Mapping[int, float], steps: int, *, gaussian: bool = False
     ) -> RestartedCounter:
-        """The least mean variance over ``steps`` with which the losses by age stay within targets.
+        """Return the counter of least mean variance over ``steps`` whose losses by age stay within
+        targets.
 
         Windows of 2^k - 1 steps, up to ``steps``, and 120 shares are tried.
         """
@@ -113,7 +117,9 @@ class RestartedCounter:
 
 @lru_cache(maxsize=4096)
 def _uses(window: int, age: int) -> tuple[tuple[int, int], ...]:
-    """(nodes released, later rounds begun) for an item of this age; the most nodes by rounds."""
+    """Return (nodes released, later rounds begun) for an item of this age; the most nodes for each
+    number of rounds.
+    """
     place = np.arange(1, window + 1, dtype=np.int32)  # a window has at most 2^22 steps
     last = np.minimum(place + min(age, window), window)
     nodes = np.zeros(window, np.int8)
@@ -127,7 +133,8 @@ def _uses(window: int, age: int) -> tuple[tuple[int, int], ...]:
 
 
 def variance_parts(window: int, steps: int, gaussian: bool = False) -> tuple[float, float]:
-    """Mean variance over the steps is first / current^2 + second / past^2; no squares if gaussian.
+    """Return first and second with mean variance first / current^2 + second / past^2; no squares if
+    gaussian.
 
     One number has variance 2 scale^2 = 2 (height / current)^2, or height / (2 current).
     """

@@ -1,4 +1,4 @@
-"""How several parts of one report share one guarantee.
+"""The division of one guarantee among the parts of a report.
 
 The cells of all parts are measured with noise of one law, part k's after they are multiplied by a
 whole number w_k. What one unit changes adds up over the parts: with pure privacy, whose noise
@@ -67,7 +67,7 @@ _MOST = 2**40
 
 @dataclass(frozen=True)
 class Cost:
-    """What one part of a report costs, and what is wanted of it.
+    """The sensitivity of one part of a report, and its wanted accuracy or weight.
 
     Attributes:
         l1: what one unit changes in all cells of the part together, at most: its 1-norm.
@@ -99,12 +99,12 @@ class Cost:
                 raise InvalidInput(f"{field(name, value)} must be above 0")
 
     def norm(self, power: int) -> float:
-        """The norm that noise follows: l1 for a power of 1, else l2."""
+        """Return the norm that the noise follows: l1 for a power of 1, else l2."""
         return float(self.l1) if power == 1 else math.sqrt(self.l2_squared)
 
 
 class Split(NamedTuple):
-    """How a budget is split.
+    """The division of a budget.
 
     Attributes:
         weights: whole numbers with which the cells of each part are multiplied before they are
@@ -132,7 +132,7 @@ def split(
     *,
     by: By = "shares",
 ) -> Split:
-    """Share one guarantee among the parts of a report: see the module.
+    """Divide one guarantee among the parts of a report: see the module.
 
     Args:
         costs: of each part.
@@ -182,7 +182,7 @@ def last_halfwidth(
     release: ReleaseForm = "totals",
     simple: bool = False,
 ) -> Noise:
-    """The half-width of a cell's interval at the last step, with the strategy that is planned.
+    """Return the half-width of a cell's interval at the last step, with the planned strategy.
 
     Args:
         steps, around, metric, release, simple: as of `counton.plan`.
@@ -231,7 +231,7 @@ class _BeyondReach(InvalidInput):
 
 
 class _Norm(NamedTuple):
-    """A norm that noise may follow.
+    """A norm of the sensitivity to which noise may be calibrated.
 
     Attributes:
         power: 1, or 2 of the 2-norm.
@@ -242,12 +242,14 @@ class _Norm(NamedTuple):
     strict: bool
 
     def of(self, found: Split) -> float:
-        """What one unit changes in all cells."""
+        """Return the change of all cells by one unit, in this norm."""
         return float(found.l1) if self.power == 1 else math.sqrt(found.l2_squared)
 
 
 def _norms(guarantee: Guarantee) -> tuple[_Norm, ...]:
-    """Norms that noise under a guarantee may follow: approximate privacy has both kinds."""
+    """Return the norms to which noise may be calibrated under a guarantee: both for approximate
+    privacy.
+    """
     if isinstance(guarantee, PureDP):
         return (_Norm(1, False),)
     if not isinstance(guarantee, ApproxDP):
@@ -256,10 +258,10 @@ def _norms(guarantee: Guarantee) -> tuple[_Norm, ...]:
 
 
 def _split(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise, by: By, norm: _Norm) -> Split:
-    """The split for noise that follows one norm.
+    """Return the division for noise that follows one norm.
 
-    The planner may choose another strategy where a unit moves cells by more, so that the error is
-    looked up again for the norms that are found.
+    The planner may choose another strategy for larger norms, so the error is computed again for the
+    norms that are found.
     """
     power = norm.power
     unit = _unit_error(noise, guarantee, power, sum(cost.l1 for cost in costs))
@@ -287,7 +289,7 @@ def _split(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise, by: By, no
 
 
 def _unit_error(noise: Noise, guarantee: Guarantee, power: int, size: float) -> float:
-    """The error of a cell that a unit moves by 1, of noise that follows one norm.
+    """Return the error of a cell that a unit changes by 1, for noise that follows one norm.
 
     Args:
         size: about how far a unit moves all cells; at least so far that noise is as good as
@@ -304,7 +306,7 @@ def _total(costs: Sequence[Cost], found: Split) -> float:
 
 
 def _needed_shares(costs: Sequence[Cost], power: int, unit: float) -> list[float]:
-    """The share that each part needs to be within its bound; 0 where it has none."""
+    """Return the share that each part needs to be within its bound; 0 if it has none."""
     room = 1 - _TOLERANCE / 2
     return [
         0.0
@@ -315,18 +317,18 @@ def _needed_shares(costs: Sequence[Cost], power: int, unit: float) -> list[float
 
 
 def _most_needed(costs: Sequence[Cost]) -> float:
-    """How much of the budget parts with a bound may take."""
+    """Return the part of the budget that parts with a bound may take."""
     return 1.0 if all(cost.within is not None for cost in costs) else 1 - _LEAST_REST
 
 
 def _beyond(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise) -> InvalidInput:
-    """What cannot be reached, and what it would cost."""
+    """Return the error for bounds that cannot be kept, with the least budget that keeps them."""
     name, loss = loss_of(guarantee)
     most = _most_needed(costs)
     size = sum(cost.l1 for cost in costs)
 
     def budget_factor(other: Guarantee) -> float:
-        """How often the budget would have to be there for all bounds."""
+        """Return by which factor the budget must grow to keep all bounds."""
         units = {norm.power: _unit_error(noise, other, norm.power, size) for norm in _norms(other)}
         return min(sum(_needed_shares(costs, power, unit)) for power, unit in units.items()) / most
 
@@ -360,7 +362,7 @@ def _reaches(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise) -> bool:
 def _share_out(
     needed: Sequence[float], costs: Sequence[Cost], by: By, power: int, unit: float
 ) -> list[float]:
-    """Shares that add up to 1, none below what is needed."""
+    """Return shares that add up to 1, none below what is needed."""
     free = [cost.within is None for cost in costs]
     weights = [float(exact(cost.weight, "weight")) for cost in costs]
     if by == "errors":
@@ -380,7 +382,7 @@ def _share_out(
 
 
 def _at_least(needed: Sequence[float], wanted: Sequence[float]) -> list[float]:
-    """max(needed_k, t wanted_k) with the t for which they add up to 1."""
+    """Return max(needed_k, t wanted_k), with the t for which the sum is 1."""
     held: set[int] = set()
     while True:
         rest = 1 - sum(needed[place] for place in held)
@@ -399,7 +401,7 @@ def _at_least(needed: Sequence[float], wanted: Sequence[float]) -> list[float]:
 
 
 def _whole(costs: Sequence[Cost], shares: Sequence[float], power: int) -> Split:
-    """The smallest whole numbers whose errors are close to those of shares."""
+    """Return the smallest whole numbers whose errors are close to those of the shares."""
     ideal = [
         share ** (1 / power) / cost.norm(power) for cost, share in zip(costs, shares, strict=True)
     ]
@@ -415,13 +417,13 @@ def _whole(costs: Sequence[Cost], shares: Sequence[float], power: int) -> Split:
         ):
             return found
     raise InvalidInput(
-        f"one unit would change all parts together by {found.l1:,}, more than 2^40, which is the "
-        f"most that can be hidden: measure one of them on a coarser grid"
+        f"one unit would change all parts together by {found.l1:,}, more than 2^40, the most that "
+        f"noise can hide: measure one of them on a coarser grid"
     )
 
 
 def _of_weights(costs: Sequence[Cost], weights: Sequence[int], power: int) -> Split:
-    """Norms and shares of whole numbers, exactly."""
+    """Return the norms and shares of whole numbers, exactly."""
     pairs = list(zip(costs, weights, strict=True))
     norms = [scaled_norms(cost.l1, cost.l2_squared, by=weight) for cost, weight in pairs]
     l1, l2_squared = (sum(one[which] for one in norms) for which in (0, 1))
