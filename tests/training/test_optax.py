@@ -260,7 +260,7 @@ def test_a_state_goes_on_under_its_own_terms_alone() -> None:
     ):
         chain = private_aggregate(other, batch_size=1, per_example=False)
         for old in (state, resume(state)):
-            with pytest.raises(Exception, match=r"under other terms.* TrainingNoise\.of_run"):
+            with pytest.raises(Exception, match=r"has other terms.* TrainingNoise\.of_run"):
                 jax.block_until_ready(chain.update(ones, old))
     again = TrainingNoise.of_run(json.loads(json.dumps(first.run)), key=key)
     chain = private_aggregate(again, batch_size=1, per_example=False)

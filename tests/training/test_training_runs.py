@@ -409,7 +409,7 @@ def test_two_runs_by_chance_take_other_batches() -> None:
     assert np.array_equal(one.batch(1), third.batch(1))
     with pytest.raises(InvalidInput, match="before the first"):
         other.join(one.identity)
-    with pytest.raises(InvalidInput, match="no secret"):
+    with pytest.raises(InvalidInput, match="not secret"):
         FixedEpochs(8, 4).join(one.identity)
 
 

@@ -1,4 +1,5 @@
-"""Noise for training: which strategy, the noise of each step, and who may count when.
+"""Noise for training: strategies, the noise of each step, and samplers that bound each example's
+steps.
 
 >>> from counton import Key, ZCDP
 >>> from counton.training import FixedEpochs, plan

@@ -1,4 +1,4 @@
-"""How wide Gaussian noise has to be for a guarantee, with what a sampler adds to it.
+"""The noise multiplier for a guarantee, including the gain from sampling.
 
 *Without amplification* the whole run is one Gaussian mechanism, also for gradients that are chosen
 from earlier releases: the noise of a strategy is that of a lower-triangular C with an inverse
@@ -65,15 +65,16 @@ _INTERVAL = 1e-3
 
 
 def beyond(multiplier: float, steps: int = 1, epsilon: float | None = None) -> float:
-    """Probability that noise shows what exact normals would hide, as it ends and they do not.
+    """Return an upper bound on the probability that noise, whose radius is bounded, shows what
+    exact normals would hide.
 
-    An upper bound, for 2^40 coordinates. By so much a delta has to be larger, and up to so much
-    ``ZCDP`` holds: that guarantee has no room for noise that ends.
+    The bound holds for up to 2^40 coordinates. A delta must be larger by this probability;
+    ``ZCDP``, which has no delta, holds except with this probability.
 
     Args:
         multiplier: standard deviation of the noise at sensitivity 1.
-        steps: of the run.
-        epsilon: beyond which a loss counts; None: any is too much.
+        steps: number of steps of the run.
+        epsilon: only losses above it count; None: every loss counts.
 
     >>> beyond(1.0, steps=1000) < 1e-10, beyond(0.25, steps=1000) > 1e-7
     (True, True)
@@ -104,7 +105,7 @@ def _pairs(steps: int) -> float:
 
 
 def _outside(shift: float) -> float:
-    """f: see the module."""
+    """Return f of the module docstring."""
     radius = _radius()
     if shift >= radius:
         return 1.0
@@ -112,10 +113,10 @@ def _outside(shift: float) -> float:
 
 
 def delta_left(guarantee: ApproxDP, steps: int, lost: float) -> float:
-    """What noise that ends leaves of delta.
+    """Return the part of delta that remains after the bounded radius of the noise.
 
     Raises:
-        InvalidInput: less than half of it.
+        InvalidInput: less than half of delta remains.
     """
     delta = float_below(guarantee.delta)
     if lost > delta / 2:
@@ -130,18 +131,18 @@ def delta_left(guarantee: ApproxDP, steps: int, lost: float) -> float:
 
 
 def noise_multiplier(guarantee: Guarantee, steps: int = 1) -> float:
-    """Standard deviation of Gaussian noise at sensitivity 1; rounded up.
+    """Return the standard deviation of Gaussian noise at sensitivity 1; rounded up.
 
-    Zero-concentrated: 1 / sqrt(2 rho), up to the probability `beyond`. Approximate: Balle and Wang
-    (2018), Theorem 8, for what the end of the normals leaves of delta.
+    Zero-concentrated: 1 / sqrt(2 rho), except with the probability `beyond`. Approximate: Balle and
+    Wang (2018), Theorem 8, for `delta_left`.
 
     Args:
-        guarantee: for the whole run.
-        steps: of the run; more of them have more normals.
+        guarantee: the guarantee for the whole run.
+        steps: number of steps of the run; more steps draw more normals.
 
     Raises:
-        InvalidInput: another guarantee, such as pure differential privacy, or a delta below which
-            noise that ends cannot be.
+        InvalidInput: another guarantee, such as pure differential privacy, or a delta too small for
+            normals of bounded radius.
 
     >>> noise_multiplier(ZCDP("1/8"))
     2.0
@@ -164,16 +165,17 @@ def noise_multiplier(guarantee: Guarantee, steps: int = 1) -> float:
 
 
 def poisson_multiplier(guarantee: Guarantee, rate: float, steps: int) -> float:
-    """Standard deviation of independent noise where each step takes each example by chance.
+    """Return the standard deviation of independent noise if each step samples each example at
+    random.
 
     Args:
-        guarantee: (epsilon, delta), for one example more or less.
-        rate: probability with which a step takes an example, secretly and independently.
-        steps: of the run.
+        guarantee: (epsilon, delta), if one example is added or removed.
+        rate: probability with which a step samples an example, secretly and independently.
+        steps: number of steps of the run.
 
     Raises:
-        InvalidInput: another guarantee, noise beyond what is computed, or a delta below which noise
-            that ends cannot be.
+        InvalidInput: another guarantee, too wide noise, or a delta too small for normals of bounded
+            radius.
 
     >>> poisson_multiplier(ApproxDP(2, 1e-5), rate=0.05, steps=100) < 1.4
     True

@@ -1,4 +1,5 @@
-"""Batches of a training run, and in which steps one example counts: part of the privacy proof.
+"""Samplers: the batches of a training run, and the steps in which one example counts. Part of the
+privacy proof.
 
 Neighbouring data sets differ in one example. Where batches depend on how examples are numbered, it
 is present or its place stays empty: to take one out renumbers those behind it, and moves them to
@@ -33,16 +34,17 @@ LARGEST = 2**31
 
 
 class Sampler(ABC):
-    """Which examples each step takes.
+    """Base class of samplers: they choose the examples of each step.
 
     Attributes:
-        examples: how many there are, numbered from 0.
-        epochs: how often each counts.
-        steps_per_epoch: where examples count once in each epoch, at the same place of all.
-        seed: of the order, which need not be secret.
-        unit: whose steps are counted, "example" or "person".
-        neighbours: in what two data sets differ that the promise compares: one unit "more or less",
-            or "present or its place left empty".
+        examples: number of examples, numbered from 0.
+        epochs: number of times that each example counts.
+        steps_per_epoch: number of steps in an epoch, if every example counts once in each
+            epoch, always at one place.
+        seed: seed of the order; it need not be secret.
+        unit: the protected unit, "example" or "person".
+        neighbours: how neighbouring datasets differ: one unit "more or less", or "present or
+            its place left empty".
     """
 
     unit: str = "example"
@@ -61,26 +63,28 @@ class Sampler(ABC):
     identity: str | None = None
 
     def join(self, identity: str) -> None:
-        """Draw the batches of a sampler that another process has here and now.
+        """Use the batches that a sampler has drawn in another process.
 
         Raises:
-            InvalidInput: batches are not drawn by chance, or some were taken here already.
+            InvalidInput: batches are not random, or some were taken from this sampler already.
         """
-        raise InvalidInput(f"the batches of {type(self).__name__} are no secret: leave join out")
+        raise InvalidInput(f"the batches of {type(self).__name__} are not secret: leave join out")
 
     @property
     def steps(self) -> int:
-        """Steps of the whole run."""
+        """Number of steps of the whole run."""
         return self.epochs * self.steps_per_epoch
 
     @property
     def schedule(self) -> Schedule:
-        """In which steps one example counts."""
+        """The steps in which one example may count."""
         return Schedule(self.epochs, self.steps_per_epoch, fixed=True)
 
     @property
     def order(self) -> str:
-        """ "fixed" or "separated", as `counton.training.plan` takes it."""
+        """The order that the sampler enforces: "fixed" or "separated", as `counton.training.plan`
+        takes it.
+        """
         return "fixed" if self.schedule.fixed else "separated"
 
     @property
@@ -90,26 +94,26 @@ class Sampler(ABC):
 
     @abstractmethod
     def batch(self, step: int) -> Examples:
-        """Numbers of the examples of a step, int64, in rising order of their places."""
+        """Return the numbers of the examples of a step, int64, ascending by place."""
 
     @property
     def chance(self) -> Any:
-        """What is drawn by chance and in secret, as a JSON value; None if nothing is."""
+        """Secret random choices of the sampler, as a JSON value; None if it has none."""
         if self.secret_places is None:
             return self.rate
         return {"places": self.secret_places, **({"anew": True} if self.anew else {})}
 
     @property
     def for_independent_noise(self) -> bool:
-        """Whether what chance gains is accounted for independent noise only."""
+        """Whether amplification by sampling is accounted for independent noise only."""
         return self.rate is not None or self.anew
 
     @property
     def description(self) -> dict[str, Any]:
-        """Which batches these are, as JSON values that a run says in public.
+        """Return a public description of the batches, as JSON values.
 
-        Nothing in it hangs on the examples themselves: not how many there are, nor their ids, where
-        one more is what the promise hides.
+        It does not depend on the examples: it has neither their number nor their ids if the
+        guarantee hides whether an example is there.
         """
         found: dict[str, Any] = {
             "sampler": type(self).__name__,
@@ -123,14 +127,14 @@ class Sampler(ABC):
         return found
 
     def serve(self, run: str, session: str) -> None:
-        """Be the sampler of one run, as batches that are secret can be taken once.
+        """Bind the sampler to one run, since secret batches may be used once only.
 
         Args:
             run: the identity of the run.
-            session: that of the part which takes them.
+            session: identity of the part of the run that takes the batches.
 
         Raises:
-            InvalidInput: another one has taken batches by chance from here.
+            InvalidInput: another run has taken random batches from this sampler.
         """
         return  # others may serve many
 
@@ -162,13 +166,14 @@ class Sampler(ABC):
 
 
 class FixedEpochs(Sampler):
-    """One order for all epochs: every example has the same place in each, once.
+    """A sampler with one order for all epochs: each example has one place, and counts there once an
+    epoch.
 
     Args:
-        examples: how many there are.
+        examples: number of examples.
         batch_size: examples of a step; the last step of an epoch may have fewer.
-        epochs: how often each example counts.
-        seed: of the order.
+        epochs: number of times that each example counts.
+        seed: seed of the order.
 
     Raises:
         InvalidInput: an argument out of range.
@@ -203,18 +208,19 @@ class FixedEpochs(Sampler):
 
 
 class MinSeparation(FixedEpochs):
-    """Shuffled anew in each epoch, but only so far that a distance is kept.
+    """A sampler that shuffles each epoch anew, but keeps a least distance between the steps of an
+    example.
 
     An epoch is divided into windows of some steps. An example stays in its window and has another
     place in it each epoch, so that any two of its steps are at least (steps of an epoch) - window +
     1 apart.
 
     Args:
-        examples: how many there are, a multiple of ``batch_size``.
+        examples: number of examples, a multiple of ``batch_size``.
         batch_size: examples of a step.
-        epochs: how often each example counts.
-        window: steps of a window; those of an epoch are a multiple of it.
-        seed: of the order.
+        epochs: number of times that each example counts.
+        window: number of steps of a window; it divides the steps of an epoch.
+        seed: seed of the order.
 
     Raises:
         InvalidInput: an argument out of range.
@@ -261,22 +267,22 @@ class MinSeparation(FixedEpochs):
 
 
 class BallsInBins(Sampler):
-    """Every example draws a place in the epoch for itself and keeps it in all epochs.
+    """A sampler that draws a place in the epoch for every example and keeps it in all epochs.
 
-    Batches have different sizes. With ``ids`` an example's place is a digest of its own id, so that
-    one may be added or removed and all others stay where they are. Without them it is that of its
-    number, which changes when an earlier one is taken out: then the promise compares with its place
-    left empty. (Chua, Ghazi, Harrison, Leeman, Kamath, Kumar, Manurangsi, Sinha and Zhang,
-    "Balls-and-Bins Sampling for DP-SGD", 2025, who also gain by the places being secret; here
-    nothing is gained from that: see `SecretPlaces`.)
+    Batches have different sizes. With ``ids`` an example's place is a digest of its own id, so all
+    others keep their places if an example is added or removed. Without ids the place is a digest of
+    the example's number, which changes if an earlier example is removed: then neighbouring datasets
+    differ in an example whose place is left empty. (Chua, Ghazi, Harrison, Leeman, Kamath, Kumar,
+    Manurangsi, Sinha and Zhang, "Balls-and-Bins Sampling for DP-SGD", 2025, who also gain by the
+    places being secret; here nothing is gained from that: see `SecretPlaces`.)
 
     Args:
-        examples: how many there are.
-        steps_per_epoch: places in an epoch.
-        epochs: how often each example counts.
-        seed: of the places.
-        ids: of the examples, whole numbers or texts that stay theirs whatever is added or removed:
-            no row numbers.
+        examples: number of examples.
+        steps_per_epoch: number of places in an epoch.
+        epochs: number of times that each example counts.
+        seed: seed of the places.
+        ids: ids of the examples, whole numbers or texts that do not change if others are added
+            or removed: not row numbers.
 
     Raises:
         InvalidInput: an argument out of range, or two examples with one id.
@@ -320,7 +326,7 @@ class BallsInBins(Sampler):
 
 
 def _checked_ids(ids: Any, examples: int) -> list[int | str]:
-    """The ids of examples, each once."""
+    """Return the ids of examples, after a check that each occurs once."""
     found = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
     if len(found) != examples:
         raise InvalidInput(f"ids are stated for {len(found)} examples and there are {examples}")
@@ -339,13 +345,13 @@ def _checked_ids(ids: Any, examples: int) -> list[int | str]:
 
 
 def _digest(seed: int, one: int | str) -> int:
-    """64 bits that depend on a seed and an id alone."""
+    """Return 64 bits that depend on a seed and an id alone."""
     text = f"{seed}/{one}".encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 
 
 class _SecretSampler(Sampler):
-    """Batches that are drawn from a key, for one run."""
+    """Base class of samplers whose batches are drawn from a key, for one run."""
 
     neighbours = "more or less"
     _purpose: bytes
@@ -372,31 +378,32 @@ class _SecretSampler(Sampler):
     def _serve_only(self, who: str, when: str) -> None:
         if self._served not in (None, who) or self._process != os.getpid():
             raise InvalidInput(
-                f"another run{when} has taken these batches, which hide whom they hold only once: "
-                f"make a new {type(self).__name__} and the noise for it"
+                f"another run{when} has taken these batches, which may be used once only, since "
+                f"they hide whom they hold: make a new {type(self).__name__} and the noise for it"
             )
         self._served = who
 
     def _words(self, row: int) -> NDArray[np.uint64]:
-        """64 random bits for each example."""
+        """Return 64 random bits for each example."""
         self._taken = True
         tile = Tile(row, 1, 0, self.examples)
         return np.asarray(self._source.words_of_tile(BlockAddress(0, 0), tile, "<u8")[0], np.uint64)
 
 
 class PoissonBatches(_SecretSampler):
-    """Every step takes every example with the same probability, independently and secretly.
+    """A sampler whose every step takes each example with one probability, independently and
+    secretly.
 
-    For independent noise only (DP-SGD), which this amplifies. Every sampler draws an identity, so
-    that two runs have batches of their own: taken twice, they would hide half as well. One under an
-    `InsecureSeededKey` has the same batches each time.
+    It amplifies independent noise (DP-SGD) and is for that only. Every sampler draws an identity,
+    so two runs have independent batches: batches that are used twice would hide half as well. Under
+    an `InsecureSeededKey` the batches are the same each time.
 
     Args:
-        examples: how many there are.
+        examples: number of examples.
         rate: probability with which a step takes an example.
-        steps: of the run.
+        steps: number of steps of the run.
         key: the secret from which batches are drawn; who knows them loses the gain.
-        name: of the run.
+        name: name of the run.
 
     Raises:
         InvalidInput: an argument out of range.
@@ -420,7 +427,7 @@ class PoissonBatches(_SecretSampler):
 
     @override
     def serve(self, run: str, session: str) -> None:
-        """A run that went back to a checkpoint takes others."""
+        """Bind the sampler to a run; after a return to a checkpoint new batches are drawn."""
         self._serve_only(session, ", or the same one before it went back to a checkpoint,")
 
     @property
@@ -440,22 +447,21 @@ class PoissonBatches(_SecretSampler):
 
 
 class SecretPlaces(_SecretSampler):
-    """Every example draws its place in the epoch by chance and in secret, and keeps it.
+    """A sampler that draws a secret place in the epoch for every example, and keeps it.
 
-    Balls in bins, as `BallsInBins`, with places that nobody learns: that amplifies the noise
-    of every strategy whose C is lower-triangular, for ``ApproxDP`` (`counton.training.bins`).
-    With ``anew`` each epoch draws another place (random allocation): that amplifies independent
-    noise (DP-SGD) more, and other noise not at all.
-    Batches have different sizes. A run that goes on from a checkpoint takes the places along:
-    `TrainingNoise.run` names them.
+    This is `BallsInBins` with secret places, which amplify the noise of every strategy whose C is
+    lower-triangular, for ``ApproxDP`` (`counton.training.bins`). With ``anew`` each epoch draws
+    another place (random allocation), which amplifies independent noise (DP-SGD) more, and other
+    noise not at all. Batches have different sizes. A run that continues from a checkpoint keeps the
+    places, which `TrainingNoise.run` contains.
 
     Args:
-        examples: how many there are.
-        steps_per_epoch: places in an epoch.
-        epochs: how often each example counts.
-        key: the secret that places are drawn from; where they become known, the gain is lost.
-        name: of the run.
-        anew: draw another place in each epoch.
+        examples: number of examples.
+        steps_per_epoch: number of places in an epoch.
+        epochs: number of times that each example counts.
+        key: the secret from which places are drawn; if the places become known, the gain is lost.
+        name: name of the run.
+        anew: True draws another place in each epoch.
 
     Raises:
         InvalidInput: an argument out of range.
@@ -493,7 +499,7 @@ class SecretPlaces(_SecretSampler):
 
     @override
     def serve(self, run: str, session: str) -> None:
-        """A run that went back to a checkpoint keeps its places."""
+        """Bind the sampler to a run; after a return to a checkpoint the places stay."""
         self._serve_only(run, "")
 
     @property
@@ -513,18 +519,18 @@ class SecretPlaces(_SecretSampler):
 
 
 class GivenBatches(Sampler):
-    """Batches of your own, checked: who counts when is read off them.
+    """A sampler of your own batches, which it checks: they show which example counts when.
 
     Args:
         batches: for each step the numbers of its examples.
-        people: for each example the person whose it is, where people are protected and not
-            examples; a person's examples then count as one unit, which may be in a step once.
-        order: "fixed" if all keep their place in each epoch; "separated" if only a distance is
-            promised, which is the least that is found.
-        epochs: with order "fixed", how many there are.
+        people: for each example its person, to protect people instead of examples; a person's
+            examples are then one unit, which may be in a step once.
+        order: "fixed" if all examples keep their place in each epoch; "separated" if the
+            sampler promises only a distance, the least one in the batches.
+        epochs: with order "fixed", the number of epochs.
 
     Raises:
-        InvalidInput: somebody counts twice in a step, or in fixed order twice in an epoch or at
+        InvalidInput: a unit counts twice in a step; or, in fixed order, twice in an epoch or at
             another place.
 
     >>> GivenBatches([[0, 1], [2], [1, 0], [2]], order="fixed", epochs=2).schedule
@@ -598,7 +604,7 @@ class GivenBatches(Sampler):
     @property
     @override
     def description(self) -> dict[str, Any]:
-        """With a digest of the numbers in all batches."""
+        """Return the description, with a digest of the numbers in all batches."""
         digest = hashlib.sha256()
         for batch in self._batches:
             digest.update(len(batch).to_bytes(8, "little") + batch.astype("<i8").tobytes())

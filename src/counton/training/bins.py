@@ -1,4 +1,4 @@
-"""What it gains that every example's place in the epoch is drawn in secret: bounds, no simulation.
+"""The gain if every example's place in the epoch is secret: proven bounds, no simulation.
 
 An example draws one of b places, uniformly and in secret, and counts there in every epoch ("balls
 in bins"). Let C be the strategy's matrix, at place j added up over the epochs of absolute entries,
@@ -86,11 +86,12 @@ _WIDEST = 100.0
 
 
 class PlaceBound(NamedTuple):
-    """Covariances that are nowhere below those of a strategy, which has squared sensitivity 1.
+    """Covariances that bound those of a strategy from above; the strategy has squared sensitivity
+    1.
 
     Attributes:
-        places: that are hidden among each other.
-        shared: covariance of any two of them; 1 - shared is each one's own.
+        places: number of places that an attacker cannot tell apart.
+        shared: covariance of any two places; 1 - shared is the rest of each one's variance.
     """
 
     places: int
@@ -98,7 +99,9 @@ class PlaceBound(NamedTuple):
 
 
 class _Atoms(NamedTuple):
-    """A law above that of a mean in convex order, but for ``beyond`` of its mean above the grid."""
+    """A law on a grid that bounds a mean in convex order, except ``beyond`` of its mean above the
+    grid.
+    """
 
     values: Floats
     masses: Floats
@@ -107,11 +110,12 @@ class _Atoms(NamedTuple):
 
 @lru_cache(maxsize=64)
 def place_bounds(strategy: TrainingStrategy, places: int) -> tuple[PlaceBound, ...]:
-    """Bounds on a strategy's covariances between places of the epoch, most places first.
+    """Return bounds on a strategy's covariances between places of the epoch, most places first.
 
     Args:
-        strategy: whose C is lower-triangular; others have the bound of one place only.
-        places: steps of an epoch.
+        strategy: the strategy; if its C is not lower-triangular, there is only the bound of one
+            place.
+        places: number of steps of an epoch.
 
     >>> from counton.strategies.training import BandedInverseSquareRoot
     >>> place_bounds(BandedInverseSquareRoot(8, band=1), 8)
@@ -143,13 +147,13 @@ def place_bounds(strategy: TrainingStrategy, places: int) -> tuple[PlaceBound, .
 
 
 def place_delta(epsilon: float, bound: PlaceBound, multiplier: float, points: int = 256) -> float:
-    """At most this delta goes with epsilon, in either direction.
+    """Return an upper bound on delta at an epsilon, in either direction.
 
     Args:
-        epsilon: of the guarantee.
-        bound: on the covariances between places.
+        epsilon: epsilon of the guarantee.
+        bound: the bound on covariances between places.
         multiplier: standard deviation of a node at sensitivity 1.
-        points: of the grids: more of them give a smaller bound.
+        points: number of points of the grids; more points give a smaller bound.
 
     >>> one = place_delta(1.0, PlaceBound(1, 0.0), 2.0)
     >>> many = place_delta(1.0, PlaceBound(64, 0.0), 2.0)
@@ -191,7 +195,7 @@ def _gaussian_delta(epsilon: float, variance: float) -> float:
 
 
 def _mean_of_many(variance: float, number: int, points: int, cut: float) -> _Atoms:
-    """The mean of independent log-normals of mean 1, by doubling."""
+    """Return the mean of independent log-normals of mean 1, by doubling."""
     doubled, reached = _log_normal(variance, points), 1
     found: _Atoms | None = None
     done = 0
@@ -207,7 +211,7 @@ def _mean_of_many(variance: float, number: int, points: int, cut: float) -> _Ato
 
 
 def _log_normal(variance: float, points: int) -> _Atoms:
-    """exp(Z - variance / 2) on a grid from 0 on."""
+    """Return exp(Z - variance / 2) on a grid from 0 on."""
     from scipy.special import ndtr
 
     width = math.sqrt(variance)
@@ -227,7 +231,7 @@ def _log_normal(variance: float, points: int) -> _Atoms:
 
 
 def _mean_of_two(one: _Atoms, other: _Atoms, share: float, points: int, cut: float) -> _Atoms:
-    """share * one + (1 - share) * other, independent, on a grid of its own."""
+    """Return share * one + (1 - share) * other, independent, on a grid of its own."""
     values = np.add.outer(share * one.values, (1 - share) * other.values).ravel()
     masses = np.multiply.outer(one.masses, other.masses).ravel()
     order = np.argsort(values, kind="stable")
@@ -244,7 +248,9 @@ def _mean_of_two(one: _Atoms, other: _Atoms, share: float, points: int, cut: flo
 
 
 def _on_grid(values: Floats, masses: Floats, grid: Floats) -> Floats:
-    """Masses at the points of a grid, each divided between two so that its mean stays."""
+    """Return masses at the points of a grid, each divided between two points so that its mean
+    stays.
+    """
     at = np.clip(np.searchsorted(grid, values, side="right") - 1, 0, len(grid) - 2)
     right = np.clip((values - grid[at]) / (grid[at + 1] - grid[at]), 0, 1)
     placed = np.bincount(at, masses * (1 - right), len(grid))
@@ -253,15 +259,16 @@ def _on_grid(values: Floats, masses: Floats, grid: Floats) -> Floats:
 
 
 def places_multiplier(guarantee: Guarantee, strategy: TrainingStrategy, places: int) -> float:
-    """Standard deviation of a node where places are secret, per unit of sensitivity; rounded up.
+    """Return the standard deviation of a node per unit of sensitivity, if places are secret;
+    rounded up.
 
-    Never more than without amplification. `ZCDP` is not amplified, and neither are strategies whose
-    C is not lower-triangular.
+    It never exceeds the one without amplification. `ZCDP` is not amplified, nor are strategies
+    whose C is not lower-triangular.
 
     Args:
-        guarantee: for one example more or less, and the whole run.
-        strategy: how the noise of different steps goes together.
-        places: steps of an epoch; every example draws one.
+        guarantee: the guarantee for the whole run, if one example is added or removed.
+        strategy: the correlation of the noise over steps.
+        places: number of steps of an epoch; every example draws one of them.
 
     Raises:
         InvalidInput: as `noise_multiplier`.
@@ -291,12 +298,13 @@ def places_multiplier(guarantee: Guarantee, strategy: TrainingStrategy, places: 
 
 
 def anew_delta(epsilon: float, places: int, epochs: int, multiplier: float) -> float:
-    """At most this delta goes with epsilon where every epoch draws another place; either direction.
+    """Return an upper bound on delta at an epsilon, if every epoch draws another place; either
+    direction.
 
     Args:
-        epsilon: of the guarantee.
-        places: steps of an epoch; every example draws one in each.
-        epochs: of the run.
+        epsilon: epsilon of the guarantee.
+        places: number of steps of an epoch; every example draws one in each epoch.
+        epochs: number of epochs of the run.
         multiplier: standard deviation of the independent noise of a step at clip 1.
 
     >>> kept = place_delta(1.0, PlaceBound(64, 0.0), 2.0 / 8**0.5)
@@ -312,7 +320,7 @@ def anew_delta(epsilon: float, places: int, epochs: int, multiplier: float) -> f
 
 
 def _losses(atoms: _Atoms) -> PrivacyLossDistribution:
-    """Of R against 1 and of 1 against R, both on a grid of losses."""
+    """Return the privacy losses of R against 1 and of 1 against R, both on a grid."""
     from dp_accounting.pld.pld_pmf import DensePLDPmf
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
@@ -328,15 +336,16 @@ def _losses(atoms: _Atoms) -> PrivacyLossDistribution:
 
 
 def anew_multiplier(guarantee: Guarantee, places: int, epochs: int) -> float:
-    """Standard deviation of independent noise where every epoch draws another place; rounded up.
+    """Return the standard deviation of independent noise if every epoch draws another place;
+    rounded up.
 
     Args:
-        guarantee: (epsilon, delta), for one example more or less.
-        places: steps of an epoch; every example draws one in each.
-        epochs: of the run.
+        guarantee: (epsilon, delta), if one example is added or removed.
+        places: number of steps of an epoch; every example draws one in each epoch.
+        epochs: number of epochs of the run.
 
     Raises:
-        InvalidInput: another guarantee, or a delta below which noise that ends cannot be.
+        InvalidInput: another guarantee, or a delta too small for normals of bounded radius.
 
     >>> from counton.training.accounting import poisson_multiplier
     >>> promised = ApproxDP(1, 1e-5)
@@ -371,7 +380,7 @@ def _least_anew(
 def _narrowest(
     epsilon: float, delta: float, bounds: tuple[PlaceBound, ...], widest: float
 ) -> tuple[float, PlaceBound]:
-    """The least multiplier over all bounds, and whose it is."""
+    """Return the least multiplier over all bounds, and its bound."""
     found, best = widest, PlaceBound(1, 0.0)
     for bound in bounds:
         if bound.places > 1 and place_delta(epsilon, bound, 0.99 * found, _FEW) <= delta:
@@ -386,9 +395,9 @@ def _narrowest(
 def _least_multiplier(
     epsilon: float, delta: float, bound: PlaceBound, low: float, high: float, points: int
 ) -> float:
-    """A multiplier of at most ``delta``, within a thousandth of the least; ``high`` if that one.
+    """Return a multiplier of at most ``delta``, within a thousandth of the least; else ``high``.
 
-    ``high`` keeps delta, and what is returned was computed to keep it.
+    ``high`` is known to keep delta, and the result was computed to keep it.
     """
     return _least(
         lambda multiplier: place_delta(epsilon, bound, multiplier, points) <= delta, low, high
@@ -396,7 +405,9 @@ def _least_multiplier(
 
 
 def _least(keeps: Callable[[float], bool], low: float, high: float) -> float:
-    """A multiplier that ``keeps`` what is asked, within a thousandth of the least; inf if none."""
+    """Return a multiplier for which ``keeps`` is true, within a thousandth of the least; inf if
+    there is none.
+    """
     if not keeps(high):
         return math.inf
     while high / low > 1.001:

@@ -1,4 +1,6 @@
-"""Whether a sampler promises what a strategy was made for: part of the privacy proof."""
+"""The check that a sampler keeps the schedule for which a strategy was made: part of the privacy
+proof.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,9 @@ def check_fit(strategy: TrainingStrategy, sampler: Sampler) -> None:
     promised, needed = sampler.schedule, strategy.schedule
     if sampler.for_independent_noise and not is_independent(strategy):
         raise InvalidInput(
-            f"the sampler takes examples by chance, which is accounted for independent noise only, "
-            f"and {strategy.name} correlates it: plan with this sampler, or use FixedEpochs"
+            f"the sampler takes examples at random, which is accounted for independent noise only, "
+            f"and the noise of {strategy.name} is correlated: plan with this sampler, or use "
+            f"FixedEpochs"
         )
     if sampler.steps > strategy.steps:
         raise InvalidInput(
@@ -68,10 +71,12 @@ def check_fit(strategy: TrainingStrategy, sampler: Sampler) -> None:
 def multiplier(
     guarantee: Guarantee, strategy: TrainingStrategy, sampler: Sampler | None = None
 ) -> float:
-    """Standard deviation of a node for a guarantee, per unit of the strategy's sensitivity.
+    """Return the standard deviation of a node for a guarantee, per unit of the strategy's
+    sensitivity.
 
-    Batches by chance, and places drawn anew, count for independent noise, whose sensitivity is then
-    that of one step; places that are kept count for all strategies (`counton.training.bins`).
+    Random batches, and places that each epoch draws anew, amplify independent noise, whose
+    sensitivity is then that of one step; places that are kept amplify all strategies
+    (`counton.training.bins`).
 
     Raises:
         InvalidInput: a guarantee that does not fit.

@@ -69,12 +69,12 @@ class TrainingNoise:
     drawn, remembered or refused for another run with the same name.
 
     Args:
-        strategy: how the noise is correlated over steps.
+        strategy: the correlation of the noise over steps.
         key: the secret.
         name: name of the run: under one key each run has a name of its own.
-        guarantee: what is promised, to one example for the whole run.
+        guarantee: the guarantee for one example, over the whole run.
         clip: the largest 2-norm of one example's gradient, all parameters together.
-        group: how many examples are protected together, such as all those of one person.
+        group: number of examples that are protected together, such as all those of one person.
         sampler: gives the batches; sampler and strategy are checked against each other.
 
     Raises:
@@ -148,12 +148,13 @@ class TrainingNoise:
     def of_run(
         cls, run: Mapping[str, Any], *, key: Key, sampler: Sampler | None = None
     ) -> TrainingNoise:
-        """The noise of a run that was begun elsewhere, from what it says: nothing is searched for.
+        """Return the noise of a run that began elsewhere, from its public terms; no strategy is
+        searched for.
 
-        `resume`, `join` or `load_state_dict` goes on with it then.
+        Continue with `resume`, `join` or `load_state_dict`.
 
         Args:
-            run: what `run` gave there; a checkpoint has it as ``state["run"]``.
+            run: the value of `run` there; a checkpoint has it as ``state["run"]``.
             key, sampler: of that run.
 
         Raises:
@@ -192,7 +193,8 @@ class TrainingNoise:
 
     @property
     def promise(self) -> str:
-        """What is promised, to whom, against which neighbours, under which batches: one sentence.
+        """The guarantee in one sentence, with the protected unit, neighbouring datasets and
+        batches.
 
         >>> from counton import Key
         >>> from counton.training import plan
@@ -229,7 +231,7 @@ class TrainingNoise:
 
     @property
     def run(self) -> dict[str, Any]:
-        """What tells this run from all others, and its terms, as JSON values: public.
+        """The run's identity and its terms, as JSON values: public.
 
         `resume`, `join` and `of_run` take it.
 
@@ -257,15 +259,15 @@ class TrainingNoise:
         *,
         batch: Sequence[int] | NDArray[np.int64] | None = None,
     ) -> Any:
-        """The gradients of a step, summed over its batch, plus noise.
+        """Return the gradients of a step, summed over its batch, plus noise.
 
         Args:
             step: counts from 1. Strategies with buffers take steps in order, others in any.
             gradients: an array, or dicts, lists and tuples of arrays, of numpy, PyTorch or JAX.
                 Names and shapes stay the same from step to step.
-            shards: by name, where only consecutive coordinates of a parameter are given: the
-                number of the first, and how many the whole parameter has.
-            batch: the examples that were taken, which are compared with those of the sampler.
+            shards: for parameters of which only consecutive coordinates are given, by name: the
+                number of the first coordinate, and the size of the whole parameter.
+            batch: numbers of the batch's examples, to be compared with the sampler's.
 
         Returns:
             The same tree of new arrays.
@@ -309,13 +311,14 @@ class TrainingNoise:
     def read(
         self, step: int, name: str, size: int, first: int = 0, stop: int | None = None
     ) -> Singles:
-        """The noise of a step for consecutive coordinates of one parameter, as `add` adds it.
+        """Return the noise of a step for consecutive coordinates of one parameter, as `add` adds
+        it.
 
         Args:
             step: counts from 1.
-            name: of the parameter.
-            size: coordinates it has altogether.
-            first, stop: which of them; all unless given.
+            name: name of the parameter.
+            size: number of its coordinates.
+            first, stop: the coordinates to return; by default all.
 
         Returns:
             float32, shape ``(stop - first,)``.
@@ -329,14 +332,14 @@ class TrainingNoise:
         return self._next(step, {name: (size, first, stop)})[name].noise(step)
 
     def fresh(self, step: int, name: str, size: int) -> Singles:
-        """The weighted normals of a step for one parameter, before buffers and scale.
+        """Return the weighted normals of a step for one parameter, before buffers and scale.
 
         For programs that keep the buffers themselves.
 
         Args:
             step: counts from 1.
-            name: of the parameter.
-            size: coordinates it has.
+            name: name of the parameter.
+            size: number of its coordinates.
 
         Returns:
             float32, shape ``(size,)``.
@@ -349,9 +352,9 @@ class TrainingNoise:
         return self._next(step, {name: (size, 0, size)}, in_order=False)[name].fresh(step)
 
     def fresh_of(self, run: Mapping[str, Any], step: int, name: str, size: int) -> Singles:
-        """As `fresh`, of a run that is kept elsewhere: a function of its arguments alone.
+        """Return `fresh` for a run that is kept elsewhere: a function of its arguments alone.
 
-        Whoever calls it sees to it that no step is given its noise twice.
+        The caller must ensure that no step gets its noise twice.
 
         Raises:
             HorizonExceeded: a step beyond the run.
@@ -381,12 +384,12 @@ class TrainingNoise:
             )
 
     def check_count(self, step: int, rows: int, present: int | None = None) -> None:
-        """Refuse as many gradients of examples as the sampler's batch cannot have.
+        """Refuse a number of gradients that the sampler's batch cannot have.
 
         Args:
             step: counts from 1.
-            rows: how many gradients of single examples there are.
-            present: how many of them are not all zero, where rows are filled up with zeros.
+            rows: number of gradients of single examples.
+            present: number of gradients that are not all zero, if rows are padded with zeros.
 
         Raises:
             InvalidInput: fewer rows than the sampler's batch has examples, or more that count.
@@ -423,7 +426,7 @@ class TrainingNoise:
             )
 
     def resume(self, step: int, run: Mapping[str, Any] | None = None) -> None:
-        """Go on with a step in a new process, without a checkpoint of the noise.
+        """Continue at a step in a new process, without a checkpoint of the noise.
 
         Buffers are computed from the key by drawing all earlier steps again; without buffers
         nothing needs to be computed. What no earlier step took is drawn anew.
@@ -443,9 +446,9 @@ class TrainingNoise:
             )
         if run is None and not self.seeded:
             raise StateError(
-                f"resume({step}) goes on with a run whose identity is not known, and new noise in "
-                f"the place of the old is not what the plan promises: load the checkpoint, or "
-                f"give run=, which noise.run says; a new run begins with step 1 under another name"
+                f"resume({step}) continues a run of unknown identity, and new noise in place of "
+                f"the old breaks the guarantee: load the checkpoint, or give run=, the value of "
+                f"noise.run; a new run begins with step 1 under another name"
             )
         if run is not None:
             identity, sessions = read_run(run)
@@ -457,7 +460,7 @@ class TrainingNoise:
         self._resumed = self._last = step - 1
 
     def join(self, run: Mapping[str, Any]) -> None:
-        """Take part in the steps of a run that another process has here and now.
+        """Take part in the current steps of a run of another process.
 
         Its noise has the same bits. Only for workers that compute one step together: those which
         hold different coordinates, or the same sums of gradients, as `counton.training.torch` does
@@ -493,10 +496,10 @@ class TrainingNoise:
             )
 
     def take(self) -> None:
-        """Be the noise of one optimiser, whose clipping is that of all parameters together.
+        """Bind the noise to one optimiser, which clips all parameters together.
 
         Raises:
-            InvalidInput: another one has it.
+            InvalidInput: another optimiser has it.
         """
         if self._taken:
             raise InvalidInput(
@@ -513,7 +516,7 @@ class TrainingNoise:
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """Buffers and steps, to be saved with the model: secret, as they hold noise.
+        """Return buffers and steps, to be saved with the model: secret, since they hold noise.
 
         Strategies without buffers need little of it: see `run`.
         """
@@ -535,7 +538,7 @@ class TrainingNoise:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state_dict` gave.
+        """Continue from the result of `state_dict`.
 
         Normals that no step had taken by then are drawn anew, so that a checkpoint which is gone
         on from twice gives no noise twice. What is shown of either way alone has the guarantee;
@@ -580,7 +583,7 @@ class TrainingNoise:
 
     @property
     def seeded(self) -> bool:
-        """Whether anybody can guess the key: the noise is the same each time, for tests."""
+        """Whether anybody can guess the key: then the noise is the same each time, for tests."""
         return isinstance(self._key, InsecureSeededKey)
 
     def _be(self, identity: str, sessions: Sessions, std: float) -> None:
@@ -588,7 +591,7 @@ class TrainingNoise:
 
     @cached_property
     def _all_terms(self) -> dict[str, Any]:
-        """All that a run has to have in common with whoever goes on with it, as JSON values."""
+        """Return all terms that a run and its continuation must share, as JSON values."""
         found = {
             **self._terms,
             "strategy": self.strategy.to_dict(),
@@ -599,7 +602,7 @@ class TrainingNoise:
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hexadecimal digits of all terms, by which a state in numbers knows them.
+        """32 hexadecimal digits of all terms, by which a state of numbers recognises them.
 
         >>> from counton import Key
         >>> from counton.training import plan
@@ -610,12 +613,12 @@ class TrainingNoise:
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     def _check_terms(self, run: Mapping[str, Any]) -> float:
-        """The standard deviation of a run that has these terms.
+        """Return the standard deviation of a run with these terms.
 
-        Both were found to keep the guarantee; the run's is what its steps had.
+        Both standard deviations keep the guarantee; the run's is the one that its steps had.
 
         Raises:
-            StateError: it has others.
+            StateError: the run has other terms.
         """
         try:
             there, std = dict(run["terms"]), float(run["std"])
@@ -627,20 +630,20 @@ class TrainingNoise:
             first = other[0] if other else "format"
             said = shorten(str(there.get(first))), shorten(str(here.get(first)))
             raise StateError(
-                f"the run is another run than that of {self.name!r}, or goes on under other terms: "
-                f"its {first} is {said[0]}, and here {said[1]}; steps under two sets of terms have "
-                f"the promise of neither: make the noise with "
-                f"TrainingNoise.of_run(run, key=..., sampler=...) of that run"
+                f"the run is not that of {self.name!r}, or has other terms: its {first} is "
+                f"{said[0]}, and here {said[1]}; steps under two sets of terms keep the guarantee "
+                f"of neither: make the noise with TrainingNoise.of_run(run, key=..., sampler=...) "
+                f"of that run"
             )
         if not abs(std / self.std - 1) <= _SAME_STD:
             raise StateError(
                 f"the run of {self.name!r} has noise of standard deviation {std!r}, and its terms "
-                f"need {self.std!r}: give what noise.run said, unchanged"
+                f"need {self.std!r}: give the value of noise.run, unchanged"
             )
         return std
 
     def _keep_places(self, run: Mapping[str, Any]) -> None:
-        """Let the sampler's examples have the places that they had in a run, if those are secret.
+        """Give the sampler's examples the secret places that they had in a run.
 
         Raises:
             StateError: the run does not say which, or batches of others were taken.
@@ -650,22 +653,23 @@ class TrainingNoise:
         places = run.get("places")
         if not isinstance(places, str):
             raise StateError(
-                f"the run of {self.name!r} does not say which places its examples have, and others "
-                f"would count them twice in an epoch: give what noise.run said"
+                f"the run of {self.name!r} does not contain the places of its examples, and other "
+                f"places would count them twice in an epoch: give the value of noise.run"
             )
         try:
             self.sampler.join(places)
         except InvalidInput as error:
             raise StateError(
                 f"the examples of {self.name!r} have places of their own, and the sampler has "
-                f"given batches by others: load the checkpoint before the first batch is taken"
+                f"already given batches by other places: load the checkpoint before the first "
+                f"batch is taken"
             ) from error
 
     def begin(self, identity: str, session: str) -> None:
-        """Refuse noise in a process that another one has copied, or for a name that was used.
+        """Refuse noise in a forked process, or for a name that another run has used.
 
         Args:
-            identity: of the run that is about to be given noise.
+            identity: identity of the run that asks for noise.
             session: the identity of its newest session.
 
         Raises:
@@ -692,10 +696,10 @@ class TrainingNoise:
     def _next(
         self, step: int, places: Mapping[str, tuple[int, int, int]], *, in_order: bool = True
     ) -> dict[str, _Parameter]:
-        """Parameters that are about to be given the noise of a step, which is noted.
+        """Return the parameters that get the noise of a step, and note the step.
 
         Args:
-            in_order: whether buffers here move on, step by step.
+            in_order: whether the buffers of this noise advance, step by step.
         """
         with self._lock:
             self.begin(self._identity, self._sessions[-1][1])
@@ -717,7 +721,7 @@ class TrainingNoise:
     def _place(
         self, name: str, size: int, shards: Mapping[str, tuple[int, int]] | None
     ) -> tuple[int, int, int]:
-        """Size of the whole parameter, first and last coordinate that are given."""
+        """Return the size of the whole parameter, and the first and last given coordinate."""
         if not shards or name not in shards:
             return size, 0, size
         first, whole = shards[name]
@@ -779,7 +783,7 @@ def _unreadable(error: Exception) -> StateError:
 
 
 def read_run(run: Mapping[str, Any]) -> tuple[str, Sessions]:
-    """Identity and sessions of what `TrainingNoise.run` gave.
+    """Return identity and sessions from a value of `TrainingNoise.run`.
 
     Raises:
         StateError: it is something else.
@@ -798,7 +802,7 @@ def read_run(run: Mapping[str, Any]) -> tuple[str, Sessions]:
 
 
 def renew(sessions: Sessions, last: int, identity: str) -> Sessions:
-    """Sessions of a run that goes on after a step under another identity.
+    """Return the sessions of a run that continues after a step under another identity.
 
     >>> renew(((1, "a"), (5, "b")), 7, "c"), renew(((1, "a"), (5, "b")), 3, "c")
     (((1, 'a'), (5, 'b'), (8, 'c')), ((1, 'a'), (4, 'c')))
@@ -807,7 +811,7 @@ def renew(sessions: Sessions, last: int, identity: str) -> Sessions:
 
 
 class _Parameter:
-    """Noise of consecutive coordinates of one parameter, step by step."""
+    """The noise of consecutive coordinates of one parameter, step by step."""
 
     def __init__(
         self,
@@ -839,21 +843,21 @@ class _Parameter:
             )
 
     def replay(self, step: int) -> None:
-        """Bring the buffers to where they stand after a step."""
+        """Advance the buffers to their values after a step."""
         if self.strategy.buffers:
             for earlier in range(1, step + 1):
                 self.noise(earlier)
         self.step = step
 
     def fresh(self, step: int) -> Singles:
-        """The weighted sum of a step's normals."""
+        """Return the weighted sum of a step's normals."""
         out = np.empty(self.stop - self.first, np.float32)
         for place, summed in self._sums_by_block(step):
             out[place] = summed
         return out
 
     def noise(self, step: int) -> Singles:
-        """The noise of a step; buffers move on."""
+        """Return the noise of a step, and advance the buffers."""
         out = np.empty(self.stop - self.first, np.float32)
         _, _, spare = self._space()
         scale = np.float32(self.std / self.strategy.divisor(step))
@@ -865,7 +869,9 @@ class _Parameter:
         return out
 
     def _sums_by_block(self, step: int) -> Iterator[tuple[slice, Singles]]:
-        """The weighted sum of a step's normals, block by block, and where its coordinates are."""
+        """Yield the weighted sum of a step's normals, block by block, with the place of its
+        coordinates.
+        """
         fresh, drawn, _ = self._space()
         taps = self.strategy.taps(step)
         for block in self.field.blocks(self.first, self.stop):
@@ -875,7 +881,7 @@ class _Parameter:
             yield slice(low - self.first, high - self.first), summed[low - begin : high - begin]
 
     def _carry(self, summed: Singles, begin: int, out: Singles, spare: Singles) -> None:
-        """The recurrence over the buffers for some coordinates."""
+        """Apply the recurrence over the buffers to some coordinates."""
         place = slice(begin, begin + len(summed))
         total, product = out[place], spare[: len(summed)]
         np.copyto(total, summed)
@@ -887,7 +893,7 @@ class _Parameter:
             np.add(held, summed, out=held)
 
     def _space(self) -> NDArray[np.float32]:
-        """Three blocks to compute in; kept, since new memory is slow."""
+        """Return three blocks of scratch space; they are kept, since new memory is slow."""
         if self._spare is None:
             self._spare = np.empty((3, min(BLOCK, self.field.size + 1)), np.float32)
         return self._spare
@@ -895,7 +901,7 @@ class _Parameter:
     def _weighted_normals(
         self, taps: tuple[Any, ...], block: int, fresh: Singles, drawn: Singles
     ) -> Singles:
-        """The weighted sum of the step's normals for all coordinates of a block."""
+        """Return the weighted sum of the step's normals for all coordinates of a block."""
         first = taps[0]
         total = self._field_of(first).block(first.level, first.index, block, fresh)
         if first.weight != 1:

@@ -43,11 +43,12 @@ _giving = threading.Lock()
 
 
 class NoiseState(NamedTuple):
-    """What `private_aggregate` keeps: the steps taken, buffers by parameter, and whose they are.
+    """The state of `private_aggregate`: number of steps, buffers by parameter, and the run's
+    identity.
 
     Attributes:
-        step: how many steps have been taken.
-        buffers: by name of the parameter.
+        step: number of steps taken.
+        buffers: buffers by name of the parameter.
         run: the identity of the run and the fingerprint of its terms, each behind a 0, and the
             identities of its sessions behind their first steps, as uint32 of shape (256, 5), filled
             up with zeros: public.
@@ -62,12 +63,12 @@ class NoiseState(NamedTuple):
 
 
 def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: bool = True) -> Any:
-    """Clip, sum, add noise, divide: put it first into ``optax.chain``.
+    """Clip gradients, add them up, add noise, and divide: put it first into ``optax.chain``.
 
     Args:
         noise: of `counton.training`; its ``clip`` bounds the gradient of an example.
-        batch_size: what sums are divided by, the expected size of a batch: a number that does not
-            depend on the data.
+        batch_size: divisor of sums, the expected size of a batch: a number that does not depend
+            on the data.
         per_example: updates are gradients of single examples, in a first axis, as ``jax.vmap``
             gives them; else sums of gradients that are clipped already.
 
@@ -96,8 +97,8 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
     batch_size = float(check_positive("batch_size", batch_size, "the expected examples of a step"))
     if noise.sampler is not None and noise.sampler.secret_places is not None:
         raise InvalidInput(
-            "the sampler's places are secret, and a state of JAX does not keep them for whoever "
-            "goes on with it: take PoissonBatches or FixedEpochs, or noise.add"
+            "the sampler's places are secret, and a state of JAX does not keep them for a "
+            "continuation: take PoissonBatches or FixedEpochs, or noise.add"
         )
     noise.take()
     strategy = noise.strategy
@@ -159,7 +160,8 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
 
 
 def resume(state: Any, identity: str | None = None) -> Any:
-    """A state of another process, or an older one, to go on from: its further noise is its own.
+    """Return a state from which an older state, or one of another process, continues with noise of
+    its own.
 
     Args:
         state: of a chain with `private_aggregate` in it, as it was saved.
@@ -200,13 +202,13 @@ def resume(state: Any, identity: str | None = None) -> Any:
 
 
 def _begin(noise: TrainingNoise) -> Any:
-    """The rows of a new run."""
+    """Return the rows of a new run."""
     import jax
 
     if not noise.seeded and not noise.joined and jax.process_count() > 1:
         raise InvalidInput(
-            "JAX runs in several processes, and each would draw a run of its own: hand what "
-            "noise.run says in the first to noise.join of all others, and of itself, before init"
+            "JAX runs in several processes, and each would draw a run of its own: pass the value "
+            "of noise.run of the first process to noise.join in all processes, before init"
         )
     run = noise.run
     if not noise.joined and not noise.seeded:
@@ -219,7 +221,7 @@ def _begin(noise: TrainingNoise) -> Any:
 
 
 def _as_numbers(run: Any) -> Any:
-    """A run as numbers, which a state of JAX can hold."""
+    """Return a run as integers, which a state of JAX can hold."""
     rows = [(0, run["identity"]), (0, run["fingerprint"]), *run["sessions"]]
     if len(rows) > _ROWS:
         raise InvalidInput(
@@ -245,9 +247,9 @@ def _check(noise: TrainingNoise, step: int, run: dict[str, Any], digest: bytes) 
     """Refuse noise for other gradients than those to which it was given, and under other terms."""
     if run["fingerprint"] != noise.fingerprint:
         raise StateError(
-            f"the state is that of another run than {noise.name!r}, or of one under other terms, "
-            f"and steps under two sets of terms have the promise of neither: make the noise with "
-            f"TrainingNoise.of_run(run, key=..., sampler=...), where run is what noise.run said"
+            f"the state is not that of the run {noise.name!r}, or has other terms, and steps under "
+            f"two sets of terms keep the guarantee of neither: make the noise with "
+            f"TrainingNoise.of_run(run, key=..., sampler=...), where run is the value of noise.run"
         )
     noise.begin(run["identity"], run["sessions"][-1][1])
     if run["identity"] == SEEDED and noise.seeded:
@@ -272,7 +274,7 @@ def _check(noise: TrainingNoise, step: int, run: dict[str, Any], digest: bytes) 
 
 
 def _digest(arrays: list[Any]) -> Any:
-    """64 bits of arrays, as two uint32: another one if a single number differs.
+    """Return 64 bits of arrays, as two uint32: different if a single number differs.
 
     Each number's bits are multiplied by odd numbers, which are one to one modulo 2^32.
     """
@@ -292,7 +294,7 @@ def _digest(arrays: list[Any]) -> Any:
 
 
 def _length(arrays: list[Any]) -> Any:
-    """2-norm of arrays."""
+    """Return the 2-norm of arrays."""
     import jax.numpy as jnp
 
     squares = [jnp.square(array.astype(jnp.float32)).sum() for array in arrays]
@@ -300,9 +302,10 @@ def _length(arrays: list[Any]) -> Any:
 
 
 def _clipped_sum(updates: Any, clip: float) -> tuple[Any, int, Any]:
-    """Sum over the first axis of gradients clipped by their norm over all parameters.
+    """Return the sum over the first axis of gradients, each clipped by its norm over all
+    parameters.
 
-    And how many gradients there are, and how many of them are not all zero.
+    The other results are the number of gradients, and the number of those that are not all zero.
     """
     import jax.numpy as jnp
 

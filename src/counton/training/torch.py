@@ -37,8 +37,8 @@ def make_private(
         noise: of `counton.training`; its ``clip`` bounds the gradient of an example.
             One noise serves one optimiser of one run.
         model: a ``GradSampleModule``, or any module if gradients are ``clipped``.
-        batch_size: what sums are divided by, the expected size of a batch: a number that does not
-            depend on the data.
+        batch_size: divisor of sums, the expected size of a batch: a number that does not depend
+            on the data.
         clipped: ``parameter.grad`` is the sum of gradients that are clipped already, by ``clip``
             for each example. FSDP takes means over processes: multiply losses by their number.
 
@@ -61,10 +61,10 @@ def make_private(
 
 
 class PrivateSteps:
-    """What stands between the gradients and the steps of an optimiser: see `make_private`.
+    """The steps of an optimiser whose gradients are clipped and get noise: see `make_private`.
 
     Attributes:
-        step: how many steps have been taken.
+        step: number of steps taken.
 
     Example::
 
@@ -108,9 +108,9 @@ class PrivateSteps:
         optimizer.register_step_post_hook(self._after_step)
 
     def batches(self) -> Iterator[Any]:
-        """The sampler's batches from the next step on, one for each step that is taken.
+        """Yield the sampler's batches from the next step on, one for each step that is taken.
 
-        After a checkpoint was loaded they go on where it was.
+        After a checkpoint is loaded, they continue from its step.
 
         Raises:
             InvalidInput: the noise has no sampler, or a batch was followed by no step.
@@ -128,7 +128,7 @@ class PrivateSteps:
                 )
 
     def accumulate(self) -> None:
-        """Take in the gradients of a part of a batch; the next step adds up all parts.
+        """Add the gradients of a part of a batch; the next step adds up all parts.
 
         Needed after each backward pass but the last where a batch is too large for one.
         """
@@ -140,11 +140,11 @@ class PrivateSteps:
         self._take_in()
 
     def resume(self, step: int, run: Mapping[str, Any] | None = None) -> None:
-        """Go on with a step in a new process, without a checkpoint of the noise.
+        """Continue at a step in a new process, without a checkpoint of the noise.
 
         Args:
             step: the first one to come.
-            run: what ``noise.run`` said before.
+            run: the value of ``noise.run`` in the earlier process.
 
         Raises:
             InvalidInput, StateError: see `counton.training.TrainingNoise.resume`.
@@ -153,7 +153,9 @@ class PrivateSteps:
         self.step, self._joined = step - 1, False
 
     def state_dict(self) -> dict[str, Any]:
-        """Steps and buffers of the noise, of tensors and plain values; secret, as noise is."""
+        """Return steps and buffers of the noise, as tensors and plain values; secret, as
+        noise is.
+        """
         import torch
 
         state = self._noise.state_dict()
@@ -163,7 +165,7 @@ class PrivateSteps:
         return {"step": self.step, "noise": state | {"parameters": entries}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state_dict` gave.
+        """Continue from the result of `state_dict`.
 
         Raises:
             StateError: of another run, or not whole.
@@ -221,7 +223,7 @@ class PrivateSteps:
             raise
 
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        """Forget the gradients, so that none is taken for that of the next batch."""
+        """Forget the gradients, so that none counts in the next batch."""
         for parameter in self._parameters.values():
             parameter.grad = None
 
@@ -291,7 +293,7 @@ class PrivateSteps:
 
 
 def plain_name(name: str) -> str:
-    """A parameter's name without what wrappers put in front of it.
+    """Return a parameter's name without prefixes of wrappers.
 
     >>> plain_name("_module.module.layer.weight")
     'layer.weight'
@@ -306,7 +308,8 @@ def plain_name(name: str) -> str:
 
 
 def local_part(tensor: Any) -> tuple[Any, tuple[int, int] | None]:
-    """This process's part of a tensor; of a sharded one, also where it is and how many there are.
+    """Return this process's part of a tensor; of a sharded one, also its place and the whole
+    size.
 
     Raises:
         InvalidInput: sharded otherwise than by rows.
@@ -341,7 +344,7 @@ def _several() -> bool:
 
 
 def _from_first(value: Any) -> Any:
-    """What the first process has, in all of them."""
+    """Return the first process's value in all processes."""
     if not _several():
         return value
     import torch.distributed as distributed
@@ -352,7 +355,7 @@ def _from_first(value: Any) -> Any:
 
 
 def _total(count: int) -> int:
-    """Sum over all processes."""
+    """Return the sum over all processes."""
     if not _several():
         return count
     import torch.distributed as distributed

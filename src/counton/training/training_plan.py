@@ -1,4 +1,4 @@
-"""Which strategy has the least error for a training run, and what it costs beside that."""
+"""Plans of training runs: the strategy of least error, and its other costs."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ _FEWEST_DRAWS = 4
 
 @dataclass(frozen=True)
 class TrainingDesign:
-    """One strategy for a training run, with its cost and its error.
+    """A design for a training run: a strategy with its cost and its error.
 
     Attributes:
-        strategy: how the noise is correlated over steps.
-        guarantee: what the whole run promises to one example.
+        strategy: the correlation of the noise over steps.
+        guarantee: the guarantee of the whole run for one example.
         clip: largest 2-norm of one example's gradient.
         dimension: coordinates of all parameters together.
         sampler: gives the batches, if it was stated.
@@ -64,14 +64,14 @@ class TrainingDesign:
 
     @property
     def rmse(self) -> float:
-        """The error of the strategy alone: at rho = 1/2, for a clip of 1, without amplification."""
+        """Error of the strategy alone: at rho = 1/2, for a clip of 1, without amplification."""
         return self.strategy.rmse
 
     @property
     def error(self) -> float:
         """Root mean squared error of the running sums, for each coordinate, under the guarantee.
 
-        In units of gradients; less where chance amplifies it. This is what is printed.
+        It is in units of gradients, and includes amplification by sampling. Plans print it.
         """
         return self.rmse * multiplier(self.guarantee, self.strategy, self.sampler) * self.clip
 
@@ -82,7 +82,7 @@ class TrainingDesign:
 
     @cached_property
     def milliseconds(self) -> float:
-        """CPU time of a step for all coordinates: measured here and now on one block."""
+        """CPU time of a step for all coordinates, in milliseconds: measured now on one block."""
         from counton.noise.normals import BLOCK, NormalField
         from counton.training.noise import _Parameter
 
@@ -99,7 +99,7 @@ class TrainingDesign:
     def noise(
         self, *, key: Key, name: str, group: int = 1, sampler: Sampler | None = None
     ) -> TrainingNoise:
-        """The noise itself: see `TrainingNoise`.
+        """Return the noise of this design: see `TrainingNoise`.
 
         Raises:
             InvalidInput: an argument out of range, or a sampler that does not promise enough.
@@ -115,7 +115,7 @@ class TrainingDesign:
         )
 
     def row(self) -> dict[str, Any]:
-        """Strategy, error, and what it costs: buffers, normals and milliseconds of a step."""
+        """Return strategy, error, and costs: buffers, normals and milliseconds of a step."""
         return {
             "strategy": self.strategy.name,
             "error": self.error,
@@ -161,13 +161,13 @@ def plan(
 
     Args:
         steps: steps of the whole run.
-        epochs: how often one example counts.
-        order: what the sampler enforces: "fixed" if every example has the same place in each
-            epoch, once; "separated" for any order with a least distance.
+        epochs: number of times that one example counts.
+        order: the order that the sampler enforces: "fixed" if every example has one place, the
+            same in each epoch; "separated" for any order with a least distance.
         dimension: coordinates of all parameters together.
         separation: the least distance, in steps; steps // epochs unless stated.
         sampler: gives the batches, instead of steps, epochs, order and separation.
-        guarantee: what is promised to one example, ZCDP(1/2) unless given.
+        guarantee: the guarantee for one example, ZCDP(1/2) unless given.
         clip: largest 2-norm of one example's gradient, 1 unless given.
         buffers: most numbers of state for each coordinate.
         draws: most normals for each coordinate and step, on average, of `BandedOptimum`, which
@@ -185,7 +185,7 @@ def plan(
     """
     if sampler is not None:
         if steps is not None or epochs != 1 or separation is not None:
-            raise InvalidInput("a sampler says steps, epochs and separation: leave them out")
+            raise InvalidInput("a sampler states steps, epochs and separation: leave them out")
         steps, epochs = sampler.steps, sampler.epochs
         order, separation = sampler.order, sampler.separation
     if steps is None:
@@ -223,7 +223,9 @@ def plan(
             yield from hidden_strategies(sampler.secret_places)
 
     def hidden_strategies(places: int) -> Iterator[Callable[[], TrainingStrategy]]:
-        """Noise that is correlated over shorter times hides an example's place better."""
+        """Yield strategies whose noise is correlated over shorter times, which hides an example's
+        place better.
+        """
         yield lambda: BandedInverseSquareRoot(steps, 1, schedule)
         for reach in (places // 2, places, 2 * places):
             if 4 <= reach < steps <= LARGEST_DENSE:

@@ -1,6 +1,6 @@
-"""Gradients as they come: arrays of numpy, PyTorch or JAX, in dicts, lists and other trees.
+"""Trees of gradients: arrays of numpy, PyTorch or JAX, in dicts, lists and other containers.
 
-Neither PyTorch nor JAX is imported here: what somebody hands over has been imported by them.
+Neither PyTorch nor JAX is imported here: a caller who passes their arrays has imported them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SEPARATOR = "/"
 
 
 def leaves(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Names and arrays of a tree, in the order in which `rebuilt` asks for them.
+    """Yield names and arrays of a tree, in the order in which `rebuilt` asks for them.
 
     >>> [name for name, _ in leaves({"b": [np.ones(1), None], "a": {"x": np.ones(2)}})]
     ['b/0', 'a/x']
@@ -36,7 +36,7 @@ def leaves(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def rebuilt(tree: Any, change: Callable[[str, Any], Any], prefix: str = "") -> Any:
-    """The same tree with every array changed; ``change`` takes its name and itself.
+    """Return the tree with every array changed; ``change`` takes its name and the array.
 
     >>> rebuilt({"a": (np.ones(1), None)}, lambda name, array: name)
     {'a': ('a/0', None)}
@@ -55,7 +55,7 @@ def _below(prefix: str, name: object) -> str:
 
 
 def _parts(tree: Any, prefix: str) -> tuple[list[tuple[object, Any]], Callable[[list[Any]], Any]]:
-    """Children of a node with their names, and what puts as many others together."""
+    """Return the children of a node with their names, and a function that rebuilds the node."""
     kind = type(tree)
     if isinstance(tree, Mapping):
         made: Callable[[Any], Any] = kind
@@ -76,7 +76,9 @@ def _parts(tree: Any, prefix: str) -> tuple[list[tuple[object, Any]], Callable[[
 
 
 def _registered_children(tree: Any) -> tuple[list[tuple[object, Any]], Any] | None:
-    """Children of a node of a kind that is registered with JAX, and what puts them together."""
+    """Return the children of a node of a kind registered with JAX, and a function that
+    rebuilds it.
+    """
     jax = sys.modules.get("jax")
     if jax is None:
         return None
@@ -87,7 +89,7 @@ def _registered_children(tree: Any) -> tuple[list[tuple[object, Any]], Any] | No
 
 
 def _plain(entry: Any) -> object:
-    """The name in a path of JAX: of a key, a place or an attribute."""
+    """Return the name in a path of JAX: of a key, a place or an attribute."""
     for kind in ("key", "idx", "name"):
         if hasattr(entry, kind):
             return getattr(entry, kind)
@@ -138,7 +140,7 @@ def check_finite(array: Any, name: str) -> None:
 
 
 def squared_norm(array: Any) -> float:
-    """Sum of the squares of an array's numbers, added up in 32 bits at least.
+    """Return the sum of the squares of an array's numbers, added up in 32 bits at least.
 
     >>> squared_norm(np.array([3.0, 4.0], np.float16))
     25.0
@@ -153,7 +155,7 @@ def squared_norm(array: Any) -> float:
 
 
 def with_noise(array: Any, noise: Singles) -> Any:
-    """``array`` plus noise of as many coordinates, in its own library, type and place.
+    """Return ``array`` plus noise of as many coordinates, in its library, type and place.
 
     ``noise`` is overwritten.
     """
