@@ -31,7 +31,6 @@ def options_for(folder: str, *, expire: bool = False) -> Job:
 
     With ``expire`` the stream has no end, and its protection fades with age: at most 1 within a day
     and 3 within a year, as ``plan-expiring --epsilon 1d:1,365d:3 --every 1h`` finds it.
-    a day and 3 within a year, as ``plan-expiring --epsilon 1d:1,365d:3 --every 1h`` finds it.
 
     The time is the scheduled hour, which cancelled flights have too.
     """

@@ -76,7 +76,6 @@ def print_plan_of(job: Job, *, as_json: bool) -> None:
 
     For counts and sums with windows all three series are shown: windows, totals, and both. No row
     is read, and nothing is written.
-    read, and nothing is written.
     """
     asked = planned_job(job)
     form, cut = asked.definition.release, asked.definition.cut

@@ -9,7 +9,6 @@ exchangeable, so the least squares estimate of the children given their sum is t
 projection: the nearest numbers with this sum, none of them below its bound. They are then rounded
 so that the sum stays: down, and up again for the largest remainders (for equal ones, the first).
 The bound of a node is the known part below it, and at least 0.
-remainders, of equal ones the first). The bound of a node is what is known below it, and 0.
 """
 
 from __future__ import annotations

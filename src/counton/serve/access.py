@@ -48,13 +48,12 @@ class Access:
                 return
             if token is None:
                 raise HTTPException(
-                    f"a token for {scope!r} is needed; send it in the header Authorization: "
-                    f"Bearer TOKEN",
+                    401,
                     f"a token for {scope!r} is needed; send it as Authorization: Bearer TOKEN",
                     {"WWW-Authenticate": "Bearer"},
                 )
             raise HTTPException(
-                f"this token is for {', '.join(token.scopes)}; this path needs one for {scope!r}",
+                403,
                 f"this token is for {', '.join(token.scopes)}; one for {scope!r} is needed",
             )
 

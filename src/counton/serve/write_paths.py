@@ -175,8 +175,7 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
             raise HTTPException(409, "another batch was sent with this id; give each its own")
         if verdict.what == "closed":
             raise HTTPException(
-                "the stream has ended and takes no rows; send rows to another stream",
-                "the stream takes nothing more; send rows to another one",
+                410, "the stream has ended and takes no more rows; send rows to another stream"
             )
         if verdict.what == "full":
             raise HTTPException(410, full_up(sender))
