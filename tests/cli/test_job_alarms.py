@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -80,3 +81,28 @@ def test_terms_are_no_option_of_a_job(place: Workplace) -> None:
     assert alarms_in(file)["visits"][:4] == (1.0, "7d", None, True)
     assert "visits" in load(file)
     assert "alarm" in schema()["$defs"]["job"]["properties"]
+
+
+def test_a_plan_says_which_series_is_better_and_how_soon_a_change_is_an_alarm(
+    place: Workplace,
+) -> None:
+    """Less noise over one day with windows, over half a year with totals; no row is read."""
+    for over, better in (("1d", "windows"), ("180d", "totals")):
+        file = Path(_job(place, 40, over=over, change=30))
+        file.write_text(file.read_text().replace("epsilon = 4", "epsilon = 0.5"))
+        said = json.loads(place.plain("plan", str(file), "--json").out)["alarms"]["visits"]
+        assert said[0]["release"] == better
+        assert said[0]["std"] < said[1]["std"]
+    said = json.loads(place.plain("plan", _job(place, 40, change=30), "--json").out)
+    delays = {one["release"]: one["delay"] for one in said["alarms"]["visits"]}
+    assert 1 <= delays["windows"] < 2  # thirty rows are twenty deviations of the noise
+    done = place.plain("plan", _job(place, 40, over="7d", change=30), "--size", "14640")
+    words = " ".join(done.out.split())
+    assert "alarms of visits: the noise of 7 windows together has the standard deviation" in words
+    assert "With windows: A lasting change of 30 in each window brings an alarm after" in words
+    assert not (place.folder / "v.db").exists()
+
+
+def test_the_size_of_a_change_is_a_number_above_0(place: Workplace) -> None:
+    done = place.plain("plan", _job(place, 40, change=-1))
+    assert (done.code, "is no size of a change; give one above 0" in done.err) == (2, True)

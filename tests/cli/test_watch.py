@@ -65,7 +65,7 @@ def test_no_change_is_no_alarm_and_delays_are_said(place: Workplace) -> None:
     said = " ".join(done.out.split())
     assert "No alarm." in said
     assert "0.01 false alarms expected in a year in 2 groups together" in said
-    assert "A lasting change of 30 in each window of shop is noticed after" in said
+    assert "A lasting change of 30 in each window of shop brings an alarm after" in said
 
 
 @pytest.mark.parametrize(

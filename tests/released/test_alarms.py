@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput
-from counton.released.alarms import Chart, find_changes
+from counton.released.alarms import Chart, find_changes, mean_delay
 
 Floats = NDArray[np.float64]
 
@@ -50,15 +50,29 @@ def test_residuals_of_released_numbers_keep_the_rate(season: int, totals: bool) 
     assert alarms / possible == pytest.approx(1 / 20, rel=0.07)
 
 
-@pytest.mark.parametrize("over", [None, 7])
-def test_the_delay_is_the_plan_s(over: int | None) -> None:
-    rng, chart, delays = np.random.default_rng(3), Chart(1 / 365, over), []
-    for _ in range(2_000):
-        residuals = rng.standard_normal(80) + 1.5
-        if over is not None:  # a full contrast from before the change
-            residuals = np.concatenate([rng.standard_normal(over) * 0.0, residuals])
-        delays.append(int(chart.statistic(residuals)[1][0]) + 1 - (over or 0))
-    assert np.mean(delays) == pytest.approx(chart.delay(1.5), rel=0.08)
+def test_a_mean_delay_is_that_of_charts_that_are_watched_each_night() -> None:
+    """One chart after another: numbers are drawn, and each night's newest window is looked at."""
+    rng, windows, before, chart = np.random.default_rng(1), 140, 100, Chart(1 / 365, 7)
+    step = np.eye(windows) - np.eye(windows, k=-1)  # totals are released, windows are differences
+    noise, delays = 64 * (step @ step.T), []
+    for _ in range(60):
+        numbers = rng.normal(500, 2, windows) + step @ rng.normal(0, 8, windows)
+        numbers[before:] += 8
+        for night in range(before + 1, windows + 1):
+            found = find_changes(numbers[:night], noise[:night, :night], chart, season=7)
+            if night in found.windows:
+                delays.append(night - before)
+                break
+    planned = mean_delay(8, noise, 4.0, chart, after=before, season=7)
+    error = np.std(delays) / np.sqrt(len(delays))
+    assert planned == pytest.approx(np.mean(delays), abs=4 * error)
+    # A rule that takes one window's deviation says six times as much.
+    apart = mean_delay(8, np.diag(noise), 4.0, chart, after=before, season=7)
+    assert apart is None or apart > np.mean(delays) + 10 * error
+
+
+def test_a_change_that_is_learnt_as_the_level_has_no_mean_delay() -> None:
+    assert mean_delay(1.0, np.full(300, 64.0), 0.0, Chart(1 / 365), after=100) is None
 
 
 def test_a_decrease_is_found_and_dated() -> None:
@@ -84,7 +98,8 @@ def test_growth_is_no_change_where_it_is_expected() -> None:
         (lambda: Chart(0.2), "give 1e-05 to 0.05"),
         (lambda: Chart(0.01, 0), "give 1 to 366 windows"),
         (lambda: Chart(0.01, shift=9), "give 0.1 to 5 deviations"),
-        (lambda: Chart(0.01).delay(0), "above 0"),
+        (lambda: mean_delay(0, np.ones(50), 1.0, Chart(0.01), after=20), "give one above 0"),
+        (lambda: mean_delay(1, np.ones(50), 1.0, Chart(0.01), after=9), "15 windows, and 9 prec"),
         (lambda: find_changes(np.ones(10), np.ones(10), Chart(0.01)), "from 15 windows, and 10"),
     ],
 )

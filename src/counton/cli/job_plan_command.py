@@ -17,10 +17,12 @@ from counton.cli.command_options import PlanOptions
 from counton.cli.failures import failure
 from counton.cli.print_forms import Console, print_json, warn_of_weak
 from counton.job.job import Job
-from counton.job.jobfile import for_all, load
+from counton.job.jobfile import AlarmTerms, alarms_in, for_all, load
 from counton.job.refusals import refuse_others
 from counton.numbers.intervals import check_level
 from counton.privacy.ledger import NEIGHBOURS
+from counton.released.watching import delay_in_words
+from counton.run.job_alarms import PlannedAlarm, planned_alarms
 from counton.run.job_plan import (
     Account,
     PlannedFile,
@@ -57,10 +59,17 @@ def print_job_plan(options: PlanOptions) -> None:
         print_simulation(options, found.jobs)
         return
     failed = {name: failure(error) for name, error in found.failed.items()}
+    alarms = {
+        name: (terms, planned_alarms(jobs[name], terms, found.jobs[name].definition, options.size))
+        for name, terms in alarms_in(options.asked).items()
+        if name in found.jobs
+    }
     if options.json:
-        print_json(_as_json(found, {name: said for name, (_, said) in failed.items()}))
+        whole = _as_json(found, {name: said for name, (_, said) in failed.items()})
+        series = {name: [one._asdict() for one in planned] for name, (_, planned) in alarms.items()}
+        print_json({**whole, "alarms": series} if series else whole)
     else:
-        _print(found, options.size)
+        _print(found, options.size, alarms)
     errors = Console(stderr=True)
     for name, job in found.jobs.items():
         guarantee, unit = job.definition.guarantee, job.definition.unit
@@ -120,7 +129,11 @@ _PUBLISHED = {
 }
 
 
-def _print(found: PlannedFile, size: int | None) -> None:
+def _print(
+    found: PlannedFile,
+    size: int | None,
+    alarms: Mapping[str, tuple[AlarmTerms, Sequence[PlannedAlarm]]],
+) -> None:
     console = Console()
     shares = _shares(found)
     for name, job in found.jobs.items():
@@ -159,6 +172,8 @@ def _print(found: PlannedFile, size: int | None) -> None:
     for name, job in found.jobs.items():
         if job.bound_note is not None:
             console.write_line(f"note on {name}: {job.bound_note}")
+    for name, (terms, planned) in alarms.items():
+        console.write_folded(f"alarms of {name}: {_alarms_in_words(terms, planned, size)}")
     for state, accounts in found.accounts.items():
         for account in accounts:
             console.write_line(f"ledger of {state}: {account_in_words(account)}")
@@ -168,6 +183,25 @@ def _print(found: PlannedFile, size: int | None) -> None:
     for name, last in found.ended.items():
         console.write_line(f"{name}: ended at step {last:,}, so that nothing more is released")
     console.write_line("No row was read, and nothing was written.")
+
+
+def _alarms_in_words(terms: AlarmTerms, planned: Sequence[PlannedAlarm], size: int | None) -> str:
+    """Describe the noise and the delay of a job's alarms, with windows and with totals released."""
+    if not planned:
+        return "they look at final windows, and at counts and sums by window alone."
+    length = planned[0].windows
+    windows = "one window" if length == 1 else f"{length:,} windows together"
+    errors = " and ".join(f"{figures(one.std)} with release = {one.release}" for one in planned)
+    said = [f"the noise of {windows} has the standard deviation {errors}."]
+    if terms.change is not None:
+        change = f"A lasting change of {terms.change:g} in each window"
+        said += [f"With {one.release}: {delay_in_words(change, one.delay)}" for one in planned]
+        if size is None:
+            said.append(
+                "That is by noise alone; --size states how many rows there are, and counts then "
+                "vary as much as Poisson counts."
+            )
+    return " ".join(said)
 
 
 def promise_of(job: PlannedJob) -> str:

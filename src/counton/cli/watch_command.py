@@ -35,7 +35,7 @@ def perform(options: WatchOptions) -> None:
 
 def _json(found: WatchReport) -> dict[str, object]:
     delays = {
-        group: {"change": size, "windows": round(delay, 2)}
+        group: {"change": size, "windows": None if delay is None else round(delay, 2)}
         for group, (size, delay) in found.of_change.items()
     }
     return {**report(found), "delays": delays, "about": promise_of(found.released)}

@@ -74,6 +74,7 @@ class AlarmTerms(NamedTuple):
         groups: watched groups; None: all.
         trend: whether constant growth is no change.
         webhook: address that receives each alarm as JSON; None: nobody is told.
+        change: size of a lasting change in one window; the plan states the delay of its alarm.
     """
 
     false_alarms: float = 1.0
@@ -81,6 +82,7 @@ class AlarmTerms(NamedTuple):
     groups: str | None = None
     trend: bool = False
     webhook: str | None = None
+    change: float | None = None
 
 
 class _ValueOfFile(NamedTuple):
@@ -202,7 +204,13 @@ def _alarm_terms(name: str, own: Any, file: Path) -> AlarmTerms | None:
     if not isinstance(own, dict) or ALARM not in own:
         return None
     number, text = (int, float), (str,)
-    keys = {"false_alarms": number, "over": text, "groups": text, "trend": (bool,)}
+    keys = {
+        "false_alarms": number,
+        "over": text,
+        "groups": text,
+        "trend": (bool,),
+        "change": number,
+    }
     where = f"jobs.{name}.{ALARM}"
     told = read_table(file, {where: own[ALARM]}, where, {**keys, "webhook": text})
     webhook = told.get("webhook")
@@ -681,6 +689,10 @@ def schema() -> dict[str, Any]:
             "groups": {"type": "string", "description": "the groups that are watched: A,B"},
             "trend": {"type": "boolean", "description": "steady growth is no change"},
             "webhook": {"type": "string", "description": "an address that takes alarms as JSON"},
+            "change": {
+                "type": "number",
+                "description": "size of a lasting change; the plan says how soon it gives an alarm",
+            },
         },
         "additionalProperties": False,
     }

@@ -19,6 +19,7 @@ equation of the run length, Page, "Continuous inspection schemes", Biometrika 41
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -33,6 +34,8 @@ Floats = NDArray[np.float64]
 BASELINE = 14
 #: Points of the integral equation, and simulated windows of a contrast.
 _NODES, _SIMULATED = 96, 2**21
+#: Simulated charts of a mean delay.
+_CHARTS = 2_000
 #: Least and largest rate of false alarms in one window.
 _LEAST, _LARGEST = 1e-5, 0.05
 
@@ -50,8 +53,6 @@ class Chart:
     >>> weekly = Chart(rate=1 / 365, over=7)
     >>> round(weekly.threshold, 1)
     2.8
-    >>> round(Chart(rate=1 / 365).delay(1.0), 1)
-    9.9
     """
 
     rate: float
@@ -76,18 +77,6 @@ class Chart:
             return _cusum_threshold(self.rate, self.shift / 2)
         return _contrast_threshold(self.rate, self.over)
 
-    def delay(self, shift: float) -> float:
-        """Return the mean number of windows from a lasting change to its alarm.
-
-        Args:
-            shift: size of the change in standard deviations of one residual, above 0.
-        """
-        if not shift > 0:
-            raise InvalidInput(f"{field('shift')} is {shift}; give a number above 0")
-        if self.over is None:
-            return _run_length(self.threshold, self.shift / 2 - shift)
-        return _contrast_delay(self.threshold, self.over, shift)
-
     def statistic(self, residuals: Floats) -> tuple[Floats, NDArray[np.int64]]:
         """Return the chart's value after each residual, signed, and the alarms' places from 0.
 
@@ -110,6 +99,34 @@ class Chart:
                 up = down = 0.0
                 begun = place + 1
         return values, np.array(alarms, np.int64)
+
+    def mean_first_alarm(self, residuals: Floats, before: int) -> float | None:
+        """Return the mean number of residuals up to the first alarm after some place.
+
+        Args:
+            residuals: shape ``(charts, places)``.
+            before: number of places before those that count; a cumulative sum begins after them.
+
+        Returns:
+            The mean; None if more than 1% of the charts have no alarm.
+        """
+        if self.over is None:
+            up = down = np.zeros(len(residuals))
+            values = np.zeros_like(residuals)
+            for place in range(before, residuals.shape[1]):
+                up = np.maximum(0.0, up + residuals[:, place] - self.shift / 2)
+                down = np.maximum(0.0, down - residuals[:, place] - self.shift / 2)
+                values[:, place] = np.maximum(up, down)
+        else:
+            sums = np.cumsum(np.pad(residuals, ((0, 0), (1, 0))), axis=1)
+            values = np.zeros_like(residuals)
+            recent = sums[:, self.over :] - sums[:, : -self.over]
+            values[:, self.over - 1 :] = np.abs(recent) / math.sqrt(self.over)
+        alarms = values[:, before:] > self.threshold
+        found = alarms.any(axis=1)
+        if not found.mean() >= 0.99:
+            return None
+        return float(alarms[found].argmax(axis=1).mean() + 1)
 
 
 @dataclass(frozen=True)
@@ -185,42 +202,131 @@ def find_changes(
     )
 
 
-def _residuals(
-    numbers: Floats, noise: Floats, season: int, trend: bool, least: int
-) -> tuple[Floats, float]:
-    """Return residuals that are independent standard normal without a change, and their std."""
-    from scipy import linalg, special
+def mean_delay(
+    size: float,
+    noise: Floats,
+    spread: float,
+    chart: Chart,
+    *,
+    after: int,
+    season: int = 1,
+    trend: bool = False,
+) -> float | None:
+    """Return the mean number of windows from a lasting change to its alarm.
 
-    count = len(numbers)
+    The change is sent through the same filter as the numbers: the covariance of the noise is
+    divided out, and level, season and trend learn the change while it lasts. What is left of it is
+    the mean of each residual, with which the chart is simulated.
+
+    Args:
+        size: size of the change in each window, in data units, above 0.
+        noise: variance or covariance of the noise, as for `find_changes`, of the windows before the
+            change and of those after it.
+        spread: variance of the counts beside the noise.
+        chart: the rule.
+        after: number of windows before the change.
+
+    Returns:
+        Windows, the one with the alarm included; None if more than 1% of the simulated charts give
+        no alarm in the windows after the change.
+
+    Raises:
+        InvalidInput: ``size`` is not above 0, or too few windows precede the change.
+
+    >>> step = np.eye(300) - np.eye(300, k=-1)  # windows as differences of totals
+    >>> chart = Chart(rate=1 / 365)
+    >>> for noise in (np.full(300, 128.0), 64 * step @ step.T):
+    ...     print(round(mean_delay(16, noise, 4.0, chart, after=200)))
+    6
+    3
+    """
+    if not size > 0:
+        raise InvalidInput(f"{field('change', size)} is no size of a change; give one above 0")
+    if after < (least := least_windows(season, trend=trend)):
+        raise InvalidInput(
+            f"alarms learn the level from {least:,} windows, and {after:,} precede the change"
+        )
+    changed = np.where(np.arange(len(noise)) < after, 0.0, size)
+    design = _levels(len(noise), season, trend=trend)
+    if noise.ndim == 1:
+        changed = changed / np.sqrt(noise + spread)
+    else:
+        design, changed = _whiten(noise, max(spread, 1e-9 * noise[0, 0]), design, changed)
+    # Before the change nothing is missed, so that residuals from there on tell all.
+    means = np.array([missed for missed, _ in _forecasts(design, changed, after)])
+    before, degrees = chart.over or 0, after - design.shape[1] + np.arange(len(means))
+    rng = np.random.default_rng(after)
+    missed = means + rng.standard_normal((_CHARTS, len(means)))
+    squares = rng.chisquare(degrees[0], (_CHARTS, 1)) + np.cumsum(missed**2, axis=1) - missed**2
+    residuals = _as_normal(missed, squares / degrees, degrees)
+    earlier = rng.standard_normal((_CHARTS, before))
+    return chart.mean_first_alarm(np.concatenate([earlier, residuals], axis=1), before)
+
+
+def _levels(count: int, season: int, *, trend: bool) -> Floats:
+    """Return the regressors of the level, a column for each estimated parameter."""
     columns = [(np.arange(count) % season == one).astype(float) for one in range(season)]
     columns += [np.arange(count) / count] if trend else []
-    design, values = np.column_stack(columns), numbers
-    own = noise if noise.ndim == 1 else np.diag(noise)
-    if noise.ndim == 2:
-        spread = _spread_of_counts(numbers - design @ np.linalg.lstsq(design, numbers)[0], noise)
-        root = np.linalg.cholesky(noise + np.diag(np.full(count, spread)))
-        design = linalg.solve_triangular(root, design, lower=True)
-        values = linalg.solve_triangular(root, values, lower=True)
+    return np.column_stack(columns)
+
+
+def _whiten(noise: Floats, spread: float, *given: Floats) -> list[Floats]:
+    """Divide the covariance of numbers out of regressors and values."""
+    from scipy import linalg
+
+    root = np.linalg.cholesky(noise + np.diag(np.full(len(noise), spread)))
+    return [linalg.solve_triangular(root, each, lower=True) for each in given]
+
+
+def _forecasts(design: Floats, values: Floats, least: int) -> Iterator[tuple[float, float]]:
+    """Yield each forecast error and the mean square of the earlier ones, from place ``least`` on.
+
+    Forecast errors are scaled to the variance of one value.
+    """
     parameters = design.shape[1]
     gram = np.linalg.inv(design[:least].T @ design[:least])
     fitted = gram @ design[:least].T @ values[:least]
     squares = float(((values[:least] - design[:least] @ fitted) ** 2).sum())
-    found = np.zeros(count - least)
-    for place in range(least, count):
+    for place in range(least, len(values)):
         row = design[place]
         reach = gram @ row
         scale = 1 + float(row @ reach)
         missed = float(values[place] - row @ fitted)
-        degrees = place - parameters
-        student = missed / math.sqrt(max(scale * squares / degrees, 1e-300))
-        found[place - least] = special.ndtri(special.stdtr(degrees, student))
+        yield missed / math.sqrt(scale), squares / (place - parameters)
         gram -= np.outer(reach, reach) / scale
         fitted = fitted + reach * (missed / scale)
         squares += missed**2 / scale
-    unit = math.sqrt(squares / (count - parameters))
+
+
+def _residuals(
+    numbers: Floats, noise: Floats, season: int, trend: bool, least: int
+) -> tuple[Floats, float]:
+    """Return residuals that are independent standard normal without a change, and their std."""
+    count, values = len(numbers), numbers
+    design = _levels(count, season, trend=trend)
     if noise.ndim == 2:
-        unit *= math.sqrt(spread + float(own.mean()))
-    return np.clip(found, -8.0, 8.0), unit
+        spread = _spread_of_counts(numbers - design @ np.linalg.lstsq(design, numbers)[0], noise)
+        design, values = _whiten(noise, spread, design, numbers)
+    missed, squares = np.array(list(_forecasts(design, values, least))).T
+    degrees = np.arange(least, count) - design.shape[1]
+    unit = math.sqrt((squares[-1] * degrees[-1] + missed[-1] ** 2) / (degrees[-1] + 1))
+    if noise.ndim == 2:
+        unit *= math.sqrt(spread + float(np.diag(noise).mean()))
+    return _as_normal(missed, squares, degrees), unit
+
+
+def _as_normal(missed: Floats, squares: Floats, degrees: NDArray[np.int64]) -> Floats:
+    """Return forecast errors as standard normal numbers, by their Student law.
+
+    Args:
+        missed: forecast errors.
+        squares: mean squares of the earlier errors.
+        degrees: numbers of degrees of freedom of these.
+    """
+    from scipy import special
+
+    student = missed / np.sqrt(np.maximum(squares, 1e-300))
+    return np.asarray(np.clip(special.ndtri(special.stdtr(degrees, student)), -8.0, 8.0))
 
 
 def _spread_of_counts(missed: Floats, noise: Floats) -> float:
@@ -296,16 +402,3 @@ def _contrast_threshold(rate: float, over: int) -> float:
         else:
             high = middle
     return round(high, 3)
-
-
-def _contrast_delay(limit: float, over: int, shift: float) -> float:
-    """Return the mean delay of a contrast after a lasting change, by simulation."""
-    rng = np.random.default_rng(over)
-    length = 4 * over + math.ceil(40 * max(1.0, limit / shift) ** 2)
-    length, runs = min(length, 4_000), 1_000
-    numbers = rng.standard_normal((runs, over + length))
-    numbers[:, over:] += shift
-    sums = np.cumsum(np.concatenate([np.zeros((runs, 1)), numbers], axis=1), axis=1)
-    values = sums[:, over + 1 :] - sums[:, 1 : length + 1]
-    beyond = np.abs(values) / math.sqrt(over) > limit
-    return float(np.where(beyond.any(axis=1), beyond.argmax(axis=1) + 1, length).mean())

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from counton.base.errors import InvalidInput, field
 from counton.base.lengths import days_in
 from counton.numbers import Design
-from counton.released.alarms import Alarms, Chart, find_changes, least_windows
+from counton.released.alarms import Alarms, Chart, find_changes, least_windows, mean_delay
 from counton.released.periods import groups_named, season_of
 from counton.released.release import Release
 from counton.released.revisions import final_windows
@@ -21,6 +21,8 @@ from counton.released.series import Series, local_times, some_of
 
 #: Most compared windows; earlier ones are left out.
 _MOST = 1_500
+#: Windows before a change and after it, where its mean delay is computed.
+_BEFORE, _AFTER = 200, 200
 _DAYS_OF_YEAR = 365.25
 
 
@@ -34,14 +36,14 @@ class WatchReport:
         alarms: alarms by group.
         false_alarms: expected false alarms in a year, of all groups together.
         of_change: by group, the size of a lasting change in one window and the mean delay of its
-            alarm in windows; empty if no change is requested.
+            alarm in windows, None if there may be no alarm at all; empty if no change is requested.
     """
 
     released: Release
     chart: Chart
     alarms: dict[str, Alarms]
     false_alarms: float
-    of_change: dict[str, tuple[float, float]]
+    of_change: dict[str, tuple[float, float | None]]
 
     @property
     def last(self) -> int:
@@ -97,12 +99,11 @@ class WatchReport:
             said.append(
                 "Provisional windows are not watched, because rows of theirs still come in."
             )
-        said += [
-            f"A lasting change of {size:g} in each window{'' if len(self.alarms) == 1 else ' of '}"
-            f"{'' if len(self.alarms) == 1 else group} is noticed after {delay:.1f} windows on the "
-            f"average."
-            for group, (size, delay) in self.of_change.items()
-        ]
+        for group, (size, delay) in self.of_change.items():
+            of_group = "" if len(self.alarms) == 1 else f" of {group}"
+            said.append(
+                delay_in_words(f"A lasting change of {size:g} in each window{of_group}", delay)
+            )
         return " ".join(said)
 
 
@@ -144,12 +145,8 @@ def watch(
     """
     steps, numbers, noise = _numbers_of_windows(released)
     windows = released.definition.windows
-    length = days_in(windows.every)
     named = list(released.groups) if groups is None else groups_named(groups, released.groups)
-    chart = Chart(
-        rate=false_alarms * length / _DAYS_OF_YEAR / max(len(named), 1),
-        over=None if over is None else _windows_in(over, windows.every),
-    )
+    chart = chart_for(false_alarms, over, windows.every, len(named))
     season = season_of(windows.every)
     place = {group: number for number, group in enumerate(released.groups)}
     if unknown := [group for group in named if group not in place]:
@@ -163,14 +160,62 @@ def watch(
     found = {group: find(numbers[:, place[group]]) for group in named}
     delays = {}
     if change is not None:
-        if not change > 0:
-            raise InvalidInput(
-                f"{field('change', change)} is no size of a change; give one above 0"
-            )
         delays = {
-            group: (change, chart.delay(change / alarms.std)) for group, alarms in found.items()
+            group: (change, _delay_of(change, released.design, alarms, steps, chart, season, trend))
+            for group, alarms in found.items()
         }
     return WatchReport(released, chart, found, false_alarms, delays)
+
+
+def _delay_of(
+    change: float,
+    design: Design,
+    found: Alarms,
+    steps: NDArray[np.int64],
+    chart: Chart,
+    season: int,
+    trend: bool,
+) -> float | None:
+    """Return the mean delay of a change that begins after the newest window."""
+    noise = float(np.mean(design.window_std(steps - 1, steps) ** 2))
+    spread = max(found.std**2 - noise, 0.0)
+    return delay_in(design, int(steps[-1]), change, spread, chart, season=season, trend=trend)
+
+
+def delay_in(
+    design: Design,
+    known: int,
+    change: float,
+    spread: float,
+    chart: Chart,
+    *,
+    season: int,
+    trend: bool = False,
+) -> float | None:
+    """Return the mean delay of the alarm of a change, in windows; None: there may be none.
+
+    Args:
+        design: design of counts or sums of windows.
+        known: number of windows before the change. Fewer precede it where the stream ends too soon
+            after it.
+        change: size of the change in each window, in data units.
+        spread: variance of the numbers beside noise.
+        chart, season, trend: see `find_changes`.
+    """
+    least, horizon = least_windows(season, trend=trend), design.strategy.horizon
+    last = known + _AFTER if horizon is None else min(known + _AFTER, horizon)
+    before = min(known, last - min(_AFTER, last - least))
+    first = max(1, before - _BEFORE + 1)
+    noise = _noise_of_windows(design, np.arange(first, last + 1))
+    after = before - first + 1
+    return mean_delay(change, noise, spread, chart, after=after, season=season, trend=trend)
+
+
+def delay_in_words(change: str, delay: float | None) -> str:
+    """State the mean delay of a change's alarm, in a sentence."""
+    if delay is None:
+        return f"{change} may bring no alarm, since the level is learnt from later windows too."
+    return f"{change} brings an alarm after {delay:.1f} windows on the average."
 
 
 def last_watched(released: Release) -> int:
@@ -183,8 +228,20 @@ def windows_to_learn(released: Release, *, trend: bool = False) -> int:
     return least_windows(season_of(released.definition.windows.every), trend=trend)
 
 
-def _windows_in(over: str, every: str) -> int:
-    return max(1, round(days_in(over) / days_in(every)))
+def chart_for(false_alarms: float, over: str | None, every: str, groups: int) -> Chart:
+    """Return the rule for each of several groups.
+
+    Args:
+        false_alarms: expected number in a year without changes, of all groups together.
+        over: length of the changes to find; None: lasting changes.
+        every: length of a window.
+        groups: number of groups.
+    """
+    length = days_in(every)
+    return Chart(
+        rate=false_alarms * length / _DAYS_OF_YEAR / max(groups, 1),
+        over=None if over is None else max(1, round(days_in(over) / length)),
+    )
 
 
 def _numbers_of_windows(

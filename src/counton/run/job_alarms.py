@@ -6,17 +6,34 @@ The numbers are the released ones, so an alarm tells only public facts.
 from __future__ import annotations
 
 import json
+import math
 import urllib.error
 import urllib.request
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from counton.base.errors import CountonError
+from counton.job.job import Job
 from counton.job.jobfile import AlarmTerms
+from counton.released.periods import season_of
 from counton.released.release import Release
 from counton.released.service_address import NoRedirect
-from counton.released.watching import WatchReport, last_watched, watch, windows_to_learn
+from counton.released.watching import (
+    WatchReport,
+    chart_for,
+    delay_in,
+    last_watched,
+    watch,
+    windows_to_learn,
+)
+from counton.run.definition import Definition
+from counton.run.new_stream import define, design_of, last_step
 
 #: Seconds until a receiver must answer.
 _TIME_OUT = 10
+#: Number of steps to plan if a stream has no last one, and of windows before a planned change.
+_AROUND, _KNOWN = 1_000, 200
 
 
 def alarm_of(released: Release, terms: AlarmTerms) -> WatchReport | None:
@@ -30,6 +47,77 @@ def alarm_of(released: Release, terms: AlarmTerms) -> WatchReport | None:
     return watch(
         released, terms.groups, false_alarms=terms.false_alarms, over=terms.over, trend=terms.trend
     )
+
+
+class PlannedAlarm(NamedTuple):
+    """Errors behind a job's alarms, for one series that it may release.
+
+    Attributes:
+        release: the series: "windows" or "totals".
+        windows: length of the changes to find, in windows; 1 for lasting changes.
+        std: standard deviation of the noise of so many windows together; typical of all steps.
+        delay: mean number of windows until a lasting change gives an alarm; None: no size of a
+            change is stated, or there may be no alarm.
+    """
+
+    release: str
+    windows: int
+    std: float
+    delay: float | None
+
+
+def planned_alarms(
+    job: Job, terms: AlarmTerms, definition: Definition, size: int | None = None
+) -> tuple[PlannedAlarm, ...]:
+    """Plan the alarms of a job, with windows released and with totals; less noise comes first.
+
+    Args:
+        job: the job.
+        terms: terms of its alarms.
+        definition: definition of its stream.
+        size: number of rows by the last step. Counts then vary by themselves as Poisson counts do;
+            without it a delay is of noise alone.
+
+    Returns:
+        A plan for each series; nothing for a statistic without counts or sums of windows, and for
+        windows that are revised, whose alarms are of final windows.
+
+    >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
+    ...           steps=365, epsilon="0.2")
+    >>> for over in ("1d", "90d"):
+    ...     found = planned_alarms(job, AlarmTerms(over=over, change=40), define(job))
+    ...     print([(one.release, round(one.std, 1)) for one in found])
+    [('windows', 7.1), ('totals', 17.1)]
+    [('totals', 48.6), ('windows', 67.0)]
+    """
+    cut = definition.cut
+    if not cut.timed or cut.lags or not definition.statistic.card.additive:
+        return ()
+    groups = max(len(definition.groups), 1)
+    chart = chart_for(terms.false_alarms, terms.over, cut.every, groups)
+    length, found = chart.over or 1, []
+    for release in ("windows", "totals"):
+        of = definition
+        if release != definition.release:
+            try:
+                of = define(job.having(release=release))
+            except CountonError:  # a stream without end has no windows of one error, for example
+                continue
+        steps = last_step(of, job.times.around) or job.times.steps or _AROUND
+        if length > steps:
+            continue
+        design, starts = design_of(of, of.shape), np.arange(steps - length + 1)
+        std = math.sqrt(float(np.mean(design.window_std(starts, starts + length) ** 2)))
+        delay = None
+        if terms.change is not None:
+            spread = 0.0 if size is None else size / steps / groups
+            season = season_of(cut.every)
+            known = min(steps // 2, _KNOWN)
+            delay = delay_in(
+                design, known, terms.change, spread, chart, season=season, trend=terms.trend
+            )
+        found.append(PlannedAlarm(release, length, std, delay))
+    return tuple(sorted(found, key=lambda one: one.std))
 
 
 def report(found: WatchReport) -> dict[str, Any]:
