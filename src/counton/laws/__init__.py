@@ -1,6 +1,6 @@
 """The laws of a strategy as plain functions, for this library's strategies and for your own.
 
-Each raises `LawBroken` at the first law that does not hold, which says where.
+Each function raises `LawBroken` at the first law that does not hold; the error says where.
 
 >>> from counton.strategies import Binary
 >>> from counton.laws import check_strategy

@@ -1,4 +1,4 @@
-"""All laws of one thing, whatever kind of thing it is."""
+"""One function that checks all laws of a strategy or a statistic."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def check(
             strategies for streams or lines stands for its ``examples`` of 1, 2, 7 and 12 steps or
             cells; a class of statistics for its ``examples()``: pairs of a statistic and batches.
         batches: for a statistic: the events of each step.
-        unit_of: for a statistic: whose an event is; None: each event is a unit.
+        unit_of: for a statistic: returns the unit of an event; None: each event is a unit.
 
     Raises:
         InvalidInput: it is neither, or its events are missing.

@@ -1,4 +1,4 @@
-"""What the noise of a strategy looks like: drawn many times, by step, and at all steps at once."""
+"""The noise of a strategy, drawn many times: by step, and jointly over all steps."""
 
 from __future__ import annotations
 
@@ -29,14 +29,16 @@ def simulate(
     steps: int | None = None,
     key: Key | None = None,
 ) -> Floats:
-    """Noise of releases, drawn by the samplers that streams use; no data and no guarantee.
+    """Return noise of releases, drawn by the samplers that streams use; it needs no data and no
+    guarantee.
 
     Args:
-        strategy: how noise is correlated over time.
-        law: of one node, such as ``DiscreteLaplace(5)``, in units of the strategy's lattice.
-        runs: how many streams.
-        steps: the first so many; None: all of its horizon.
-        key: from which noise is computed; None: a fresh one.
+        strategy: the correlation of the noise over time.
+        law: the law of one node, such as ``DiscreteLaplace(5)``, in units of the strategy's
+            lattice.
+        runs: number of streams.
+        steps: number of first steps; None: all of its horizon.
+        key: the key of the noise; None: a fresh one.
 
     Returns:
         float64, shape ``(runs, steps)``, in the unit of what is counted.
@@ -75,7 +77,8 @@ def band(
     runs: int = 10_000,
     seed: int = 0,
 ) -> Floats:
-    """Half-widths within which the noise of all steps together lies with probability ``level``.
+    """Return half-widths within which the noise of all steps together lies with probability
+    ``level``.
 
     Those of the union bound (Bonferroni), times the factor that this many runs ask for: of the
     largest ratio of noise to half-width in each run, the order statistic that is below the wanted
@@ -84,10 +87,10 @@ def band(
     that is no gain, as over a few steps, it is the union bound.
 
     Args:
-        strategy, law, steps: as of `simulate`.
-        level: with which all releases are within it.
-        runs: how many are drawn; more of them leave less open.
-        seed: of the draws, which protect nobody: the same one gives the same band.
+        strategy, law, steps: as in `simulate`.
+        level: probability that the noise of all releases is within the band.
+        runs: number of draws; more draws give a narrower band.
+        seed: seed of the draws, which protect nobody: one seed always gives one band.
 
     Returns:
         float64, shape ``(steps,)``, in the unit of what is counted.

@@ -1,4 +1,4 @@
-"""Laws of what a strategy says of its errors: variances of noise, weights of nodes, rounding."""
+"""Laws of the errors that a strategy states: variances of noise, weights of nodes, rounding."""
 
 from __future__ import annotations
 
@@ -48,10 +48,11 @@ _FINE = 4.0**-4
 
 
 def check_noise_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Variances of released noise are those of the rows, each node with the law it really has.
+    """Check that stated variances of released noise are those of the rows, with each node's own
+    law.
 
-    ``noise_variance`` of releases and of what they say about the steps between two ends, under wide
-    laws and narrow ones; at most ``rounding_variance`` for each release more.
+    It compares ``noise_variance`` of releases and of differences of releases, under wide and narrow
+    laws. The stated value may exceed that of the rows by ``rounding_variance`` for each release.
 
     >>> from counton.strategies import Binary
     >>> check_noise_variance(Binary(12))
@@ -84,7 +85,9 @@ def check_noise_variance(strategy: StreamStrategy, steps: int | None = None) -> 
 
 
 def _narrow(strategy: StreamStrategy) -> tuple[NoiseDistribution, ...]:
-    """Laws of few integers where the lattice is that of integers, else of as little noise."""
+    """Return narrow laws: on few integers if the lattice is that of integers, else with as little
+    noise.
+    """
     unit = 1 << strategy.facts.lattice_bits
     laplace, gaussian = _NARROW
     assert isinstance(laplace, DiscreteLaplace)
@@ -118,12 +121,13 @@ def _compare(
 
 
 def check_largest_reads(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """No release weighs a node more than ``largest_read`` says, or ``largest_reads`` up to a step.
+    """Check that no release gives a node more weight than ``largest_read`` or ``largest_reads``
+    state.
 
-    That is what half-widths of intervals rest on where weights are fractions: of few equal nodes
-    tails are heavier than of many. ``largest_reads`` counts each node by the scale (or standard
-    deviation) of its law, of one kind of noise at least. The first is not more than twice the truth
-    over this many steps or 1, whichever is more.
+    Half-widths of intervals depend on these bounds if weights are fractions, since sums of few
+    equal nodes have heavier tails than sums of many. ``largest_reads`` counts each node by the
+    scale (or standard deviation) of its law, of one kind of noise at least. ``largest_read`` may be
+    at most twice the true value over this many steps, or 1 if that is more.
 
     >>> from counton.strategies import Binary
     >>> check_largest_reads(Binary(12))
@@ -152,16 +156,17 @@ def check_largest_reads(strategy: StreamStrategy, steps: int | None = None) -> N
 
 
 def _reads_by_width(strategy: StreamStrategy, law: NoiseDistribution, levels: Integers) -> Floats:
-    """Standard deviations of nodes of these levels, in that of the calibrated law."""
+    """Return standard deviations of nodes of these levels, in units of the calibrated law's."""
     known = {level: node_law(strategy, law, level).std / law.std for level in set(levels.tolist())}
     return np.array([known[level] for level in levels.tolist()], np.float64)
 
 
 def check_window_rounding(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Rounding moves what is released about any steps by no more than ``window_rounding``.
+    """Check that rounding changes the released number of any steps by at most
+    ``window_rounding``.
 
-    Its mean square over many draws is no more than ``rounding_variance`` for each release, where it
-    is not so small that it is no part of an error.
+    The mean square over many draws is at most ``rounding_variance`` for each release, unless it is
+    negligible.
 
     >>> from counton.strategies import HonakerOnline
     >>> check_window_rounding(HonakerOnline(12))
@@ -194,7 +199,7 @@ def check_window_rounding(strategy: StreamStrategy, steps: int | None = None) ->
 
 
 def check_released_variance(strategy: StreamStrategy) -> None:
-    """Mean and maximum of all that is released are those of totals, of single steps, or of both.
+    """Check mean and maximum of all released variances: of totals, of single steps, or of both.
 
     >>> from counton.strategies import Binary
     >>> check_released_variance(Binary(12))
@@ -215,10 +220,11 @@ def check_released_variance(strategy: StreamStrategy) -> None:
 
 
 def check_endless_variance(strategy: EndlessStrategy, steps: int | None = None) -> None:
-    """Without a horizon: ``mean_variance`` and ``largest_variance`` of the first steps are those of
-    the rows, and of released noise where its law is not refused.
+    """Check ``mean_variance`` and ``largest_variance`` of a strategy without a horizon, over first
+    steps.
 
-    The planner ranks strategies by them.
+    They must be those of the rows, and of released noise if its law is not refused. The planner
+    ranks strategies by them.
 
     >>> from counton.strategies import Epochs
     >>> check_endless_variance(Epochs(), 20)
@@ -241,10 +247,11 @@ def check_endless_variance(strategy: EndlessStrategy, steps: int | None = None) 
 
 
 def check_expiry(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Who has an ``expiry`` measures what losses by age are computed for.
+    """Check that a strategy with an ``expiry`` measures the nodes for which losses by age are
+    computed.
 
-    That are the dyadic intervals [j 2^l, (j + 1) 2^l - 1], j from 1 on, with the laws of `Expiry`:
-    a release reads those that hold the last step it counts.
+    These nodes are the dyadic intervals [j 2^l, (j + 1) 2^l - 1], j from 1 on, with the laws of
+    `Expiry`. A release reads the intervals that hold the last step it counts.
 
     >>> from counton.strategies import Expiring
     >>> check_expiry(Expiring(2, delay=1), 20)
@@ -271,5 +278,5 @@ def check_expiry(strategy: StreamStrategy, steps: int | None = None) -> None:
 
 
 def spread(law: NoiseDistribution) -> Fraction:
-    """Scale of Laplace, variance of Gaussian noise."""
+    """Return the scale of Laplace noise, or the variance of Gaussian noise."""
     return law.scale if isinstance(law, DiscreteLaplace) else law.sigma_squared

@@ -1,6 +1,6 @@
-"""Laws of a strategy for lines: what it measures, what it gives back, and the errors it claims.
+"""Laws of a strategy for lines: its measurements, its estimates, and the errors that it states.
 
-Everything is compared with dense matrices, so lines of a few dozen cells are the place to check.
+The laws compare everything with dense matrices, so check lines of a few dozen cells.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def check_line_strategy(strategy: LineStrategy) -> None:
 
 
 def check_line_description(strategy: LineStrategy) -> None:
-    """Its name, and parameters that say which C it is: they are part of noise addresses.
+    """Check the name, and the parameters, which identify C: they are part of noise addresses.
 
     Raises:
         LawBroken: no name, sources that `counton.base.literature` does not know, parameters that do
@@ -95,7 +95,7 @@ def check_line_description(strategy: LineStrategy) -> None:
 
 
 def check_line_sensitivity(strategy: LineStrategy) -> None:
-    """Sensitivities against all columns of C and all pairs of columns."""
+    """Check sensitivities against all columns of C and all pairs of columns."""
     matrix = strategy.matrix()
     shape = (strategy.measurements, strategy.cells)
     require(matrix.dtype == np.int64 and matrix.shape == shape, strategy, f"C is not int64 {shape}")
@@ -113,10 +113,11 @@ def check_line_sensitivity(strategy: LineStrategy) -> None:
 
 
 def check_line_estimates(strategy: LineStrategy) -> None:
-    """Cells and queries come back without bias; if consistent, with the least covariance there is.
+    """Check that cells and queries are estimated without bias, and with least covariance if
+    consistent.
 
-    That is the inverse of C^T C. An axis of a grid (``works_on_grids``) has answers that are sums
-    of its cells, since a grid's are.
+    The least covariance is the inverse of C^T C. The answers of an axis of a grid
+    (``works_on_grids``) must be sums of its cells, since those of a grid are.
 
     Raises:
         LawBroken: they do not, cells are read otherwise than they are estimated, an axis of a grid
@@ -145,7 +146,9 @@ def check_line_estimates(strategy: LineStrategy) -> None:
 
 
 def check_line_variance(strategy: LineStrategy) -> None:
-    """``variance`` of every interval against what it reads: the covariance of consistent cells."""
+    """Check ``variance`` of every interval against the measurements it reads: for consistent cells,
+    their covariance.
+    """
     low, high = np.triu_indices(strategy.cells + 1)
     if strategy.consistent:
         joint = _prefix_covariance(strategy)
@@ -162,7 +165,9 @@ def check_line_variance(strategy: LineStrategy) -> None:
 
 
 def check_line_workloads(strategy: LineStrategy) -> None:
-    """Total variance over every kind of workload against what its queries read."""
+    """Check the total variance over every kind of workload against the measurements that its
+    queries read.
+    """
     cells = strategy.cells
     ranges, prefixes, nodes, own = _explicit(cells)
     queries: list[tuple[Workload, Floats]] = [
@@ -188,9 +193,10 @@ def check_line_workloads(strategy: LineStrategy) -> None:
 
 
 def check_running_sums(strategy: LineStrategy) -> None:
-    """``running_sums`` is a function of y = C x + z with the claimed covariance.
+    """Check that ``running_sums`` is a function of y = C x + z with the stated covariance.
 
-    Noise shifted by a column of C gives the sums of the neighbour to the bit: that is privacy.
+    Noise shifted by a column of C must give the sums of the neighbouring dataset to the bit:
+    privacy rests on this.
 
     Raises:
         LawBroken: not one draw a measurement, sums that are wrong without noise, that change with
@@ -226,7 +232,7 @@ def check_running_sums(strategy: LineStrategy) -> None:
 
 
 def check_largest_errors(strategy: LineStrategy) -> None:
-    """``largest_error`` of one draw against all answers to each workload, one by one."""
+    """Check ``largest_error`` of one draw against all answers to each workload, one by one."""
     cells = strategy.cells
     table = HashedNoise(spread=_SPREAD)
     nodes = _nodes_read(strategy, np.zeros(cells, np.int64))
@@ -245,14 +251,14 @@ def check_largest_errors(strategy: LineStrategy) -> None:
 
 
 def _intervals(low: Integers, high: Integers, cells: int) -> Floats:
-    """One interval a row, (intervals, cells)."""
+    """Return one interval for each row, (intervals, cells)."""
     place = np.arange(cells)
     return ((low[:, None] <= place) & (place < high[:, None])).astype(np.float64)
 
 
 @lru_cache(maxsize=8)
 def _explicit(cells: int) -> tuple[Queries, Queries, Queries, Queries]:
-    """All ranges, prefixes and nodes one by one, and some queries of no kind."""
+    """Return all ranges, all prefixes, all nodes, and some other queries, written out."""
     low, high = np.triu_indices(cells + 1, 1)
     ends = np.arange(1, cells + 1)
     ranges, prefixes, nodes = (
@@ -267,7 +273,7 @@ def _explicit(cells: int) -> tuple[Queries, Queries, Queries, Queries]:
 
 
 def _mean_of_subsets(strategy: LineStrategy, asked: RandomSubsets) -> float:
-    """Expected variance of the answer to one random set, by all sets there are."""
+    """Return the expected variance of the answer to one random set, by going through all sets."""
     cells = asked.cells
     sets = (np.arange(2**cells)[:, None] >> np.arange(cells) & 1).astype(np.float64)
     variance, size = (strategy.reads(sets) ** 2).sum(axis=1), sets.sum(axis=1)
@@ -276,7 +282,7 @@ def _mean_of_subsets(strategy: LineStrategy, asked: RandomSubsets) -> float:
 
 
 def _nodes_read(strategy: LineStrategy, counts: NDArray[np.int64]) -> range:
-    """The nodes whose noise the running sums read: one a measurement, in order."""
+    """Return the nodes whose noise the running sums read: one for each measurement, in order."""
     asked: list[tuple[int, range]] = []
 
     class Listening(HashedNoise):
@@ -294,12 +300,12 @@ def _nodes_read(strategy: LineStrategy, counts: NDArray[np.int64]) -> range:
 
 
 def _covariance(strategy: LineStrategy) -> Floats:
-    """Least covariance of the cells, in units of one measurement's noise variance."""
+    """Return the least covariance of the cells, in units of one measurement's noise variance."""
     matrix = strategy.matrix().astype(np.float64)
     return np.asarray(np.linalg.inv(matrix.T @ matrix))
 
 
 def _prefix_covariance(strategy: LineStrategy) -> Floats:
-    """The same of the sums of the first 0, 1, ..., n cells."""
+    """Return the least covariance of the sums of the first 0, 1, ..., n cells."""
     summed = np.tri(strategy.cells + 1, strategy.cells, k=-1)
     return np.asarray(summed @ _covariance(strategy) @ summed.T)

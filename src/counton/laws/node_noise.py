@@ -1,4 +1,4 @@
-"""Tables of node noise for tests: known, fast, and not random at all."""
+"""Tables of node noise for tests: fixed and fast, and not random."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from counton.strategies import NodeNoise
 class HashedNoise:
     """Integers between -spread and spread as a fixed function of (level, node, coordinate).
 
-    It stands in for ``counton.noise.NoiseField`` where a test needs to know every z. It protects
+    It replaces ``counton.noise.NoiseField`` in tests that need to know every z. It protects
     nothing.
 
     >>> table = HashedNoise(spread=9)
@@ -29,18 +29,19 @@ class HashedNoise:
         self.seed = seed
 
     def run(self, level: int, nodes: range) -> NDArray[np.int64]:
-        """Values of consecutive nodes: int64, shape ``(len(nodes), *shape)``."""
+        """Return the values of consecutive nodes: int64, shape ``(len(nodes), *shape)``."""
         if nodes.step != 1 or nodes.start < 0 or not 0 <= level < 256:
             raise ValueError(f"level {level}, nodes {nodes}: not a run of node addresses")
         return _values(self.shape, self.spread, self.seed, level, nodes).copy()
 
     def at(self, level: int, node: int) -> NDArray[np.int64]:
-        """Value of one node, shape ``shape``."""
+        """Return the value of one node, shape ``shape``."""
         return self.run(level, range(node, node + 1)).reshape(self.shape)
 
 
 class ShiftedNoise:
-    """Another table with some nodes moved by known integers: z + d C e_i.
+    """A table whose values are those of another table, with some nodes shifted by integers: z + d C
+    e_i.
 
     Args:
         table: the table underneath.
@@ -67,7 +68,7 @@ class ShiftedNoise:
         return self._table.shape
 
     def run(self, level: int, nodes: range) -> NDArray[np.int64]:
-        """Values of consecutive nodes: int64, shape ``(len(nodes), *shape)``."""
+        """Return the values of consecutive nodes: int64, shape ``(len(nodes), *shape)``."""
         values = self._table.run(level, nodes).copy()
         flat = values.reshape(len(nodes), math.prod(self.shape))
         of_level = self._by_level.get(level, {})
@@ -80,7 +81,7 @@ class ShiftedNoise:
 
 
 def noise_of(table: HashedNoise, nodes: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
-    """Values of nodes anywhere, by level and index: shape ``(len(nodes), coordinates)``.
+    """Return the values of any nodes, by level and index: shape ``(len(nodes), coordinates)``.
 
     >>> table = HashedNoise(spread=9)
     >>> noise_of(table, [(2, 5), (0, 1)])[:, 0].tolist() == [table.at(2, 5), table.at(0, 1)]
@@ -94,7 +95,9 @@ def noise_of(table: HashedNoise, nodes: Sequence[tuple[int, int]]) -> NDArray[np
 def _values(
     shape: tuple[int, ...], spread: int, seed: int, level: int, nodes: range
 ) -> NDArray[np.int64]:
-    """Values of a run; laws ask for the same ones again and again."""
+    """Return the values of consecutive nodes; they are cached, since laws ask for them
+    repeatedly.
+    """
     index = np.arange(len(nodes), dtype=np.uint64) + np.uint64(nodes.start)
     table = HashedNoise(shape, spread, seed)
     return _hash_nodes(table, np.array([level], np.uint64), index).reshape(len(nodes), *shape)
@@ -111,7 +114,9 @@ def _hash_nodes(
 
 
 def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The finaliser of SplitMix64 (Steele, Lea and Flood): a bijection that scrambles all bits."""
+    """Apply the finaliser of SplitMix64 (Steele, Lea and Flood): a bijection that scrambles all
+    bits.
+    """
     mixed = values + np.uint64(0x9E3779B97F4A7C15)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         mixed ^= mixed >> np.uint64(shift)

@@ -1,4 +1,4 @@
-"""Laws of what one unit moves in patterns of steps, and of the short ways that lead there."""
+"""Laws of the changes by one unit in patterns of steps, and of fast ways to compute them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _RUNS: tuple[tuple[Run, ...], ...] = (
 
 
 def matrix_of(strategy: StreamStrategy, steps: int = _WRITTEN_OUT) -> Integers:
-    """C over the first steps of the horizon, shape (nodes, steps), in lattice units."""
+    """Return C over the first steps of the horizon, shape (nodes, steps), in lattice units."""
     columns = columns_in_order(strategy, count_steps(strategy, None))[:steps]
     nodes = {node: place for place, node in enumerate(sorted(set().union(*columns)))}
     largest = sum(abs(weight) for column in columns for weight in column.values())
@@ -51,12 +51,14 @@ def matrix_of(strategy: StreamStrategy, steps: int = _WRITTEN_OUT) -> Integers:
 
 
 def _norms(moved: Integers) -> tuple[int, int]:
-    """Largest 1-norm and squared 2-norm of columns."""
+    """Return the largest 1-norm and squared 2-norm of columns."""
     return int(np.abs(moved).sum(axis=0).max()), int((moved**2).sum(axis=0).max())
 
 
 def _of_runs(matrix: Integers, runs: tuple[Run, ...]) -> tuple[int, int]:
-    """Most that runs of one sign move, each in cells of its own, over all first steps."""
+    """Return the largest norms of a change by runs of one sign, each in its own cells, over all
+    first steps.
+    """
     horizon = matrix.shape[1]
     worst = [0, 0]
     for start in range(1, horizon + 1):
@@ -72,7 +74,9 @@ def _of_runs(matrix: Integers, runs: tuple[Run, ...]) -> tuple[int, int]:
 
 
 def _of_changes(matrix: Integers, most: int) -> list[tuple[int, int]]:
-    """Most that 1, 2, .. changes of +1 and -1 in turn move, of steps near each other or spread."""
+    """Return the largest norms of a change by 1, 2, .. alternating +1 and -1, in steps near each
+    other or spread.
+    """
     horizon, found = matrix.shape[1], []
     best = (0, 0)
     for changes in range(1, min(most, horizon) + 1):
@@ -91,7 +95,8 @@ def _of_changes(matrix: Integers, most: int) -> list[tuple[int, int]]:
 
 
 def check_pattern_sensitivity(strategy: StreamStrategy, changes: int = 4) -> None:
-    """What a unit moves that changes counts in a pattern: ``moved`` is no less than brute force.
+    """Check the sensitivity to units that change counts in a pattern: ``moved`` is not below brute
+    force.
 
     Runs of consecutive steps are tried from every first step, what comes and goes in all sets of
     steps (on long horizons in some), in one cell and in several; changes that are
@@ -173,7 +178,8 @@ def _enough(
 
 
 def check_short_ways(strategy: StreamStrategy) -> None:
-    """What `counton.strategies.participation` believes is no less than the columns say.
+    """Check that the facts used by `counton.strategies.participation` are not below those of the
+    columns.
 
     ``falling_series``: what consecutive steps add up to; ``largest_sum``: what steps apart, and
     those of a schedule; ``overlaps``: products of two columns; ``nodes_by_level``: which steps meet

@@ -37,7 +37,7 @@ def require(holds: bool | np.bool_, strategy: object, complaint: str) -> None:
 
 
 def count_steps(strategy: StreamStrategy, steps: int | None) -> int:
-    """How many steps to look at: ``steps``, else the horizon."""
+    """Return the number of steps to check: ``steps``, else the horizon."""
     count = strategy.horizon if steps is None else steps
     if count is None:
         raise InvalidInput(f"{strategy} is unbounded: say how many steps to check")
@@ -51,9 +51,9 @@ def is_integral(strategy: StreamStrategy) -> bool:
 
 @contextmanager
 def tables_kept(strategy: StreamStrategy) -> Iterator[None]:
-    """Within, the rows and columns of a strategy are written out once, for all laws.
+    """Cache the written-out rows and columns of a strategy within the block, for all laws.
 
-    Writing them out costs more than comparing them. Laws only read them.
+    Writing them out takes longer than comparing them. Laws do not change them.
     """
     token = _KEPT.set((strategy, {}))
     try:
@@ -73,7 +73,9 @@ def _once(strategy: StreamStrategy, which: Hashable, write: Callable[[], _Table]
 
 
 def rows_by_step(strategy: StreamStrategy, count: int) -> dict[int, dict[Address, int | Fraction]]:
-    """Rows of the first ``count`` steps; of rows of fractions, at long horizons, only a few."""
+    """Return rows of the first ``count`` steps; rows of fractions at long horizons for a few steps
+    only.
+    """
     return _once(strategy, ("rows", count), lambda: _rows(strategy, count))
 
 
@@ -89,16 +91,17 @@ def row_of(strategy: StreamStrategy, step: int) -> tuple[Node, ...]:
 
 
 def column_of(strategy: StreamStrategy, step: int, last: int) -> tuple[Node, ...]:
-    """A column, as far as releases up to ``last`` read it."""
+    """Return a column, as far as releases up to ``last`` read it."""
     which = ("column", step, last if isinstance(strategy, EndlessStrategy) else None)
     return _once(strategy, which, lambda: column_until(strategy, step, last))
 
 
 class Reads(NamedTuple):
-    """What is released about 0, 1, 2, .. steps from the first on: rows, or sums of rows of windows.
+    """Weights with which releases about the first 0, 1, 2, .. steps read nodes: rows, or sums of
+    rows.
 
     Attributes:
-        steps: 0, and those whose rows were written out.
+        steps: 0, and the steps whose rows were written out.
         nodes: addresses, in order.
         weights: shape (steps, nodes).
     """
@@ -112,11 +115,15 @@ class Reads(NamedTuple):
         return np.array([level for level, _ in self.nodes], np.int64)
 
     def between(self, first: Integers, last: Integers) -> Floats:
-        """What is read about the steps start + 1 .. stop, of pairs of places in ``steps``."""
+        """Return the weights for the steps start + 1 .. stop, given pairs of places in
+        ``steps``.
+        """
         return np.asarray(self.weights[last] - self.weights[first])
 
     def ends(self, most: int = 24) -> tuple[Integers, Integers]:
-        """Pairs of places in ``steps``, none of them twice: all, or of this many steps."""
+        """Return pairs of places in ``steps``, each once: all pairs, or those of this many
+        steps.
+        """
         count = len(self.steps)
         some = np.arange(count)
         if count > most:
@@ -126,7 +133,7 @@ class Reads(NamedTuple):
 
 
 def reads_of(strategy: StreamStrategy, count: int) -> Reads:
-    """The rows of `rows_by_step` as float64, added up where releases are of single steps."""
+    """Return the rows of `rows_by_step` as float64, added up if releases are of single steps."""
     return _once(strategy, ("reads", count), lambda: _reads(strategy, count))
 
 
@@ -145,7 +152,9 @@ def _reads(strategy: StreamStrategy, count: int) -> Reads:
 
 
 def columns_in_order(strategy: StreamStrategy, count: int) -> list[dict[Address, int]]:
-    """Columns of the first ``count`` items, as far as their releases read them, as integers."""
+    """Return the columns of the first ``count`` items, as far as their releases read them, as
+    integers.
+    """
     return _once(
         strategy,
         ("columns", count),
@@ -157,13 +166,15 @@ def columns_in_order(strategy: StreamStrategy, count: int) -> list[dict[Address,
 
 
 def largest_entry(strategy: StreamStrategy, count: int) -> int:
-    """Largest magnitude in the first ``count`` columns of C, in lattice units."""
+    """Return the largest magnitude in the first ``count`` columns of C, in lattice units."""
     columns = columns_in_order(strategy, count)
     return max((abs(weight) for column in columns for weight in column.values()), default=1)
 
 
 def _weights(strategy: StreamStrategy, nodes: Iterable[Node]) -> dict[Address, int | Fraction]:
-    """Weights by address; no node is listed twice, none with weight 0."""
+    """Return weights by address, after a check that each node occurs once with a weight other than
+    0.
+    """
     nodes = tuple(nodes)
     weights = {(level, index): weight for level, index, weight in nodes}
     require(len(weights) == len(nodes), strategy, "lists a node twice")
@@ -172,7 +183,7 @@ def _weights(strategy: StreamStrategy, nodes: Iterable[Node]) -> dict[Address, i
 
 
 def lattice_units(strategy: StreamStrategy, nodes: Iterable[Node]) -> dict[Address, int]:
-    """A column as integers: its weights lie on multiples of 2^-lattice_bits."""
+    """Return a column as integers: its weights are multiples of 2^-lattice_bits."""
     units = {}
     for address, weight in _weights(strategy, nodes).items():
         unit, rest = divmod(2**strategy.facts.lattice_bits, weight.denominator)
@@ -191,9 +202,9 @@ def takes(strategy: StreamStrategy, law: NoiseDistribution) -> bool:
 
 
 def node_variance(strategy: StreamStrategy, level: int) -> float:
-    """Variance of the noise of a node of this level, in units of that of level 0.
+    """Return the variance of the noise of a node of this level, in units of that of level 0.
 
-    Of Laplace noise, or of Gaussian noise where a strategy takes no other.
+    The noise is Laplace noise, or Gaussian noise if the strategy takes no other.
     """
     if not isinstance(strategy, EndlessStrategy):
         return 1.0

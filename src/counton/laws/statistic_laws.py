@@ -1,4 +1,4 @@
-"""The laws of a statistic: what it counts, what it says of itself, and what one unit changes."""
+"""The laws of a statistic: its counts, its description, and the change by one unit."""
 
 from __future__ import annotations
 
@@ -58,15 +58,16 @@ def check_statistic(
     *,
     unit_of: Callable[[Any], Hashable] | None = None,
 ) -> None:
-    """All laws of a statistic, on the events of a small stream.
+    """Check all laws of a statistic on the events of a small stream.
 
-    What holds for these events is shown, and nothing about others: give events at the bounds,
-    outside of them and of every sort, and steps with none, one and several.
+    The check covers these events only: give events of every kind, at the bounds and outside of
+    them, and steps with no event, one and several.
 
     Args:
-        statistic: what is checked; of cells on demand at most some thousands.
+        statistic: the statistic; with cells on demand it may have some thousands of cells.
         batches: the events of each step.
-        unit_of: whose an event is, as ``lambda event: event[0]``; None: each event is a unit.
+        unit_of: returns the unit of an event, as ``lambda event: event[0]``; None: each event
+            is a unit.
 
     Raises:
         InvalidInput: no events, or too many cells.
@@ -90,12 +91,13 @@ def check_statistic(
 
 
 def check_statistic_description(statistic: Statistic, batches: Batches) -> None:
-    """What is rebuilt from its name and parameters, written as JSON, is equal and counts alike.
+    """Check that a statistic rebuilt from its name and parameters, as JSON, is equal and counts
+    equally.
 
-    So is what is settled for a guarantee, which the statistic allows. Cells have the names by which
-    they are found; sources are known to `counton.base.literature`. What is protected has the same
-    name in ``protects`` and in the contribution, and neighbours that replace each other are said
-    to.
+    This also holds after `settle` for a guarantee, and the statistic allows the settled one. Cells
+    are found by their names; sources are in `counton.base.literature`. The protected unit has one
+    name in ``protects`` and in the contribution, and the words for neighbours agree with the
+    relation.
     """
     from counton.base.literature import REFERENCES
 
@@ -130,7 +132,7 @@ def check_statistic_description(statistic: Statistic, batches: Batches) -> None:
 
 
 def _words_agree(statistic: Statistic) -> None:
-    """What is said of units in words against what is promised in numbers."""
+    """Check the words about units against the numbers of the contribution."""
     for batched in (False, True):
         contribution = statistic.contribution(batched=batched)
         unit = next((one for one in _UNITS if re.search(rf"\b{one}\b", contribution.unit)), "event")
@@ -148,10 +150,11 @@ def _words_agree(statistic: Statistic) -> None:
 
 
 def check_statistic_counts(statistic: Statistic, batches: Batches) -> None:
-    """Steps taken at once and one by one, undone, saved and restored, change cells alike.
+    """Check that steps taken at once or one by one, undone, saved and restored, change cells
+    equally.
 
-    What was saved and the news since make what is saved now. Of cells on demand none is further
-    from 0 than ``largest``.
+    The saved state and later `news` give the present state. Cells on demand are at most ``largest``
+    from 0.
     """
     whole, exact = _changes(statistic, batches), statistic.begin()
     for step, batch in enumerate(batches, 1):
@@ -172,7 +175,7 @@ def check_statistic_counts(statistic: Statistic, batches: Batches) -> None:
 
 
 def check_statistic_rows(statistic: Statistic, batches: Batches) -> None:
-    """Rows of a statistic that adds them up (`TallyStatistic`): in any order, within what it says.
+    """Check that rows of a `TallyStatistic` add up in any order, within its stated bounds.
 
     Each row changes known places by no less and no more than ``row_bounds``, where ``counts_rows``
     is said one place by 1, and no cell that is measured of it is larger than ``largest_entry``
@@ -273,7 +276,8 @@ def check_statistic_neighbours(
     *,
     unit_of: Callable[[Any], Hashable] | None = None,
 ) -> None:
-    """No unit changes more than ``contribution`` says, nor moves what is measured further.
+    """Check that no unit changes more than ``contribution`` states, nor the measurements by
+    more.
 
     Each unit's events are taken away or, where neighbours replace one event, each event is replaced
     by every other one; moves are those of ``C d`` for a tree and for independent steps, exactly.
@@ -337,7 +341,7 @@ def _check_neighbours(
 
 
 def _beyond(contribution: Contribution, change: Integers) -> str | None:
-    """What of a change a contribution does not name: steps, cells or sizes."""
+    """Return which steps, cells or sizes of a change exceed a contribution; None: none."""
     rows = np.flatnonzero(change.any(axis=1))
     if contribution.in_one_step and len(rows) > 1:
         return f"changes {len(rows)} steps"
@@ -359,7 +363,9 @@ def _beyond(contribution: Contribution, change: Integers) -> str | None:
 
 
 def _choices(statistic: Any, said: Integers, places: Sequence[Any]) -> None:
-    """What rows say lies where it is said to, and so do the places among which they choose."""
+    """Check that codes of rows lie within their stated range, and so do the places that rows may
+    choose.
+    """
     spans = statistic.spans
     require(len(spans) == len(places), statistic, f"rows choose {len(places)} times, in {spans}")
     low, high = statistic.said_bounds()
@@ -373,10 +379,9 @@ def _choices(statistic: Any, said: Integers, places: Sequence[Any]) -> None:
 
 
 def _check_gives(statistic: Any, terms: Any, batches: Batches) -> None:
-    """Numbers, sums and means that it tells for others are those of the rows.
+    """Check that counts, sums and means that it gives to other statistics are those of the rows.
 
-    Rows that it counts: those of no place that is known are none. Exact cells stand for released
-    ones.
+    Rows without a known place do not count. Exact cells are used in place of released ones.
     """
     if not hasattr(statistic, "gives") or not (statistic.asks or statistic.gives(None)):
         return
@@ -415,10 +420,10 @@ def _check_gives(statistic: Any, terms: Any, batches: Batches) -> None:
 
 
 def check_statistic_reading(statistic: Statistic, batches: Batches) -> None:
-    """What is read is a function of what is released, and of nothing that was counted.
+    """Check that readings are a function of the releases, and of nothing that was counted.
 
-    One release is read by a statistic that has counted nothing, and by one that has counted these
-    events, none, and their first half: all say the same. Cells on demand have no such reading.
+    One release is read by statistics that have counted nothing, all of these events, and the first
+    half of them: all readings agree. Cells on demand have no such reading.
     """
     this = statistic.settle(PureDP(1), len(batches))
     if this.card.on_demand:
@@ -465,7 +470,9 @@ def check_statistic_reading(statistic: Statistic, batches: Batches) -> None:
 
 
 def _counter_of(this: Statistic, steps: int, key: Key, said: Mapping[str, Any] | None) -> Counter:
-    """Of the cells of a statistic, by its contribution; ``said`` of it in the terms."""
+    """Return the counter of a statistic's cells, by its contribution; ``said`` describes it in the
+    terms.
+    """
     return Counter(
         known.Binary(steps),
         PureDP(1),
@@ -489,7 +496,7 @@ def _errors_of_cells(statistic: Statistic, release: StepRelease) -> None:
 
 
 def _numbers_follow(statistic: Statistic, release: StepRelease) -> None:
-    """What a number says of itself is what it says as a function of released cells."""
+    """Check that a number's own value and error are those of its formula over released cells."""
     reading = read_release(statistic, release)
     for name in [*reading.number_names][:_NAMES]:
         try:
@@ -512,7 +519,9 @@ def _numbers_follow(statistic: Statistic, release: StepRelease) -> None:
 
 
 def check_statistic_running(statistic: Statistic, batches: Batches) -> None:
-    """Cells on demand are shown as the machine releases them; no plan is below ``least_errors``."""
+    """Check that cells on demand are shown as the machine releases them, and plans against
+    ``least_errors``.
+    """
     promise, steps = PureDP(1), len(batches)
     this, strategy = statistic.settle(promise, steps), known.Binary(steps)
     if this.card.on_demand:
@@ -535,7 +544,9 @@ def check_statistic_running(statistic: Statistic, batches: Batches) -> None:
 
 
 def _asked_of_noise(statistic: Any, machine: Any, others: Any, found: Any) -> None:
-    """Cells on demand: shown is what is released of all cells, and no word hangs on counts."""
+    """Check that cells on demand show the release of all cells, and no word that depends on
+    counts.
+    """
     for place, step in enumerate(found.steps):
         readings = found[place], statistic.card.reading(machine, step)
         words = {
@@ -555,7 +566,7 @@ def _asked_of_noise(statistic: Any, machine: Any, others: Any, found: Any) -> No
 
 
 def _asked_as(statistic: NamedCells, cell: int) -> Any:
-    """The name by which a cell is asked for: a text, or its words; None where there is none."""
+    """Return the name to ask for a cell: a text, or its words; None if it has none."""
     name = statistic.name_of(cell)
     for one in (name, tuple(name.split())):
         try:
@@ -567,7 +578,7 @@ def _asked_as(statistic: NamedCells, cell: int) -> Any:
 
 
 def _all_that_is_shown(statistic: Statistic, release: StepRelease) -> dict[str, Any]:
-    """All that a reading of one release shows."""
+    """Return everything that a reading of one release shows."""
     reading = read_release(statistic, release)
     found: dict[str, Any] = dict(reading.table_columns(0.9))
     found[" words"] = np.array([reading.describe(), repr(reading)])
@@ -585,7 +596,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _columns_of(statistic: Any, events: Sequence[Any]) -> Sequence[Any]:
-    """What `TallyStatistic.encode` takes of some events."""
+    """Return events in the form that `TallyStatistic.encode` takes."""
     columns: Sequence[Any] = statistic.columns_of(events)
     parts = statistic.parts
     if not parts:
@@ -596,7 +607,9 @@ def _columns_of(statistic: Any, events: Sequence[Any]) -> Sequence[Any]:
 
 
 def _column(values: Any, part: Any) -> Any:
-    """What `TallyStatistic.encode` takes: floats, and of labels their places."""
+    """Return a column in the form that `TallyStatistic.encode` takes: floats, and the places of
+    labels.
+    """
     if isinstance(values, np.ndarray):
         return values
     if part.kind != "label":
@@ -610,7 +623,7 @@ def _column(values: Any, part: Any) -> Any:
 def _without(
     batches: Batches, unit_of: Callable[[Any], Hashable] | None
 ) -> Iterator[tuple[str, Batches]]:
-    """The stream without each of its units."""
+    """Yield the stream without each of its units."""
     if unit_of is None:
         for step, batch in enumerate(batches):
             for place, event in enumerate(batch):
@@ -626,7 +639,7 @@ def _without(
 
 
 def _replacements(batches: Batches) -> Iterator[tuple[str, Batches]]:
-    """The stream with each of its events replaced by each other one."""
+    """Yield the stream with each of its events replaced by each other one."""
     events = [event for batch in batches for event in batch]
     for step, batch in enumerate(batches):
         for place, event in enumerate(batch):
@@ -637,7 +650,7 @@ def _replacements(batches: Batches) -> Iterator[tuple[str, Batches]]:
 
 
 def _changes(statistic: Statistic, batches: Batches) -> Integers:
-    """By how much each cell changes in each step."""
+    """Return the change of each cell in each step."""
     if statistic.card.on_demand and math.prod(statistic.cells) > _MOST_CELLS:
         raise InvalidInput(
             f"the cells of {statistic} are {math.prod(statistic.cells):,}, read on demand, of "
@@ -649,7 +662,7 @@ def _changes(statistic: Statistic, batches: Batches) -> Integers:
 
 
 def _take_steps(statistic: Statistic, exact: Any, batches: Batches, first: int) -> Integers:
-    """What some more steps change, the first of them with this number."""
+    """Return the changes by some more steps, of which the first has this number."""
     events: Any = [event for batch in batches for event in batch]
     stops = np.cumsum([len(batch) for batch in batches], dtype=np.int64)
     try:
@@ -675,7 +688,7 @@ def _take_steps(statistic: Statistic, exact: Any, batches: Batches, first: int) 
 
 
 def _on_demand(statistic: Statistic, exact: Any, step: int) -> Integers:
-    """Counts of all cells after a step."""
+    """Return the counts of all cells after a step."""
     cells = np.arange(math.prod(statistic.cells))
     if not step:
         return np.zeros(len(cells), np.int64)

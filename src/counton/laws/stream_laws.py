@@ -1,4 +1,4 @@
-"""Laws of a strategy for streams: its matrices, what a unit moves, and the noise it computes."""
+"""Laws of a strategy for streams: its matrices, the change by a unit, and the computed noise."""
 
 from __future__ import annotations
 
@@ -136,11 +136,11 @@ def check_strategy(strategy: StreamStrategy, steps: int | None = None) -> None:
 
 
 def check_parameters(strategy: StreamStrategy) -> None:
-    """``parameters`` and ``to_dict`` survive JSON; the latter rebuilds an equal strategy.
+    """Check that ``parameters`` and ``to_dict`` survive JSON, and that the latter rebuilds an equal
+    strategy.
 
-    Parameters are part of noise addresses. All that is stated of what was rebuilt is the same: its
-    class's attributes, its rows, columns and laws. ``sources`` are known to
-    `counton.base.literature`.
+    Parameters are part of noise addresses. The rebuilt strategy has equal attributes, rows, columns
+    and laws. ``sources`` are known to `counton.base.literature`.
 
     >>> from counton.strategies import Binary
     >>> check_parameters(Binary(12))
@@ -162,7 +162,7 @@ def check_parameters(strategy: StreamStrategy) -> None:
 
 
 def _alike(one: StreamStrategy, other: StreamStrategy) -> bool:
-    """Whether all that is stated of two strategies is the same, over some steps."""
+    """Whether two strategies agree in attributes, rows, columns and laws over some steps."""
     last = other.horizon or min(32, last_served_step(other) or 32)
     steps = [*range(1, min(last, 32) + 1), *({last // 2, last - 1, last} if last > 32 else ())]
     columns = [[column_of(each, step, last) for step in steps] for each in (one, other)]
@@ -191,7 +191,8 @@ def _law_or_none(
 
 
 def check_arguments(strategy: StreamStrategy) -> None:
-    """Steps outside 1..horizon, and steps that are no integers, are refused everywhere.
+    """Check that steps outside 1..horizon, and steps that are no integers, are refused
+    everywhere.
 
     >>> from counton.strategies import Binary
     >>> check_arguments(Binary(12))
@@ -234,7 +235,8 @@ def check_arguments(strategy: StreamStrategy) -> None:
 
 
 def check_factorisation(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """B C is A, exactly: prefix sums, or the identity. Columns have the weights promised.
+    """Check that B C is A, exactly: prefix sums, or the identity. Columns have the stated
+    weights.
 
     Raises:
         LawBroken: an entry of B C differs, or ``unit_columns`` or ``lattice_bits`` is wrong.
@@ -287,10 +289,10 @@ def check_factorisation(strategy: StreamStrategy, steps: int | None = None) -> N
 
 
 def check_causal(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Who says that it is causal releases nothing about an item's nodes before the item is there.
+    """Check that a causal strategy releases nothing about an item's nodes before the item.
 
-    No row before item i has a node of column i, and the noise as computed, rounding included, is
-    the same before i whatever the noise of these nodes is.
+    No row before item i has a node of column i, and the computed noise before i, rounding included,
+    does not depend on the noise of these nodes.
 
     >>> from counton.strategies import Binary
     >>> check_causal(Binary(12))
@@ -314,7 +316,8 @@ def check_causal(strategy: StreamStrategy, steps: int | None = None) -> None:
 
 
 def check_sensitivity(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """The claimed sensitivities are those of the worst column, or bounds if they are said to be.
+    """Check that stated sensitivities are those of the worst column, or bounds if stated as
+    bounds.
 
     Raises:
         LawBroken: another column is worse, or none is as bad; of bounds, none is nearly as bad.
@@ -344,7 +347,7 @@ def check_sensitivity(strategy: StreamStrategy, steps: int | None = None) -> Non
 
 
 def check_endless_sensitivity(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Without a horizon: no column, as far as it is read, has more than is claimed for all of it.
+    """Check, for a strategy without a horizon, that no column exceeds the stated sensitivity.
 
     Weights count by the noise of their node: for the 1-norm by its scale, for the squared 2-norm by
     its variance, in units of the calibrated law, of whatever width. A norm may be refused, then so
@@ -389,14 +392,14 @@ def check_endless_sensitivity(strategy: StreamStrategy, steps: int | None = None
 
 
 def _some_sets(count: int) -> list[tuple[int, ...]]:
-    """Each step by itself, and two or three together."""
+    """Return sets of steps: each step alone, and two or three together."""
     ends = {0, 1, count // 2, count - 1} & set(range(count))
     pairs = itertools.combinations(sorted(ends), 2)
     return [*((item,) for item in range(count)), *pairs, *[(0, 1, 2)] * (count > 2)]
 
 
 def _of_several(strategy: StreamStrategy, norm: Norm, steps: int) -> Fraction | None:
-    """What is claimed for units that act several times; None where it is refused."""
+    """Return the stated sensitivity for units that count several times; None if it is refused."""
     try:
         moved = sensitivities(strategy, steps=steps)
         claimed = sensitivity(strategy, norm, steps=steps)
@@ -407,7 +410,7 @@ def _of_several(strategy: StreamStrategy, norm: Norm, steps: int) -> Fraction | 
 
 
 def check_participation(strategy: StreamStrategy, steps: int = 5, separation: int = 5) -> None:
-    """What units that act several times move: against all sets of their steps.
+    """Check the sensitivity to units that count several times against all sets of their steps.
 
     With G = C^T C, claimed squared 2-norms are at least the largest sum of |G_st| over a set, and
     at most 1.25 times it; 1-norms are at least the largest sum of column norms, and at most k D_1.
@@ -428,7 +431,7 @@ def check_participation(strategy: StreamStrategy, steps: int = 5, separation: in
     lengths, products = np.abs(matrix).sum(axis=0), np.abs(matrix.T @ matrix)
 
     def norms_moved(chosen: Sequence[tuple[int, ...]]) -> Integers:
-        """1-norm and squared 2-norm of each set, (sets, 2)."""
+        """Return the 1-norm and squared 2-norm of each set, (sets, 2)."""
         members = np.array([len(one) for one in chosen])
         norms = np.zeros((len(chosen), 2), products.dtype)
         for size in set(members.tolist()):
@@ -473,10 +476,11 @@ def check_participation(strategy: StreamStrategy, steps: int = 5, separation: in
 
 
 def check_node_law(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """A calibrated law that is not refused has room for the noise of every node.
+    """Check that a calibrated law that is not refused is wide enough for the noise of every
+    node.
 
-    Laws of all widths are tried. That no node is too narrow is what sensitivities are compared for:
-    entries of C count by the noise of their node.
+    Laws of all widths are tried. Comparisons of sensitivities show that no node is too narrow,
+    since entries of C count by the noise of their node.
 
     >>> from counton.strategies import Binary
     >>> check_node_law(Binary(12))
@@ -493,7 +497,8 @@ def check_node_law(strategy: StreamStrategy, steps: int | None = None) -> None:
 
 
 def check_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """``variance`` is the squared norm of the row, weighted where levels differ in noise.
+    """Check that ``variance`` is the squared norm of the row, weighted by level if levels differ in
+    noise.
 
     >>> from counton.strategies import Binary
     >>> check_variance(Binary(12))
@@ -517,7 +522,7 @@ def check_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
 
 
 def check_window_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """``window_variance`` is that of the rows' difference (totals) or sum (windows).
+    """Check that ``window_variance`` is that of the rows' difference (totals) or sum (windows).
 
     With ``unit_rows`` they have no other entries than 1, 0 and
     -1. Over pairs of ends: all up to 64 steps (some where weights are fractions), some beyond.
@@ -553,7 +558,8 @@ def check_window_variance(strategy: StreamStrategy, steps: int | None = None) ->
 def check_noise_is_rows(
     strategy: StreamStrategy, steps: int | None = None, shape: tuple[int, ...] = ()
 ) -> None:
-    """``noise`` is B z: equal to the rows, or within ``window_rounding`` where B is not integral.
+    """Check that ``noise`` is B z: equal to the rows, or within ``window_rounding`` if B is not
+    integral.
 
     >>> from counton.strategies import Binary
     >>> check_noise_is_rows(Binary(12), shape=(2,))
@@ -583,7 +589,7 @@ def check_noise_is_rows(
 def check_windows(
     strategy: StreamStrategy, steps: int | None = None, shape: tuple[int, ...] = ()
 ) -> None:
-    """Any window, and any split into windows, give the same noise.
+    """Check that any window, and any split into windows, gives the same noise.
 
     >>> from counton.strategies import Binary
     >>> check_windows(Binary(12), shape=(2,))
@@ -607,11 +613,12 @@ def check_windows(
 def check_reader(
     strategy: StreamStrategy, steps: int | None = None, shape: tuple[int, ...] = ()
 ) -> None:
-    """What a running stream reads is ``noise``: window by window, in parts, from any step on.
+    """Check that a running stream's reader returns ``noise``: window by window, in parts, from any
+    step on.
 
-    Windows follow each other and grow; a new reader goes on where another stood, and one that is
-    asked again for steps it has given gives the same. Readers of two streams know nothing of each
-    other.
+    Windows are consecutive and grow; a new reader continues where another stopped, and a reader
+    that is asked for earlier steps returns the earlier values. Readers of two streams are
+    independent.
 
     >>> from counton.strategies import Binary
     >>> check_reader(Binary(12), shape=(2,))
@@ -649,7 +656,8 @@ def check_reader(
 
 
 def check_noise_parts(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """A batch so large that it comes in several parts is ``noise`` on the same window.
+    """Check that a batch so large that it comes in several parts has the ``noise`` of its
+    window.
 
     >>> from counton.strategies import Binary
     >>> check_noise_parts(Binary(12))
@@ -666,11 +674,12 @@ def check_noise_parts(strategy: StreamStrategy, steps: int | None = None) -> Non
 def check_shift(
     strategy: StreamStrategy, steps: int | None = None, shape: tuple[int, ...] = ()
 ) -> None:
-    """The shift z + d C e_i turns one stream's releases into its neighbour's, exactly.
+    """Check that the shift z + d C e_i turns one stream's releases into its neighbour's,
+    exactly.
 
-    With d more in item i, the prefix sums from i on are larger by d (of windows: the release of i
-    alone); noise shifted by -d C e_i must make up for it to the last bit, and leave the other
-    releases alone. That, B C = A for the noise as computed, is what their privacy rests on.
+    With d more in item i, the prefix sums from i on are larger by d (for windows, only the release
+    of i); noise shifted by -d C e_i must cancel this to the last bit, and change no other release.
+    Privacy rests on this: B C = A for the computed noise.
 
     >>> from counton.strategies import Binary
     >>> check_shift(Binary(12), shape=(2,))

@@ -1,4 +1,4 @@
-"""A law of all strategies for tables: how far a unit moves them, against the matrix itself."""
+"""A law of all strategies for tables: the change by a unit, against the matrix itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ _NORMS: tuple[Norm, Norm] = (1, 2)
 
 
 def check_columns(strategy: TableStrategy, matrix: Integers) -> None:
-    """Claimed norms against all columns of C and all pairs of them; of moves they may be bounds."""
+    """Check stated norms against all columns of C and all pairs of columns; norms of moves may be
+    bounds.
+    """
     l1, squared = (_largest(matrix, norm) for norm in _NORMS)
     largest = int(np.abs(matrix).max())
     for claimed in (strategy.l1_sensitivity(), strategy.largest_column(1)):

@@ -1,4 +1,4 @@
-"""The laws of strategies for training, against matrices written out and sets of steps tried."""
+"""The laws of strategies for training, against written-out matrices and all sets of steps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NEAR = 1e-7
 
 
 def check_training_strategy(strategy: TrainingStrategy) -> None:
-    """All laws of one strategy for training, on runs of at most some twenty steps.
+    """Check all laws of one strategy for training, on runs of at most some twenty steps.
 
     >>> from counton.strategies.training import BufferedToeplitz
     >>> check_training_strategy(BufferedToeplitz.fit(12, epochs=3, buffers=2))
@@ -35,7 +35,9 @@ def check_training_strategy(strategy: TrainingStrategy) -> None:
 
 
 def check_training_description(strategy: TrainingStrategy) -> None:
-    """It has a name, is rebuilt from JSON; steps beyond its own and long runs are refused."""
+    """Check that it has a name and is rebuilt from JSON, and refuses steps beyond its own and long
+    runs.
+    """
     require(type(strategy.name) is str and bool(strategy.name), strategy, "has no name")
     unknown = [source for source in strategy.sources if source not in REFERENCES]
     require(not unknown, strategy, f"sources {unknown} are not in counton.base.literature")
@@ -80,7 +82,9 @@ def check_training_description(strategy: TrainingStrategy) -> None:
 
 
 def check_training_factorisation(strategy: TrainingStrategy) -> None:
-    """K C = 1, K as the noise is made, so that A K = B gives B C = A; and when nodes begin."""
+    """Check K C = 1 with K as the noise computes it, so that A K = B gives B C = A; and the first
+    node of each step.
+    """
     increments, nodes = TrainingStrategy.increments(strategy)  # from what noise is made of
     require(len(set(nodes)) == len(nodes), strategy, "names a node twice")
     written, names = strategy.increments()
@@ -100,7 +104,7 @@ def check_training_factorisation(strategy: TrainingStrategy) -> None:
 
 
 def check_training_variance(strategy: TrainingStrategy) -> None:
-    """The claimed mean variance is that of the rows of B = A K."""
+    """Check that the stated mean variance is that of the rows of B = A K."""
     increments, _ = TrainingStrategy.increments(strategy)
     sums = np.cumsum(increments, axis=0)  # of the noise of steps
     true, claimed = float((sums**2).sum() / len(sums)), strategy.mean_variance()
@@ -111,7 +115,8 @@ def check_training_variance(strategy: TrainingStrategy) -> None:
 
 
 def check_training_sensitivity(strategy: TrainingStrategy) -> None:
-    """The claimed squared sensitivity is not below brute force over all sets of promised steps.
+    """Check that the stated squared sensitivity is not below brute force over all sets of allowed
+    steps.
 
     In a fixed order it is also no more than that.
     """
@@ -136,7 +141,9 @@ def check_training_sensitivity(strategy: TrainingStrategy) -> None:
 
 
 def check_training_schedules(strategy: TrainingStrategy) -> None:
-    """With another schedule it is refused, or the same noise whose sensitivity holds there too."""
+    """Check that another schedule is refused, or gives the same noise with a sensitivity that holds
+    there.
+    """
     strategy.squared_sensitivity()  # what is kept of it must not be taken along
     for epochs in range(1, min(strategy.steps, 3) + 1):
         for order in ("fixed", "separated"):
@@ -154,7 +161,7 @@ def check_training_schedules(strategy: TrainingStrategy) -> None:
 
 
 def sets_of_steps(steps: int, schedule: Schedule) -> Iterator[list[int]]:
-    """All largest sets of steps, 0-based, in which one example may count.
+    """Yield all largest sets of steps, from 0, in which one example may count.
 
     >>> list(sets_of_steps(4, Schedule(2, 2, True)))
     [[0, 2], [1, 3]]

@@ -1,7 +1,7 @@
-"""Laws of a strategy for trees: what it measures, what it gives back, and the errors it claims.
+"""Laws of a strategy for trees: its measurements, its estimates, and the errors that it states.
 
-The matrix is written out from its definition, a row a measurement and a column a leaf, so trees of
-a few dozen leaves are the place to check.
+The matrix is written out from its definition, a row for each measurement and a column for each
+leaf, so check trees of a few dozen leaves.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ def check_tree_strategy(strategy: TreeStrategy) -> None:
 
 
 def check_tree_description(strategy: TreeStrategy) -> None:
-    """Its parameters say which C it is, and it is rebuilt from what ``to_dict`` says.
+    """Check that parameters identify C, and that the strategy is rebuilt from ``to_dict``.
 
-    Noise stands at an address that its digest is part of, so that no two matrices may share one:
-    other weights of the total, of any level's own sums or shared ones have another digest.
+    The digest is part of the noise's address, so no two matrices may share one: changed weights of
+    the total, or of any level, must change the digest.
 
     Raises:
         LawBroken: parameters that do not survive JSON, copies that differ, weights or trees that
@@ -86,7 +86,7 @@ def check_tree_description(strategy: TreeStrategy) -> None:
 
 
 def _others(strategy: TreeStrategy) -> Iterator[TreeStrategy]:
-    """Strategies of which one weight is another."""
+    """Yield strategies that differ in one weight."""
     cls, own, shared = type(strategy), strategy.own, strategy.shared
     yield cls(strategy.tree, strategy.total + 1, own, shared)
     for level, children in enumerate(strategy.tree.children):
@@ -110,7 +110,9 @@ def _change(weights: Sequence[Integers], level: int, node: int, by: int) -> list
 
 
 def check_tree_cells(strategy: TreeStrategy) -> None:
-    """Measured as cells of a stream (`Measuring`), it is the same C, and B C = A."""
+    """Check that the strategy measured as cells of a stream (`Measuring`) has C unchanged, and B C
+    = A.
+    """
     measuring, (nodes, matrix) = Measuring(strategy), tree_matrix(strategy)
     require(measuring.leaves == matrix.shape[1], strategy, "cells are of another number of leaves")
     require(measuring.size == len(nodes), strategy, "has another number of cells")
@@ -131,10 +133,10 @@ def check_tree_cells(strategy: TreeStrategy) -> None:
 
 
 def check_tree_sensitivity(strategy: TreeStrategy) -> None:
-    """Noise shifted by a column of C gives the estimates of the neighbour to the bit.
+    """Check that noise shifted by a column of C gives the estimates of the neighbour to the bit.
 
-    That is privacy: estimates are a function of y = C x + z alone. One unit more in each leaf, and
-    one moved from each leaf to the next.
+    Privacy rests on this: estimates are a function of y = C x + z alone. A unit is added to each
+    leaf, and moved from each leaf to the next.
     """
     nodes, matrix = tree_matrix(strategy)
     leaves = matrix.shape[1]
@@ -151,7 +153,9 @@ def check_tree_sensitivity(strategy: TreeStrategy) -> None:
 
 
 def check_tree_estimates(strategy: TreeStrategy) -> None:
-    """Without noise estimates are the counts; with noise children add up to their parents."""
+    """Check that estimates without noise are the counts, and with noise children add up to their
+    parents.
+    """
     tree = strategy.tree
     below = np.vstack(_membership(tree))
     counts = np.arange(below.shape[1]) ** 2 % 97
@@ -168,7 +172,7 @@ def check_tree_estimates(strategy: TreeStrategy) -> None:
 
 
 def check_tree_variance(strategy: TreeStrategy) -> None:
-    """The claimed joint law against the noise that the estimates carry: B, with B C = A.
+    """Check the stated joint law against the noise of the estimates: B, with B C = A.
 
     Raises:
         LawBroken: estimates are biased, or a variance, a covariance or the variance of a sum of
@@ -197,7 +201,7 @@ def check_tree_variance(strategy: TreeStrategy) -> None:
 
 
 def _reads(strategy: TreeStrategy) -> Floats:
-    """B: what one unit of each measurement's noise does to the estimates."""
+    """Return B: the change of the estimates by one unit of each measurement's noise."""
     nodes, matrix = tree_matrix(strategy)
     nothing = np.zeros(matrix.shape[1], np.int64)
     reads = np.empty((sum(strategy.tree.sizes), len(nodes)))
@@ -208,7 +212,7 @@ def _reads(strategy: TreeStrategy) -> Floats:
 
 
 def tree_matrix(strategy: TreeStrategy) -> tuple[list[Address], Integers]:
-    """C written out from its definition, and the node whose noise each row takes.
+    """Return C, written out from its definition, and the node whose noise each row takes.
 
     Returns:
         Addresses (level, index) of the noise, and C of shape (measurements, leaves) in the order
@@ -244,10 +248,10 @@ def _membership(tree: Tree) -> list[Integers]:
 def tree_estimates(
     strategy: TreeStrategy, counts: Integers, noise: NodeNoise, bits: int
 ) -> list[Integers]:
-    """Estimates of all nodes by level, from counts in the order of ``Tree.leaves``.
+    """Return estimates of all nodes by level, from counts in the order of ``Tree.leaves``.
 
     Args:
-        counts: of the leaves.
+        counts: counts of the leaves.
         noise: one draw for the total at level 0, and for every further measurement at the level of
             the children it compares, in units of the weights' lattice.
         bits: estimates are multiples of 2^-bits.
