@@ -416,7 +416,7 @@ class Windows:
         return {"window_end": self.at(int(self.ends(range(step, step + 1))[0]))}
 
     def long(self, steps: int) -> str:
-        """The length of some windows, as an option says it: "3d"."""
+        """Return the length of some windows in the form of an option: "3d"."""
         amount, unit = self._length
         return f"{amount * steps}{unit}"
 

@@ -52,7 +52,7 @@ def without_passwords() -> Iterator[None]:
 
 
 class _PlainWords:
-    """The words of a parameter as a text, a path, or the result of its parser.
+    """A conversion of a parameter's words to a text, a path, or the result of its parser.
 
     Typer leaves this to pydantic, whose import takes longer than many a command, and builds a
     checker of each option that is not given. Words that are wrong are left to typer all the same.
@@ -87,7 +87,9 @@ def _can_be_read(path: str) -> bool:
 
 
 def _taken_plainly(parameters: list[Any]) -> list[Any]:
-    """Make typer report a parameter's bad value in plain words (see `_PlainWords`); return all."""
+    """Convert the words of parameters by `_PlainWords` instead of pydantic; return the
+    parameters.
+    """
     for parameter in parameters:
         own = getattr(parameter, "get_runtime_param", None)
         if own is not None and not isinstance(own, partial):
@@ -104,7 +106,7 @@ class CommandWithHeadings(TyperCommand):
     example: Sequence[str] = ()
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """The parameters of a command, and the one that asks for help."""
+        """Return the parameters of a command, with the one that asks for help."""
         return _taken_plainly(super().get_params(ctx))
 
     def make_context(self, *words: Any, **more: Any) -> Any:
@@ -176,7 +178,7 @@ class Commands(TyperGroup):
     """A group of commands, some of them statistics with further names."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """The parameters before a command, and the one that asks for help."""
+        """Return the parameters before a command, with the one that asks for help."""
         return _taken_plainly(super().get_params(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -206,7 +206,7 @@ class _Questions:
             self.ask(text, usual_start(), lambda answer: self.take_start(answer, refused))
 
     def take_start(self, answer: str, refused: list[str]) -> None:
-        """Refuse a beginning after all rows once: it may be meant, for rows to come."""
+        """Refuse a beginning after all rows once; accept it the second time, for rows to come."""
         said, newest = self.said | {"start": answer}, self.facts().newest
         begins = check_job(said, self.look)[1].definition.windows.start
         if newest is not None and newest < begins and answer not in refused:
@@ -437,7 +437,7 @@ class _Questions:
 
 
 def _span(facts: FirstFacts) -> str:
-    """Name the rows with the days from their first time to the newest."""
+    """Describe the rows by the days from their first time to the newest."""
     if facts.first is None or facts.newest is None:
         return "events"
     return f"events from {facts.first:%Y-%m-%d} to {facts.newest:%Y-%m-%d}"

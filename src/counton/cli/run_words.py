@@ -119,7 +119,7 @@ def operator_notes(outcome: Outcome, aside: int, *, waits: bool) -> list[str]:
 
 
 def _remedy_of_late_rows(definition: Definition, windows: int, *, waits: bool) -> str:
-    """Name the options that count late rows in their own windows.
+    """Return the options that count late rows in their own windows.
 
     Args:
         definition: definition of their stream.
@@ -325,7 +325,7 @@ def next_release(outcome: Outcome, watermark: str | None) -> list[str]:
 
 
 def _succession(definition: Definition, before: Continuation) -> list[tuple[str, str]]:
-    """Name the stream that this one continues, and the cost of both together."""
+    """Return words on the stream that this one continues, and on the cost of both together."""
     totals = (
         "totals go on from its last release, and contain its noise too"
         if before.totals

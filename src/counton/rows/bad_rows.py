@@ -92,8 +92,7 @@ def texts_of(part: Rows, columns: Sequence[str]) -> pl.LazyFrame:
 def set_bad_rows_aside_elsewhere(
     source: Spread, reading: RowReading, problems: pl.DataFrame
 ) -> tuple[int, int]:
-    """Do the same for rows that lie elsewhere without numbers; ``problems`` has the number of bad
-    ones."""
+    """Apply the policies to bad rows on other machines, which have no numbers."""
     policies = reading.policies
     lacking = pl.col("problem").is_in([int(problem) for problem in _LACKING])
     skipped, which = 0, pl.col("step") < 0
@@ -117,8 +116,7 @@ def set_bad_rows_aside_elsewhere(
 
 
 def _some(source: Spread, reading: RowReading, which: pl.Expr, most: int) -> pl.DataFrame:
-    """Fetch a few rows of a source that lies elsewhere: for a message, or for the file of bad
-    rows."""
+    """Fetch a few rows from other machines: for a message, or for the file of bad rows."""
     return open_private(source.some(reading, which, most))
 
 

@@ -483,7 +483,7 @@ _KINDS: Final[dict[str, pl.DataType]] = {
 
 
 def _apart(names: Sequence[str]) -> list[str]:
-    """Return names of columns, a repeated name told apart as polars does."""
+    """Return names of columns; repeated names get the suffix that polars gives them."""
     found = list[str]()
     for place, name in enumerate(names):
         number = list(names[:place]).count(name)

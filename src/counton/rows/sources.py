@@ -60,7 +60,7 @@ class Rows(ABC):
     )
 
     def place_of(self, row: int) -> str:
-        """Name a row in messages."""
+        """Return the name of a row for messages."""
         return f"row {row:,} of {self.name}" if self.numbered else f"a row of {self.name}"
 
     @abstractmethod
@@ -276,7 +276,7 @@ class Source:
 
 
 def name_of(parts: Sequence[Rows]) -> str:
-    """Name some files in messages, with their number; a single file by its own name."""
+    """Return names of some files for messages, with their number; a single file by its own name."""
     first = parts[0].name
     return first if len(parts) == 1 else f"{len(parts):,} files from {first}"
 

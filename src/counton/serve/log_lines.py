@@ -17,7 +17,7 @@ _LOGGER = logging.getLogger("counton.serve")
 
 class _Lines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        """One line of JSON."""
+        """Format a record as one line of JSON."""
         told = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),

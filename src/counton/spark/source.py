@@ -380,7 +380,7 @@ def _guard(
     made: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """On an executor: remove words that could quote a row from errors.
+    """Remove words that could quote a row from errors; runs on an executor.
 
     Spark writes the error of a task to its event log, shows it on its page, and logs it.
     """
@@ -466,8 +466,9 @@ class _Hashes:
         return chunk.drop(words)
 
     def add_alike(self, chunk: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Take the hashes from rows that stand for several, and return the rows and their
-        numbers."""
+        """Take the hashes from rows that each stand for several equal rows; return the rows and
+        their numbers.
+        """
         halves = chunk.columns[-2 * _WORDS :]
         number = int(chunk["number"].sum())
         sums = [int(chunk[half].sum()) for half in halves]
@@ -484,7 +485,7 @@ class _Hashes:
 def _cells(
     work: _Work, schema: pl.Schema, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """On an executor: add rows up."""
+    """Add rows up; runs on an executor."""
     hashes, held = _Hashes(), [schema.to_frame()]
     for chunk in work.chunks(batches):
         if work.alike:
@@ -499,7 +500,7 @@ def _cells(
 
 
 def _candidates(work: _Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """On an executor: return marked rows that could count, and sums of all rows."""
+    """Return marked rows that could count, and sums of all rows; runs on an executor."""
     hashes, held = _Hashes(), list[pl.DataFrame]()
     for chunk in work.chunks(batches):
         rows, cells = candidates(work.rows(hashes.add(chunk)), work.reading, work.domain)
@@ -527,6 +528,6 @@ def _frames_of(found: pl.DataFrame, kind: str) -> Iterable[pl.DataFrame]:
 def _pick(
     work: _Work, which: pl.Expr, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """On an executor: return rows as given."""
+    """Return rows as given; runs on an executor."""
     for chunk in work.chunks(batches):
         yield from _batches(pick_rows(work.rows(chunk), work.reading, which), chunk.schema)
