@@ -137,7 +137,7 @@ def least_error_of_degrees(
         degree: most edges of a node, D.
         steps: T.
         batched: a step may have any number of edges, else one at most.
-        nodes: how many there are, if that is public.
+        nodes: number of nodes, if it is public.
 
     >>> from counton import PureDP
     >>> [round(least_error_of_degrees(degree, 10**6, PureDP(1)), 1) for degree in (20, 1000)]

@@ -34,7 +34,7 @@ class LargestError(NamedTuple):
         lower: the expectation lies between ``lower`` and ``upper`` ...
         upper: see ``lower``.
         level: ... with this confidence (Student's interval).
-        runs: how many independent draws of all noise there were.
+        runs: number of independent draws of all noise.
 
     >>> print(LargestError(12.5, 12.0, 13.0, 0.95, 200))
     12.5, between 12 and 13 with 95% confidence (200 runs)

@@ -61,7 +61,7 @@ def bounds_of(within: TargetWidth, size: int | None = None) -> dict[str, float]:
 
     Args:
         within: a number; a text such as "20", "2%" or "count=20,mean=0.5"; or numbers by name.
-        size: of what a percentage is, where that is public.
+        size: the public number of rows to which a percentage refers.
 
     >>> bounds_of("2%", size=50000), bounds_of("count=20, mean=0.5")
     ({'': 1000.0}, {'count': 20.0, 'mean': 0.5})
@@ -81,17 +81,15 @@ def bounds_of(within: TargetWidth, size: int | None = None) -> dict[str, float]:
                 "state the size, which must be public" if size is None else "give it as a number"
             )
             raise InvalidInput(
-                f"{field('within', one)} is a part of how many there are, and "
-                f"{'nobody says how many' if size is None else f'{name} is none'}: {remedy}"
+                f"{field('within', one)} is a part of the number of rows, and "
+                f"{('no size is stated' if size is None else f'{name} is none')}: {remedy}"
             )
         number = exact(one.strip().removesuffix("%") if isinstance(one, str) else one, "within")
         if number <= 0:
-            raise InvalidInput(
-                f"{field('within', one)} is how far off a number may be; it must be above 0"
-            )
+            raise InvalidInput(f"{field('within', one)} is a half-width; it must be above 0")
         found[name] = float(number * (size or 1) / 100 if part else number)
     if not found:
-        raise InvalidInput("within names nothing; give how far off a number may be, such as 20")
+        raise InvalidInput("within names nothing; give a half-width, such as 20")
     return found
 
 
@@ -111,9 +109,9 @@ def compare_halfwidths(
         else:
             known = ", ".join(filter(None, halfwidths)) or "one number, without a name"
             raise InvalidInput(
-                f"{field('within', f'{name}={bound:g}')} names {quote(name)}, of which no half-"
-                f"width is planned: there is {known}; what depends on how many rows there are "
-                f"needs {field('size')}, which must be public"
+                f"{field('within', f'{name}={bound:g}')} names {quote(name)}, for which no "
+                f"half-width is planned: there is {known}; half-widths that depend on the number "
+                f"of rows need {field('size')}, which must be public"
             )
         wanted |= {each: min(bound, wanted.get(each, math.inf)) for each in names}
     return ReachedHalfwidths(step, level, wanted, {name: halfwidths[name] for name in wanted})
@@ -187,7 +185,10 @@ def least_guarantee(
     PureDP(epsilon=1.5)
     """
     if not 0 < within < math.inf:
-        raise InvalidInput(f"{field('within', within)} is how far off a number may be; above 0")
+        raise InvalidInput(
+            f"{field('within', within)} must be above 0: it is the largest distance of a number "
+            f"from the truth"
+        )
     errors: dict[int, float] = {}
 
     def error_at(place: int) -> float:

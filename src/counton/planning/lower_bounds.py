@@ -426,7 +426,7 @@ def least_largest_error(targets: Mapping[int, float], steps: int) -> float:
     ones; so 2C has to be an integer, and C need not be.
 
     Args:
-        targets: largest loss by age. Beyond the largest age nothing is asked.
+        targets: largest loss by age. There is no target beyond the largest age.
         steps: length of the stream.
 
     >>> least_largest_error({24: 0.1, 8760: 0.3}, steps=10**6)
@@ -587,10 +587,11 @@ class LowerBound:
     """A lower bound on an error, and what a plan's best choice achieves.
 
     Attributes:
-        quantity: what is bounded, in words; in data units.
-        at_least: the bound; None where it is vacuous.
-        achieved: by the plan; None where it is not known.
-        holds_for: whom it binds; where it is vacuous, why, and when it would not be.
+        quantity: the bounded quantity in words; its numbers are in data units.
+        at_least: the bound; None if it is vacuous.
+        achieved: the plan's value of this quantity; None if it is not known.
+        holds_for: the mechanisms for which the bound holds; for a vacuous bound the reason, and
+            when it would not be vacuous.
         source: paper and statement.
 
     >>> from counton import plan
@@ -794,8 +795,8 @@ def largest_of_cells(
     `PureDP`.
 
     Args:
-        cells: this many, any of which a unit may enter by ``unit``, in any step.
-        unit: in data units.
+        cells: number of cells; a unit may change any one of them by ``unit``, in any step.
+        unit: the change by one unit, in data units.
     """
     if not isinstance(guarantee, PureDP):
         return ()

@@ -155,7 +155,7 @@ class Plan(Generic[D]):
         """Return the errors of the best design in words, and the best three designs.
 
         Args:
-            full: with all choices and their parts, lower bounds, and what was left out.
+            full: True for all designs and their details, lower bounds, and what was left out.
 
         >>> from counton import PureDP, plan
         >>> print(plan(52, PureDP("0.5")))
@@ -226,12 +226,15 @@ class StreamPlan(Plan[Design]):
     """A plan of a stream: strategies in order of their exact error.
 
     Attributes:
-        horizon, metric: what was asked; a horizon of None is a stream without a last step.
+        horizon, metric: the number of steps and the error metric of the request; a horizon of None
+            is a stream without a last step.
         notes: what was left out, and why.
-        planning_seconds: how long finding and weighing each choice took; no part of a comparison.
-        least_errors: lower bounds on what is read of a statistic; none of counts.
-        reached: half-widths for which the guarantee was found; None where it was stated.
-        own_halfwidths: those of a statistic's numbers, from this plan; None: of counts.
+        planning_seconds: seconds to find each design and compute its error; not compared by ``==``.
+        least_errors: lower bounds on the errors of a statistic's numbers; none for counts.
+        reached: wanted half-widths for which the guarantee was found; None if a guarantee was
+            stated.
+        own_halfwidths: returns the half-widths of a statistic's numbers from this plan; None
+            for counts.
     """
 
     horizon: int | None
@@ -291,12 +294,12 @@ class StreamPlan(Plan[Design]):
         one kind.
 
         Args:
-            step: which.
+            step: the step, from 1.
             level: probability with which each interval holds.
-            over: of what came in this many steps up to it; None: of all so far.
+            over: number of last steps that count; None: all steps so far.
 
         Raises:
-            InvalidInput: a step or a level that there is not.
+            InvalidInput: the step or the level is out of range.
         """
         step = check_integer("step", step, 1)
         if self.own_halfwidths is not None:
@@ -312,12 +315,12 @@ class StreamPlan(Plan[Design]):
         """Return the half-width of an interval at a step, with the best design, in data units.
 
         Args:
-            step: which.
+            step: the step, from 1.
             level: probability with which the interval holds.
-            name: of what, where a statistic has several numbers, such as "mean".
+            name: name of the number, if a statistic has several, such as "mean".
 
         Raises:
-            InvalidInput: a step, a level or a name that there is not.
+            InvalidInput: the step or the level is out of range, or there is no number of this name.
 
         >>> from counton import PureDP, plan
         >>> round(plan(365, PureDP(1)).halfwidth(365), 1)
@@ -791,12 +794,12 @@ class _StrategyKind(NamedTuple):
     """A kind of strategies that may be best, for noise calibrated to one norm or to both.
 
     Attributes:
-        kind: its names.
-        make: its strategies.
-        norms: of noise for which it is worth weighing.
-        contends: those with which it may be the best of all from 64 steps on.
-        simple: what is released are integers.
-        only_simple: another kind is better where fractions may be released.
+        kind: names of the kind.
+        make: returns its strategies.
+        norms: norms of noise for which its error is computed.
+        contends: norms with which it may be best from 64 steps on.
+        simple: whether it releases integers.
+        only_simple: whether another kind is better if fractions may be released.
         published: known to all, and never the best for units that count in one step: with those,
             what is chosen is compared with it.
     """
@@ -956,11 +959,11 @@ def candidates(
 ) -> tuple[_Contenders, ...]:
     """Return strategies by kind, and why other kinds cannot serve the horizon.
 
-    Within a kind, parameters appear only if no others have both smaller sensitivities and a
-    smaller error: which of them is best depends on the guarantee. ``steps``, ``separation`` and
-    ``every`` say how often a unit counts, as in `Contribution`. Published kinds are weighed where
-    units change ``several`` steps. With ``everything`` no kind that may be the best is left out;
-    with ``compare`` none at all.
+    Within a kind, parameters appear only if no others have both smaller sensitivities and a smaller
+    error: which of them is best depends on the guarantee. ``steps``, ``separation`` and ``every``
+    state how often a unit counts, as in `Contribution`. Published kinds are weighed where units
+    change ``several`` steps. With ``everything`` no kind that may be the best is left out; with
+    ``compare`` none at all.
 
     >>> [found.kind for found in candidates(1000, simple=True)]
     ['k-ary with subtraction', 'octave, whole numbers', 'k-ary', 'smooth binary',

@@ -38,10 +38,10 @@ class CellsDesign:
     """A design for measuring a line or grid of cells once, with its error.
 
     Attributes:
-        strategy: of every axis.
-        law: of one measurement's noise, in lattice units.
-        guarantee, contribution: what is promised, and for what.
-        workloads: what is asked of every axis.
+        strategy: the strategy of every axis.
+        law: the law of one measurement's noise, in lattice units.
+        guarantee, contribution: the guarantee, and the contribution bound of one unit.
+        workloads: the queries along every axis.
         expected_error: total squared error over the workloads, in squared units of the counts.
 
     >>> from counton import plan_cells
@@ -92,13 +92,14 @@ def plan_cells(
     over all queries of a workload. It looks at no data and costs no privacy.
 
     Args:
-        cells: how many, or how many along each axis of a grid.
-        guarantee: ``PureDP``, ``ApproxDP`` or ``ZCDP``; or say ``epsilon``, ``epsilon`` and
+        cells: number of cells, or the numbers along each axis of a grid.
+        guarantee: ``PureDP``, ``ApproxDP`` or ``ZCDP``; or state ``epsilon``, ``epsilon`` and
             ``delta``, or ``rho``.
         epsilon, delta, rho: the guarantee in numbers.
-        contribution: what one protected unit can change; default: one count, present or absent.
-        line: how cells are measured: "auto" tries all; a name, a strategy, or a tuple with one of
-            them an axis.
+        contribution: the bound on one protected unit's change; default: one count, added or
+            removed.
+        line: the strategy for the cells: "auto" tries all; a name, a strategy, or a tuple with
+            one of these for each axis.
         workload: "ranges", "prefixes", "nodes", "subsets", or a matrix with one row a query; a
             tuple with one entry an axis for grids, else the same on every axis. The queries of a
             grid are all products of the axes' queries (boxes, for "ranges").

@@ -23,9 +23,9 @@ class RestartedCounter:
     """A counter in rounds of ``window`` steps, each with a fresh budget; every round uses old data
     again.
 
-    Within a round the binary mechanism spends ``current`` on the round's items; from the second
-    round on, the sum of all earlier items is released once a round with Laplace noise of scale
-    1 / ``past``. An item's loss grows by ``past`` with every round that follows, without end.
+    Within a round the binary mechanism spends ``current`` on the round's items. From the second
+    round on, the sum of all earlier items is released once in each round, with Laplace noise of
+    scale 1 / ``past``. So an item's loss grows by ``past`` with every later round, without end.
 
     Source: Andersson et al., "Continual Counting with Gradual Privacy Expiration", Appendix A,
     after the practice described by Tang et al. and Thakurta.

@@ -70,15 +70,16 @@ class Cost:
     """The sensitivity of one part of a report, and its wanted accuracy or weight.
 
     Attributes:
-        l1: what one unit changes in all cells of the part together, at most: its 1-norm.
-        l2_squared: the square of its 2-norm.
-        within: how far off what is read may be; None: it shares in what others leave.
-        weight: in what is left, of its share, or of its variance.
-        each: what is read is off by this many times the error of a cell.
-        name: of the part, in messages.
+        l1: largest change by one unit in all cells of the part together, in the 1-norm.
+        l2_squared: the square of the largest change in the 2-norm.
+        within: wanted half-width of the part's numbers; None: the part shares the rest of the
+            budget.
+        weight: weight of the part in the rest of the budget: of its share, or of its variance.
+        each: error of the part's numbers, divided by the error of a cell.
+        name: name of the part, in messages.
 
     Raises:
-        InvalidInput: norms that no integers have, or numbers that are not above 0.
+        InvalidInput: impossible norms of integers, or numbers that are not above 0.
 
     >>> Cost(60, 3600, within=500, each=0.02, name="average").l1
     60
@@ -107,12 +108,11 @@ class Split(NamedTuple):
     """The division of a budget.
 
     Attributes:
-        weights: whole numbers with which the cells of each part are multiplied before they are
-            measured. Keep them with the stream: they are part of what it measures.
-        l1, l2_squared: what one unit changes in all multiplied cells together, at most.
-        shares: of the budget, of each part: of epsilon, of rho, or of the squared 2-norm.
-        errors: how far off what is read of each part is planned to be; None where no noise is
-            given.
+        weights: whole numbers by which the cells of each part are multiplied before they are
+            measured. Keep them with the stream: they are a part of its measurements.
+        l1, l2_squared: largest change by one unit in all multiplied cells together.
+        shares: share of each part in the budget: in epsilon, in rho, or in the squared 2-norm.
+        errors: planned error of each part's numbers; None if no noise is given.
 
     >>> split([Cost(1, 1), Cost(1, 1, weight=3)], PureDP(1)).weights
     (1, 3)
@@ -135,16 +135,16 @@ def split(
     """Divide one guarantee among the parts of a report: see the module.
 
     Args:
-        costs: of each part.
-        guarantee: of all together: ``PureDP``, ``ZCDP`` or ``ApproxDP``.
-        noise: the error of a cell, as `last_halfwidth` has it; needed where a part has a bound, and
-            where variances are to be small.
-        by: how what is left is shared: by weights of ``"shares"``, or so that the weighted sum of
-            the squares of all ``"errors"`` is as small as possible.
+        costs: the cost of each part.
+        guarantee: the guarantee of all parts together: ``PureDP``, ``ZCDP`` or ``ApproxDP``.
+        noise: the error of a cell, from `last_halfwidth`; needed if a part has a bound, or with
+            ``by="errors"``.
+        by: the rule for the rest of the budget: ``"shares"`` divides it by weights,
+            ``"errors"`` minimises the weighted sum of squared errors.
 
     Raises:
-        InvalidInput: no parts, another guarantee, or bounds that it cannot keep: then the message
-            says the least epsilon or rho that can.
+        InvalidInput: no parts, another guarantee, or bounds that it cannot keep; the message states
+            the least epsilon or rho that keeps them.
 
     One part that is to be within 30, and two that share what it leaves as 1 to 2:
 
@@ -185,7 +185,7 @@ def last_halfwidth(
     """Return the half-width of a cell's interval at the last step, with the planned strategy.
 
     Args:
-        steps, around, metric, release, simple: as of `counton.plan`.
+        steps, around, metric, release, simple: see `counton.plan`.
         level: probability with which each interval holds.
 
     >>> noise = last_halfwidth(52)
@@ -234,8 +234,8 @@ class _Norm(NamedTuple):
     """A norm of the sensitivity to which noise may be calibrated.
 
     Attributes:
-        power: 1, or 2 of the 2-norm.
-        strict: only if no noise that follows the other norm is narrower.
+        power: 1 for the 1-norm, 2 for the 2-norm.
+        strict: True to refuse this norm if noise for the other norm is narrower.
     """
 
     power: int
@@ -292,8 +292,8 @@ def _unit_error(noise: Noise, guarantee: Guarantee, power: int, size: float) -> 
     """Return the error of a cell that a unit changes by 1, for noise that follows one norm.
 
     Args:
-        size: about how far a unit moves all cells; at least so far that noise is as good as
-            continuous.
+        size: approximate change of all cells by a unit; large enough that noise behaves like
+            continuous noise.
     """
     whole = min(max(_FINE, math.ceil(size)), _MOST)
     return noise(guarantee, whole if power == 1 else min(whole**2, _MOST), whole**2) / whole
