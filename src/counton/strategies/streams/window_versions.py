@@ -22,6 +22,7 @@ This mechanism is counton's own.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
@@ -191,26 +192,38 @@ class WindowVersions(StreamStrategy):
         """
         return window - 1 + self.lags
 
-    def _field_of(self, window: int, field: NodeNoise) -> NodeNoise:
-        """Return the noise of one window's nodes."""
+    def _versions(self, field: NodeNoise, windows: range, lags: range) -> Integers:
+        """Return the noise of consecutive versions of consecutive windows, computed at once.
+
+        Returns:
+            int64, shape ``(len(lags), len(windows), *field.shape)``.
+        """
 
         def run(level: int, nodes: range) -> Integers:
-            width = self._widths.get(level, 0)
-            if nodes and not 0 <= nodes.start <= nodes.stop <= width:
-                return self._wide_run(window, field, level, nodes)
-            first = self._first(window) * width
-            return field.run(level, range(first + nodes.start, first + nodes.stop))
+            return self._nodes_of(windows, field, level, nodes)
 
-        return NoiseView(field.shape, run)
+        steps = range(lags.start + 1, lags.stop + 1)
+        return self.inner.noise(NoiseView((len(windows), *field.shape), run), steps)
 
-    def _wide_run(self, window: int, field: NodeNoise, level: int, nodes: range) -> Integers:
-        """Return noise including nodes that a strategy draws but no version reads; these are 0."""
+    def _nodes_of(self, windows: range, field: NodeNoise, level: int, nodes: range) -> Integers:
+        """Return the noise of the same nodes of each window: ``(len(nodes), len(windows), ...)``.
+
+        Nodes that the inner strategy draws but no version reads are 0.
+        """
         width = self._widths.get(level, 0)
-        found = np.zeros((len(nodes), *field.shape), np.int64)
         inside = range(max(nodes.start, 0), min(nodes.stop, width))
-        if inside:
-            drawn = self._field_of(window, field).run(level, inside)
-            found[inside.start - nodes.start : inside.stop - nodes.start] = drawn
+        found = np.zeros((len(nodes), len(windows), *field.shape), np.int64)
+        if not inside:
+            return found
+        some = found[inside.start - nodes.start : inside.stop - nodes.start]
+        starts = [self._first(window) * width for window in windows]
+        if 2 * len(inside) >= width:  # blocks stand one after the other
+            whole = field.run(level, range(starts[0], starts[-1] + width))
+            whole = whole.reshape(len(windows), width, *field.shape)
+            some[...] = np.moveaxis(whole, 1, 0)[inside.start : inside.stop]
+            return found
+        for place, start in enumerate(starts):
+            some[:, place] = field.run(level, range(start + inside.start, start + inside.stop))
         return found
 
     def column(self, step: int) -> tuple[Node, ...]:
@@ -361,8 +374,7 @@ class WindowVersions(StreamStrategy):
 
     def lag_noise(self, field: NodeNoise, window: int, lags: range) -> Integers:
         """Return the noise of consecutive versions of a window: int64, ``(len(lags), *shape)``."""
-        steps = range(lags.start + 1, lags.stop + 1)
-        return self.inner.noise(self._field_of(window, field), steps)
+        return self._versions(field, range(window, window + 1), lags)[:, 0]
 
     @override
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
@@ -386,13 +398,22 @@ class WindowVersions(StreamStrategy):
         """
         check_window(self, nights)
         found = np.zeros((len(nights), self.lags + 1, *field.shape), np.int64)
-        for window in range(nights.start - self.lags, nights.stop):
-            lags = range(
-                max(nights.start - window, 0), min(nights.stop - 1 - window, self.lags) + 1
-            )
-            at = np.arange(lags.start, lags.stop)
-            found[window + at - nights.start, at] = self.lag_noise(field, window, lags)
+        windows = range(nights.start - self.lags, nights.stop)
+        together = max(1, _TOGETHER // ((self.lags + 1) * math.prod(field.shape)))
+        together = min(together, max(len(nights), 8))  # of one lag each, most would be for nothing
+        for some in (windows[at : at + together] for at in range(0, len(windows), together)):
+            wanted = [_lags_of(nights, window, self.lags) for window in some]
+            lags = range(wanted[-1].start, wanted[0].stop)
+            noise = self._versions(field, some, lags)
+            for place, (window, own) in enumerate(zip(some, wanted, strict=True)):
+                at = np.arange(own.start, own.stop)
+                found[window + at - nights.start, at] = noise[at - lags.start, place]
         return np.moveaxis(found, 1, -1)
+
+
+def _lags_of(nights: range, window: int, last: int) -> range:
+    """Return the lags with which consecutive nights release a window."""
+    return range(max(nights.start - window, 0), min(nights.stop - 1 - window, last) + 1)
 
 
 class NightReader(Reader):
@@ -420,6 +441,8 @@ class NightReader(Reader):
 
 #: Number of nights whose noise is computed together.
 _NIGHTS = 256
+#: Number of versions whose noise is computed together: windows times lags times cells.
+_TOGETHER = 2**12
 
 
 class AsOf(StreamStrategy):
