@@ -27,10 +27,10 @@ def main() -> None:
     except MissingExtra as error:
         sys.stderr.write(f"counton: {error}\n")
         raise SystemExit(1) from None
-    from counton.cli.app import app
+    from counton.cli.app import application
 
     try:
-        app(prog_name="counton")
+        application(sys.argv[1:])(prog_name="counton")
     finally:
         try:
             sys.stdout.flush()
