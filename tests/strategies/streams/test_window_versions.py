@@ -110,8 +110,8 @@ class SharedBetweenWindows(WindowVersions):
     def _in_block(self, window, nodes):  # type: ignore[no-untyped-def]
         return super()._in_block(1, nodes)
 
-    def _field_of(self, window, field):  # type: ignore[no-untyped-def]
-        return super()._field_of(1, field)
+    def _nodes_of(self, windows, field, level, nodes):  # type: ignore[no-untyped-def]
+        return super()._nodes_of(range(1, 2), field, level, nodes).repeat(len(windows), axis=1)
 
 
 def test_noise_that_windows_share_breaks_a_law() -> None:
