@@ -197,6 +197,7 @@ def test_totals_rows_and_stopping_are_answers_too(terminal: Terminal, loans: Pat
     done = terminal(
         "loans.csv", which=["2"], column_that_names=["none"], leave_them=["stop"], wait=["0s"]
     )
+    assert "A run would refuse" not in done.out
     job = job_of(loans)
     assert done.code == 0
     assert not {"user", "most", "per", "missing"} & {*job}
@@ -390,6 +391,72 @@ def test_a_table_of_a_database_is_events_too(loans: Path, init: Callable[..., Re
     done = init("sqlite:///library.db", "--query", "select * from loans", "--yes", *SAID)
     assert done.code == 0, done.err
     assert job_of(loans)["query"] == "select * from loans"
+
+
+@pytest.mark.parametrize("bad", [1, 40])
+def test_rows_that_a_run_sets_aside_are_told_and_a_run_that_refuses_them_is_refused(
+    loans: Path, init: Callable[..., Result], place: Workplace, bad: int
+) -> None:
+    latin = "eve,s\u00fcd,2026-10-24 09:00\n".encode("latin-1") * bad
+    (loans / "loans.csv").write_bytes(
+        b"reader,branch,borrowed_at\n" + b"ann,north,2026-10-24 09:00\n" * 41 + latin
+    )
+    why = "row 42 of loans.csv cannot be read as csv (it has bytes that are not UTF-8); repair it, "
+    remedy = "or convert the file, as from Latin-1 by iconv -f LATIN1 -t UTF-8 loans.csv > utf8.csv"
+    refused = init("loans.csv", "--yes", *SAID, "--bad-rows", "refuse")
+    assert (refused.code, refused.err) == (2, f"counton: {why}{remedy}\n")
+    assert not (loans / "nightly.toml").exists()
+    done = init("loans.csv", "--yes", *SAID)
+    assert done.code == 0
+    told = f"rows that cannot be read, set aside: {bad}"
+    assert done.err == f"exact, not to be published: {told}; the first: {why}{remedy}\n"
+    ran = place.plain("run", "nightly.toml", "--until", "newest")
+    assert told in ran.err
+    assert "aside" not in init("loans.csv", "--yes", *SAID[:-4], "--save", "all.toml").err
+
+
+def test_rows_left_out_are_told_without_a_terminal(init: Callable[..., Result]) -> None:
+    assert init("loans.csv", "--yes", *SAID).err.splitlines() == [
+        f"exact, not to be published: rows {what}"
+        for what in (
+            "that cannot be read, set aside: 1; the first: row 8 of loans.csv has a local time that "
+            "the clocks skip or pass twice in column 'borrowed_at' ('2026-03-29 02:30'); write "
+            "times with a UTC offset; of a time that comes twice in Europe/Berlin you may also "
+            "choose one (--clock-change)",
+            "with a missing value, not counted: 1",
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (("--steps", "0"), "steps is 0; it must be at least 1"),
+        (("--most", "0"), "--most 0 would count nothing"),
+        (("--start", "1500-01-01"), "is beyond the end of step 3,653"),
+        (("--start", "2026-11-24"), "so there is nothing to count; correct --start or the events"),
+        (("--start", "yesterday"), "'yesterday' is not a time; write ISO 8601"),
+        (("--time", "branch"), "time that cannot be read in column 'branch' ('north')"),
+        (("--time-format", "%d.%m.%Y"), "a time that cannot be read in column 'borrowed_at'"),
+        (("--missing", "refuse", "--bad-rows", "refuse"), "has no user in column 'reader'"),
+        (("--unknown", "refuse"), "groups in column 'branch' that are not declared: 'east'"),
+        (("--state", "none/s.db"), "none/s.db cannot be created (its folder does not exist)"),
+        (("--key", "none/key"), "key file none/key cannot be written (No such file or directory)"),
+    ],
+)
+def test_a_bad_value_is_refused_in_the_words_of_a_run(
+    loans: Path, init: Callable[..., Result], place: Workplace, said: tuple[str, ...], why: str
+) -> None:
+    refused = init("loans.csv", "--yes", *SAID, *said)
+    assert refused.code in (2, 6)
+    assert why in refused.err, refused.err
+    assert [path.name for path in loans.iterdir()] == ["loans.csv"]
+    options = ("--time", "borrowed_at", "--every", "1d", "--steps", "3653", "--until", "newest")
+    rows = ("--missing", "skip", "--clock-change", "earliest", "--bad-rows", "quarantine:q.csv")
+    if said[0] not in ("--time", "--time-format"):  # a run sets all rows aside
+        others = () if said[0] == "--unknown" else ("--other", "other")
+        ran = place.plain("count", "loans.csv", *options, *rows, *others, *SAID, *said)
+        assert (ran.code, why in ran.err) == (refused.code, True), ran.err
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,6 @@ from counton.cli.print_forms import Console
 from counton.cli.run_words import EXACT, promise
 from counton.job.job import Job
 from counton.job.jobfile import save
-from counton.run.clock import QUIET
 from counton.run.first_job import (
     FirstFacts,
     FirstLook,
@@ -33,6 +32,7 @@ from counton.run.first_job import (
     days_of,
     default_state,
     errors_in_words,
+    first_until,
     holds_new_events,
     is_unpromised,
     job_of,
@@ -85,6 +85,7 @@ def perform(options: InitOptions) -> None:
             console.write_line("\nnothing is written")
             raise
     job, plan = check_job(said, look)
+    _check_rows(job, look, asked=terminal and not options.yes)
     save(job, options.save, _comments(job, plan), anew=True)
     _print(console, job, plan, look, options.save)
 
@@ -94,9 +95,13 @@ def _read_options(options: InitOptions) -> Said:
     found = {
         one.name: options.option(one.name)
         for one in fields(options)
-        if one.name not in _OF_FILE and options.option(one.name) not in (None, False)
+        if one.name not in _OF_FILE and not _is_open(options.option(one.name))
     }
     return {"state": default_state(options.events)} | found
+
+
+def _is_open(stated: object) -> bool:
+    return stated is None or stated is False  # 0 is stated
 
 
 def _refuse_unsaid(options: InitOptions, said: Said, look: FirstLook) -> None:
@@ -119,6 +124,38 @@ def _refuse_unsaid(options: InitOptions, said: Said, look: FirstLook) -> None:
         "\n".join([f"{why}; {columns}; state each of these:", *lines, "as in:", command]),
         [name for one in left for name in one.example],
     )
+
+
+def _check_rows(job: Job, look: FirstLook, *, asked: bool) -> None:
+    """Read the first rows as a run does: refuse what it refuses, and tell what it leaves out.
+
+    Args:
+        asked: whether questions have told the operator of these rows; then a refusal is told, too.
+    """
+    errors = Console(stderr=True)
+    try:
+        found = look.read_as_run(job, first_until(job, look))
+    except CountonError as error:
+        if not asked:
+            raise
+        said = error.translate(option_names(InitOptions))
+        errors.write_line(f"A run would refuse these rows today: {said}")
+        return
+    if asked:
+        return
+    counts = found.for_operator()
+    aside = ""
+    if found.refusal is not None and counts.quarantined:
+        aside = f"; the first: {found.refusal.translate(option_names(InitOptions))}"
+    for what, rows in (
+        ("rows that cannot be read, set aside", counts.quarantined),
+        ("rows with a missing value, not counted", counts.skipped),
+        ("rows before the first window, not counted", counts.before),
+    ):
+        if rows:
+            of = "" if look.whole else " of the first rows"
+            errors.write_line(f"{EXACT}: {what}{of}: {rows:,}{aside}")
+        aside = ""
 
 
 class _Questions:
@@ -534,17 +571,10 @@ def _print(console: Console, job: Job, plan: PlannedJob, look: FirstLook, file: 
         if job.times.steps
         else ""
     )
-    newest = look.for_operator(job).newest
-    old = newest is not None and (
-        (datetime.now(newest.tzinfo) - newest).total_seconds()
-        / 86_400
-        / days_of(job.times.every or "1d")
-        > (QUIET if job.times.quiet is None else job.times.quiet)
-    )
     run = shlex.join(["counton", "run", str(file)])
     console.write_line("")
     console.write_line("the first time:", bold=True)
-    if old and look.whole:
+    if first_until(job, look) is not None:
         console.write_line(f"  {run} --until newest")
         console.write_line(
             "  The newest row is some windows old: the clock would release empty windows. Its "

@@ -47,6 +47,9 @@ _LOOKED_AT = 4096
 _JSON_ROWS = 10_000
 
 
+_NO_UTF8 = "has bytes that are not UTF-8"
+
+
 def _beginning(path: str) -> bytes:
     with open(path, "rb") as file:
         return file.read(_LOOKED_AT)
@@ -145,6 +148,7 @@ class EventFile(Rows):
         whole = len(held) <= size
         found = copy(self)
         found._bytes = held if whole else held[: held.rfind(b"\n") + 1]
+        found._stamp = found._present()
         return found, whole, len(held)
 
     def has_changed(self) -> bool:
@@ -266,9 +270,14 @@ class EventFile(Rows):
         return self._wrong(*wrong)
 
     def _wrong(self, row: int, what: str) -> UnreadableRow:
+        remedy = "repair it or state its format"
+        if what == _NO_UTF8:
+            remedy = (
+                f"repair it, or convert the file, as from Latin-1 by "
+                f"iconv -f LATIN1 -t UTF-8 {self.name} > utf8.{self.kind}"
+            )
         return UnreadableRow(
-            f"row {row:,} of {self.name} cannot be read as {self.kind} (it {what}); repair it or "
-            f"state its format"
+            f"row {row:,} of {self.name} cannot be read as {self.kind} (it {what}); {remedy}"
         )
 
     def _start(self) -> bytes:
@@ -364,7 +373,7 @@ def _wrong_row(lines: IO[bytes], kind: Format, separator: str) -> tuple[int, str
                 ending = "s" * (len(fields) > 1)
                 return row, f"has {len(fields)} field{ending}, {which} than the header"
     except UnicodeDecodeError:
-        return row + 1, "has bytes that are not UTF-8"
+        return row + 1, _NO_UTF8
     except RecursionError:
         return row, "is nested too deeply"
     except _BeyondFloats:

@@ -18,7 +18,7 @@ from counton.base.errors import InvalidInput, field
 from counton.base.exact import figures
 from counton.base.lengths import PERIODS, days_in
 from counton.base.options import MissingOptions
-from counton.job.job import Events, Job
+from counton.job.job import NEWEST, Events, Job
 from counton.job.keywords import JobFields
 from counton.job.signatures import with_job_fields
 from counton.rows.paths import is_database, is_table
@@ -30,6 +30,8 @@ from counton.run.first_look import look_at as look_at
 from counton.run.job_plan import PlannedJob, planned_job
 from counton.run.new_stream import EACH_WINDOW
 from counton.state.database import state_file
+from counton.state.key_and_witness import file_of
+from counton.state.standing import check_places
 
 #: Years of a new stream: a window's own number is no less accurate in a longer stream.
 _YEARS, _MOST_WINDOWS = 10, 100_000
@@ -118,7 +120,20 @@ def check_job(said: Said, look: FirstLook) -> tuple[Job, PlannedJob]:
         None, (job.times.time, job.people.user, job.rows.id, *(job.groups.by or "").split(","))
     ):
         check_column(look, name)
+    file = state_file(job.keeping.state)
+    check_places(file, file_of(job.keeping.key))
     return job, planned_job(job)
+
+
+def first_until(job: Job, look: FirstLook) -> str | None:
+    """Return the ``until`` of a first run: the newest row, if the clock would release windows
+    without rows after it."""
+    newest = look.for_operator(job).newest
+    if newest is None or not look.whole:
+        return None
+    windows = (datetime.now(newest.tzinfo) - newest).total_seconds() / 86_400
+    windows /= days_of(job.times.every or "1d")
+    return NEWEST if windows > (QUIET if job.times.quiet is None else job.times.quiet) else None
 
 
 def default_state(events: object) -> str:

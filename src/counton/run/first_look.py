@@ -11,24 +11,29 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import field as attribute
 from datetime import datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import polars as pl
+from typing_extensions import override
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import CountonError, InvalidInput
 from counton.base.exact import name_alone
 from counton.base.private import Private, open_private
 from counton.base.windows import NO_MOMENT, moment
-from counton.job.job import Job
+from counton.job.job import NEWEST, Job
 from counton.rows.files import EventFile
 from counton.rows.paths import SEPARATORS
-from counton.rows.sources import Rows, UnreadableRow, unreadable_errors
+from counton.rows.sources import EventFrame, Rows, Source, UnreadableRow, unreadable_errors
 from counton.rows.timestamps import EPOCH_FORMATS, format_like, moments
+from counton.run.changes import Counts, for_operator
 from counton.run.clock import length_of
 from counton.run.contribution_bounds import period_of
-from counton.run.settlement import open_source
+from counton.run.runs import read_rows
+from counton.run.settlement import open_source, resolve
 
 #: Bytes of each file to look at, unpacked, and rows of sources without lines.
 SAMPLE_BYTES, _SAMPLE_ROWS = 2**25, 500_000
@@ -98,6 +103,37 @@ class _Sample(NamedTuple):
     repeated: Mapping[str, int]
 
 
+@name_alone
+class ReadSample(NamedTuple):
+    """What a run would say of the first rows: for the operator alone.
+
+    Attributes:
+        counts: exact numbers of the rows.
+        refusal: the refusal of a run that sets no row aside; None: there is none.
+    """
+
+    counts: Private[Counts]
+    refusal: CountonError | None
+
+    def for_operator(self) -> Counts:
+        """Open the exact numbers, for people who may see the events: never for publication."""
+        return for_operator(self.counts)
+
+
+@dataclass(frozen=True)
+class _Beginning(Source):
+    """The first rows of a source, which others may follow."""
+
+    @property
+    @override
+    def live(self) -> bool:
+        return True
+
+    @override
+    def sift(self, columns: Sequence[str], most: int) -> Source:
+        return _Beginning(super().sift(columns, most).parts, self.name)
+
+
 @dataclass(frozen=True)
 class FirstLook:
     """The header of events and their first rows, sealed.
@@ -116,6 +152,7 @@ class FirstLook:
     written: bool
     separator: str
     _sample: Private[_Sample]
+    _source: Source = attribute(repr=False)
 
     def for_operator(self, job: Job, entered: str | None = None) -> FirstFacts:
         """Return exact facts of the rows, for the options that a job states.
@@ -148,6 +185,38 @@ class FirstLook:
             late=_late(sample, job, zone, entered or (_WRITTEN if self.written else None)),
         )
 
+    def read_as_run(self, job: Job, until: str | None) -> ReadSample:
+        """Read the first rows as a run of a job reads all rows; nothing is written.
+
+        Args:
+            job: the whole job.
+            until: see `Job`; as if the first rows were all rows, if they are.
+
+        Raises:
+            CountonError: a run would refuse these rows.
+        """
+        said: dict[str, Any] = {"events": self._source, "query": None, "until": until}
+        if not self.whole:
+            said["until"] = NEWEST
+        refusal: CountonError | None = None
+        if job.rows.policies().quarantine is not None:
+            try:
+                return ReadSample(_counts(job.having(**said, bad_rows="refuse")), None)
+            except InvalidInput as error:
+                if self.for_operator(job).first is None:
+                    raise
+                refusal = error
+        with TemporaryDirectory() as nowhere:
+            if refusal is not None:
+                said["bad_rows"] = f"quarantine:{Path(nowhere) / 'rows.csv'}"
+            found = _counts(job.having(**said))
+        return ReadSample(found, refusal)
+
+
+def _counts(job: Job) -> Private[Counts]:
+    with resolve(job) as settled:
+        return read_rows(settled).counts
+
 
 def look_at(job: Job) -> FirstLook:
     """Look at the events of a job: their header, and the first rows of each file, or of a query.
@@ -171,11 +240,12 @@ def look_at(job: Job) -> FirstLook:
         some = f"SELECT * FROM ({question}\n) AS looked_at LIMIT {_SAMPLE_ROWS + 1}"  # noqa: S608
         source = open_source(job.having(query=some))
     names, parts, whole = source.columns(), list[_Sample](), True
-    left = SAMPLE_BYTES
+    left, beginnings = SAMPLE_BYTES, list[Rows]()
     for part in source.parts:
         most = job.rows.bad_rows_most - sum(one.unreadable for one in parts)
-        looked_at, all_of_it, size = _beginning(part, names, left, most)
+        looked_at, begins, all_of_it, size = _beginning(part, names, left, most)
         parts.append(looked_at)
+        beginnings.append(begins)
         whole &= all_of_it
         left -= size
         if left <= 0:
@@ -195,6 +265,7 @@ def look_at(job: Job) -> FirstLook:
         written=high - low > _APART_SECONDS * 1_000_000,
         separator=job.rows.separator,
         _sample=Private(_Sample(sample, unreadable, reason, _columns_with_repeats(sample, times))),
+        _source=(Source if whole and sample.height else _Beginning)(tuple(beginnings), source.name),
     )
 
 
@@ -206,8 +277,10 @@ def _other_separator(job: Job, columns: Sequence[str]) -> str | None:
     return "tab" if found == "\t" else found
 
 
-def _beginning(part: Rows, names: Sequence[str], size: int, most: int) -> tuple[_Sample, bool, int]:
-    """Return the first rows, whether these are all, and how many bytes they took.
+def _beginning(
+    part: Rows, names: Sequence[str], size: int, most: int
+) -> tuple[_Sample, Rows, bool, int]:
+    """Return the first rows, their source, whether these are all, and how many bytes they took.
 
     Raises:
         InvalidInput: more than ``most`` rows are unreadable, which a run refuses, too; or half of
@@ -228,12 +301,16 @@ def _beginning(part: Rows, names: Sequence[str], size: int, most: int) -> tuple[
         unreadable, reason = len(sifted.unread), str(why)
         if 2 * unreadable > found.height:
             raise why from error
+    begins = part
     if found.height > _SAMPLE_ROWS and not taken:
         found, whole = found.head(_SAMPLE_ROWS), False
+    if not taken:
+        begins = EventFrame(found)
+        begins.name = part.name
     if isinstance(part, EventFile) and os.path.exists(part.path):
         stamp = Path(part.path).stat().st_mtime_ns // 1000
         found = found.with_columns(pl.lit(stamp).alias(_WRITTEN))
-    return _Sample(found, unreadable, reason, {}), whole, taken
+    return _Sample(found, unreadable, reason, {}), begins, whole, taken
 
 
 def _rows_of(part: Rows, names: Sequence[str]) -> pl.DataFrame:

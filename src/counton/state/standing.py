@@ -12,6 +12,8 @@ that the witness knows must be in the state before it releases anything else.
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
@@ -171,7 +173,7 @@ def for_creation(
     place, label = keyfile.place_of(state)
     try:
         file = keyfile.file_of(key)
-        _check_places(place, file)
+        check_places(place, file)
         if not isinstance(state, Database):
             database = keyfile.database_at(state)
         raw = check_key(key) if isinstance(key, Key) else None
@@ -252,10 +254,7 @@ def _fresh(path: Path) -> Iterator[Key]:
         try:
             fresh.save(waiting)
         except OSError as error:
-            raise WrongKey(
-                f"key file {path} cannot be written ({error.strerror}): check that its folder "
-                f"exists and may be written, and the space left"
-            ) from error
+            raise _unwritten_key(path, error.strerror) from error
         yield fresh
     except Exception:
         waiting.unlink(missing_ok=True)
@@ -263,8 +262,22 @@ def _fresh(path: Path) -> Iterator[Key]:
     keyfile.publish(waiting, path)
 
 
-def _check_places(state: Path | None, key: Path | None) -> None:
-    """Refuse a state in a missing folder, and a key in the state's place."""
+def _unwritten_key(path: Path, why: str | None) -> WrongKey:
+    return WrongKey(
+        f"key file {path} cannot be written ({why}): check that its folder exists and may be "
+        f"written, and the space left"
+    )
+
+
+def check_places(state: Path | None, key: Path | None) -> None:
+    """Refuse a state or a key in a missing folder, and a key in the state's place.
+
+    Raises:
+        StateError: a folder does not exist.
+        InvalidInput: the key would take the place of the state.
+    """
+    if key is not None and not key.parent.is_dir():
+        raise _unwritten_key(key, os.strerror(errno.ENOENT))
     if state is None:
         return
     if not state.parent.is_dir():
