@@ -70,9 +70,11 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "people of weeks": {"user": "reader", "most": 2, "per": "1w"},
     "people of days": {"user": "reader", "most": 2, "per": "1d"},
     "skipping": {"id": "row", "missing": "skip"},
+    "setting aside": {"id": "row", "bad_rows": "quarantine:{folder}/aside.csv"},
     "revised": {"revise": "2d", "steps": None, "id": "row"},
 }
 DROPS: dict[str, Any] = {"by": "branch", "domain": "north,south", "unknown": "drop"}
+ASIDE = "rows that cannot be read do not count (by an unknown amount)"
 DROPPED = "rows of groups that were not declared do not count (by an unknown amount)"
 ROWS = pl.DataFrame(
     {
@@ -88,6 +90,8 @@ ROWS = pl.DataFrame(
 def job(folder: Path, what: str, options: dict[str, Any], rows: pl.DataFrame = ROWS) -> Job:
     events, own = folder / "events.parquet", {**STATISTICS[what][0], **options}
     rows.write_parquet(events)
+    if "bad_rows" in own:
+        own["bad_rows"] = own["bad_rows"].format(folder=folder)
     return Job(
         what, events, folder / "s.db", time="time", every="1d", start="2024-03-01", steps=20,
         until="2024-03-08", epsilon=1, name="it",
@@ -99,6 +103,7 @@ def expected(what: str, option: str, *, dropped: bool) -> list[str]:
     never = ", or do not count"
     late = {
         "ids": "; those that came more than 35 days late are in none",
+        "setting aside": "; those that came more than 35 days late are in none",
         "skipping": "; those that came more than 35 days late are in none",
         "people of weeks": f"{never}, as those that came more than 35 days after the user's week",
         "people of days": f"{never}, as those that came more than 35 days after the user's day",
@@ -112,6 +117,8 @@ def expected(what: str, option: str, *, dropped: bool) -> list[str]:
     if option == "skipping":
         read = "time or row" if what == "count" else "time, paid or row"
         lines.append(f"rows without {read} do not count (by an unknown amount)")
+    if option == "setting aside":
+        lines.append(ASIDE)
     if option.startswith("people"):
         unit = "user" + option.removeprefix("people of ").removesuffix("s").join(["'s ", ""]) * (
             " of " in option
@@ -133,6 +140,7 @@ def cases() -> list[Any]:
         if what in ("contingency", "report", "moments") and option in (
             "ids",
             "skipping",
+            "setting aside",
             "revised",
         ):
             continue  # once is enough: ids are of rows, whatever is counted
@@ -202,6 +210,16 @@ def test_a_night_that_skipped_rows_is_not_forgotten(tmp_path: Path) -> None:
         assert (line in found) == (until != "02")
 
 
+def test_a_night_that_set_rows_aside_is_not_forgotten(tmp_path: Path) -> None:
+    """The line is there whether or not a row was set aside, from the first such night on."""
+    asked = job(tmp_path, "count", {"id": "row"})
+    aside = f"quarantine:{tmp_path / 'aside.csv'}"
+    for until, bad_rows in (("02", "refuse"), ("03", aside), ("04", "refuse")):
+        with run(asked.having(until=f"2024-03-{until}", bad_rows=bad_rows)) as outcome:
+            assert outcome.for_operator().quarantined == 0
+            assert (ASIDE in besides_noise(outcome.definition)) == (until != "02")
+
+
 def shown(path: object) -> str:
     done = CliRunner().invoke(app, ["show", str(path), "--full"], prog_name="counton")
     assert done.exit_code == 0
@@ -209,7 +227,12 @@ def shown(path: object) -> str:
 
 
 @pytest.mark.parametrize(
-    ("what", "option"), [*((one, "people of weeks") for one in STATISTICS), ("sum", "revised")]
+    ("what", "option"),
+    [
+        *((one, "people of weeks") for one in STATISTICS),
+        ("sum", "revised"),
+        ("count", "setting aside"),
+    ],
 )
 def test_every_door_says_it(what: str, option: str, tmp_path: Path) -> None:
     """Screen, description, chart, text for a publication, whole account, file, page, command."""

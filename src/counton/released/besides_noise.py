@@ -46,6 +46,8 @@ def besides_noise(definition: Description) -> list[str]:
         left = [f"rows of groups that were not declared do not count {UNKNOWN_AMOUNT}"]
     beyond, own = _rows_beyond_a_bound(definition), _own_lines(definition)
     lacking = _rows_with_a_missing_value(definition.skips)
+    if definition.sets_aside:
+        lacking += [f"rows that cannot be read do not count {UNKNOWN_AMOUNT}"]
     return [*late, *lacking, *beyond, *own, *left, *anew_notes(definition)]
 
 

@@ -154,6 +154,8 @@ class Description:
         drops: True if rows of undeclared groups were left out in at least one run.
         skips: columns whose missing values left rows out, in at least one run, whether or not there
             were such rows.
+        sets_aside: True if rows that cannot be read were set aside in at least one run, whether or
+            not there were such rows.
         ids: True if rows are identified by an id.
         follows: the streams that this one continues, from the last to the first.
 
@@ -188,6 +190,7 @@ class Description:
     block: GroupBlock | None = None
     drops: bool = False
     skips: tuple[str, ...] = ()
+    sets_aside: bool = False
     ids: bool = False
     follows: tuple[Predecessor, ...] = ()
 
@@ -356,6 +359,7 @@ class Description:
             **({} if self.block is None else {"block": self.block._asdict()}),
             **({"drops": True} if self.drops else {}),
             **({"skips": [*self.skips]} if self.skips else {}),
+            **({"sets_aside": True} if self.sets_aside else {}),
             **({"ids": True} if self.ids else {}),
             **({"follows": [one.to_dict() for one in self.follows]} if self.follows else {}),
         }
@@ -400,6 +404,7 @@ class Description:
             above=Threshold(**public["above"]) if "above" in public else None,
             drops=public.get("drops", False),
             skips=tuple(public.get("skips", ())),
+            sets_aside=public.get("sets_aside", False),
             ids=public.get("ids", False),
             follows=tuple(Predecessor.from_dict(one) for one in public.get("follows", ())),
         )

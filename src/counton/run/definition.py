@@ -117,8 +117,8 @@ class Definition(Description):
                 and ``reread``: a later job read the times of rows otherwise than an earlier one.
                 The record has the stated options of jobs, by name: options that define the stream,
                 as settled at its creation; policies and outputs of the last job; ``dropped``, if
-                one of the jobs left out rows of undeclared groups; and ``skipped``, if one left
-                out rows with a missing value.
+                one of the jobs left out rows of undeclared groups; ``skipped``, if one left
+                out rows with a missing value; and ``set_aside``, if one set unreadable rows aside.
             statistic, guarantee, contribution, strategy: see `Description`.
 
         Raises:
@@ -149,6 +149,7 @@ class Definition(Description):
             metric=record["metric"],
             drops=bool(record.get("dropped")),
             skips=_columns_skipped(record, columns, statistic) if record.get("skipped") else (),
+            sets_aside=bool(record.get("set_aside")),
             ids=record.get("id") is not None,
             follows=tuple(map(Predecessor.from_dict, details.get("follows", ()))),
             details=details,

@@ -286,6 +286,8 @@ def _remember(definition: Definition, job: Job) -> Definition:
         fixed["dropped"] = True
     if said.get("missing") == "skip":
         fixed["skipped"] = True
+    if job.rows.policies().quarantine is not None:
+        fixed["set_aside"] = True
     return definition.having(record=fixed | said)
 
 
