@@ -292,6 +292,41 @@ def test_a_second_column_of_times_tells_how_late_rows_come(terminal: Terminal, l
     assert "their window's end: 50.0% after 0s, 50.0% after 1h, 0.0% after 6h" in done.out
 
 
+IN_THE_NEXT = (
+    "A row that comes after its window is released counts in the next one; --revise 2d{} counts it "
+    "in its own, which is published anew for two days."
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (("--unit", "loan"), "without ids does not tell late rows; --revise 2d with --id counts"),
+        (("--user", "reader"), IN_THE_NEXT.format(" with --id")),
+        (("--user", "reader", "--id", "row"), IN_THE_NEXT.format("")),
+        (("--append", "--unit", "loan"), IN_THE_NEXT.format("")),
+        (("--append", "--unit", "loan", "--revise", "3d"), "its own, which is provisional for 3d."),
+    ],
+)
+def test_the_question_about_late_rows_names_both_options(
+    terminal: Terminal, loans: Path, said: tuple[str, ...], told: str
+) -> None:
+    (loans / "loans.csv").write_text(
+        "reader,row,borrowed_at\nann,1,2026-10-24 09:00\nbob,2,2026-10-24 09:00\n"
+    )
+    done = terminal("loans.csv", "--epsilon", "1", *said)
+    assert done.code == 0, done.out
+    assert told in " ".join(done.out.split()), done.out
+    assert "wait for late rows so long after a window's end" in done.out  # --watermark
+    job = job_of(loans)
+    assert job["watermark"] == "6h"
+    assert (job.get("revise"), "release" in job) == (
+        ("3d", False) if "3d" in said else (None, True)
+    )
+    if "3d" in said:
+        assert "It publishes each day's own number" in done.out
+
+
 def test_dates_of_files_tell_how_late_rows_come(terminal: Terminal, loans: Path) -> None:
     (loans / "events").mkdir()
     for day, late in ((24, 3600), (25, 90_000)):
@@ -504,6 +539,29 @@ def test_of_a_large_file_a_sample_from_the_start_is_looked_at_and_said(
     done = terminal("loans.csv")
     assert done.code == 0
     assert "a sample from the start is looked at, not all rows" in done.out
+
+
+def test_of_ten_gigabytes_a_small_part_is_read(loans: Path) -> None:
+    """Neither bytes that are read, nor memory, into which files are mapped, grow with the file."""
+    rows = "ann,north,2026-10-24 09:00\n" * 2_000_000
+    with (loans / "big.csv").open("w") as file:
+        file.write("reader,branch,borrowed_at\n" + rows)
+        file.truncate(10 * 2**30)
+    program = (
+        "import resource, sys\n"
+        "from pathlib import Path\n"
+        "from counton.cli.app import app\n"
+        "app(sys.argv[1:], standalone_mode=False)\n"
+        "read = Path('/proc/self/io').read_text().split()[1]\n"
+        "print(read, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)\n"
+    )
+    words = [sys.executable, "-c", program, "init", "big.csv", "--yes", *SAID]
+    done = subprocess.run(words, cwd=loans, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Of the rows a sample from the start was looked at, not all." in done.stdout
+    read, kilobytes = map(int, done.stderr.split())
+    assert read < 2**27
+    assert kilobytes < 2**20
 
 
 @pytest.mark.parametrize("sample", [3, 500_000])

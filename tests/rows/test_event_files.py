@@ -18,6 +18,7 @@ from counton.base.errors import InvalidInput, SumOverflow
 from counton.base.groups import GroupNames
 from counton.base.private import open_private
 from counton.base.windows import Windows, microseconds
+from counton.rows import files
 from counton.rows.domains import read_domain, refuse_long_terms
 from counton.rows.files import EventFile, open_source
 from counton.rows.sources import Source
@@ -615,3 +616,24 @@ def test_files_that_are_left_are_called_by_what_they_are(tmp_path: Path) -> None
     assert whole.name == f"3 files from {tmp_path / 'a.csv'}"
     assert whole.without(whole.parts[:1]).name == f"2 files from {tmp_path / 'b.csv'}"
     assert whole.without(whole.parts[:2]).name == str(tmp_path / "c.csv")
+
+
+@pytest.mark.parametrize("kind", ["csv", "csv.gz", "csv.zst"])
+def test_of_a_file_the_first_lines_are_unpacked(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_FIRST_LINES", 2)
+    frame = pl.DataFrame({"time": [f"2024-03-01T{hour:02}:00" for hour in range(24)] * 100})
+    text, path = frame.write_csv().encode(), tmp_path / f"events.{kind}"
+    if kind == "csv.zst":
+        frame.write_csv(path, compression="zstd")
+    else:
+        path.write_bytes(gzip.compress(text) if kind == "csv.gz" else text)
+    file = files.EventFile(path)
+    assert len(file._content(1000).read()) < (5000 if kind == "csv.zst" else 10**6)
+    begins, whole, taken = file.beginning(1000)
+    assert (whole, taken, begins.frame().collect().height) == (False, 1001, 58)
+    begins, whole, taken = file.beginning(len(text))
+    assert (whole, taken) == (True, len(text))
+    assert begins.frame().collect().equals(frame)
+    assert not begins.has_changed()

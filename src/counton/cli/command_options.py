@@ -123,6 +123,7 @@ class InitOptions(OptionRecord):
     steps: int | None = of_job("steps")
     around: int | None = of_job("around")
     watermark: str | None = of_job("watermark")
+    revise: str | None = of_job("revise")
     clock_change: str | None = option(None, options_of(Job)["clock_change"].help)
     release: str | None = option(
         None, "which numbers to publish: totals (so far), windows (of each window alone), or both"

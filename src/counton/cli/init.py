@@ -187,6 +187,10 @@ class _Questions:
     def say(self, text: str, *, bold: bool = False) -> None:
         self.console.write_line(text, bold=bold)
 
+    def words(self, text: str) -> str:
+        """Return a text that names options of the command line."""
+        return InvalidInput(text).translate(self.names)
+
     def exact(self, text: str) -> None:
         self.say(f"  {EXACT}: {text}")
 
@@ -275,7 +279,7 @@ class _Questions:
         self.said = said
 
     def what(self) -> None:
-        if "release" in self.said or self.job.people.first:
+        if "release" in self.said or self.job.people.first or self.job.times.revise is not None:
             return
         self.say(
             "2. What? The noise depends on what is published. With epsilon = 1 for one row:",
@@ -434,7 +438,9 @@ class _Questions:
         if late:
             shares = ", ".join(f"{share:.1%} after {wait}" for wait, share in late.items())
             self.exact(f"rows that come later than that after their window's end: {shares}")
-        self.say(f"  A row that comes after its window is released {_late_row(self.job)}.")
+        self.say(
+            f"  A row that comes after its window is released {self.words(_late_row(self.job))}."
+        )
         usual = usual_wait(self.job.times.every or "1d")
         self.field("watermark", "   wait for late rows so long after a window's end", usual)
 
@@ -457,7 +463,8 @@ class _Questions:
             plan = check_job(self.said | {"epsilon": epsilon}, self.look)[1]
             self.say(f"   epsilon = {epsilon}: {'; '.join(errors_in_words(plan))}")
         release = complete_job(self.said, self.look).noise.release
-        what = "it" if release == "windows" else "the total at the end"
+        of_windows = release == "windows" or self.job.times.revise is not None
+        what = "it" if of_windows else "the total at the end"
         text = f"   how far off may {what} be, as in 15; or what one may lose, as in epsilon=1"
         self.ask(text, "epsilon=1", self.take_error)
         if Fraction(str(self.said["epsilon"])) > _USUAL_EPSILON:
@@ -487,9 +494,19 @@ def _some(names: Sequence[str], most: int = 5) -> str:
 
 
 def _late_row(job: Job) -> str:
-    if holds_new_events(job.events) or job.people.user is not None or job.rows.id is not None:
-        return "counts in the next one"
-    return "does not count, since a file of all events without ids does not tell late rows"
+    """Say where a late row counts, and the option that counts it in its own window."""
+    if job.times.revise is not None:
+        return f"counts in its own, which is provisional for {job.times.revise}"
+    new, known = holds_new_events(job.events) or job.rows.append, job.rows.id is not None
+    option = field("revise", "2d")
+    if not (new or known):
+        option += f" with {field('id')}"
+    revised = f"; {option} counts it in its own, which is published anew for two days"
+    if new or known or job.people.user is not None:
+        return f"counts in the next one{revised}"
+    return (
+        f"does not count, since a file of all events without ids does not tell late rows{revised}"
+    )
 
 
 def _zone_here() -> str:
@@ -522,6 +539,7 @@ def _comments(job: Job, plan: PlannedJob) -> dict[str, str]:
         "steps": "how many windows there will ever be",
         "start": "beginning of the first window: published, so not taken from rows",
         "watermark": "a window is released so long after its end, for rows that come late",
+        "revise": "late rows count in their own window so long, and it is published anew",
         "quiet": "more windows than this without a row stop a run (is a file missing?); where "
         "single rows are days apart, yes = true releases these, too",
         "timezone": "zone of local times, and of days",
@@ -536,7 +554,10 @@ def _comments(job: Job, plan: PlannedJob) -> dict[str, str]:
             "windows": f"each {noun}'s own number",
             "totals": "the total so far",
             "both": f"each {noun}'s own number, and the total so far",
-        }.get(job.noise.release or "totals", "what is published"),
+        }.get(
+            job.noise.release or ("totals" if job.times.revise is None else "windows"),
+            "what is published",
+        ),
         "user": "column that names the person, who is protected",
         "most": "so many rows of one person count; further ones do not",
         "per": "in each of these, and one of them of a person is protected",
@@ -566,6 +587,8 @@ def _print(console: Console, job: Job, plan: PlannedJob, look: FirstLook, file: 
     for said in errors_in_words(plan):
         console.write_line(f"  {said[0].upper()}{said[1:]}.")
     console.write_line(f"  promise: {promise(definition)}")
+    if not look.whole:
+        console.write_line("  Of the rows a sample from the start was looked at, not all.")
     console.write_line(
         f"  For {job.times.steps:,} windows at most. No {noun} is released yet."
         if job.times.steps

@@ -780,6 +780,10 @@ class Release(ReleasedNumbers):
         found = self.figures(panels=panels, title=title, axis=axis, source=source, width=width)
         return next(iter(found.values()))
 
+    def to_polars(self) -> pl.DataFrame:
+        """Return `table` with its usual rows, as a frame of polars."""
+        return self.table()
+
     def to_pandas(self) -> Any:
         """Return the rows of `table` as a frame of pandas.
 

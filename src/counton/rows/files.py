@@ -47,6 +47,9 @@ _LOOKED_AT = 4096
 _JSON_ROWS = 10_000
 
 
+#: Number of first lines of a zstd file to unpack at once.
+_FIRST_LINES = 2**16
+
 _NO_UTF8 = "has bytes that are not UTF-8"
 
 
@@ -141,7 +144,7 @@ class EventFile(Rows):
             size: largest number of bytes, unpacked.
         """
         try:
-            with self._content() as lines:
+            with self._content(size + 1) as lines:
                 held = lines.read(size + 1)
         except unreadable_errors(EOFError, zlib.error) as error:
             raise self.unreadable(error) from error
@@ -290,12 +293,12 @@ class EventFile(Rows):
             return self._content()
         return io.BufferedReader(LinesOfRows(self._content(), sign.encode()))
 
-    def _content(self) -> IO[bytes]:
+    def _content(self, least: int | None = None) -> IO[bytes]:
+        """Open the file without its compression; at least its first bytes, or all of it."""
         held = self._bytes
         if self._start().startswith(_COMPRESSED[1]):
             packed = Path(self.path) if held is None else io.BytesIO(held)
-            lines = pl.scan_lines(packed).collect().to_series()
-            return io.BytesIO("".join(f"{line}\n" for line in lines).encode())
+            return io.BytesIO(_unpacked_lines(packed, least))
         if self._start().startswith(_COMPRESSED[0]):
             return cast(IO[bytes], gzip.open(self.path if held is None else io.BytesIO(held)))
         return open(self.path, "rb") if held is None else io.BytesIO(held)
@@ -346,6 +349,19 @@ class SiftedFile(Rows):
     @override
     def has_changed(self) -> bool:
         return self.file.has_changed()
+
+
+def _unpacked_lines(packed: Path | IO[bytes], least: int | None) -> bytes:
+    """Return the lines of a zstd file, or so many first ones that they have at least some bytes."""
+    lines, most = pl.scan_lines(packed), _FIRST_LINES
+    if least is None:
+        found = lines.collect().to_series()
+    else:
+        found = lines.head(most).collect().to_series()
+        while found.len() == most and int(found.str.len_bytes().sum()) < least:
+            most *= 2
+            found = lines.head(most).collect().to_series()
+    return "".join(f"{line}\n" for line in found).encode()
 
 
 def _wrong_row(lines: IO[bytes], kind: Format, separator: str) -> tuple[int, str] | None:

@@ -282,6 +282,8 @@ def complete_job(said: Said, look: FirstLook) -> Job:
         found["clock_change"] = "earliest"
     every = found["every"] = job.times.every or "1d"
     found |= {"start": usual_start(), "watermark": usual_wait(every), "quiet": QUIET}
+    if job.times.revise is not None:
+        endless = True
     if not endless:
         found["steps"] = _steps(every)
         found["release"] = None if job.people.first else "windows"
