@@ -14,7 +14,7 @@ from typing import Any, assert_type
 import polars as pl
 
 import counton as ct
-from counton.run import Inspection, Release, export
+from counton.run import Inspection, export
 from counton.statistics import Reading, Statistic
 from counton.strategies.trees import Tree
 
@@ -64,7 +64,7 @@ def in_memory(key: ct.Key) -> int:
     return len(promises) + last.step
 
 
-def from_rows(folder: Path) -> Release:
+def from_rows(folder: Path) -> ct.Release:
     """What a night does with rows, and what readers do with its releases."""
     days = [date(2024, 1, 1) + timedelta(days=day) for day in range(60)]
     visits = pl.DataFrame({"day": days * 20, "reader": [f"r{n % 90}" for n in range(1200)]})

@@ -454,10 +454,10 @@ def test_rows_left_out_are_told_without_a_terminal(init: Callable[..., Result]) 
     assert init("loans.csv", "--yes", *SAID).err.splitlines() == [
         f"exact, not to be published: rows {what}"
         for what in (
-            "that cannot be read, set aside: 1; the first: row 8 of loans.csv has a local time that "
-            "the clocks skip or pass twice in column 'borrowed_at' ('2026-03-29 02:30'); write "
-            "times with a UTC offset; of a time that comes twice in Europe/Berlin you may also "
-            "choose one (--clock-change)",
+            "that cannot be read, set aside: 1; the first: row 8 of loans.csv has a local time "
+            "that the clocks skip or pass twice in column 'borrowed_at' ('2026-03-29 02:30'); "
+            "write times with a UTC offset; of a time that comes twice in Europe/Berlin you may "
+            "also choose one (--clock-change)",
             "with a missing value, not counted: 1",
         )
     ]

@@ -630,7 +630,8 @@ def test_of_a_file_the_first_lines_are_unpacked(
     else:
         path.write_bytes(gzip.compress(text) if kind == "csv.gz" else text)
     file = files.EventFile(path)
-    assert len(file._content(1000).read()) < (5000 if kind == "csv.zst" else 10**6)
+    with file._content(1000) as lines:
+        assert len(lines.read()) < (5000 if kind == "csv.zst" else 10**6)
     begins, whole, taken = file.beginning(1000)
     assert (whole, taken, begins.frame().collect().height) == (False, 1001, 58)
     begins, whole, taken = file.beginning(len(text))

@@ -121,7 +121,7 @@ class ReadSample(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Beginning(Source):
+class _SampledSource(Source):
     """The first rows of a source, which others may follow."""
 
     @property
@@ -131,7 +131,7 @@ class _Beginning(Source):
 
     @override
     def sift(self, columns: Sequence[str], most: int) -> Source:
-        return _Beginning(super().sift(columns, most).parts, self.name)
+        return _SampledSource(super().sift(columns, most).parts, self.name)
 
 
 @dataclass(frozen=True)
@@ -265,7 +265,9 @@ def look_at(job: Job) -> FirstLook:
         written=high - low > _APART_SECONDS * 1_000_000,
         separator=job.rows.separator,
         _sample=Private(_Sample(sample, unreadable, reason, _columns_with_repeats(sample, times))),
-        _source=(Source if whole and sample.height else _Beginning)(tuple(beginnings), source.name),
+        _source=(Source if whole and sample.height else _SampledSource)(
+            tuple(beginnings), source.name
+        ),
     )
 
 
