@@ -11,11 +11,11 @@ import json
 import lzma
 import sys
 import tarfile
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from every_statistic import OWN, TABLES, made
+from folders import job_folder
 
 from counton import PureDP
 from counton.released.release import Release
@@ -106,7 +106,7 @@ if __name__ == "__main__":
     target = CORPUS / str(schema.FORMAT)
     if target.exists():
         sys.exit(f"{target} is there: what a version wrote is never changed")
-    with tempfile.TemporaryDirectory() as made_in:
+    with job_folder() as made_in:
         make(Path(made_in))
         for state in Path(made_in).rglob("*.db"):
             compact(state)

@@ -13,12 +13,12 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 import pytest
+from folders import job_folder
 
 from counton.base.distributions import BoundedChange, DiscreteLaplace, Sensitivity
 from counton.base.errors import CountonError
@@ -179,7 +179,7 @@ def published(
     """
     said, values, so_far = list[str](), np.zeros((0, 0)), list[Row | str]()
     contribution = design = table = None
-    with TemporaryDirectory() as folder:
+    with job_folder() as folder:
         if options.get("bad_rows"):
             options = {**options, "bad_rows": f"quarantine:{folder}/bad.csv"}
         for night, rows in enumerate(nights):
@@ -326,7 +326,7 @@ def published_once(
 ) -> Published:
     """Nights of all rows of the first one, in another order and file; at last of others."""
     said, changes, contribution = list[str](), np.zeros((0, 0)), None
-    with TemporaryDirectory() as folder:
+    with job_folder() as folder:
         if options.get("bad_rows"):
             options = {**options, "bad_rows": f"quarantine:{folder}/bad.csv"}
         state = Path(folder, "s.db")

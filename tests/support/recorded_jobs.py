@@ -13,12 +13,12 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 import pytest
+from folders import job_folder
 from neighbouring_jobs import EPOCH, Row, declared, distance_of, measured
 
 from counton.base.errors import CountonError
@@ -95,7 +95,7 @@ def published(pair: Neighbours, *, with_unit: bool, say: Callable[[str, Any], An
         return hashlib.shake_256(str(next(number)).encode()).digest(size)
 
     so_far: list[Row] = []
-    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
+    with job_folder() as folder, pytest.MonkeyPatch.context() as patched:
         patched.setenv("XDG_STATE_HOME", folder)
         patched.setattr("counton.noise.key.secrets.token_bytes", token_bytes)
         for night, rows in enumerate(pair.rows(with_unit=with_unit)):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, timedelta
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
+from folders import job_folder
 from keys import chosen_key
 
 from counton.base.distributions import DiscreteLaplace
@@ -66,7 +66,7 @@ def released(
         options: of the job.
     """
     told, values = list[Any](), np.zeros((0, 1, 1))
-    with TemporaryDirectory() as folder:
+    with job_folder() as folder:
         for night, given in enumerate(nights, 1):
             rows = given(values) if callable(given) else given
             new = {
