@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from counton import PureDP, release
+from counton import ZCDP, PureDP, release
 from counton.base.errors import InvalidInput
 from counton.run import export
 
@@ -90,6 +90,26 @@ def test_sdmx_has_each_number_once(written: Path) -> None:
     for measure, name in (("TOTAL", "estimate"), ("WINDOW", "window_estimate")):
         some = found.filter(pl.col("MEASURE") == measure)
         assert some["OBS_VALUE"].to_list() == table[name].to_list()
+
+
+def test_whole_numbers_are_integers_without_decimals(tmp_path: Path) -> None:
+    """A catalogue shows counts with whole noise as integers, and others as far as noise allows."""
+    more: dict[str, Any] = {**STREAM, "every": "1mo", "by": None, "domain": None}
+    for name, whole in (("binary", True), ("sqrt", False)):
+        state, file = tmp_path / f"{name}.db", tmp_path / f"{name}.csv"
+        more |= {"strategy": name, "guarantee": ZCDP("0.1")}
+        release("count", ROWS, state=state, **more)
+        export(state, file, metadata="csvw,sdmx")
+        said = json.loads(file.with_name(f"{name}.csv-metadata.json").read_text())
+        types = {one["name"]: one["datatype"] for one in said["tableSchema"]["columns"]}
+        kind = "integer" if whole else "double"
+        assert {types[column] for column in ("estimate", "lower", "upper")} == {kind}
+        assert types["std"] == "double"
+        table = pl.read_csv(file.with_name(f"{name}.sdmx.csv"))
+        assert table["OBS_VALUE"].dtype == (pl.Int64 if whole else pl.Float64)
+        shown = [0 if whole or std >= 10 else 1 for std in table["STD"]]  # two digits of it
+        assert table["DECIMALS"].to_list() == shown
+        assert whole or 1 in shown
 
 
 @pytest.mark.parametrize(

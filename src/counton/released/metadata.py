@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 
 from counton.base.errors import InvalidInput, field
+from counton.base.exact import decimals
 from counton.released.release import Release
 from counton.released.release_facts import USUAL, CsvStyle, facts_of
 
@@ -205,6 +206,16 @@ def _sdmx_rows(released: Release) -> pl.DataFrame:
                 pl.lit(facts["level"]).alias("LEVEL"),
                 pl.lit(facts["unit"]).alias("UNIT_MEASURE"),
                 pl.lit("E").alias("OBS_STATUS"),  # estimated
+                _decimals(table, prefix).alias("DECIMALS"),
             )
         )
     return pl.concat(parts)
+
+
+def _decimals(table: pl.DataFrame, prefix: str) -> pl.Series:
+    """Return the digits behind the point: none of whole numbers, else two digits of the noise."""
+    if table.schema[f"{prefix}estimate"].is_integer():
+        return pl.repeat(0, table.height, dtype=pl.Int64, eager=True)
+    # A code list of SDMX, CL_DECIMALS, has the numbers 0 to 15.
+    found = [decimals(std) if std > 0 else 12 for std in table[f"{prefix}std"]]
+    return pl.Series(found, dtype=pl.Int64)
