@@ -1,0 +1,115 @@
+"""Designs as events of Google's dp_accounting, for accounts that hold other mechanisms too."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from counton.base.distributions import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    NoiseDistribution,
+    Sensitivity,
+)
+from counton.base.errors import InvalidInput, MissingExtra
+from counton.base.exact import float_above, quote
+from counton.numbers.design import Design
+from counton.numbers.node_law import sensitivity_of
+from counton.privacy.guarantees import ZCDP, ApproxDP, PureDP
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+
+def dp_event(design: Design[Any]) -> DpEvent:
+    """Return all releases of a stream or a table together as one event of dp_accounting.
+
+    The event loses at least what the releases lose, against an attacker who chooses inputs by
+    earlier releases.
+
+    - `PureDP`, and Laplace noise that keeps the epsilon of `ApproxDP` without delta: randomised
+      response between two answers. Every mechanism with this epsilon is a function of it (Kairouz,
+      Oh and Viswanath 2015).
+    - `ZCDP` and other noise of `ApproxDP`: an event with a bound ``xi + rho * alpha`` at every
+      Renyi order alpha. rho is that of the noise. xi is 0, except for Gaussian noise of
+      strategies that are not causal, for which ``alpha * rho`` holds at whole orders alone.
+
+    ``RdpAccountant`` takes both under ``NeighboringRelation.REPLACE_ONE``, and ``PLDAccountant``
+    the first. This holds for units that are added or removed too: the event is the whole loss.
+
+    Args:
+        design: the terms, as ``release.design``, ``counter.design`` or ``plan(...).best``.
+
+    Raises:
+        InvalidInput: a design of a part of a stream, one whose groups are found privately, or a
+            guarantee that weakens as data ages: no such event has their loss.
+        MissingExtra: dp_accounting before 0.6 has no event for ``xi + rho * alpha``.
+
+    >>> from counton import PureDP, ZCDP, plan
+    >>> dp_event(plan(365, ZCDP("0.5"), strategies=["binary"]).best)
+    ZCDpEvent(rho=0.5, xi=0.0)
+    >>> from dp_accounting import NeighboringRelation
+    >>> from dp_accounting.pld import PLDAccountant
+    >>> account = PLDAccountant(NeighboringRelation.REPLACE_ONE)
+    >>> year = dp_event(plan(365, PureDP(1)).best)
+    >>> round(account.compose(year).compose(year).get_epsilon(1e-9), 2)
+    2.0
+    """
+    if not isinstance(design, Design):
+        raise InvalidInput(
+            f"design is {quote(design)}; give the terms of a stream, as release.design"
+        )
+    if not design.whole or design.counters is not None:
+        why = "chooses the shown groups by a part of its budget" if design.whole else "is a part"
+        raise InvalidInput(
+            f"design of {design.name!r} {why}, and no event of dp_accounting has its loss; "
+            f"enter its guarantee, {design.guarantee}, in a ledger"
+        )
+    promised = design.guarantee
+    if isinstance(promised, PureDP):
+        return _coin(promised.epsilon)
+    if not isinstance(promised, (ZCDP, ApproxDP)):
+        raise InvalidInput(
+            f"guarantee of {design.name!r} is {promised}, which weakens as data ages, and events "
+            f"of dp_accounting have no age; see counton.privacy.expiration_loss"
+        )
+    moved = sensitivity_of(design.strategy, design.contribution, design.shape)
+    if isinstance(promised, ApproxDP) and isinstance(design.law, DiscreteLaplace):
+        epsilon = moved.l1 / design.law.scale
+        if epsilon <= promised.epsilon:
+            return _coin(epsilon)
+    try:
+        from dp_accounting.dp_event import ZCDpEvent
+    except ImportError as error:
+        raise MissingExtra(
+            "this event needs dp_accounting 0.6 or newer: pip install 'dp-accounting>=0.6'"
+        ) from error
+    rho, xi = _concentrated(design.law, moved, causal=design.strategy.facts.causal)
+    return ZCDpEvent(rho=float_above(rho), xi=float_above(xi))
+
+
+def _coin(epsilon: Fraction) -> DpEvent:
+    """Return randomised response between two answers, of at least this epsilon."""
+    from dp_accounting import RandomizedResponseDpEvent
+
+    # The less noise, the larger the loss: 2 / (1 + e^epsilon), rounded down.
+    noise = 2 / (1 + math.exp(min(float_above(epsilon), 700.0))) * (1 - 1e-12)
+    return RandomizedResponseDpEvent(noise, 2)
+
+
+def _concentrated(
+    law: NoiseDistribution, moved: Sensitivity, *, causal: bool
+) -> tuple[Fraction, Fraction]:
+    """Return rho and xi: the loss at every Renyi order alpha above 1 is at most xi + rho alpha.
+
+    Between whole orders Gaussian noise of strategies that are not causal keeps
+    (alpha - 1) D <= (alpha (alpha - 1) + 1/4) rho (docs/theory.md): above order 2 that is less than
+    alpha rho + rho. Below it D is at most that of order 2, which is 2 rho.
+    """
+    if isinstance(law, DiscreteGaussian):
+        rho = moved.l2_squared / (2 * law.sigma_squared)
+        return rho, rho * (not causal)
+    epsilon = moved.l1 / law.scale
+    squares = moved.l2_squared / law.scale**2 if causal else epsilon**2
+    return min(squares / 2, epsilon), 0 * epsilon
