@@ -85,7 +85,7 @@ def dp_event(design: Design[Any]) -> DpEvent:
         raise MissingExtra(
             "this event needs dp_accounting 0.6 or newer: pip install 'dp-accounting>=0.6'"
         ) from error
-    rho, xi = _concentrated(design.law, moved, causal=design.strategy.facts.causal)
+    rho, xi = _renyi_line(design.law, moved, causal=design.strategy.facts.causal)
     return ZCDpEvent(rho=float_above(rho), xi=float_above(xi))
 
 
@@ -98,7 +98,7 @@ def _coin(epsilon: Fraction) -> DpEvent:
     return RandomizedResponseDpEvent(noise, 2)
 
 
-def _concentrated(
+def _renyi_line(
     law: NoiseDistribution, moved: Sensitivity, *, causal: bool
 ) -> tuple[Fraction, Fraction]:
     """Return rho and xi: the loss at every Renyi order alpha above 1 is at most xi + rho alpha.
