@@ -177,7 +177,7 @@ def test_questions_with_rows_for_an_answer(place: Workplace, table: str) -> None
     done = place.plain("answer", table, "--largest-change")
     assert "--other-steps" in done.err
     done = place.plain("answer", table, "--hidden")
-    assert "shows all of its groups" in done.err
+    assert "shows all of its declared groups" in done.err
     chart = place.folder / "changes.svg"
     done = place.plain("answer", table, *words, "--plot", str(chart))
     assert done.code == 0, done.err

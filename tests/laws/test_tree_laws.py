@@ -112,7 +112,7 @@ def test_weights_that_the_formulas_do_not_hold_for_are_refused() -> None:
         ({"own": []}, "cannot be read"),
         ({"own": ["1:x"] * 3}, "does not hold integers"),
         ({"total": None}, "cannot be read"),
-        ({"total": 6}, "which are not these"),
+        ({"total": 6}, "and this tree differs"),
         ({"tree_sha256": "0"}, "made for the tree '0'"),
     ],
 )

@@ -132,5 +132,5 @@ def test_a_design_without_a_last_step_has_errors_where_steps_are_in_mind() -> No
 def test_only_what_expires_is_lost_by_age() -> None:
     best = plan_expiring({24: 1}).best
     assert best.loss([24])[0] == best.guarantee.loss([24])[0] <= 1  # type: ignore[attr-defined]
-    with pytest.raises(InvalidInput, match="is the same at every age"):
+    with pytest.raises(InvalidInput, match="is equal at every age"):
         design_for(Binary(7), PureDP(1), Contribution.add_remove()).loss([1])

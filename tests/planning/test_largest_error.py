@@ -62,9 +62,9 @@ def test_what_has_no_expected_largest_error_is_refused() -> None:
         (grid, {}, "a grid of 2 axes"),
         (best, {"runs": 1}, "runs is 1"),
         (best, {"level": 1}, "level"),
-        (best, {"workload": RandomSubsets(8)}, "give a matrix with one subset a row"),
-        (best, {"workload": "subsets"}, "give a matrix with one subset a row"),
-        (choice(8, "dyadic"), {"workload": "subsets"}, "give a matrix with one subset a row"),
+        (best, {"workload": RandomSubsets(8)}, "give a matrix with one subset in each row"),
+        (best, {"workload": "subsets"}, "give a matrix with one subset in each row"),
+        (choice(8, "dyadic"), {"workload": "subsets"}, "give a matrix with one subset in each row"),
         (best, {"workload": [[1, 1]]}, "asks about 2 cells"),
         (best, {"key": b"secret"}, "must be a counton.Key"),
     ]

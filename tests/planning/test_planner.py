@@ -719,9 +719,9 @@ def test_there_is_one_way_to_ask_for_an_error() -> None:
     alone = Counter(best.strategy, PureDP(1), key=chosen_key(), name="errors").release(1)
     assert alone.std == releases.std(1)
     assert math.sqrt(np.mean(np.square(best.std()))) == pytest.approx(best.mean_std)
-    with pytest.raises(InvalidInput, match="step 61 is none of those released here, 1 to 60"):
+    with pytest.raises(InvalidInput, match="step 61 is not among the releases 1 to 60"):
         releases.std([3, 61])
-    with pytest.raises(InvalidInput, match="has no last one"):
+    with pytest.raises(InvalidInput, match="has no last step"):
         plan(None, PureDP(1)).std()
 
 

@@ -301,7 +301,7 @@ def test_events_anywhere_move_nodes_most_where_they_are_all_in_one_step_and_cell
 
 
 def test_events_are_no_steps_and_cells() -> None:
-    with pytest.raises(InvalidInput, match="says nothing of cells and steps"):
+    with pytest.raises(InvalidInput, match="bounds events and not cells or steps"):
         Contribution("add_remove", 2, 1, most=3)
     with pytest.raises(InvalidInput, match="once is 'day'"):
         Contribution.events(3, once="day")  # type: ignore[arg-type]

@@ -129,7 +129,9 @@ def test_a_file_says_whose_noise_it_has_by_a_digest(tmp_path: Path, changed: obj
     facts = json.loads(beside.read_text())
     facts["description"]["terms"]["noise_id"] = changed
     beside.write_text(json.dumps(facts))
-    with pytest.raises(StateError, match=r"one\.csv.* cannot be read: .*noise_id is no digest"):
+    with pytest.raises(
+        StateError, match=r"one\.csv.* cannot be read: .*noise_id is not 32 hexadecimal"
+    ):
         counton.read(file)
 
 

@@ -647,7 +647,7 @@ def job_entries(job: Job, folder: Path | None = None) -> dict[str, Any]:
 
 
 def _seen_in(name: str, value: str, folder: Path | None) -> str:
-    """Return a path as a job file in a folder writes it, without passwords."""
+    """Return a path in the form for a job file in a folder: relative, and without passwords."""
     said = options_of(Job).get(name)
     value = without_secrets(value) if said is not None and said.file else value
     found = _path_in(name, value, Path())

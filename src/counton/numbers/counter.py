@@ -134,8 +134,8 @@ class Counter:
         guarantee = promise_of(strategy, guarantee)
         if strategy.facts.reads_another:
             raise InvalidInput(
-                f"strategy is {strategy!r}, which describes releases of a stream with another "
-                f"strategy: begin the stream with that one"
+                f"strategy {strategy!r} only describes the releases of another strategy's stream: "
+                f"begin the stream with that other strategy"
             )
         if counters is not None and (len(shape) != 1 or strategy.facts.delay):
             raise InvalidInput(
@@ -272,8 +272,8 @@ class Counter:
             there, most = len(np.atleast_1d(self._progress().sums)), self.design.cells
             if self.design.counters is None or not there <= cells <= most:
                 raise InvalidInput(
-                    f"{cells:,} cells: stream {self.design.name!r} has {there:,} of at most "
-                    f"{most:,}; give a number between them, where cells come as they are needed"
+                    f"stream {self.design.name!r} cannot have {cells:,} cells: it has {there:,} "
+                    f"now, and at most {most:,}; give a number between these"
                 )
             if cells == there:
                 return

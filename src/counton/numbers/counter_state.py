@@ -265,7 +265,7 @@ class Checkpoint(NamedTuple):
         return self[:3] == other[:3] and all(map(np.array_equal, self[3:], other[3:]))
 
     def progress(self, terms: Design) -> StreamProgress:
-        """Return the progress that the checkpoint holds."""
+        """Return the counter's progress from the checkpoint: its step and exact sums."""
         start = StreamProgress.start(terms)
         horizon = last_served_step(terms.strategy)
         if (

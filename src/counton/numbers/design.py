@@ -183,7 +183,9 @@ class Design(Errors[S]):
         check_format(saved)
         with understanding("a stream"):
             if saved["kind"] != "stream":
-                raise RequestMismatch(f"state describes {saved['kind']!r}, not a stream")
+                raise RequestMismatch(
+                    f"state describes {saved['kind']!r}, not a stream: give the state of a stream"
+                )
             if strategy is not None and strategy.to_dict() != saved["strategy"]:
                 raise RequestMismatch(
                     f"strategy is {str(strategy.to_dict())[:300]}, but the state was written with "
@@ -360,7 +362,7 @@ def _design_of(saved: Mapping[str, Any], strategy: StreamStrategy) -> Design:
     counters, statistic = saved.get("counters"), saved.get("statistic")
     noise_id = saved.get("noise_id")
     if noise_id is not None and not re.fullmatch("[0-9a-f]{32}", str(noise_id)):
-        raise InvalidInput("noise_id is no digest in 32 hexadecimal digits: give it as it was")
+        raise InvalidInput("noise_id is not 32 hexadecimal digits: give it as the state has it")
     return Design(
         strategy=strategy,
         counters=None if counters is None else guarantee_from_dict(counters),
@@ -406,8 +408,8 @@ def check_name(name: object) -> None:
         name.encode()
     except UnicodeEncodeError as error:
         raise InvalidInput(
-            f"name is {name!r}, which holds half of a character at position {error.start}: leave "
-            f"it out"
+            f"name is {name!r}, which has half of a character at position {error.start}: leave it "
+            f"out"
         ) from None
 
 

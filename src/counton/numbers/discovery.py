@@ -85,8 +85,8 @@ class Declared:
             InvalidInput: always.
         """
         raise InvalidInput(
-            f"{terms.name!r} shows all of its groups, which were declared: ask for the number of "
-            f"one"
+            f"{terms.name!r} shows all of its declared groups, so none is hidden: ask for the "
+            f"number of one group"
         )
 
 

@@ -898,7 +898,10 @@ class StreamParts(NamedTuple):
 def parts_of(formulas: Sequence[Formula]) -> tuple[list[StreamParts], NDArray[np.float64]]:
     """Return the parts of formulas, stream by stream, and the further rounding of each formula."""
     if not all(one.linear for one in formulas):
-        raise InvalidInput("a formula is no sum of cells: give sums and differences alone")
+        raise InvalidInput(
+            "a formula with products or quotients is no sum of cells: give sums and differences "
+            "alone"
+        )
     streams: list[tuple[Design, list[tuple[int, int, int, float]]]] = []
     grain = np.zeros(len(formulas))
     for number, formula in enumerate(formulas):

@@ -965,7 +965,7 @@ class Errors(Generic[S]):
         if isinstance(promised, ExpiringDP | ExpiringZCDP):
             return promised.loss(ages, analysis)
         raise InvalidInput(
-            f"{promised} is the same at every age; ask a plan with expire for losses by age"
+            f"{promised} is equal at every age; only a stream with expire has losses by age"
         )
 
     def std(self, steps: Any = None) -> Any:
@@ -988,7 +988,7 @@ class Errors(Generic[S]):
         if steps is None:
             if self.strategy.horizon is None:
                 raise InvalidInput(
-                    "steps is None, and the stream has no last one: say which, as in "
+                    "steps is None, and the stream has no last step: name the steps, as in "
                     "std(range(1, 101))"
                 )
             steps = range(1, self.strategy.horizon + 1)

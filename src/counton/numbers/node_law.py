@@ -108,10 +108,10 @@ def calibration_of(
     if isinstance(guarantee, (ExpiringDP, ExpiringZCDP)):
         if not contribution.in_one_step:
             raise InvalidInput(
-                f"{guarantee} bounds the loss of each event by its age, and {contribution} has "
-                f"several: their losses add up (square roots of losses under zCDP), so no one "
-                f"curve holds for the unit: protect single events with steps=1, or use a strategy "
-                f"with a horizon"
+                f"{guarantee} bounds the loss of each event by its age, and a unit of "
+                f"{contribution} has several events: their losses add up (square roots of losses "
+                f"under zCDP), so no single curve holds for the unit: protect single events with "
+                f"steps=1, or use a strategy with a horizon"
             )
         # The loss by age counts shifts of one unit; this is the number of units in one step's
         # change.

@@ -170,8 +170,8 @@ class StepRelease(PublicNumbers):
             or terms.strategy.facts.workload != "totals"
         ):
             raise InvalidInput(
-                f"step {earlier.step} is to be taken from step {self.step}: give an earlier "
-                f"reading of the same stream of running totals"
+                f"step {earlier.step} cannot be subtracted from step {self.step}: give an earlier "
+                f"reading of this stream, whose releases must be running totals"
             )
         std = float(terms.window_std(earlier.step, self.step))
         both = self, earlier
@@ -228,8 +228,8 @@ class Releases(PublicNumbers):
         if outside:
             first, last = (self.steps[0], self.steps[-1]) if len(self) else (0, 0)
             raise InvalidInput(
-                f"step {quote(outside[0])} is none of those released here, {first:,} to "
-                f"{last:,}: name some of these, or ask the counter"
+                f"step {quote(outside[0])} is not among the releases {first:,} to {last:,}: name "
+                f"some of these, or ask the counter"
             )
         return self._design.std(steps)
 

@@ -40,8 +40,8 @@ def sensitivity_of_cells(strategy: TableStrategy, contribution: Contribution) ->
         )
     if not contribution.acts_once:
         raise InvalidInput(
-            f"the contribution is {contribution}; a table has no steps: state all of a "
-            f"unit's cells in cells, or release a stream"
+            f"the contribution is {contribution}, but a table has no steps: bound all cells of a "
+            f"unit by cells, or release a stream"
         )
     most = contribution.cells * contribution.per_cell
     one = strategy.sensitivities()

@@ -133,10 +133,10 @@ def _uses(window: int, age: int) -> tuple[tuple[int, int], ...]:
 
 
 def variance_parts(window: int, steps: int, gaussian: bool = False) -> tuple[float, float]:
-    """Return first and second with mean variance first / current^2 + second / past^2; no squares if
-    gaussian.
+    """Return the coefficients of the mean variance: first / current^2 + second / past^2.
 
-    One number has variance 2 scale^2 = 2 (height / current)^2, or height / (2 current).
+    With Gaussian noise it is first / current + second / past. One number has variance 2 scale^2 = 2
+    (height / current)^2, or height / (2 current).
     """
     from counton.strategies import Binary
 

@@ -189,8 +189,8 @@ def unit_without_period(unit: str, per: str | None) -> str:
     whole = whole_of(unit)
     if unit != f"{whole}'s {PERIODS.get(per, per)}":
         raise InvalidInput(
-            f"{field('unit', unit)} names another period than {field('per', per)}, which says it; "
-            f"give {field('unit', whole)}"
+            f"{field('unit', unit)} names another period than {field('per', per)}; give "
+            f"{field('unit', whole)}, since per states the period"
         )
     return whole
 
@@ -318,8 +318,8 @@ class Contribution:
             self._check_most_a_step()
         elif self.most is not None and (self.relation, self.cells, self.steps) != _ANYWHERE:
             raise InvalidInput(
-                f"most is {self.most}, and a number of events says nothing of cells and steps: "
-                f"leave these out, and count units as added or removed"
+                f"most is {self.most}, which bounds events and not cells or steps: leave cells and "
+                f"steps out, and count units as added or removed"
             )
         if self.pattern is not None and (
             (self.cells, self.per_cell, self.steps, self.most) != (1, 1, 1, None)
@@ -327,8 +327,8 @@ class Contribution:
             or not self.words
         ):
             raise InvalidInput(
-                f"pattern is {self.pattern!r}, which says all that a unit changes: leave cells, "
-                f"steps and bounds out, and say it in words"
+                f"pattern is {self.pattern!r}, which states the whole change by a unit: leave "
+                f"cells, steps and bounds out, and describe the pattern in words"
             )
         if self.once is not None and (self.most is None or self.once not in _ONCE):
             raise InvalidInput(
@@ -337,13 +337,13 @@ class Contribution:
             )
         if self.every is not None and self.separation != 1:
             raise InvalidInput(
-                f"separation is {self.separation} and every is {self.every}; a fixed schedule says "
-                f"how far its steps are apart: leave separation out"
+                f"separation is {self.separation} and every is {self.every}; a fixed schedule has "
+                f"its own distance between steps: leave separation out"
             )
         if self.every is not None and self.steps == 1:
             raise InvalidInput(
-                f"every is {self.every} and steps is 1, which is no schedule: state how many steps "
-                f"of it in a row a unit may count in, or leave steps out for all"
+                f"every is {self.every} and steps is 1, which is no schedule: state the number of "
+                f"scheduled steps in a row in which a unit may count, or leave steps out for all"
             )
         if self.steps == 1:  # one step has no distance
             object.__setattr__(self, "separation", 1)

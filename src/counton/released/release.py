@@ -503,8 +503,8 @@ class Release(ReleasedNumbers):
         self._refuse_chosen("a band")
         if self.since is not None:
             raise InvalidInput(
-                "groups that nobody declared are shown because they are large, and a band holds "
-                "for groups chosen beforehand; take the table, or declare the groups"
+                "a band holds for groups chosen beforehand, and undeclared groups are shown "
+                "because they are large; use the table, or declare the groups"
             )
         if not isinstance(self.said, Series):
             table = self.numbers()

@@ -299,7 +299,7 @@ def _look_up(store: Store, name: str) -> _KeptStream:
 
 
 def _await_rows(store: Store, name: str, before: HeldBatches, patience: _Patience) -> None:
-    """Wait for raw rows in the inbox: their users are not known yet."""
+    """Wait until rows of the inbox are counted, since their users are not known before."""
     if before.left_out:
         raise InvalidInput(
             f"rows that no run could count are in the inbox of stream {name!r}, and the state "

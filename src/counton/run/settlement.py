@@ -391,8 +391,8 @@ def open_source(
 
         if moments is None and moments_named(job.rows.query or ""):
             raise InvalidInput(
-                f"{field('query', str(job.rows.query)[:40])} names moments between windows, which "
-                f"are not known here; write a date in their place, or leave them out"
+                f"{field('query', str(job.rows.query)[:40])} names moments between windows, and no "
+                f"windows are known here; write a date in their place, or leave them out"
             )
         source = open_question(job.events, job.rows.query, moments or {})
     else:

@@ -83,8 +83,8 @@ class Client:
         self._token = held_token(token)
         if self._token is None:
             raise InvalidInput(
-                f"{called('token')} is not given, and a service takes rows for one alone: give it, "
-                f"or set COUNTON_TOKEN"
+                f"{called('token')} is missing, and a service takes rows only with a token: give "
+                f"it, or set COUNTON_TOKEN"
             )
         self._opener = urllib.request.build_opener(NoRedirect)
 

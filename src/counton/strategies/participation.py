@@ -146,8 +146,8 @@ def schedule_for(
         every = check_integer("every", every, 1, remedy="a unit counts in each such step")
         if separation != 1:
             raise InvalidInput(
-                f"separation is {separation} and every is {every}; a fixed schedule says how far "
-                f"its steps are apart: leave separation out"
+                f"separation is {separation} and every is {every}; a fixed schedule has its own "
+                f"distance between steps: leave separation out"
             )
     apart = separation if every is None else every
     if horizon is not None:
@@ -155,7 +155,7 @@ def schedule_for(
         steps = fit if steps is None else min(steps, fit)
     elif steps is None:
         raise InvalidInput(
-            f"every is {every} and the stream never ends, so that a unit counts without end: "
+            f"every is {every} and the stream never ends, so a unit counts in any number of steps: "
             f"state steps too, or use a strategy with a horizon"
         )
     all_steps = apart == 1 and steps == horizon

@@ -171,9 +171,9 @@ def test_a_plan_ranks_it_among_the_others() -> None:
 @pytest.mark.parametrize(
     ("matrix", "bits", "said"),
     [
-        ([[1, 1], [1, 1]], None, "depend on each other"),
-        ([[1.0, 1.0], [1.0, 1.0000001]], 4, "depend on each other"),
-        ([[1.0, 1.0], [1.0, 1.000001]], 22, "depend on each other"),
+        ([[1, 1], [1, 1]], None, "linearly dependent"),
+        ([[1.0, 1.0], [1.0, 1.0000001]], 4, "linearly dependent"),
+        ([[1.0, 1.0], [1.0, 1.000001]], 22, "linearly dependent"),
         (np.diag([1.0, 1e-7]), 28, "condition number may be 9.9e"),
         (np.eye(2), 0, "bits is 0"),
         (np.eye(2), 41, "bits is 41"),

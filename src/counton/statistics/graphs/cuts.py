@@ -262,7 +262,10 @@ class Cuts(NamedCells):
     def number(self, node: Any) -> int:
         found = self._named.numbers.get(checked_label(node))
         if found is None:
-            raise InvalidInput(f"node {quote(node)} is none of the {len(self._labels)} nodes")
+            raise InvalidInput(
+                f"node {quote(node)} is none of the {len(self._labels)} declared nodes: name one "
+                f"of them"
+            )
         return found
 
     @override

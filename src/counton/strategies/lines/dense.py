@@ -164,8 +164,8 @@ class Dense(OwnCells):
             return np.asarray(np.linalg.cholesky(self._gram), dtype=np.float64)
         except np.linalg.LinAlgError:
             raise InvalidInput(
-                "the columns of the matrix depend on each other, so cells cannot be told apart: "
-                "measure more"
+                "the columns of the matrix are linearly dependent, so cells cannot be estimated: "
+                "add measurements"
             ) from None
 
     def matrix(self) -> Integers:
@@ -362,8 +362,8 @@ class _DenseEquations(NormalEquations):
             except np.linalg.LinAlgError:
                 least /= 16
         raise InvalidInput(
-            "the columns of the matrix nearly depend on each other, so that releases cannot be "
-            "rounded with certainty: measure more"
+            "the columns of the matrix are almost linearly dependent, so releases cannot be "
+            "rounded with certainty: add measurements"
         )
 
     @on_one_thread

@@ -37,8 +37,8 @@ def scaled_root(steps: int, formula: str) -> Integers:
     """
     if formula not in FORMULAS:
         raise InvalidInput(
-            f"the formula {formula!r} is not known here: it was written by another version of "
-            f"counton"
+            f"the formula {formula!r} is not known here: read it with the version of counton that "
+            f"wrote it"
         )
     step = np.arange(steps, dtype=np.float64)
     if formula == "mean":

@@ -378,8 +378,8 @@ class RandomSubsets(NamedWorkload):
     @override
     def largest_error(self, sums: NDArray[Any]) -> float:
         raise InvalidInput(
-            "the workload is one random subset, so the largest error over many depends on how many "
-            "are asked: give a matrix with one subset a row"
+            "the workload is one random subset, and the largest error depends on the number of "
+            "subsets: give a matrix with one subset in each row"
         )
 
     def _weights(self) -> tuple[float, float]:

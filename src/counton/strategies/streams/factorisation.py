@@ -87,9 +87,9 @@ class Factorisation(LeastSquaresFactorization):
         condition = float((real**2).sum() * self._equations.cell_variance.sum()) * 4.0**bits
         if not condition <= _LARGEST_CONDITION:
             raise InvalidInput(
-                f"the columns of the matrix nearly depend on each other: its squared condition "
-                f"number may be {condition:.2g}, and errors are known well up to "
-                f"{_LARGEST_CONDITION:.2g}: measure more"
+                f"the columns of the matrix are almost linearly dependent: its squared condition "
+                f"number may be {condition:.2g}, and errors are proven up to "
+                f"{_LARGEST_CONDITION:.2g}: add measurements"
             )
 
     @classmethod
@@ -207,8 +207,8 @@ def _check_matrix(matrix: ArrayLike) -> Floats:
         )
     if rows < steps:
         raise InvalidInput(
-            f"the matrix has {rows} rows for {steps} steps, which cannot tell them all apart: "
-            f"measure more"
+            f"the matrix has {rows} rows for {steps} steps, too few to estimate them all: add "
+            f"measurements"
         )
     real = found.astype(np.float64)
     if not np.isfinite(real).all():

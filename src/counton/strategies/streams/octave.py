@@ -452,8 +452,8 @@ class MultiscaleInterpolation(StreamStrategy):
         made = cls(**parameters)
         if node_weights not in (None, made.to_dict().get("node_weights")):
             raise InvalidInput(
-                f"{made!r} has other weights of nodes than are stated with it: it was written by "
-                f"another version of counton, or altered; restore it from a copy"
+                f"{made!r} has other node weights than its description states: it was altered, or "
+                f"written by another version of counton; restore it from a copy"
             )
         return made
 

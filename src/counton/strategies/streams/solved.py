@@ -138,7 +138,8 @@ class LeastSquaresFactorization(StreamStrategy):
         most = line.cells * self._block
         if most > LARGEST_HORIZON:
             raise InvalidInput(
-                f"{line.cells} blocks of {self._block} steps are more than 2^40 steps"
+                f"{line.cells} blocks of {self._block} steps are more than 2^40 steps: give a line "
+                f"of fewer cells, or shorter blocks"
             )
         self.horizon = most if horizon is None else check_integer("horizon", horizon, 1)
         if not most - self._block < self.horizon <= most:

@@ -210,8 +210,8 @@ class Echo(ToeplitzTraining):
     def with_schedule(self, schedule: Schedule) -> TrainingStrategy:
         if schedule != self.schedule:
             raise InvalidInput(
-                f"{self.name} is made for {self.schedule} and its sensitivity holds for that only; "
-                f"for {schedule} plan anew, or take BufferedToeplitz"
+                f"strategy {self.name} has the schedule {self.schedule}, for which alone its "
+                f"sensitivity holds: for {schedule} plan again, or take BufferedToeplitz"
             )
         return self
 

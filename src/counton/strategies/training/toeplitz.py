@@ -105,8 +105,9 @@ class ToeplitzTraining(TrainingStrategy):
             return self._with_shares(np.ones(self.steps))
         if scaling == "free" and self.schedule.steps > 1 and not self.schedule.fixed:
             raise InvalidInput(
-                "scaling is 'free' and only a separation is promised, and so it costs more than "
-                "it gains: take 'epochs', or enforce the order (order='fixed')"
+                "scaling is 'free' and the schedule promises only a separation, for which free "
+                "scaling costs more than it gains: take 'epochs', or enforce the order "
+                "(order='fixed')"
             )
         of = self._epoch_of_steps if scaling == "epochs" else None
         shares = best_shares(self._gram, toeplitz_weights(self.inverse()), of)

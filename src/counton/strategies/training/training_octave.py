@@ -150,8 +150,8 @@ class OctaveTraining(TrainingStrategy):
             return type(self)(self.steps, self.weights, self.schedule)
         if self.schedule.steps > 1 and not self.schedule.fixed:
             raise InvalidInput(
-                "scaling is 'free' and only a separation is promised: take 'equal', or enforce the "
-                "order (order='fixed')"
+                "scaling is 'free' and the schedule promises only a separation: take 'equal', or "
+                "enforce the order (order='fixed')"
             )
         gram = gram_of_matrix(self._full_gram, self.schedule.apart)
         return type(self)(

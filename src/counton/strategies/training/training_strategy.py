@@ -183,7 +183,9 @@ class TrainingStrategy(Strategy):
         """
         found = self._first_steps.get((level, index))
         if found is None:
-            raise InvalidInput(f"no step takes the normal {index} of level {level}")
+            raise InvalidInput(
+                f"no step takes the normal {index} of level {level}: give one that a step takes"
+            )
         return found
 
     @cached_property
@@ -239,7 +241,10 @@ class TrainingStrategy(Strategy):
         Raises:
             InvalidInput: it relies on a promise that the schedule does not make.
         """
-        raise InvalidInput(f"{self.name} is made for one schedule: plan anew for {schedule}")
+        raise InvalidInput(
+            f"strategy {self.name} has the schedule {self.schedule} and cannot be used with "
+            f"{schedule}: plan again with the new schedule"
+        )
 
     # ------------------------------------------------------------------------ small runs, written
 

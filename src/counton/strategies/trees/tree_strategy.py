@@ -231,8 +231,8 @@ class TreeStrategy(TableStrategy):
             ) from error
         if stated != (tree.digest, strategy.digest):
             raise InvalidInput(
-                f"the strategy was made for the tree {stated[0]!r} with the weights "
-                f"{stated[1]!r}, which are not these: give the tree it was made for"
+                f"the strategy was made for the tree {stated[0]!r} with the weights {stated[1]!r}, "
+                f"and this tree differs: give the tree it was made for"
             )
         return strategy
 
