@@ -341,7 +341,7 @@ def read_state(saved: bytes, form: str, source: str) -> dict[str, Any]:
 
 
 def write_checkpoint(terms: str, key_fingerprint: str, done: StreamProgress) -> bytes:
-    """Return a checkpoint, from its terms as JSON with sorted names."""
+    """Return the bytes of a checkpoint; ``terms`` is JSON with sorted names."""
     numbers = {"sums": done.sums, "waiting": done.waiting.totals}
     packed = {name: pack(array.reshape(1, -1)) for name, array in numbers.items()}
     sizes = {name: [numbers[name].size, len(packed[name])] for name in numbers}

@@ -266,7 +266,9 @@ class Design(Errors[S]):
 
     @property
     def law_unit(self) -> Fraction:
-        """Size of the law's integers in data units, or in those of a cell."""
+        """Value of one integer of the noise law, in data units (for statistics, in units of a
+        cell).
+        """
         return self.resolution / Fraction(2) ** int(self.strategy.facts.lattice_bits)
 
     def public(self) -> dict[str, Any]:

@@ -306,8 +306,8 @@ def write_observed(connection: Connection, new: list[WindowTotals], at: int) -> 
     """Replace the totals seen in these windows.
 
     Args:
-        at: the stream's step before the transaction. If the transaction releases, its windows up to
-            its step are counted and wait for nothing.
+        at: the stream's step before the transaction. If the transaction releases steps, it also
+            counts all rows that wait in windows up to its last step.
     """
     for seen in new:
         _forget_other_shapes(connection, seen)

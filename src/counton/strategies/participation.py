@@ -974,7 +974,7 @@ def _few_sets(horizon: int, schedule: Schedule) -> bool:
 def _over_sets(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> int:
     """Return the largest sum over all admissible sets.
 
-    For the squared 2-norm sets grow together, one more step in every round.
+    For the squared 2-norm all sets of one size are extended by one step in each round.
     """
     lengths, products = _products(strategy)
     horizon = len(lengths)

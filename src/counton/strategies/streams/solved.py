@@ -145,7 +145,8 @@ class LeastSquaresFactorization(StreamStrategy):
         if not most - self._block < self.horizon <= most:
             raise InvalidInput(
                 f"horizon is {horizon}; {line.cells} blocks of {self._block} steps serve more than "
-                f"{most - self._block} and at most {most}: give another line"
+                f"{most - self._block} and at most {most} steps: give a line with another number "
+                f"of cells"
             )
         if self.radices and line.own.min() < 1:
             raise InvalidInput(
