@@ -110,7 +110,7 @@ def carried_out(
         asks: ask a person at the terminal before a new stream begins.
     """
     errors = Console(stderr=True)
-    told = ReportLines() if silently else errors
+    report_lines = ReportLines() if silently else errors
     with ExitStack() as held:
         with working(errors, always=bar) as progress:
             settled = held.enter_context(resolve(job, progress=progress))
@@ -120,7 +120,9 @@ def carried_out(
             ask_before(settled, rows.ended, errors)
         if not about:
             state = job.keeping.state, [job.keeping.key], job.keeping.witness
-            warn_of_no_witness(told, state, option="--witness", opened=lambda _: settled.store)
+            warn_of_no_witness(
+                report_lines, state, option="--witness", opened=lambda _: settled.store
+            )
         progress = held.enter_context(working(errors, always=bar))
         with commit(settled, rows, progress) as outcome:
             written = outputs.write(outcome, progress, warn=lambda _: None)
@@ -130,19 +132,19 @@ def carried_out(
                 and is_a_part(job.promise.unit)
             ):
                 whole = whole_of(job.promise.unit)
-                told.write_line(
+                report_lines.write_line(
                     f"{about}--unit {whole} is enough: --per {job.people.per} says the period"
                 )
             definition, stated = (
                 outcome.definition,
                 job.promise.epsilon or job.promise.rho or job.promise.within,
             )
-            warn_of_weak(told, definition.guarantee, definition.unit, stated, about)
+            warn_of_weak(report_lines, definition.guarantee, definition.unit, stated, about)
             new = aside.new(outcome.for_operator().quarantined)
             waits = length_of(settled.job.times.watermark) > 0
             notes = operator_notes(outcome, new, waits=waits)
-            if isinstance(told, ReportLines):
-                return as_json(outcome, written, outputs, warnings=told.lines, notes=notes)
+            if isinstance(report_lines, ReportLines):
+                return as_json(outcome, written, outputs, warnings=report_lines.lines, notes=notes)
             for note in notes:
                 errors.write_line(f"{about}{EXACT}: {note}")
             show(Console(), outcome, written, outputs)

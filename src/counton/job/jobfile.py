@@ -212,14 +212,14 @@ def _alarm_terms(name: str, own: Any, file: Path) -> AlarmTerms | None:
         "change": number,
     }
     where = f"jobs.{name}.{ALARM}"
-    told = read_table(file, {where: own[ALARM]}, where, {**keys, "webhook": text})
-    webhook = told.get("webhook")
+    stated = read_table(file, {where: own[ALARM]}, where, {**keys, "webhook": text})
+    webhook = stated.get("webhook")
     if webhook is not None and not webhook.startswith(("https://", "http://")):
         raise InvalidInput(
             f"[{where}] of {str(file)!r}: webhook is {webhook[:40]!r}; give an address that takes "
             f"JSON: https://HOST/PATH"
         )
-    return AlarmTerms(**told)
+    return AlarmTerms(**stated)
 
 
 def alarms_in(path: str | os.PathLike[str]) -> dict[str, AlarmTerms]:

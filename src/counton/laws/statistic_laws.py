@@ -242,8 +242,8 @@ def _rows_added(statistic: Any, batches: Batches, whole: Integers) -> None:
         np.add.at(adds, (rows, places), amount)
         amounts = np.broadcast_to(amount, said.shape)
         within = (amounts >= least) & (amounts <= most)
-        told = f"a row adds {amounts[~within][:1]}, outside of row_bounds {least} and {most}"
-        require(within.all(), statistic, told)
+        complaint = f"a row adds {amounts[~within][:1]}, outside of row_bounds {least} and {most}"
+        require(within.all(), statistic, complaint)
         one = not statistic.counts_rows or (len(pairs) == 1 and bool((amounts == 1).all()))
         require(one, statistic, "says counts_rows, and a row adds more than 1 to one place")
     _choices(statistic, said, [place for place, _ in pairs if not isinstance(place, int)])
@@ -254,15 +254,15 @@ def _rows_added(statistic: Any, batches: Batches, whole: Integers) -> None:
     each = statistic.measure(units if statistic.counts_rows else adds)
     largest, entry = int(np.abs(each).max(initial=0)), statistic.largest_entry
     bound = entry * max(abs(end) for end in statistic.row_bounds())
-    told = f"largest_entry {entry} allows {bound}, and a cell of one row has {largest}"
-    require(largest <= bound, statistic, told)
+    complaint = f"largest_entry {entry} allows {bound}, and a cell of one row has {largest}"
+    require(largest <= bound, statistic, complaint)
     rows_alone = [(one, np.abs(one).astype(np.float64)) for one in (*adds, adds.sum(axis=0))]
     for own, sizes in rows_alone:
         cells, most_told = statistic.measure(own[None]), statistic.largest_measured(sizes)
-        told = f"largest_measured is {most_told:g}, and a cell of these rows has more"
-        require(int(np.abs(cells).max(initial=0)) <= most_told, statistic, told)
-    told = "says that a row counts as often as it says, and that every row counts once"
-    require(not (statistic.counts_units and statistic.counts_rows), statistic, told)
+        complaint = f"largest_measured is {most_told:g}, and a cell of these rows has more"
+        require(int(np.abs(cells).max(initial=0)) <= most_told, statistic, complaint)
+    complaint = "says that a row counts as often as it says, and that every row counts once"
+    require(not (statistic.counts_units and statistic.counts_rows), statistic, complaint)
     require(
         np.array_equal(statistic.measure(adds).sum(axis=0), whole.sum(axis=0)),
         statistic,
@@ -333,8 +333,10 @@ def _check_neighbours(
                 for norm, is_, claimed in zip(
                     ("1-norm", "squared 2-norm"), true, most, strict=True
                 ):
-                    told = f"{who} moves {strategy} by {is_} ({norm}), but {claimed:g} is claimed"
-                    require(is_ <= claimed, statistic, f"{told} by {name}")
+                    complaint = (
+                        f"{who} moves {strategy} by {is_} ({norm}), but {claimed:g} is claimed"
+                    )
+                    require(is_ <= claimed, statistic, f"{complaint} by {name}")
         for name, contribution in said.items():
             beyond = _beyond(contribution, change)
             require(beyond is None, statistic, f"{who} {beyond}, and {name} says {contribution}")
@@ -507,10 +509,10 @@ def _numbers_follow(statistic: Statistic, release: StepRelease) -> None:
         if formula is None:
             continue
         said = f"the number {name!r} is {number.value} with std {number.std:.6g}"
-        told = f"and as a function of cells {formula.value} with std {formula.std:.6g}"
+        complaint = f"and as a function of cells {formula.value} with std {formula.std:.6g}"
         same = math.isclose(number.value, formula.value, rel_tol=1e-6, abs_tol=1e-6)
         same = same and math.isclose(number.std, formula.std, rel_tol=1e-6, abs_tol=1e-9)
-        require(same, statistic, f"{said}, {told}")
+        require(same, statistic, f"{said}, {complaint}")
         if formula.linear:
             low, high = number.interval(0.9)  # which may be cut to what is possible
             half = max(high - number.value, number.value - low)

@@ -95,12 +95,12 @@ def init(
     said = {"events": events, "state": state or default_state(events), **given}
     look = look_at(job_of(said))
     if left := unsaid(said, look):
-        told = (
+        unstated = (
             f"{', '.join(field(name, value) for name, value in one.example.items())}: {one.why}"
             for one in left
         )
         names = [name for one in left for name in one.example]
-        raise MissingOptions(f"no file tells: {'; '.join(told)}", names)
+        raise MissingOptions(f"no file tells: {'; '.join(unstated)}", names)
     return check_job(said, look)[0]
 
 
@@ -399,7 +399,7 @@ def errors_in_words(plan: PlannedJob) -> list[str]:
     >>> errors_in_words(check_job(said, look_at(job_of(said)))[1])
     ["a day's number is off by at most 3 in 95 of 100 days"]
     """
-    definition, told = plan.definition, []
+    definition, sentences = plan.definition, []
     noun = noun_of(definition.windows.every)
     of = "" if definition.by is None else f" of one {definition.by}"
     often = f"{100 * plan.level:g} of 100"
@@ -410,7 +410,7 @@ def errors_in_words(plan: PlannedJob) -> list[str]:
             off += f" at first, {halves[len(halves) // 2]} half-way and {halves[-1]} at the end"
         if number.what == EACH_WINDOW:
             a = "an" if noun == "hour" else "a"
-            told.append(f"{a} {noun}'s number{of} {off} in {often} {noun}s")
+            sentences.append(f"{a} {noun}'s number{of} {off} in {often} {noun}s")
         else:
-            told.append(f"the total so far{of} {off}, in {often}")
-    return told
+            sentences.append(f"the total so far{of} {off}, in {often}")
+    return sentences

@@ -70,8 +70,8 @@ def shown_by(job: Job) -> View:
     >>> shown_by(Job("quantiles", "-", "visits.db", shares="0.5")).ask
     (0.5,)
     """
-    told = kept_as("view", options_of_job(job))
-    return shown_of({option.name: job.option(option.name) for option in told})
+    stated = kept_as("view", options_of_job(job))
+    return shown_of({option.name: job.option(option.name) for option in stated})
 
 
 def shown_of(told: Mapping[str, Any]) -> View:

@@ -264,11 +264,11 @@ def witness_remarks(
     try:
         where: State | Database = state if database is None else database
         known = [witness_beside(where, key) for key in keys]
-        told: dict[str, None] = {}
+        remarks: dict[str, None] = {}
         for one in known:
             with suppress(StateError):
-                told |= dict.fromkeys(one.remarks(witness, in_file=in_file))
-        return [*told]
+                remarks |= dict.fromkeys(one.remarks(witness, in_file=in_file))
+        return [*remarks]
     finally:
         if database is not None and opened is None:
             database.close()
@@ -521,10 +521,10 @@ class Witness:
     def remarks(self, witness: State | None = None, *, in_file: bool = False) -> list[str]:
         """Say which old copies of the state the witness would miss: see `witness_remarks`."""
         named = None if witness is None else address_of(witness)
-        second, told = self._look().second, list[str]()
+        second, remarks = self._look().second, list[str]()
         if named is None:
             remembered = [NONE] if second.none_wanted else second.named_addresses
-            told = [
+            remarks = [
                 f"the second witness is {one!r}, as was named once: the state remembers it though "
                 f"{field('witness')} is not said; name another place, or {NONE!r}"
                 for one in remembered
@@ -532,18 +532,18 @@ class Witness:
             ]
             named = next(iter(remembered), None)
         if not any(one.stands for one in self._beside) and self._serves():
-            told.append(
+            remarks.append(
                 f"the witness {self._beside[0]} is missing, though state {self._label} has "
                 f"released something: bring it back, or let it be written; until it is there the "
                 f"second one alone notices an old copy"
             )
         if named == NONE:
-            return told
+            return remarks
         home = default_folder()
         if named is None and (why := _why_not_written(home)) is not None:
-            return [*told, self._no_second(why)]
+            return [*remarks, self._no_second(why)]
         if (inside := self._inside(home if named is None else named)) is not None:
-            told.append(
+            remarks.append(
                 f"the second witness {inside} lies in the folder of state {self._label}: a copy of "
                 f"the whole folder, restored later, would pass for the newest state; name a place "
                 f"elsewhere, {field('witness')}"
@@ -551,12 +551,12 @@ class Witness:
         if named is None and self._database is not None and self.entries():
             at = second.found[str(home)]
             if at.said is None and not at.entries:
-                told.append(
+                remarks.append(
                     f"the second witness {at.place} has no record of releases of state "
                     f"{self._label} and begins now; if you moved the state here, move its second "
                     f"witness, too"
                 )
-        return told
+        return remarks
 
     def _serves(self) -> bool:
         """Whether the state has released something under the key beside which the witness stands

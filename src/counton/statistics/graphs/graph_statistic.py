@@ -225,17 +225,17 @@ class NodeNumbers:
             return self._read_array(events)
         listed = events.tolist() if isinstance(events, np.ndarray) else events
         places = [place for place, event in enumerate(listed) if event is not None]
-        told: Sequence[Any] = listed if len(places) == len(listed) else [listed[i] for i in places]
-        for event in told:
+        edges: Sequence[Any] = listed if len(places) == len(listed) else [listed[i] for i in places]
+        for event in edges:
             if not isinstance(event, (tuple, list)) or len(event) != width:
                 third = "" if more is None else f" and {more}"
                 raise InvalidInput(
                     f"event is {quote(event)}; it must be an edge: its two nodes{third}"
                 )
-        nodes = told if more is None else [event[:2] for event in told]
+        nodes = edges if more is None else [event[:2] for event in edges]
         ends = self.number(list(chain.from_iterable(nodes))).reshape(-1, 2)
         return EdgeRows(
-            self._no_loops(ends), np.array(places, np.int64), [e[2:] for e in told if more]
+            self._no_loops(ends), np.array(places, np.int64), [e[2:] for e in edges if more]
         )
 
     def _read_array(self, events: NDArray[Any]) -> EdgeRows:
@@ -366,14 +366,14 @@ class Graph(Exact):
         try:
             dynamic = self._statistic.changes > 1
             more = "whether it comes (True) or goes (False)" if dynamic else None
-            told = self._nodes.read(events, more)
+            edges = self._nodes.read(events, more)
             first = list(self._statistic.at_first(len(self._nodes)))
-            many = not dynamic and len(told.ends) >= max(_MANY, self._size // _PART)
-            steps = np.searchsorted(stops, told.places, side="right")
+            many = not dynamic and len(edges.ends) >= max(_MANY, self._size // _PART)
+            steps = np.searchsorted(stops, edges.places, side="right")
             if many:
-                changes, undone = self._take_many(told, steps, len(stops))
+                changes, undone = self._take_many(edges, steps, len(stops))
             else:
-                changes, undone = self._take_few(told, steps.tolist(), len(stops))
+                changes, undone = self._take_few(edges, steps.tolist(), len(stops))
         except BaseException:
             self._nodes.forget(before[1])
             raise
@@ -558,9 +558,9 @@ def unpack_edges(saved: bytes, rows: int) -> tuple[int, list[Any], NDArray[np.in
     """
     try:
         head, body = saved.split(b"\n", 1)
-        told = json.loads(head)
+        edges = json.loads(head)
         found = np.frombuffer(body, "<i8").reshape(rows, -1).astype(np.int64)
-        return int(told["step"]), list(told["nodes"]), found
+        return int(edges["step"]), list(edges["nodes"]), found
     except (ValueError, KeyError, TypeError) as error:
         raise StateError(f"edges cannot be read ({error}): restore a copy") from error
 
