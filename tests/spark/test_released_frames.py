@@ -115,7 +115,7 @@ def test_a_function_of_ones_own_takes_batches(tmp_path: Path, spark: Any, one_ke
     spark.sparkContext.setLocalProperty("sql.streaming.queryId", None)
     with pytest.raises(InvalidInput, match="cannot be counted"):
         count(spark.createDataFrame(rows.to_arrow()), 2)
-    assert "is of no query" in (tmp_path / "s.db.error").read_text()
+    assert "is not part of a streaming query" in (tmp_path / "s.db.error").read_text()
     with pytest.raises(InvalidInput, match="not streaming, so it has no batches"):
         counton_spark.batches(asked, spark.range(3))
     with pytest.raises(InvalidInput, match="has no column 'when'"):

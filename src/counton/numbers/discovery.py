@@ -67,7 +67,7 @@ class Declared:
         return None
 
     def how(self, groups: int, said: str) -> str:
-        """Return the number of groups in words, or the condition for showing one."""
+        """Return in words how many groups there are, or when a group is shown."""
         return f"{groups:,} {said}"
 
     def found_in(self, groups: str, by: str | None) -> str:

@@ -640,7 +640,8 @@ _TRANSFORMED = 8192.0
 
 
 def sum_tail(counts: Mapping[NoiseDistribution, int]) -> Callable[[int], float]:
-    """Return c -> P(|N| > c), N a sum of so many independent draws of each law.
+    """Return the function c -> P(|N| > c), where N is a sum of this many independent draws of each
+    law.
 
     Exact up to float64 (about 1e-12), with two exceptions, which are a little too large: Gaussian
     sums beyond a standard deviation of 4096, and few unequal Laplace laws beyond one of 8192.

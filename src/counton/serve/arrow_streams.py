@@ -46,7 +46,7 @@ def _part(body: bytes | memoryview, at: int, size: int) -> memoryview:
 
 
 def _rows_of_batch(message: memoryview, body: memoryview) -> int:
-    """Return the rows of a batch; no part may claim to be larger than its bytes."""
+    """Return the number of rows of a batch; no part may claim to be larger than its bytes."""
     kind, header, _ = _message(message)
     if kind not in (_DICTIONARY, _RECORDS):
         return 0

@@ -168,8 +168,8 @@ class Batches:
         query = rows.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
         if query is None:
             raise InvalidInput(
-                f"batch {number:,} is of no query: call this in the function that foreachBatch is "
-                f"given, with the frame and the number that Spark gives it"
+                f"batch {number:,} is not part of a streaming query: call this in the function "
+                f"that foreachBatch is given, with the frame and the number that Spark gives it"
             )
         with open_job(self.job) as opened:
             self._refuse_unknown(opened, query, number)

@@ -302,7 +302,8 @@ def counter_of(
         )
     if strategy.facts.delay or strategy.facts.workload != "totals":
         raise InvalidInput(
-            f"strategy is {strategy!r}; cells on demand are totals without a delay: use another one"
+            f"strategy {strategy!r} does not release totals without a delay, which cells on demand "
+            f"need: use another one"
         )
     shape = check_shape(statistic.cells)
     design = design_for(strategy, guarantee, contribution, shape, name=name, statistic=said)

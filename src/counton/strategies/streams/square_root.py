@@ -406,7 +406,7 @@ class SqrtToeplitz(RootStrategy):
     @property
     @override
     def structure(self) -> Structure:
-        """Structure: f(k) falls, and so do its rounded values."""
+        """Structure which states that the coefficients f(k) fall with k, also after rounding."""
         return Structure(falling_series=self.root.numerators)
 
     @cached_property

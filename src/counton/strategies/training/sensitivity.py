@@ -128,9 +128,9 @@ def separated_squared(products: Floats, schedule: Schedule) -> float:
     steps = len(products)
     if steps > LARGEST_DENSE:
         raise InvalidInput(
-            f"{steps:,} steps with several epochs in no fixed order are bounded up to "
-            f"{LARGEST_DENSE:,}: take a BufferedToeplitz without step scaling, enforce the order, "
-            f"or train in fewer and larger steps"
+            f"no bound is known for {steps:,} steps with several epochs in no fixed order, only up "
+            f"to {LARGEST_DENSE:,} steps: take a BufferedToeplitz without step scaling, enforce "
+            f"the order, or train in fewer and larger steps"
         )
     apart = schedule.apart
     behind = np.maximum.accumulate(products[:, ::-1], axis=1)[:, ::-1]
