@@ -12,7 +12,7 @@ MOST = {
     "count_again": Walk(561, 90),
     "quantiles": Walk(1020, 118),
     "table_once": Walk(839, 106),
-    "command": Walk(974, 114),
+    "command": Walk(979, 114),
 }
 
 
