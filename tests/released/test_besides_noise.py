@@ -210,6 +210,13 @@ def test_a_night_that_skipped_rows_is_not_forgotten(tmp_path: Path) -> None:
         assert (line in found) == (until != "02")
 
 
+def test_rows_skipped_and_rows_set_aside_share_a_line(tmp_path: Path) -> None:
+    options = {"missing": "skip", "bad_rows": "quarantine:{folder}/aside.csv"}
+    with run(job(tmp_path, "count", options)) as outcome:
+        (_, line) = besides_noise(outcome.definition)
+    assert line == "rows that cannot be read, or without time, do not count (by an unknown amount)"
+
+
 def test_a_night_that_set_rows_aside_is_not_forgotten(tmp_path: Path) -> None:
     """The line is there whether or not a row was set aside, from the first such night on."""
     asked = job(tmp_path, "count", {"id": "row"})

@@ -45,23 +45,26 @@ def besides_noise(definition: Description) -> list[str]:
     elif definition.drops:
         left = [f"rows of groups that were not declared do not count {UNKNOWN_AMOUNT}"]
     beyond, own = _rows_beyond_a_bound(definition), _own_lines(definition)
-    lacking = _rows_with_a_missing_value(definition.skips)
-    if definition.sets_aside:
-        lacking += [f"rows that cannot be read do not count {UNKNOWN_AMOUNT}"]
+    lacking = _rows_that_do_not_count(definition.skips, aside=definition.sets_aside)
     return [*late, *lacking, *beyond, *own, *left, *anew_notes(definition)]
 
 
-def _rows_with_a_missing_value(columns: Sequence[str]) -> list[str]:
-    """Return the line about rows without a value in one of some columns; none: no such rows.
+def _rows_that_do_not_count(columns: Sequence[str], *, aside: bool) -> list[str]:
+    """Return the line about rows without a value in one of some columns, and rows set aside; none:
+    no such rows are left out.
 
-    >>> _rows_with_a_missing_value(["borrowed_at", "branch", "reader_id"])
+    >>> _rows_that_do_not_count(["borrowed_at", "branch", "reader_id"], aside=False)
     ['rows without borrowed_at, branch or reader_id do not count (by an unknown amount)']
+    >>> _rows_that_do_not_count(["at"], aside=True)
+    ['rows that cannot be read, or without at, do not count (by an unknown amount)']
     """
     if not columns:
-        return []
+        return [f"rows that cannot be read do not count {UNKNOWN_AMOUNT}"] if aside else []
     *others, last = columns
     named = f"{', '.join(others)} or {last}" if others else last
-    return [f"rows without {named} do not count {UNKNOWN_AMOUNT}"]
+    without = f"without {named}"
+    said = f"that cannot be read, or {without}," if aside else without
+    return [f"rows {said} do not count {UNKNOWN_AMOUNT}"]
 
 
 def _rows_beyond_a_bound(definition: Description) -> list[str]:
