@@ -475,7 +475,7 @@ def test_a_limit_that_no_job_fits_is_not_set(file: Path, place: Any, unit: str) 
     for door in ("run", "plan"):
         done = place(door, str(file))
         assert (done.code, done.out) == (2, "")
-        assert "about one 'visit', which is taken for a person" in " ".join(done.err.split())
+        assert "for one 'visit', which is taken for a person" in " ".join(done.err.split())
         assert not (file.parent / "v.db").exists()
     file.write_text(jobs + limit)
     assert place("run", str(file)).code == 0
