@@ -93,6 +93,7 @@ def test_enter_takes_what_was_found_and_what_no_file_tells_is_typed(
         "out": "loans.released.csv",
     }  # fmt: skip
     assert "day's number of one branch is off by at most 15 in 95 of 100 days" in done.out
+    assert "windows before the first row are published, too" in done.out
     assert "counton run loans.toml --until newest" in done.out  # rows of 2026 grow old
     monkeypatch.chdir(loans)
     ran = place.plain("run", "loans.toml", "--until", "2026-10-26T06:00")

@@ -240,7 +240,10 @@ class _Questions:
         self.field("every", "   length of a window: 15m, 1h, 1d, 1w, 1mo", "1d")
         facts = self.facts()
         if facts.first is not None:
-            self.exact(f"{_span(facts)}; rows before the first window do not count")
+            self.exact(
+                f"{_span(facts)}; rows before the first window do not count, and windows before "
+                f"the first row are published, too"
+            )
         text = "   the first window begins (published: a day that anybody may know)"
         if "start" not in self.said:
             refused: list[str] = []
