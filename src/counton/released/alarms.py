@@ -388,16 +388,15 @@ def _simulated_contrast(over: int) -> Floats:
 @lru_cache(maxsize=64)
 def _contrast_threshold(rate: float, over: int) -> float:
     values = np.abs(_simulated_contrast(over))
-    low, high = 0.5, 8.0
+    low, high, most = 0.5, 8.0, rate * _SIMULATED
     while high - low > 1e-4:
         middle = (low + high) / 2
-        beyond, alarms, free = np.flatnonzero(values > middle), 0, 0
-        place = 0
-        while place < len(beyond):
+        beyond, alarms, place = np.flatnonzero(values > middle), 0, 0
+        while place < len(beyond) and alarms <= most:
             alarms += 1
             free = int(beyond[place]) + over  # the chart begins anew
-            place = int(np.searchsorted(beyond, free))
-        if alarms > rate * _SIMULATED:
+            place = int(beyond.searchsorted(free))
+        if alarms > most:
             low = middle
         else:
             high = middle
