@@ -375,6 +375,25 @@ test-python: ## one case of each test of `make quick` with each other Python tha
 	  fi; \
 	done
 
+# The lowest versions that pyproject.toml allows meet newer ones, of what they need in turn, which
+# have given up some of the names that they use: that is no fault here.
+LOWEST := .venv-lowest/bin/python
+LOWEST_READY := .venv-lowest/.ready
+
+$(LOWEST_READY): pyproject.toml tests/lowest/requirements.lock
+	$(call environment,.venv-lowest,the lowest versions that pyproject.toml allows (a minute, once))
+	@$(LOWEST) -m pip install --quiet --requirement tests/lowest/requirements.lock
+	@$(LOWEST) -m pip install --quiet --no-build-isolation --no-deps --editable .
+	@touch $@
+
+.PHONY: lowest-ready
+lowest-ready: $(LOWEST_READY) ## make .venv-lowest with the lowest versions (test-lowest does it by itself)
+
+.PHONY: test-lowest
+test-lowest: $(LOWEST_READY) ## one case of each test of `make quick` with the lowest versions that pyproject.toml allows
+	COUNTON_CASES=1 $(QUICKLY) $(LOWEST) -m pytest -p no:anyio -W ignore::DeprecationWarning -n $(JOBS) -q \
+		-o tmp_path_retention_count=1 -m 'not slow and not evidence' $(PYTHON_TESTS)
+
 .PHONY: lint
 lint: $(READY) ## style, types and layers only
 	$(BIN)/ruff check .
@@ -468,5 +487,5 @@ lock: $(READY) ## choose versions anew and write requirements.lock (UPGRADE=--up
 
 .PHONY: clean
 clean: ## remove .venv and everything built or cached
-	rm -rf .venv .venv-training .venv-package .venv-spark .venv-tables .venv-deploy .venv-python3.* site build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache \
+	rm -rf .venv .venv-training .venv-package .venv-spark .venv-tables .venv-deploy .venv-lowest .venv-python3.* site build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache \
 		.import_linter_cache .hypothesis
