@@ -338,7 +338,7 @@ def test_a_loss_that_hides_nothing_is_said(place: Any, loss: tuple[str, str]) ->
         (("--other", " "), "--other is ' '; it must be a name that no declared group has"),
         (("--spare", "99999999999"), "--spare 99999999999 must lie between 0 and 1,000,000"),
         (("--also", "c"), "--also c changes a stream that exists, and stream 'events' does not"),
-        (("--key", "env:NOT_SET_ANYWHERE"), "'NOT_SET_ANYWHERE', which is not set: set it to what"),
+        (("--key", "env:NOT_SET_ANYWHERE"), "'NOT_SET_ANYWHERE', which is not set: set it to the"),
         (
             ("--key", "command:false"),
             "names a command that gave no key (it ended with exit code 1)",

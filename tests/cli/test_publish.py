@@ -184,7 +184,7 @@ BAD = [
     (["--to", "none/d.db"], 2, "--to none/d.db lies in a folder that does not exist"),
     (["--to", ""], 2, "--to is an empty text"),
     (["--to", "mysql://ann@db/x"], 2, "--to is of the kind 'mysql'"),
-    (["--to", "sqlite://"], 2, "--to sqlite:// would live in memory only"),
+    (["--to", "sqlite://"], 2, "--to sqlite:// would be in memory only"),
     (["--to", "e.csv"], 9, "--to "),
     (["--to", "."], 9, "cannot be used"),
     (["--level", "0"], 2, "level is 0.0; it must be above 0"),

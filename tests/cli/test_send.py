@@ -11,7 +11,7 @@ import pytest
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (["visits.jsonl"], 2, "--token is not given"),
+        (["visits.jsonl"], 2, "--token is missing"),
         (["visits.parquet", "--token", "a"], 2, "is neither .jsonl, .ndjson nor .csv"),
         (["none.jsonl", "--token", "a"], 2, "cannot be read"),
         (["-", "--token", "a"], 2, "rows of a pipe need --notes"),

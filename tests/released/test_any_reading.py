@@ -239,7 +239,7 @@ def test_a_file_answers_as_its_run_and_streams_stand_beside_each_other(tmp_path:
     assert alike.difference("mean", "mean", steps="2:2", other_steps="1:1").what == (
         "mean (2 March 2024) minus mean (1 March 2024)"
     )
-    with pytest.raises(InvalidInput, match="has none: name 'mean'"):
+    with pytest.raises(InvalidInput, match="has no groups: give 'mean'"):
         alike.difference("home", "all", of="mean")
 
 

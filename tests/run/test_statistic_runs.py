@@ -116,7 +116,7 @@ def test_letters_of_a_text_are_steps(statistic: Letters, tmp_path: Path) -> None
         ({"steps": None}, InvalidInput, "needs steps"),
         ({"epsilon": None}, InvalidInput, "no guarantee"),
         ({"every": None}, InvalidInput, "needs every"),
-        ({"time": None}, InvalidInput, "every=1h cuts time"),
+        ({"time": None}, InvalidInput, "every=1h needs time"),
         ({"columns": ()}, InvalidInput, "name the column of letters"),
         ({"until": "2999-01-01"}, InvalidInput, "in the future"),
         ({"until": "2024-04-01"}, HorizonExceeded, "beyond the end of step 24"),

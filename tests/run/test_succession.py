@@ -105,7 +105,7 @@ def append(request: Job, *rows: str) -> Job:
 def test_rows_that_wait_are_not_lost_by_an_end(request_: Job) -> None:
     """Files of new events: the successor's do not bring them again."""
     run(append(request_, *ROWS)).close()  # two rows of windows that have not ended
-    with pytest.raises(InvalidInput, match="2 rows wait in stream 'events', seen and not counted"):
+    with pytest.raises(InvalidInput, match="2 rows wait in stream 'events' and would never count"):
         end_stream(request_.keeping.state, "events")
     new = append(request_, "05:20,a,1")
     go_on = successor(request_).having(append=True, yes=True)  # which answers another question

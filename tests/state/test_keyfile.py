@@ -222,7 +222,7 @@ class TestElsewhere:
             Stream.open(file, "a", key="env:VISITS_KEY")
         assert "secret words" not in str(e.value)
         monkeypatch.delenv("VISITS_KEY")
-        with pytest.raises(WrongKey, match="'VISITS_KEY', which is not set: set it to what"):
+        with pytest.raises(WrongKey, match="'VISITS_KEY', which is not set: set it to the"):
             Stream.open(file, "a", key="env:VISITS_KEY")
 
     def test_a_command(self, file: Path, text: str, tmp_path: Path) -> None:

@@ -290,7 +290,7 @@ def test_a_report_refuses_more_rows_than_count(tmp_path: Path) -> None:
         ({"first": True}, "first=True does not go with reach"),
         ({"distinct": True}, "distinct=True does not go with reach"),
         ({"most": 2, "most_a_window": 1}, "most_a_window=1 does not go with reach"),
-        ({"most": 2}, "most=2 with reach is in how many groups a user counts"),
+        ({"most": 2}, "most=2 with reach bounds the groups in which a user counts"),
         (BY, "needs most, the number of groups in which a user counts"),
         ({"per": "1y"}, "per=1y is no period of a user"),
         ({"time": None}, "a new stream needs time"),
