@@ -84,17 +84,18 @@ class Chart:
         """
         limit, values, alarms = self.threshold, np.zeros(len(residuals)), []
         up = down = 0.0
-        begun = 0
-        sums = np.concatenate([[0.0], np.cumsum(residuals)])
-        for place, residual in enumerate(residuals):
+        begun, allowance = 0, self.shift / 2
+        sums = np.concatenate([[0.0], np.cumsum(residuals)]).tolist()
+        for place, residual in enumerate(np.asarray(residuals).tolist()):
+            value = 0.0
             if self.over is None:
-                up = max(0.0, up + residual - self.shift / 2)
-                down = max(0.0, down - residual - self.shift / 2)
-                values[place] = up if up >= down else -down
+                up = max(0.0, up + residual - allowance)
+                down = max(0.0, down - residual - allowance)
+                value = up if up >= down else -down
             elif place + 1 - begun >= self.over:
-                recent = sums[place + 1] - sums[place + 1 - self.over]
-                values[place] = recent / math.sqrt(self.over)
-            if abs(values[place]) > limit:
+                value = (sums[place + 1] - sums[place + 1 - self.over]) / math.sqrt(self.over)
+            values[place] = value
+            if abs(value) > limit:
                 alarms.append(place)
                 up = down = 0.0
                 begun = place + 1
