@@ -298,7 +298,10 @@ def test_without_one_every_release_says_which_totals_there_are(place: Any) -> No
 def test_a_stream_without_a_unit_takes_the_one_that_is_there(place: Any, events: str) -> None:
     """Rows called by two names would have two totals, each under the limit."""
     assert place("count", events, *place.new(name="b", unit="departure")).code == 0
-    assert "'event' and 'departure' apart" in place("count", events, *place.new(name="c")).err
+    assert (
+        "separate totals for 'event' and 'departure'"
+        in place("count", events, *place.new(name="c")).err
+    )
     other = place.new(name="d", state=str(place.folder / "other.db"))
     assert place("count", events, *other, "--unit", "departure").code == 0
     again = place.new(name="e", state=str(place.folder / "other.db"))

@@ -82,7 +82,7 @@ def test_another_word_is_stated(file: Path) -> None:
     count(file, "orders", unit="order")
     assert keep(file, "letters", Average(0, 10, 1, unit="parcel")) == "parcel"
     assert keep(file, "plain", Average(0, 10, 1, unit="event")) == "event"
-    with pytest.raises(InvalidInput, match="'order' and 'parcel' and 'event' apart"):
+    with pytest.raises(InvalidInput, match="separate totals for 'order' and 'parcel' and 'event'"):
         keep(file, "which", Average(0, 10, 1))
     assert keep(file, "edges", Edges(changes=1)).startswith("edge")
 
