@@ -103,6 +103,18 @@ def test_a_plan_says_which_series_is_better_and_how_soon_a_change_is_an_alarm(
     assert not (place.folder / "v.db").exists()
 
 
-def test_the_size_of_a_change_is_a_number_above_0(place: Workplace) -> None:
-    done = place.plain("plan", _job(place, 40, change=-1))
-    assert (done.code, "is no size of a change; give one above 0" in done.err) == (2, True)
+@pytest.mark.parametrize(
+    ("alarm", "said"),
+    [
+        ({"change": -1}, "change is -1; give a number above 0"),
+        ({"false_alarms": 0}, "false_alarms is 0; give a number above 0"),
+        ({"over": "1y"}, "over is '1y'; give a whole number above 0 and a unit, as in 7d"),
+    ],
+)
+def test_terms_out_of_range_are_refused_before_anything_is_released(
+    place: Workplace, alarm: dict[str, Any], said: str
+) -> None:
+    for command in ("plan", "run"):
+        done = place.plain(command, _job(place, 40, **alarm))
+        assert (done.code, said in done.err) == (2, True), done.err
+    assert not (place.folder / "v.db").exists()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
+#: Form of a length: a whole number above 0 and a unit.
+LENGTH: Final = re.compile(r"([1-9]\d{0,8})(s|m|h|d|w|mo)")
 #: Names of common lengths.
 PERIODS: Final = {
     "1h": "hour",

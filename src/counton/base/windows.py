@@ -12,7 +12,6 @@ module is calendar arithmetic alone: it reads no row.
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property, lru_cache
@@ -25,7 +24,7 @@ from typing_extensions import override
 
 from counton.base.errors import InvalidInput, field
 from counton.base.lazy_polars import polars as pl
-from counton.base.lengths import PERIODS, days_in
+from counton.base.lengths import LENGTH, PERIODS, days_in
 
 #: Largest delay of a row of users or with an id, in days after the end of the last released window.
 LATE_DAYS = 35
@@ -34,7 +33,6 @@ NO_MOMENT = -(2**62)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _FIXED = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}
-_EVERY = re.compile(r"([1-9]\d{0,8})(s|m|h|d|w|mo)")
 _LATEST = datetime(9999, 12, 31, tzinfo=UTC)
 _LARGEST_CALENDAR = 1_000_000
 _ENDLESS = 40_000  # calendar windows have a table of their edges
@@ -189,7 +187,7 @@ class Windows:
 
     def __post_init__(self) -> None:
         load_zone(self.timezone)
-        if not _EVERY.fullmatch(self.every):
+        if not LENGTH.fullmatch(self.every):
             raise InvalidInput(
                 f"window length {self.every!r} is not a whole number above 0 and a unit; write "
                 f"15m, 1h, 1d, 1w or 1mo"
@@ -217,7 +215,7 @@ class Windows:
 
     @property
     def _length(self) -> tuple[int, str]:
-        match = _EVERY.fullmatch(self.every)
+        match = LENGTH.fullmatch(self.every)
         assert match is not None
         return int(match[1]), match[2]
 
@@ -534,7 +532,7 @@ def lags_in(revise: str, every: str) -> int:
     >>> lags_in("14d", "1d"), lags_in("2w", "1d"), lags_in("2d", "1h"), lags_in("6mo", "3mo")
     (14, 14, 48, 2)
     """
-    found = [_EVERY.fullmatch(length) for length in (revise, every)]
+    found = [LENGTH.fullmatch(length) for length in (revise, every)]
     if found[0] is None or found[1] is None:
         raise InvalidInput(
             f"{field('revise', revise)} is not a whole number above 0 and a unit; write how long "

@@ -21,6 +21,7 @@ A text may name variables of the environment, as in ``state = "${STATE}"``.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,6 +31,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from counton.base.errors import CountonError, InvalidInput, field, is_text, without_secrets
+from counton.base.lengths import LENGTH
 from counton.base.options import Kind, Option, split_names
 from counton.base.outside_input import parse_toml, read_plain
 from counton.job.job import NEWEST, NOW, Events, Job, options_of
@@ -219,7 +221,18 @@ def _alarm_terms(name: str, own: Any, file: Path) -> AlarmTerms | None:
             f"[{where}] of {str(file)!r}: webhook is {webhook[:40]!r}; give an address that takes "
             f"JSON: https://HOST/PATH"
         )
-    return AlarmTerms(**stated)
+    terms = AlarmTerms(**stated)
+    if terms.over is not None and not LENGTH.fullmatch(terms.over):
+        raise InvalidInput(
+            f"[{where}] of {str(file)!r}: over is {terms.over[:40]!r}; give a whole number above 0 "
+            f"and a unit, as in 7d"
+        )
+    for key in ("false_alarms", "change"):
+        if (number := getattr(terms, key)) is not None and not 0 < number < math.inf:
+            raise InvalidInput(
+                f"[{where}] of {str(file)!r}: {key} is {number:g}; give a number above 0"
+            )
+    return terms
 
 
 def alarms_in(path: str | os.PathLike[str]) -> dict[str, AlarmTerms]:

@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput, field
-from counton.base.lengths import days_in
+from counton.base.lengths import LENGTH, days_in
 from counton.numbers import Design
 from counton.released.alarms import Alarms, Chart, find_changes, least_windows, mean_delay
 from counton.released.periods import groups_named, season_of
@@ -236,7 +236,15 @@ def chart_for(false_alarms: float, over: str | None, every: str, groups: int) ->
         over: length of the changes to find; None: lasting changes.
         every: length of a window.
         groups: number of groups.
+
+    Raises:
+        InvalidInput: ``over`` is no length, or a term is out of range.
     """
+    if over is not None and not LENGTH.fullmatch(over):
+        raise InvalidInput(
+            f"{field('over', over)} is not a whole number above 0 and a unit; write how long the "
+            f"changes are that are looked for, as in 7d"
+        )
     length = days_in(every)
     return Chart(
         rate=false_alarms * length / _DAYS_OF_YEAR / max(groups, 1),
