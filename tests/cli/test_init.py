@@ -542,6 +542,7 @@ def test_of_a_large_file_a_sample_from_the_start_is_looked_at_and_said(
     assert "a sample from the start is looked at, not all rows" in done.out
 
 
+@pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="the kernel counts no bytes read")
 def test_of_ten_gigabytes_a_small_part_is_read(loans: Path) -> None:
     """Neither bytes that are read, nor memory, into which files are mapped, grow with the file."""
     rows = "ann,north,2026-10-24 09:00\n" * 2_000_000
@@ -549,12 +550,13 @@ def test_of_ten_gigabytes_a_small_part_is_read(loans: Path) -> None:
         file.write("reader,branch,borrowed_at\n" + rows)
         file.truncate(10 * 2**30)
     program = (
-        "import resource, sys\n"
+        "import sys\n"
         "from pathlib import Path\n"
         "from counton.cli.app import app\n"
         "app(sys.argv[1:], standalone_mode=False)\n"
         "read = Path('/proc/self/io').read_text().split()[1]\n"
-        "print(read, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)\n"
+        "most = Path('/proc/self/status').read_text().split('VmHWM:')[1].split()[0]\n"
+        "print(read, most, file=sys.stderr)\n"
     )
     words = [sys.executable, "-c", program, "init", "big.csv", "--yes", *SAID]
     done = subprocess.run(words, cwd=loans, capture_output=True, text=True, check=False)

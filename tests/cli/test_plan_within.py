@@ -59,7 +59,7 @@ def test_a_statistic_has_one_plan_in_python_and_in_the_command(
         ),
         (["12", "--within", "20", "--rho", "1"], "say --least rho"),
         (["12", "--within", "2%"], "state the size, which must be public"),
-        (["12", "--epsilon", "1", "--size", "9"], "give --within, or leave it out"),
+        (["12", "--epsilon", "1", "--size", "9"], "give --within, or leave --size out"),
         (["12", "--steps", "12", "--epsilon", "1"], "leave one of them out"),
         (["twelve", "--epsilon", "1"], "no number of steps and no job file"),
         (["--within", "20"], "--steps is missing"),
