@@ -306,7 +306,7 @@ class Gaussian:
             test = Inverse(0, [chance, DIGITS.subtract(Decimal(1), chance)])
             if test.find(bits.uniform(ACCEPT, where, attempt, accept)) == 0:
                 return value
-        raise Unreadable("a draw was rejected 256 times, as happens once in 2^1000 of them")
+        raise Unreadable("a draw was rejected 256 times, which chance does once in 2^1000 draws")
 
 
 @cache
@@ -915,7 +915,7 @@ def check_digest(numbers: Iterable[int], stated: str) -> None:
     """Refuse integers whose digest differs from the one to which the key of the noise is bound."""
     held = b"".join(one.to_bytes(8, "little", signed=True) for one in numbers)
     if hashlib.sha256(held).hexdigest() != stated:
-        raise Unreadable("the numbers of the strategy are not those of their digest")
+        raise Unreadable("the numbers of the strategy do not match their digest: they were changed")
 
 
 Line = tuple[list[dict[int, int]], list[int]]  # rows over several cells, each cell's own weight
@@ -1377,9 +1377,10 @@ def keeps(
 def least_width(
     guarantee: dict[str, Any], family: str, moved: tuple[Fraction, Fraction, int]
 ) -> Fraction:
-    """Return the least width for a design: noise narrower by half a millionth breaks the guarantee.
+    """Return the least width of the noise that keeps a guarantee, to half a millionth.
 
-    For Laplace noise with delta or rho and 0 units it says nothing: see ``keeps``.
+    For Laplace noise with delta or rho the last of ``moved`` has to be above 0: with 0 `keeps`
+    checks nothing, and the result means nothing.
     """
     low, high = Fraction(2) ** -40, Fraction(2) ** 120
     while high / low > 1 + Fraction(1, 2**21):

@@ -535,8 +535,8 @@ def lags_in(revise: str, every: str) -> int:
     found = [LENGTH.fullmatch(length) for length in (revise, every)]
     if found[0] is None or found[1] is None:
         raise InvalidInput(
-            f"{field('revise', revise)} is not a whole number above 0 and a unit; write how long "
-            f"rows of a window may come after it, as in 14d"
+            f"{field('revise', revise)} is not a whole number above 0 and a unit of time; write "
+            f"how long after its end rows of a window may still come, as in 14d"
         )
     (long, large), (short, small) = ((int(one[1]), one[2]) for one in found if one is not None)
     units = _FIXED | {"d": 86_400_000_000, "w": 7 * 86_400_000_000}

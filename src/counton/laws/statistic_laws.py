@@ -625,7 +625,7 @@ def _column(values: Any, part: Any) -> Any:
 def _without(
     batches: Batches, unit_of: Callable[[Any], Hashable] | None
 ) -> Iterator[tuple[str, Batches]]:
-    """Yield the stream without each of its units."""
+    """Yield, for each unit, the stream without that unit."""
     if unit_of is None:
         for step, batch in enumerate(batches):
             for place, event in enumerate(batch):

@@ -115,7 +115,10 @@ class StreamProgress(NamedTuple):
 def add_arrivals(
     sums: NDArray[np.int64], arrivals: NDArray[np.int64], out: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Compute the number of arrivals for each of the last windows by the end of each step.
+    """Count the items of each of the last windows, as known by the end of each step.
+
+    Lag 0 is the window that ends at the step. At each step a window moves to the next lag, the
+    oldest one drops out, and the items that arrived are added.
 
     Args:
         sums: the numbers after the step before, by lag in the last axis.

@@ -77,12 +77,12 @@ def law_for(
 ) -> Calibration:
     """Return the law of least variance with which ``strategy`` keeps ``guarantee``.
 
-    The guarantee holds against an attacker who chooses all inputs, and the steps in which a unit
-    counts, by earlier releases. So the law depends on whether the strategy is causal.
+    The guarantee holds against an attacker who sees earlier releases before he chooses the next
+    inputs and whether a unit is in them. So the law depends on whether the strategy is causal.
 
     Raises:
-        InvalidInput: the strategy cannot give this guarantee, or not with this noise family, or the
-            noise is too wide for its sums.
+        InvalidInput: the strategy cannot give this guarantee, or not with this noise family, or
+            sums of the noise could overflow.
 
     >>> from counton.privacy import PureDP
     >>> from counton.strategies import KAry

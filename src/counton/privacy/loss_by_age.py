@@ -155,7 +155,7 @@ def expiration_loss(
 
 @lru_cache(maxsize=2**16)
 def loss_at(expiry: Expiry, age: int, analysis: Analysis) -> float:
-    """Return `expiration_loss` at one checked age."""
+    """Return `expiration_loss` at one age, which the caller has checked."""
     length = age - expiry.delay + 1  # number of released positions from the item's on
     if length < 1:
         return 0.0
@@ -507,9 +507,9 @@ def _climb(kind: CostKind, level: int, step: _Step, ends: _EndCosts) -> _EndCost
 def _largest_cost(
     kind: CostKind, window: _Window, level: int, carry: int, ends: _EndCosts
 ) -> float:
-    """Return the largest cost if the left end's tree ends here, or at the next level.
+    """Return the largest cost if the tree of the window's left end ends at this level or the next.
 
-    The next level is tried if both ends meet there.
+    The next level is tried only if both ends of the window lie in one node there.
     """
     right = _to_root(kind, window, level, carry, ends.right)
     largest = np.max(kind.at_zero(ends.left) + right)

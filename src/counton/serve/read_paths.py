@@ -135,7 +135,7 @@ class Difference(Protection):
 
 
 class Methods(BaseModel):
-    """The method of the numbers, in words."""
+    """A description in words of how the numbers were made."""
 
     text: str
     full: str

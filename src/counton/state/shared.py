@@ -276,9 +276,10 @@ class SharedLedger(Closing):
         if found.token is not None:
             raise OldCopy(
                 f"ledger {self.label} has an entry for stream {spend.name!r} of state "
-                f"{database.label}, which does not know it: the state was put back from an old "
-                f"copy, or is a copy of another one; bring the newest copy back, or choose another "
-                f"{field('name')}, which spends its guarantee again"
+                f"{database.label}, but the state has no stream of this name: the state was put "
+                f"back from an old copy, or is a copy of another state; bring the newest copy "
+                f"back, or choose another {field('name')}; the new stream spends its guarantee "
+                f"again"
             )
         same = (found.guarantee, found.unit, found.relation)
         with reading("the ledger"):

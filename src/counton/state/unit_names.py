@@ -131,7 +131,7 @@ _NO_USERS = ("event", "edge", "letter")
 
 
 def known_in(connection: Connection) -> list[SpentUnit]:
-    """Return all units of a state: the subject of its limit, then in the order of spending."""
+    """Return all protected units of a state: its limit's first, then the others as they spent."""
     kinds: dict[str, str | None] = {}
     with reading("what the streams protect"):
         for row in connection.rows("SELECT name, terms, details FROM counton_streams"):

@@ -44,7 +44,7 @@ class ContingencyReading(GridReading):
     statistic: Contingency
 
     def _box(self, name: Any) -> tuple[Integers, Integers]:
-        """Return the box of values of all columns; a text such as "north/*" adds up at a *."""
+        """Return the values that a name selects in each column; a * selects all of them."""
         this = self.statistic
         if isinstance(name, str):
             parts = [name] if len(this.columns) == 1 else name.split("/")

@@ -72,12 +72,12 @@ class TallyStatistic(Statistic):
 
     Attributes:
         places: number of places in which rows are added up, before they are measured.
-        ordered: True if rows count in order, although they are added up.
+        ordered: True if the order of rows matters, although cells are sums.
         parts: the parts of an event besides its time, group and user.
         counts_rows: True if every row changes one place by 1, so that totals are numbers of rows.
         asks: its numbers, if they are only the "count", "sum" and "mean" of one column's values;
             then another statistic that `gives` these can replace it.
-        counts_units: True if a row counts several times, and the protected unit is one of them.
+        counts_units: True if a row counts as often as it says, and the unit is one of these times.
         counted_ranks: the ranks by which it counts users: each user counts once in each group for
             each rank, with the row of that rank; (1,) counts users by their first row.
     """
@@ -153,13 +153,16 @@ class TallyStatistic(Statistic):
 
     @abstractmethod
     def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
-        """Return the places that rows change and the amounts, in grid units, by arithmetic.
+        """Return the places that rows change, and the amounts in grid units.
+
+        Arithmetic alone computes them, so that data frames can do it too.
 
         Args:
             said: the codes: an array, or an expression of a data frame.
 
         Returns:
-            Pairs of a place and an amount; several pairs only if all places are numbers.
+            Pairs of a place and an amount. Where there are several pairs, each place is a plain
+            number.
         """
 
     @property
@@ -235,8 +238,8 @@ class TallyStatistic(Statistic):
 class UsersByRank(TallyStatistic):
     """A count of users by number of rows: a cell for each of ``counted_ranks``.
 
-    A user enters a cell once, with the row of that rank. A row has code 1, plus ``2**i`` if it is
-    the row of cell i; its rank is known if a person's rows are bounded.
+    A user enters a cell once, with the row of that rank. The code of a row is 1, plus ``2**i`` for
+    each cell i that its user enters with it. Ranks are known only if a person's rows are bounded.
     """
 
     @override

@@ -345,7 +345,7 @@ class _Tally(Exact):
     def _select(
         self, users: list[bytes], cells: NDArray[np.int64], bounds: Contribution
     ) -> NDArray[np.bool_]:
-        """Return which events count: the first of each user, in different groups if so stated."""
+        """Return which events count: the first ones of each user, up to the contribution bound."""
         self._before = []
         kept = np.zeros(len(users), bool)
         for place, (user, cell) in enumerate(zip(users, cells.tolist(), strict=True)):

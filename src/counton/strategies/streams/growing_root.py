@@ -594,7 +594,7 @@ class GrowingSquareRoot(EndlessStrategy):
         return Staircase(RootSeries(NODES, bits).numerators, bits)
 
     def _weights(self, nodes: range) -> NDArray[np.int64]:
-        """Return 1 / d_i of nodes, in units of 2^-weight_bits."""
+        """Return the weights 1 / d_i of nodes (d_i: see the module), in units of 2^-weight_bits."""
         first = (nodes.start - 1) // _WEIGHED * _WEIGHED + 1
         parts = [
             _weights_of(range(at, at + _WEIGHED), self.weight_bits, self._singles, self._equal)

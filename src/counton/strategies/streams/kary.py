@@ -157,10 +157,11 @@ class DigitTree(StreamStrategy):
         return tree_structure(self.horizon, widths, (unread, self.arity))
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the absolute digits of both ends below their first difference, and that.
+        """Return the variance of prefix sums, or of differences of two, in variances of a node.
 
-        Above that level both ends read the same nodes; at it the nodes between their digits are
-        left.
+        It is the number of nodes that are read. Below the first level at which the ends differ
+        these are the absolute digits of both ends, at that level the nodes between their digits;
+        above it both ends read the same nodes, which cancel.
         """
         first, last = window_ends(self, steps, since)
         total = np.zeros(first.shape, np.int64)
