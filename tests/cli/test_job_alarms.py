@@ -63,6 +63,19 @@ def test_a_webhook_that_is_away_stops_nothing(place: Workplace) -> None:
     assert "the webhook did not take the alarm" in done.out
 
 
+def test_a_plan_of_a_short_stream_says_that_a_change_may_bring_no_alarm(place: Workplace) -> None:
+    """Seven weekdays and a baseline are learnt from 21 windows, half of 40 are fewer."""
+    for steps, delays in ((21, False), (40, True)):
+        file = Path(_job(place, 40, change=30))
+        file.write_text(file.read_text().replace("steps = 366", f"steps = {steps}"))
+        done = place.plain("plan", str(file), "--json")
+        assert done.code == 0, done.err
+        found = json.loads(done.out)["alarms"]["visits"]
+        assert all((one["delay"] is not None) == delays for one in found)
+    file.write_text(file.read_text().replace("change = 30", 'over = "60d"'))
+    assert json.loads(place.plain("plan", str(file), "--json").out)["alarms"] == {"visits": []}
+
+
 @pytest.mark.parametrize(
     ("alarm", "said"),
     [

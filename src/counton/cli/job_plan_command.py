@@ -60,9 +60,12 @@ def print_job_plan(options: PlanOptions) -> None:
         return
     failed = {name: failure(error) for name, error in found.failed.items()}
     alarms = {
-        name: (terms, planned_alarms(jobs[name], terms, found.jobs[name].definition, options.size))
+        name: (
+            terms,
+            planned_alarms(jobs[name], terms, plan.definition, plan.steps[-1], options.size),
+        )
         for name, terms in alarms_in(options.asked).items()
-        if name in found.jobs
+        if (plan := found.jobs.get(name)) is not None
     }
     if options.json:
         whole = _as_json(found, {name: said for name, (_, said) in failed.items()})
@@ -188,7 +191,10 @@ def _print(
 def _alarms_in_words(terms: AlarmTerms, planned: Sequence[PlannedAlarm], size: int | None) -> str:
     """Describe the noise and the delay of a job's alarms, with windows and with totals released."""
     if not planned:
-        return "they look at final windows, and at counts and sums by window alone."
+        return (
+            "no error can be planned: they look at final windows of counts and sums, and for "
+            "changes no longer than the stream."
+        )
     length = planned[0].windows
     windows = "one window" if length == 1 else f"{length:,} windows together"
     errors = " and ".join(f"{figures(one.std)} with release = {one.release}" for one in planned)

@@ -160,55 +160,46 @@ def watch(
     found = {group: find(numbers[:, place[group]]) for group in named}
     delays = {}
     if change is not None:
-        delays = {
-            group: (change, _delay_of(change, released.design, alarms, steps, chart, season, trend))
-            for group, alarms in found.items()
-        }
+        own = float((noise if noise.ndim == 1 else np.diag(noise)).mean())
+        spreads = [max(alarms.std**2 - own, 0.0) for alarms in found.values()]
+        known, design = int(steps[-1]), released.design
+        each = delays_in(design, known, change, spreads, chart, season=season, trend=trend)
+        delays = {group: (change, delay) for group, delay in zip(found, each, strict=True)}
     return WatchReport(released, chart, found, false_alarms, delays)
 
 
-def _delay_of(
-    change: float,
-    design: Design,
-    found: Alarms,
-    steps: NDArray[np.int64],
-    chart: Chart,
-    season: int,
-    trend: bool,
-) -> float | None:
-    """Return the mean delay of a change that begins after the newest window."""
-    noise = float(np.mean(design.window_std(steps - 1, steps) ** 2))
-    spread = max(found.std**2 - noise, 0.0)
-    return delay_in(design, int(steps[-1]), change, spread, chart, season=season, trend=trend)
-
-
-def delay_in(
+def delays_in(
     design: Design,
     known: int,
     change: float,
-    spread: float,
+    spreads: Sequence[float],
     chart: Chart,
     *,
     season: int,
     trend: bool = False,
-) -> float | None:
-    """Return the mean delay of the alarm of a change, in windows; None: there may be none.
+) -> list[float | None]:
+    """Return mean delays of the alarm of a change, in windows; None: there may be no alarm.
 
     Args:
         design: design of counts or sums of windows.
         known: number of windows before the change. Fewer precede it where the stream ends too soon
-            after it.
+            after it, and more where the level is not learnt yet.
         change: size of the change in each window, in data units.
-        spread: variance of the numbers beside noise.
+        spreads: variances of the numbers beside noise, for which delays are wanted.
         chart, season, trend: see `find_changes`.
     """
     least, horizon = least_windows(season, trend=trend), design.strategy.horizon
-    last = known + _AFTER if horizon is None else min(known + _AFTER, horizon)
-    before = min(known, last - min(_AFTER, last - least))
+    last = max(known, least) + _AFTER
+    last = last if horizon is None else min(last, horizon)
+    if last <= least:
+        return [None] * len(spreads)
+    before = max(least, min(known, last - min(_AFTER, last - least)))
     first = max(1, before - _BEFORE + 1)
-    noise = _noise_of_windows(design, np.arange(first, last + 1))
-    after = before - first + 1
-    return mean_delay(change, noise, spread, chart, after=after, season=season, trend=trend)
+    noise, after = _noise_of_windows(design, np.arange(first, last + 1)), before - first + 1
+    return [
+        mean_delay(change, noise, spread, chart, after=after, season=season, trend=trend)
+        for spread in spreads
+    ]
 
 
 def delay_in_words(change: str, delay: float | None) -> str:

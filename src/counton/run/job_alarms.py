@@ -22,18 +22,18 @@ from counton.released.service_address import NoRedirect
 from counton.released.watching import (
     WatchReport,
     chart_for,
-    delay_in,
+    delays_in,
     last_watched,
     watch,
     windows_to_learn,
 )
 from counton.run.definition import Definition
-from counton.run.new_stream import define, design_of, last_step
+from counton.run.new_stream import define, design_of
 
 #: Seconds until a receiver must answer.
 _TIME_OUT = 10
-#: Number of steps to plan if a stream has no last one, and of windows before a planned change.
-_AROUND, _KNOWN = 1_000, 200
+#: Most windows before a planned change.
+_KNOWN = 200
 
 
 def alarm_of(released: Release, terms: AlarmTerms) -> WatchReport | None:
@@ -67,7 +67,7 @@ class PlannedAlarm(NamedTuple):
 
 
 def planned_alarms(
-    job: Job, terms: AlarmTerms, definition: Definition, size: int | None = None
+    job: Job, terms: AlarmTerms, definition: Definition, steps: int, size: int | None = None
 ) -> tuple[PlannedAlarm, ...]:
     """Plan the alarms of a job, with windows released and with totals; less noise comes first.
 
@@ -75,6 +75,7 @@ def planned_alarms(
         job: the job.
         terms: terms of its alarms.
         definition: definition of its stream.
+        steps: number of windows to plan for.
         size: number of rows by the last step. Counts then vary by themselves as Poisson counts do;
             without it a delay is of noise alone.
 
@@ -85,7 +86,7 @@ def planned_alarms(
     >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
     ...           steps=365, epsilon="0.2")
     >>> for over in ("1d", "90d"):
-    ...     found = planned_alarms(job, AlarmTerms(over=over, change=40), define(job))
+    ...     found = planned_alarms(job, AlarmTerms(over=over, change=40), define(job), 365)
     ...     print([(one.release, round(one.std, 1)) for one in found])
     [('windows', 7.1), ('totals', 17.1)]
     [('totals', 48.6), ('windows', 67.0)]
@@ -95,7 +96,9 @@ def planned_alarms(
         return ()
     groups = max(len(definition.groups), 1)
     chart = chart_for(terms.false_alarms, terms.over, cut.every, groups)
-    length, found = chart.over or 1, []
+    length, found = chart.over or 1, list[PlannedAlarm]()
+    if length > steps:
+        return ()
     for release in ("windows", "totals"):
         of = definition
         if release != definition.release:
@@ -103,18 +106,19 @@ def planned_alarms(
                 of = define(job.having(release=release))
             except CountonError:  # a stream without end has no windows of one error, for example
                 continue
-        steps = last_step(of, job.times.around) or job.times.steps or _AROUND
-        if length > steps:
-            continue
         design, starts = design_of(of, of.shape), np.arange(steps - length + 1)
         std = math.sqrt(float(np.mean(design.window_std(starts, starts + length) ** 2)))
         delay = None
         if terms.change is not None:
             spread = 0.0 if size is None else size / steps / groups
-            season = season_of(cut.every)
-            known = min(steps // 2, _KNOWN)
-            delay = delay_in(
-                design, known, terms.change, spread, chart, season=season, trend=terms.trend
+            (delay,) = delays_in(
+                design,
+                min(steps // 2, _KNOWN),
+                terms.change,
+                [spread],
+                chart,
+                season=season_of(cut.every),
+                trend=terms.trend,
             )
         found.append(PlannedAlarm(release, length, std, delay))
     return tuple(sorted(found, key=lambda one: one.std))
