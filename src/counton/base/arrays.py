@@ -116,7 +116,10 @@ def _planes(
     width: int,
     whole: Callable[[NDArray[Any]], Integers],
 ) -> Iterator[NDArray[np.uint8]]:
-    """Yield the lowest bytes of all numbers, then the next ones; some planes at a time."""
+    """Yield byte planes: the lowest byte of every number, then the second byte, and so on.
+
+    Each array holds some planes, shape ``(planes, numbers)``.
+    """
     most = max(1, min(width, _TOGETHER // max(1, flat.size)))
     for first in range(0, width, most):
         planes = np.empty((min(most, width - first), flat.size), np.uint8)
@@ -129,7 +132,7 @@ def _planes(
 def _signless(
     flat: NDArray[Any], row: int, block: slice, whole: Callable[[NDArray[Any]], Integers]
 ) -> NDArray[np.uint64]:
-    """Return the differences to the row before, as numbers of 0 or more."""
+    """Return differences from the row before as unsigned integers; small magnitudes stay small."""
     steps = whole(flat[block])
     first = min(max(row - block.start, 0), len(steps))  # the first row is counted from 0
     # Arithmetic is modulo 2^64, as is the addition that inverts it.
@@ -146,9 +149,12 @@ _MOST_CELLS = 2**32  # largest number of cells if the shape leaves it open
 
 
 def unpack(packed: bytes | memoryview, shape: tuple[int, ...], *, narrow: bool = False) -> Integers:
-    """Decode the bytes of `pack`; shape ``()`` is a list of any length, a last size of -1 any size.
+    """Decode the bytes of `pack`.
 
     Args:
+        packed: the bytes.
+        shape: shape of the result; ``()`` stands for a list of any length, and a last size of -1
+            for any size.
         narrow: a single row may have a narrower type than int64. Its sums may overflow that type.
 
     Raises:

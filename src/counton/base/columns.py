@@ -307,7 +307,7 @@ def readable(columns: Mapping[str, Sequence[Any]]) -> list[list[str]]:
 
 
 def _beside(value: Any, std: Any) -> str:
-    """Return a number with as many digits as noise of this deviation leaves of it."""
+    """Format a number to the digits that its noise leaves meaningful, given the noise's std."""
     if not all(isinstance(one, int | float) and math.isfinite(one) for one in (value, std)):
         return _cell_text(value)
     return quantity(value, std, isinstance(value, int))

@@ -211,7 +211,14 @@ class Sensitivity:
 
 
 class Run(NamedTuple):
-    """Cells that change in consecutive steps.
+    """Cells that change in consecutive steps, as a part of the pattern `Runs`.
+
+    Attributes:
+        length: largest number of steps.
+        offset: steps from the first step of the pattern to the first step of this run.
+        size: largest change of a cell in each step.
+        times: largest number of cells with such a run.
+        since: first step of the stream in which one of these cells can change at all.
 
     Attributes:
         length: largest number of steps.
@@ -265,13 +272,14 @@ class Runs:
 
 @dataclass(frozen=True, slots=True)
 class Alternating:
-    """Changes up and down in turn, always by the same amount, as of a unit that comes and goes.
+    """Changes with alternating signs and equal size: for example a unit that comes and goes.
 
     Attributes:
         changes: largest number of changes of a cell.
         cells: largest number of cells that change.
-        size: largest change at a time. Sums of this many unit changes are included.
-        together: ``changes`` counts the changes of all cells together, in any division.
+        size: largest size of one change. Sums of ``size`` such patterns of size 1 are included.
+        together: True if ``changes`` bounds the changes of all cells together, however they are
+            divided; False if it bounds those of each cell.
 
     Raises:
         InvalidInput: an amount is below 1, or no integer.
@@ -306,13 +314,15 @@ def scaled_norms(l1: int, l2_squared: int, by: int) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class BoundedChange:
-    """Bounds for a whole change d of a unit by multiples of one count in one step.
+    """Bounds on the norms of C d for the whole change d by one unit.
+
+    Each bound is a multiple of the norm for a change of one count in one step t, C e_t.
 
     Attributes:
         l1: ||C d||_1 is at most this many times the largest ||C e_t||_1.
         l2_squared: ||C d||_2^2 is at most this many times the largest ||C e_t||_2^2, for every C
             whose columns are aligned (`counton.strategies.StreamStrategy`).
-        once: whether all of d stands in one step, so that these are the norms of d itself.
+        once: True if d changes one step only; the bounds are then the norms of d itself.
 
     Raises:
         InvalidInput: a norm is below 1, or no integer vector has these norms.

@@ -192,7 +192,10 @@ class WrongKey(CountonError):
 
 
 class StateError(CountonError):
-    """A saved state is truncated, altered or of another format version; or a subclass applies."""
+    """A saved state is truncated, altered or of another format version.
+
+    The base class of more precise errors about states.
+    """
 
 
 class OldCopy(StateError):

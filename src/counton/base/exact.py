@@ -78,7 +78,10 @@ def _by_type(value: object) -> str:
 
 
 def exact(value: Number, name: str) -> Fraction:
-    """Return the fraction that ``value`` was meant to be; ``name`` is its name in error messages.
+    """Convert a number to the fraction that its shortest decimal text states: 0.1 becomes 1/10.
+
+    Args:
+        name: name of the number in error messages.
 
     >>> exact(0.1, "epsilon"), exact("1/3", "epsilon"), exact(1e-6, "delta")
     (Fraction(1, 10), Fraction(1, 3), Fraction(1, 1000000))
@@ -215,7 +218,7 @@ def float_above(value: Fraction) -> float:
 
 
 def root_above(square: Fraction) -> float:
-    """Return the smallest float, or the next, whose square is not below ``square``."""
+    """Return a float whose square is at least ``square``: the smallest one or the next one."""
     root = math.sqrt(square)
     while Fraction(root) ** 2 < square:
         root = math.nextafter(root, math.inf)
@@ -317,7 +320,7 @@ def quantity(value: float, error: float, whole: bool = False) -> str:
 
 
 def figures(value: float) -> str:
-    """Format a number that is known well, such as a planned deviation: four digits, no exponent.
+    """Format a number that has no noise, such as a planned std: four digits, no exponent.
 
     >>> figures(13.3912), figures(31_371.4), figures(0.000021234), figures(0.0)
     ('13.39', '31,371', '0.00002123', '0')

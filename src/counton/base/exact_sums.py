@@ -1,9 +1,9 @@
-"""Limits of exact sums: refusal of rows beyond them, and the share of each sender.
+"""Limits of exact sums: refusal of rows beyond them, and each sender's share of the range.
 
-A refusal is an answer. If exact sums decide it, it tells something of them. So `refuse_overflow`,
-and nothing else, refuses rows whose sum would not be exact. A person who runs a job sees this
-refusal, and may see the rows. A sender over the network sees only his own batch: `share_of` gives
-him his own share of the room, and the shares of all possible senders leave room over.
+A refusal that depends on exact sums discloses something about them. Only `refuse_overflow` refuses
+rows because their sum would not be exact. A person who runs a job sees this refusal, and may see
+the rows. A sender over the network may see only his own batch: `share_of` gives him a fixed share
+of the range, and the shares of all possible senders never fill it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Gradual expiry of privacy: the noise of each level of dyadic intervals, and the delay.
 
-A strategy for unbounded streams and its guarantee share these facts. Neither needs to know the
-other, so the facts stand below both.
+A strategy for unbounded streams and its guarantee both use these definitions. They stand here
+because strategies and guarantees do not import each other.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Expiry:
         return (LEVELS if self.levels is None else self.levels) - 1
 
     def factor(self, level: int) -> Fraction:
-        """Return (1 + level)^(1 - growth): exact if rational, else above by under 2^-39 of it."""
+        """Return (1 + level)^(1 - growth), rounded up by less than 2^-39 of it if irrational."""
         return _power_above(1 + level, 1 - self.growth)
 
     def law(self, base: NoiseDistribution, level: int) -> NoiseDistribution:

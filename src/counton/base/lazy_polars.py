@@ -1,4 +1,4 @@
-"""Polars for modules that a run with nothing new imports: polars itself is slow to import."""
+"""Polars, imported on first use: it is slow to import, and a run without new rows needs none."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from counton.base.lazy import require
 
 
 class _LazyPolars(ModuleType):
-    """A module that is imported when something of it is first used."""
+    """A module that is imported when one of its attributes is first read."""
 
     def __getattr__(self, name: str) -> Any:
         if self.__name__ not in sys.modules:

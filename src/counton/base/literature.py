@@ -115,7 +115,10 @@ def paper_of(sources: Iterable[str]) -> str | None:
 
 
 def origin_of(sources: Iterable[str]) -> str:
-    """Return the refereed papers that describe a whole mechanism; otherwise its owner and theorems.
+    """Name the refereed papers that describe a whole mechanism, else the theorems that prove it.
+
+    Args:
+        sources: names of references or theorems; empty if the author names none.
 
     >>> origin_of(["smooth"])
     'J. D. Andersson and R. Pagh, A smooth binary mechanism for efficient private continual

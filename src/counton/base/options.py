@@ -45,18 +45,19 @@ class Option:
         column: content of the column of rows that it names: numbers, labels, or true and false; "":
             it names no column.
         needed: whether a new stream must state it.
-        kept: how the stream keeps it.
+        kept: how the stream stores it; see `Kept`.
         choices: allowed words; empty: any.
         file: whether it may name a file; a job file names files relative to its own folder.
         words: Python type that is allowed besides text: a length of time as a `timedelta`, a moment
             as a `date` or `datetime`, columns as a list.
         served: whether a job of a service may state it.
         nightly: whether a run of a job file may state it for its jobs, overriding the file.
-        usual: value that means the same as no statement, if there is no default.
+        usual: value with the effect of leaving the option out, if there is no default.
         needs: name of another option without which this one means nothing.
         bounds: least and largest value, as whole numbers or lengths of time.
         often: whether it stands on the first page of help, which is one screen.
-        other: checks a value that is no text, and refuses it or not; None: the kind decides.
+        other: function that raises an error for a wrong value that is not a text; None: ``kind``
+            decides.
 
     >>> Option("longest", "length of the longest word, in letters", "whole").key
     'longest'
@@ -110,7 +111,7 @@ class OwnColumns(NamedTuple):
 
 
 class MissingOptions(InvalidInput):
-    """A needed option is not stated."""
+    """Error: a needed option is not stated."""
 
     def __init__(self, message: str = "", names: Sequence[str] = ()) -> None:
         super().__init__(message)

@@ -113,7 +113,7 @@ def parse_json(text: str | bytes) -> Any:
 
 @cache
 def _marks() -> Any:
-    """Return the change of depth at each byte; numpy is imported only if something is read."""
+    """Return the change of nesting depth for each byte value: int8, shape ``(256,)``."""
     import numpy as np
 
     found = np.zeros(256, np.int8)
@@ -122,7 +122,7 @@ def _marks() -> Any:
 
 
 def structure_of(data: bytes) -> bytes:
-    """Return JSON without its strings, if its depth is within the bound."""
+    """Return JSON text without its strings; refuse text that is nested too deep."""
     import numpy as np
 
     found = _TEXT.sub(b"", data)

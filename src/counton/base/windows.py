@@ -163,9 +163,9 @@ class Windows:
     timed: ClassVar[bool] = True
     #: Whether a step may hold several rows.
     batched: ClassVar[bool] = True
-    #: A change of rows that stays visible; empty if there is none.
+    #: The change of rows that releases reveal whatever the noise, in words; empty if none.
     in_the_middle: ClassVar[str] = ""
-    #: Facts that anybody may learn of the steps, whatever the noise.
+    #: The information about steps that releases reveal whatever the noise, in words.
     unprotected: ClassVar[tuple[str, ...]] = (
         "that a release took place, when, and the time of the newest row where that decided which "
         "windows had ended",
@@ -313,8 +313,11 @@ class Windows:
         return self._edges[steps] if self.length is None else self._origin + steps * self.length
 
     def step(self, us: str) -> pl.Expr:
-        """Map a column of moments to windows, as `step_of`; a value without a moment less
-        `NO_MOMENT`."""
+        """Return an expression that maps the column ``us`` of moments to windows, like `step_of`.
+
+        A value at or below `NO_MOMENT` marks a row without a moment. It is mapped to the value
+        less `NO_MOMENT`, which is at most 0.
+        """
         column = pl.col(us)
         if self._even is not None:
             step = (column - (self._first - self._even)) // self._even
@@ -359,7 +362,7 @@ class Windows:
 
     @property
     def in_time(self) -> Windows:
-        """Windows of time by which rows are read.
+        """These windows, for reading rows by their times.
 
         Raises:
             InvalidInput: each row is a step, so there are no windows of time.
@@ -368,12 +371,12 @@ class Windows:
 
     @property
     def lags(self) -> int:
-        """Number of further windows that end before a window's number is final."""
+        """Number of later windows that must end before a window's number is final."""
         return 0
 
     @property
     def remembered_days(self) -> int:
-        """Largest delay of a row of users or with an id, in days."""
+        """Number of days for which users and row ids are remembered; older rows are late."""
         return LATE_DAYS
 
     def first_open(self, released: int) -> int:
@@ -439,7 +442,7 @@ class Windows:
         return [("windows", windows), ("time zone", self.timezone)]
 
     def span(self, steps: range) -> str:
-        """Say the time of some steps, both ends included.
+        """Format the time of some steps, both ends included.
 
         >>> days = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 30)
         >>> days.span(range(1, 8)), EachRow().span(range(1, 8))
@@ -484,7 +487,8 @@ class RevisedWindows(Windows):
     @property
     @override
     def remembered_days(self) -> int:
-        """Days longer than any row of an open window is old, so that no row counts twice."""
+        """Number of days above the age of any row of an open window, so that no row counts twice.
+        """
         return max(LATE_DAYS, math.ceil((self.versions + 1) * days_in(self.every)))
 
     @override

@@ -30,7 +30,8 @@ class Answer:
             noise it may be lower by a ten-thousandth. If answers were requested together, it holds
             for all of them at once.
         what: what the number is, in words.
-        asked: the estimate itself, from which `counton.numbers.jointly` makes joint intervals.
+        asked: the `Estimate` behind these numbers, from which `counton.numbers.jointly` makes joint
+            intervals.
         at_once: number of answers whose intervals hold together.
         per_cent: True if words and charts show the number in per cent, as for a share.
 

@@ -34,7 +34,7 @@ from counton.strategies.strategy import Steps
 
 
 class OneAtATime:
-    """A lock that lets one thread of the process that made it into a stream at a time.
+    """A lock on a stream: one thread at a time may hold it, in the process that made it.
 
     >>> turn = OneAtATime("stream 'visits'", elsewhere="open it there")
     >>> with turn.take():
@@ -93,8 +93,9 @@ class Counter:
         contribution: the bound on one protected unit's change; default: one count in one cell,
             added or removed.
         shape: shape of one step's input; ``()`` for scalars, ``(16,)`` for a histogram of 16 cells.
-        counters: the guarantee of the noise if it is less than ``guarantee``: then cells are added
-            as needed (`widen`), up to ``shape``, and the choice of the shown cells costs the rest.
+        counters: the guarantee of the noise alone, if cells are added as needed (`widen`), up to
+            ``shape``; the choice of the shown cells costs the rest of ``guarantee``. None: cells
+            are fixed.
         statistic: the statistic that the cells count, if it is one of ``counton.statistics``.
 
     Raises:
@@ -151,7 +152,7 @@ class Counter:
 
     @classmethod
     def of(cls, terms: Design, key: Key) -> Counter:
-        """Return the counter of a new stream whose law is known, such as a simulated one."""
+        """Return the counter of a new stream of this design, such as a simulated stream."""
         counter = cls.__new__(cls)
         counter._begin(terms, key, StreamProgress.start(terms))
         return counter
@@ -189,7 +190,7 @@ class Counter:
         return Private(done.totals_taken if done.sums.size else done.sums)
 
     def windows_with(self, changes: NDArray[np.int64]) -> Private[NDArray[np.int64]]:
-        """Return the cells of windows after steps that change them, if windows are revised.
+        """Return the cells of each window version after further changes; nothing is released.
 
         Args:
             changes: the change at each step, in grid units, shape ``(n, *self.shape)``.
@@ -300,7 +301,7 @@ class Counter:
         return Releases(range(first, done.step + 1), values, self.design)
 
     def _std_at(self, step: int) -> float:
-        """Return one step's standard deviation; compute those of the steps ahead with it."""
+        """Return the std of one step; those of the next steps are computed with it."""
         window = self._lookahead.window
         if step not in window:
             window = range(step, step + 1)

@@ -1,4 +1,4 @@
-"""The progress of a stream: its checked input, the totals that wait, and its checkpoint.
+"""The progress of a stream: its checked input, the totals that a delay holds back, its checkpoint.
 
 A checkpoint is JSON text and packed sums after a checksum, never pickle. It holds exact sums: keep
 it as secret as the data.
@@ -28,7 +28,9 @@ Totals = Numbers
 
 
 class Waiting:
-    """The exact totals of the last ``delay`` steps, oldest first; secret.
+    """The exact totals of the last ``delay`` steps, which a delay holds back; secret.
+
+    The oldest total comes first.
 
     An immutable value: `then` returns a new one. The values share memory with room behind the
     newest total, so that a step costs the same for any delay. If several values are made from one,
@@ -54,7 +56,11 @@ class Waiting:
         return self._room[self._start : self._start + self._delay]
 
     def then(self, entering: NDArray[np.int64]) -> tuple[NDArray[np.int64], Waiting]:
-        """Return the totals that leave, as many as enter, and the totals that then wait."""
+        """Append the totals of further steps.
+
+        Returns:
+            The oldest totals, as many as were appended, and the others as a new `Waiting`.
+        """
         count = len(entering)
         if count >= self._delay:
             queue = np.concatenate([self.totals, entering])
@@ -304,7 +310,7 @@ def write_state(form: str, fields: dict[str, Any]) -> bytes:
 
 
 def _with_checksum(form: str, *parts: bytes) -> bytes:
-    """Return a body after its format and a checksum."""
+    """Return a body with its format and a checksum in front."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part)

@@ -123,7 +123,7 @@ class Design(Errors[S]):
 
     @property
     def whole(self) -> bool:
-        """True: these are all terms of a stream; overridden for a part of a stream."""
+        """True for all terms of a stream; False for those of a part of it."""
         return True
 
     @property
@@ -145,7 +145,7 @@ class Design(Errors[S]):
         return self._with_versions(self.shape if self.counters is None else (0,))
 
     def by_version(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Reshape values of steps, read from a journal without a number of cells, cell by cell."""
+        """Give cells and versions an axis each, in values that a journal joins in one axis."""
         versions, steps = self.strategy.facts.versions, len(values)
         if versions == 1 or values.shape[1:] == self.step_shape:
             return values
@@ -217,7 +217,10 @@ class Design(Errors[S]):
         return replace(self, noise_id=sha256(text.encode()).hexdigest()[:32])
 
     def stream_cell(self, cell: int) -> int:
-        """Return the stream's cell of a cell of this design; they differ in a part of a report."""
+        """Return the index in the whole stream of a cell of this design.
+
+        The two indices differ if the design is that of a part of a report.
+        """
         return cell
 
     def noise_field(self, key: Key, cells: int | None = None) -> NoiseField:
@@ -256,7 +259,7 @@ class Design(Errors[S]):
 
     @property
     def of_a_cell(self) -> Self:
-        """This design with the errors of a cell."""
+        """This design with errors that describe one cell, without ``errors_of``."""
         return replace(self, errors_of=self.errors_of._replace(mean=1.0, largest=1.0, what=""))
 
     @cached_property

@@ -241,7 +241,7 @@ def counters_of(guarantee: Any) -> PureDP:
 
 
 def first_shown(values: NDArray[np.int64], thresholds: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the place of each cell's first release that reaches its threshold; -1 if none does.
+    """Return the index of each cell's first release that reaches its threshold; -1 if none does.
 
     Args:
         values: shape ``(steps, cells)``.

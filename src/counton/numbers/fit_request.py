@@ -1,4 +1,4 @@
-"""The request to make the numbers of a table fit, and the notes that readers need with it."""
+"""Requests to adjust a released table to public constraints, and notes for its readers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CUT_OFF = 1 / math.sqrt(2 * math.pi)
 
 @dataclass(frozen=True)
 class Fit:
-    """A request to make the numbers of a table fit; it depends on releases and public facts only.
+    """Public constraints that the numbers of a released table are adjusted to; no row is read.
 
     Attributes:
         integers: whole numbers that add up.
@@ -64,8 +64,8 @@ class TableRequest(NamedTuple):
     """A request for rows of a table.
 
     Attributes:
-        ask: names, if the statistic takes names; None: all rows of its table.
-        fit: the way to make numbers fit; None: as they were released.
+        ask: names of the rows, if the statistic takes names; None: all rows of its table.
+        fit: the constraints to adjust numbers to; None: numbers as they were released.
         groups: the groups, if the table has groups; None: all.
     """
 

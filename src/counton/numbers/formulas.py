@@ -48,14 +48,14 @@ _TURNS, _CLOSE = 200, 2.0**-20
 
 
 class Term(NamedTuple):
-    """The change of one cell in the steps start + 1 .. stop, times a weight.
+    """The change of one cell in the steps start + 1 .. stop, multiplied by a weight.
 
     Attributes:
         weight: the factor.
-        start, stop: the step before the first, and the last.
+        start, stop: the step before the first counted step (0: the beginning), and the last one.
         cell: number of the cell; below 0 if only its noise matters, as for cells with equal
             weights.
-        alike: number of cells with these weights.
+        alike: number of cells that this term stands for, all with its weight.
 
     >>> Term(-1.0, 0, 7, 2).cell
     2
@@ -110,7 +110,7 @@ class CellSum:
         value: the published value, in data units.
         design: design of the stream.
         parts: the terms that are added up.
-        grain: largest further rounding of the published value.
+        grain: largest error of the published value from rounding, besides noise, in data units.
     """
 
     value: float
@@ -435,7 +435,7 @@ class ClosedForm(Estimate):
         return None if self.parts is None else self.parts()
 
     def over(self, count: float, least: float, most: float) -> ClosedForm:
-        """Return this number over a known one, with bounds of the quotient."""
+        """Divide this number by an exactly known one; ``least`` and ``most`` bound the result."""
 
         def ends(level: float) -> tuple[float, float]:
             low, high = (end / count for end in self.ends(level))
@@ -448,7 +448,7 @@ class ClosedForm(Estimate):
         return ClosedForm(self.estimate / count, ends, self.deviation / count, parts)
 
     def at(self, places: Any, parts: Callable[[], Formula] | None = None) -> ClosedForm:
-        """Return one or some of many numbers.
+        """Return the numbers at some positions of the array.
 
         Args:
             places: index into the array of all.
@@ -527,7 +527,7 @@ class TableNumbers(NamedTuple):
         return {**found, "lower": low, "upper": high, **self.beside(level)}
 
     def rows(self, places: NDArray[np.int64]) -> TableNumbers:
-        """Return some of the rows."""
+        """Return the rows at some positions."""
         about = {name: values[places] for name, values in self.about.items()}
 
         def beside(level: float) -> dict[str, NDArray[Any]]:
@@ -761,7 +761,7 @@ def _with_quotients(linear: Sequence[Floats], reads: Mapping[Quotient, _Read]) -
 
 
 def _place(streams: Sequence[tuple[Design, object]], terms: Design) -> int:
-    """Return the place of the stream with the noise of these terms, or the number of streams.
+    """Return the index of the stream that has the noise of these terms; if none, their number.
 
     The parts of a report belong to one stream, with cells in other units. If the identity of the
     noise is unknown, as for a plan, equal terms mean one stream.

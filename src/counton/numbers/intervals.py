@@ -827,7 +827,8 @@ class ErrorsOf(NamedTuple):
         mean, largest: factors on the error of a cell: on the root of the mean variance, and on the
             root of the largest variance.
         what: the numbers in a sentence; "": a cell.
-        per_step: expected items in a step, which a delay leaves out.
+        per_step: expected number of items in a step, for the error of items that a delay holds
+            back.
     """
 
     release: ReleaseForm | None = None
@@ -933,10 +934,9 @@ class Errors(Generic[S]):
         """Return a bound that all errors of totals, at all steps and cells, keep together.
 
         They keep it with the stated probability. It is a union bound over the half-width of the
-        widest release, or Chernoff's bound if protection fades, plus the items held back. It is
-        infinite if no
-        bound is known: for more numbers than known tails cover (10^9 times 1 - probability), and if
-        totals are not released or there is no last step.
+        widest release, or Chernoff's bound for an expiring guarantee, plus the items that a delay
+        holds back. It is infinite if no bound is known: for more numbers than known tails cover
+        (10^9 times 1 - probability), and if totals are not released or there is no last step.
 
         Raises:
             InvalidInput: the probability is outside (0, 1).
@@ -955,12 +955,13 @@ class Errors(Generic[S]):
         return widest_halfwidth(self.strategy, self.law, 1 - missed) * float(self.resolution)
 
     def loss(self, ages: Iterable[int], analysis: Analysis = "exact") -> NDArray[np.float64]:
-        """Return the privacy loss of an item by age if protection fades: epsilon, or rho.
+        """Return the privacy loss of an item by its age: epsilon, or rho; for an expiring
+        guarantee.
 
         The analysis "exact" is the promised loss, ``guarantee.at_age``.
 
         Raises:
-            InvalidInput: protection does not fade, or there are no ages.
+            InvalidInput: the guarantee does not expire, or there are no ages.
         """
         promised = self.guarantee
         if isinstance(promised, ExpiringDP | ExpiringZCDP):

@@ -92,7 +92,7 @@ def _known_noise(
 def narrower(
     terms: Design, widths: NDArray[np.float64], first: int, level: float, *, windows: bool
 ) -> float:
-    """Return the factor, at most 1, for half-widths to hold at all steps together.
+    """Return a factor, at most 1, by which half-widths shrink and still hold at all steps together.
 
     Args:
         widths: half-widths at consecutive steps that hold for all of them by the union bound.
@@ -125,7 +125,9 @@ def narrower(
 
 
 def largest_share(drawn: NDArray[np.float64], level: float) -> float | None:
-    """Return an order statistic that is hardly ever below the quantile; None: too few draws.
+    """Return an order statistic that is almost certainly above the quantile; None: too few draws.
+
+    It is below the quantile with probability at most 10^-6.
 
     >>> largest_share(np.arange(1000.0), 0.95)
     979.0
@@ -135,9 +137,11 @@ def largest_share(drawn: NDArray[np.float64], level: float) -> float | None:
 
 
 def order_above_quantile(cells: int, level: float) -> int | None:
-    """Return the ascending rank that is hardly ever below the quantile; None: not even the last.
+    """Return the rank of an order statistic that is almost certainly above the quantile.
 
-    The order statistic of rank k is below the quantile if k or more draws are: a binomial tail.
+    It is below the quantile with probability at most 10^-6. Ranks ascend from 1. None: even the
+    largest draw may be below the quantile too often. The order statistic of rank k is below the
+    quantile if k or more draws are: a binomial tail.
 
     >>> order_above_quantile(1000, 0.95), order_above_quantile(100, 0.95)
     (980, None)
@@ -202,7 +206,7 @@ def _within(one: Answer, lower: float, upper: float) -> Answer:
 
 
 def joint_factor(formulas: Sequence[Formula], halves: NDArray[np.float64], level: float) -> float:
-    """Return the factor, at most 1, for half-widths to hold all together.
+    """Return a factor, at most 1, by which half-widths shrink and still hold all together.
 
     Args:
         halves: half-widths that hold together by the union bound.

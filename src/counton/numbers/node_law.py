@@ -102,7 +102,7 @@ def calibration_of(
     shape: tuple[int, ...] = (),
     family: Family | None = None,
 ) -> Calibration:
-    """Return the calibration of `law_for`, even if ``strategy`` cannot add up such noise."""
+    """Return the calibration of `law_for`, also if sums of its noise could overflow."""
     guarantee = promise_of(strategy, guarantee)
     check_contribution(contribution)
     if isinstance(guarantee, (ExpiringDP, ExpiringZCDP)):

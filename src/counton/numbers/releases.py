@@ -21,7 +21,7 @@ from counton.strategies.strategy import check_ends
 
 
 class PublicNumbers:
-    """Base class of releases: guarantee and contribution, besides the numbers."""
+    """Base class of releases: guarantee, contribution, tables, text for a publication."""
 
     __slots__ = ()
     _design: Design
@@ -148,7 +148,7 @@ class StepRelease(PublicNumbers):
 
     @property
     def ends(self) -> tuple[int, int]:
-        """The step after which it counts, and the last step, apart from the strategy's delay."""
+        """The step before the first counted step, and the last one; a delay is not subtracted."""
         if self.between is not None:
             return self.between[1].step, self.step
         windows = self._design.strategy.facts.workload == "windows"
@@ -178,7 +178,12 @@ class StepRelease(PublicNumbers):
         return StepRelease(self.step, self.value - earlier.value, std, terms, both)
 
     def part(self, of: Callable[[NDArray[Any]], Any], terms: Design) -> StepRelease:
-        """Return some of its cells."""
+        """Return the release of some of its cells.
+
+        Args:
+            of: picks their values from those of all cells.
+            terms: the design of these cells.
+        """
         if self.between is not None:
             now, earlier = (one.part(of, terms) for one in self.between)
             return now.since(earlier)
