@@ -487,8 +487,7 @@ class RevisedWindows(Windows):
     @property
     @override
     def remembered_days(self) -> int:
-        """Number of days above the age of any row of an open window, so that no row counts twice.
-        """
+        """Number of days above the age of a row of an open window, so that no row counts twice."""
         return max(LATE_DAYS, math.ceil((self.versions + 1) * days_in(self.every)))
 
     @override
