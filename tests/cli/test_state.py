@@ -360,6 +360,22 @@ def test_a_limit_is_raised_with_a_word_and_a_note(place: Any, events: str) -> No
     assert all(one["user"] and one["host"] for one in found["limit_changes"])
     times = [one["time"] for one in found["limit_changes"]] + [found["spent"][0]["entered"]]
     assert all(datetime.fromisoformat(time).utcoffset() == timedelta(0) for time in times)
+    history = json.loads(place(*ledger, "--history", "--json").out)["history"]
+    limits = [one for one in history if one["name"] is None]
+    assert [one["event"] for one in limits] == ["limit set", "limit raised", "limit lowered"]
+    assert [(one["time"], one["terms"]) for one in limits] == [
+        (one["time"], one["after"]) for one in found["limit_changes"]
+    ]
+    assert all((one["user"], one["host"]) == (raised["user"], raised["host"]) for one in limits)
+    (entry,) = (one for one in history if one["name"] == "events")
+    assert (entry["event"], entry["time"], entry["user"]) == ("spent", times[-1], None)
+    assert [one["time"] for one in history] == sorted(one["time"] for one in history)
+    assert "history" not in found
+    shown = [
+        line for line in place(*ledger, "--history").out.splitlines() if "limit raised" in line
+    ]
+    assert shown[0].startswith(limits[1]["time"][:19].replace("T", " "))
+    assert shown[0].endswith(f"{raised['user']} at {raised['host']}")
     said = " ".join(place(*ledger).out.split())
     amounts = "from pure differential privacy with epsilon = 100 to pure differential privacy with"
     assert f"UTC {amounts} epsilon = 150, by {raised['user']} at {raised['host']}" in said

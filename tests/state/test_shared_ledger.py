@@ -76,6 +76,33 @@ def test_two_states_count_against_one_limit(ledger: str, tmp_path: Path) -> None
     assert book.remaining() is None
 
 
+def test_its_history_has_entries_of_all_states_by_time(ledger: str, tmp_path: Path) -> None:
+    begin(tmp_path / "web.db", ledger)
+    begin(tmp_path / "shop.db", ledger, guarantee=PureDP("0.25"))
+    with looked_into(ledger) as connection:
+        said = "UPDATE counton_shared_entries SET entered = :at, token = :token WHERE number = :n"
+        connection.run(said, at="2024-03-01T12:00:00+00:00", token="it", n=1)
+        connection.run(said, at="2024-03-01T11:00:00+00:00", token=None, n=2)
+        connection.run("UPDATE counton_limits SET time = :at", at="2024-03-01T11:00:00+00:00")
+    with Store(ledger) as store:
+        limit, shop, web = store.ledger_history
+    assert (limit.event, limit.name, limit.state) == ("limit set", None, None)
+    assert limit.user
+    assert (shop.event, shop.name, shop.user) == ("reserved", "visits", None)
+    assert (shop.time, Path(shop.state or "").name) == ("2024-03-01T11:00:00+00:00", "shop.db")
+    assert (shop.terms or {})["epsilon"] == "0.25"
+    assert (web.event, Path(web.state or "").name) == ("spent", "web.db")
+
+
+def test_a_limit_that_is_taken_away_is_in_its_history(tmp_path: Path) -> None:
+    with Store(made(tmp_path / "team.db")) as store:
+        store.set_limit(None, allow_raise=True)
+        assert [one.in_words() for one in store.ledger_history] == [
+            "limit set to pure differential privacy with epsilon = 1",
+            "limit removed",
+        ]
+
+
 def test_a_state_remembers_its_ledger(ledger: str, tmp_path: Path) -> None:
     state = tmp_path / "web.db"
     begin(state, ledger)

@@ -582,6 +582,11 @@ class LedgerOptions:
         "relation",
         choices=("add_remove", "replace"),
     )
+    history: bool = option(
+        False,
+        "show all entries and all changes of the limit by time, and who changed the limit, instead "
+        "of the table of entries",
+    )
     warn_at: float | None = option(
         None,
         "end with exit code 10 if at least this share of the limit is spent, as in .8",

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from counton.released.release import Release
     from counton.run import Definition
     from counton.state import Store
+    from counton.state.ledger_rows import LedgerEvent
 
 
 def print_ledger(options: LedgerOptions) -> None:
@@ -67,6 +68,7 @@ def print_ledger(options: LedgerOptions) -> None:
         times = [*store.entry_times, *(one.entered for one in others)]
         changes = store.limit_changes
         shared, totals = store.shared_ledger, store.totals
+        history = store.ledger_history if options.history else None
     places = [*map(hide_secrets, [options.state] * len(spends) + [one.place for one in others])]
     begun = [True] * len(spends) + [one.begun for one in others]
     spends += tuple(one.spend for one in others)
@@ -104,6 +106,7 @@ def print_ledger(options: LedgerOptions) -> None:
                 "about": None if ledger is None else ledger.unit,
                 "age": None if ledger is None else ledger.age,
                 "limit_changes": [change._asdict() for change in changes],
+                **({} if history is None else {"history": [*map(_event_as_json, history)]}),
                 "remaining": _as_json(remaining),
                 "units": _units_as_json(totals, ledger),
             }
@@ -130,7 +133,7 @@ def print_ledger(options: LedgerOptions) -> None:
         name = spend.name if begun[number] else f"{spend.name} (reserved)"
         place = [Path(places[number]).name] if others else []
         table.add_row(name, *place, str(spend.guarantee), times[number][:10], *whose, *present)
-    console.write_table(table)
+    console.write_table(table if history is None else _history_table(history))
     if not all(begun):
         console.write_line(
             "reserved: by a run that was interrupted before its stream was made; it counts, and "
@@ -153,7 +156,7 @@ def print_ledger(options: LedgerOptions) -> None:
     if ledger is not None and ledger.age is not None:
         words += f", for events up to {ledger.age:,} windows old"
     console.write_line(f"limit: {words}")
-    for change in changes[1:]:
+    for change in changes[1:] if history is None else ():
         console.write_line(f"{change.in_words()}, by {change.user} at {change.host}")
     if ledger is None:
         _print_totals(console, totals)
@@ -170,6 +173,24 @@ def print_ledger(options: LedgerOptions) -> None:
             f"{share:.0%} of the limit is spent: --warn-at {options.warn_at:g} is reached"
         )
     _end_of_warning(warned)
+
+
+def _history_table(history: Sequence[LedgerEvent]) -> Table:
+    """Return the events of a ledger as a table, by time."""
+    table = Table()
+    for name in ("time (UTC)", "event", "by"):
+        table.add_column(name, overflow="fold")
+    for event in history:
+        whose = "" if event.user is None else f"{event.user} at {event.host}"
+        if event.state is not None:
+            whose = f"a stream of {hide_secrets(event.state)}"
+        table.add_row(event.time[:19].replace("T", " "), event.in_words(), whose)
+    return table
+
+
+def _event_as_json(event: LedgerEvent) -> dict[str, Any]:
+    state = None if event.state is None else hide_secrets(event.state)
+    return event._replace(state=state)._asdict()
 
 
 def _foreign_spend(options: LedgerOptions) -> dict[str, Any] | None:

@@ -124,6 +124,13 @@ class LimitChange(NamedTuple):
         verb = "raised" if self.higher else "lowered"
         return f"{verb} {when} from {limit_in_words(self.before)} to {limit_in_words(self.after)}"
 
+    @property
+    def verb(self) -> str:
+        """Return the kind of change: set, removed, raised or lowered."""
+        if self.before is None or self.after is None:
+            return "set" if self.before is None else "removed"
+        return "raised" if self.higher else "lowered"
+
 
 def limit_in_words(stated: Mapping[str, Any] | None) -> str:
     """Describe the stated terms of a limit."""
@@ -159,6 +166,72 @@ def limit_changes(connection: Connection) -> tuple[LimitChange, ...]:
             )
             for row in connection.rows("SELECT * FROM counton_limits ORDER BY id")
         )
+
+
+class LedgerEvent(NamedTuple):
+    """An entry of a ledger or a change of its limit, with its time.
+
+    Attributes:
+        time: time of the event, ISO 8601 in UTC.
+        event: ``spent``, or ``reserved`` by a run that was interrupted before its stream was made;
+            ``limit set``, ``limit raised``, ``limit lowered`` or ``limit removed``.
+        name: name of the stream or table that spends; None for a limit.
+        terms: the guarantee with unit and relation, or the stated terms of the new limit, as JSON
+            values; None: no limit any more.
+        state: last known address of the other state that spends; None for this state's own events.
+        user: user who changed the limit, as that machine knows the user; None for an entry, whose
+            user no ledger keeps.
+        host: name of that machine.
+    """
+
+    time: str
+    event: str
+    name: str | None = None
+    terms: Mapping[str, Any] | None = None
+    state: str | None = None
+    user: str | None = None
+    host: str | None = None
+
+    def in_words(self) -> str:
+        """Describe the event, without its time and user.
+
+        >>> one = {"limit": {"guarantee": "pure", "epsilon": "1"}}
+        >>> print(LedgerEvent("2024-03-01T09:30:00+00:00", "limit set", terms=one).in_words())
+        limit set to pure differential privacy with epsilon = 1
+        """
+        if self.name is None:
+            return (
+                self.event
+                if self.terms is None
+                else f"{self.event} to {limit_in_words(self.terms)}"
+            )
+        spend = Spend.from_dict(self.terms or {})
+        return f"{self.event} by {self.name!r}: {spend.guarantee}, {spend.unit}"
+
+
+def history(connection: Connection) -> tuple[LedgerEvent, ...]:
+    """Return all entries, of other states too, and all changes of the limit, by time.
+
+    Times are full seconds; of one second, changes of the limit come first.
+    """
+    changes = (
+        LedgerEvent(
+            *(one.time, f"limit {one.verb}", None, one.after),
+            user=one.user,
+            host=one.host,
+        )
+        for one in limit_changes(connection)
+    )
+    own = zip(entry_times(connection), entries(connection), strict=True)
+    spent = (LedgerEvent(time, "spent", entry.name, entry.to_dict()) for time, entry in own)
+    others = (
+        LedgerEvent(
+            *(one.entered, "spent" if one.begun else "reserved", one.spend.name),
+            *(one.spend.to_dict(), one.place),
+        )
+        for one in of_others(connection)
+    )
+    return tuple(sorted([*changes, *spent, *others], key=lambda event: event.time))
 
 
 def _read(text: str | None) -> dict[str, Any] | None:

@@ -23,7 +23,7 @@ from counton.state import ledger_rows as books
 from counton.state import stream_facts as facts
 from counton.state.addition import Arrivals
 from counton.state.database import Closing, Database, reading
-from counton.state.ledger_rows import ForeignEntry, LimitChange
+from counton.state.ledger_rows import ForeignEntry, LedgerEvent, LimitChange
 from counton.state.reader import JournalReader, reader_of
 from counton.state.sql import Connection
 from counton.state.unit_names import SpentUnit, known_in
@@ -153,6 +153,23 @@ class Store(Closing):
     def limit_changes(self) -> tuple[LimitChange, ...]:
         """Changes of the limit: who set, raised or lowered it, when, and from what."""
         return self._read(books.limit_changes)
+
+    @property
+    def ledger_history(self) -> tuple[LedgerEvent, ...]:
+        """All entries, of other states too, and all changes of the limit, by time.
+
+        A change of the limit has its user and host. No ledger keeps the user of an entry.
+
+        >>> from counton import PureDP
+        >>> with Store("visits.db", create=True) as store:
+        ...     store.set_limit(PureDP(1))
+        ...     store.add_spend("survey of 2023", PureDP("1/2"), unit="reader")
+        ...     for event in store.ledger_history:
+        ...         print(event.in_words())
+        limit set to pure differential privacy with epsilon = 1
+        spent by 'survey of 2023': pure differential privacy with epsilon = 0.5, reader
+        """
+        return self._read(books.history)
 
     @property
     def shared_entries(self) -> tuple[ForeignEntry, ...]:
