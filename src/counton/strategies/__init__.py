@@ -100,7 +100,7 @@ def stream_strategy_named(name: object) -> type[StreamStrategy] | None:
 
 
 def _others() -> Iterable[EntryPoint]:
-    """Return the strategies of other packages, by their names."""
+    """Return the entry points of other packages' strategies."""
     from importlib.metadata import entry_points  # slow to import
 
     return entry_points(group=__name__)
@@ -125,7 +125,8 @@ def strategy_from_dict(description: Mapping[str, Any]) -> StreamStrategy:
 
 
 def _inner(value: Any) -> Any:
-    """Return the strategy inside a description; any other value is returned unchanged."""
+    """Return the strategy that a description of a strategy holds; any other value is returned
+    unchanged."""
     from counton.strategies import lines
 
     named = value.get("strategy") if isinstance(value, Mapping) else None

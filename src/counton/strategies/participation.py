@@ -163,7 +163,9 @@ def schedule_for(
 
 
 class Structure(NamedTuple):
-    """Joint facts about the columns of a strategy; everything else is computed from the columns.
+    """Joint properties of the columns of a strategy, from which faster or sharper bounds follow.
+
+    All other quantities are computed from the columns.
 
     Attributes:
         divisions: for a tree: the parts of a part, or of the whole horizon (None), and the number
@@ -242,7 +244,7 @@ def tree_structure(
 
 
 class _StepNodes(Hashable, Protocol):
-    """The members of a strategy used here; see `StreamStrategy`."""
+    """The members of `StreamStrategy` that this module uses."""
 
     facts: Any
 
@@ -306,7 +308,8 @@ def sensitivities(
 def _found_once(
     strategy: _StepNodes, question: X, find: Callable[[_StepNodes, X], Sensitivity]
 ) -> Sensitivity:
-    """Return a sensitivity, computed once per object: equal parameters may not identify it."""
+    """Return a sensitivity, computed once for each strategy object; equal parameters may not
+    identify it."""
     known: dict[object, Sensitivity] = vars(strategy).setdefault("_moved_by", {})
     if question not in known:
         known[question] = find(strategy, question)
@@ -350,7 +353,7 @@ def sensitivity(
 
 
 def _either_bounds(l1: int, l2_squared: int) -> Sensitivity:
-    """Return tighter norms: integer vectors have l1 <= l2_squared <= l1^2."""
+    """Tighten two norms of an integer vector, which satisfy l1 <= l2_squared <= l1^2."""
     return Sensitivity(min(l1, l2_squared), min(l2_squared, l1**2))
 
 
@@ -415,7 +418,8 @@ def _largest_sums(
 
 
 def _to_the_left(series: Integers, norm: Norm, schedule: Schedule) -> int:
-    """Return the sum for the schedule that begins at once: the worst if C is Toeplitz and falls."""
+    """Return the sum for steps from 1 on, as close as allowed: the worst if C is Toeplitz and
+    falls."""
     rows = -(-len(series) // schedule.apart)
     padded = np.zeros(rows * schedule.apart, np.int64)
     padded[: len(series)] = series
@@ -772,7 +776,10 @@ def _shared_out(
 
 
 def _either(left: _Most, right: _Most, room: int) -> _Most:
-    """Return the most over both parts. Members best kept together are all in the better part."""
+    """Return the largest sums over two parts together.
+
+    Members that are best kept together all go to the better part.
+    """
     for one, other in ((left, right), (right, left)):
         if len(other.sums) == 1 and not other.sums[0]:
             return one

@@ -60,12 +60,12 @@ WIDE = 512
 
 
 def nodes_per_chunk(shape: tuple[int, ...], numbers: int = PART) -> int:
-    """Return the number of nodes of this shape in a chunk of ``numbers``: at least one."""
+    """Return how many nodes of a shape fit into a chunk of ``numbers`` numbers: at least one."""
     return max(1, numbers // max(1, math.prod(shape)))
 
 
 def add_up(rows: Integers, before: Integers | None = None) -> Integers:
-    """Turn rows into running sums in place, and return the last one.
+    """Turn rows into running sums in place, and return a copy of the last row.
 
     Wide rows are added one by one: numpy adds up each coordinate separately, which is slower then.
     """
@@ -126,7 +126,7 @@ class NodeNoise(Protocol):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of one node's noise: () for a scalar stream."""
+        """Shape of one node's noise; () for a scalar stream."""
         ...
 
     def run(self, level: int, nodes: range) -> NDArray[np.int64]:
@@ -389,34 +389,37 @@ class StreamStrategy(Strategy):
 
     @property
     def _largest_read(self) -> float:
-        """Largest weight with which a release reads a node; by default as the first release."""
+        """Largest weight with which a release reads a node; by default, that of the first
+        release."""
         return max((abs(float(node.weight)) for node in self.row(1)), default=1.0)
 
     def _largest_reads(self, stops: Integers) -> Floats:
-        """See `largest_reads`."""
+        """Return the largest weights up to each of ``stops``; called by `largest_reads`."""
         return np.full(stops.shape, self._largest_read)
 
     def _reader(self, field: NodeNoise) -> Reader:
-        """See `reader_of`. A strategy that overrides it overrides ``noise`` too."""
+        """Return a reader for `reader_of`. A strategy that overrides it also overrides
+        ``noise``."""
         return Reader(self, field)
 
     def _step_reader(self, field: NodeNoise) -> Reader:
-        """See `step_reader_of`."""
+        """Return a reader for `step_reader_of`."""
         return self._reader(field)
 
     def _window_rounding(self, first: Integers, last: Integers) -> Floats:
-        """See `window_rounding`, which checked the ends: `_release_rounding` for each release."""
+        """Return rounding for `window_rounding`, with checked ends; default:
+        `_release_rounding`."""
         windows = self.facts.workload == "windows"
         releases = last - first if windows else (first > 0) * 1 + (last > first)
         return np.asarray(releases * self._release_rounding, dtype=np.float64)
 
     @property
     def _release_rounding(self) -> float:
-        """Most that rounding moves a release: half a unit, unless all values are integers."""
+        """Most by which rounding moves a release: half a unit, or 0 if all values are integers."""
         return 0.5 if self.facts.fraction_bits else 0.0
 
     def _check_law(self, law: NoiseDistribution) -> None:
-        """See `check_law`.
+        """Refuse a law for which sums may leave int64; called by `check_law`.
 
         Strategies override it whose sums may leave int64, or whose later nodes have wider noise.
         """
@@ -441,7 +444,7 @@ class EndlessStrategy(StreamStrategy):
         """
 
     def _check_end(self, last: int | None) -> int:
-        """Return the last release, checked; required for columns without an end."""
+        """Return the last release after a check; columns without an end require it."""
         if last is None:
             raise InvalidInput(
                 f"an item of {self!r} enters ever more nodes as the stream goes on, without end: "
@@ -451,7 +454,7 @@ class EndlessStrategy(StreamStrategy):
 
     @abstractmethod
     def _node_factor(self, level: int) -> Fraction:
-        """See `node_factor`."""
+        """Return the factor for `node_factor`."""
 
     @abstractmethod
     def variance(
@@ -518,7 +521,7 @@ def check_law(strategy: StreamStrategy, law: NoiseDistribution) -> None:
 
 
 def checks_laws(strategy: StreamStrategy) -> bool:
-    """Return whether the strategy checks laws: it may refuse wide noise, or widens later noise."""
+    """Return True if the strategy overrides `_check_law`, so that it may refuse wide noise."""
     return type(strategy)._check_law is not StreamStrategy._check_law
 
 
@@ -727,7 +730,8 @@ def matrices(
 def window_ends(
     strategy: StreamStrategy, steps: Steps, since: Steps | None = None
 ) -> tuple[Integers, Integers]:
-    """Return the ends of the windows that releases describe, or of the steps from ``since`` on.
+    """Return the start and stop of the windows that releases describe; with ``since``, from there
+    on.
 
     Raises:
         InvalidInput: not integers, or below 1; with ``since`` as `check_ends`.
@@ -821,11 +825,11 @@ class TableStrategy(Strategy):
         """Return an upper bound of the norm of a difference of two columns: a unit moved."""
 
     def l1_sensitivity(self) -> int:
-        """Return exact maximum 1-norm of a column of C."""
+        """Return the exact maximum 1-norm of a column of C."""
         return self.largest_column(1)
 
     def squared_sensitivity(self) -> int:
-        """Return exact maximum squared 2-norm of a column of C."""
+        """Return the exact maximum squared 2-norm of a column of C."""
         return self.largest_column(2)
 
     def sensitivities(self, relation: Relation = "add_remove") -> Sensitivity:
@@ -852,7 +856,7 @@ class TableStrategy(Strategy):
 
 
 class Reader:
-    """The noise of one stream: `StreamStrategy.noise` of its own field.
+    """The noise of one stream, computed as `StreamStrategy.noise` does.
 
     Args:
         strategy: the strategy of the stream.
@@ -875,7 +879,7 @@ class Reader:
         return self._strategy.facts.local or self._strategy.facts.buffer_size > 0
 
     def noise(self, steps: range) -> NDArray[np.int64]:
-        """See `StreamStrategy.noise`."""
+        """Return B z for consecutive steps, as `StreamStrategy.noise` does."""
         if self._parts is None:
             return self._strategy.noise(self._field, steps)
         check_window(self._strategy, steps)

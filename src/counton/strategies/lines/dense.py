@@ -248,7 +248,7 @@ class Dense(OwnCells):
 
     @override
     def overlap(self, lag: int) -> int:
-        """Return the exact largest magnitude."""
+        """Return the largest product of columns of H that are ``lag`` or more apart, exactly."""
         return int(self._lags[lag]) if lag < self.cells else 0
 
     @override
@@ -269,7 +269,7 @@ class Dense(OwnCells):
     @cached_property
     @override
     def least_inner(self) -> int:
-        """Float64 value minus a bound on its rounding."""
+        """Lower bound of products of two columns: the float64 value minus its rounding error."""
         rounding = self.measurements * 2.0**-50 * float(self._gram.diagonal().max()) + 1
         return min(int(np.floor(float(self._gram.min()) - rounding)), self.squared_sensitivity())
 
@@ -427,7 +427,7 @@ def _bits(numbers: Integers) -> int:
 
 
 def _digits(numbers: Integers, bits: int) -> Iterator[tuple[int, Floats]]:
-    """Yield digits of ``bits`` bits, lowest first, and their places; the highest is signed."""
+    """Yield pairs of a binary place and the digits there, lowest first; the highest is signed."""
     place, total = 0, _bits(numbers)
     while place + bits < total:
         yield place, ((numbers >> place) & ((1 << bits) - 1)).astype(np.float64)
@@ -437,5 +437,5 @@ def _digits(numbers: Integers, bits: int) -> Iterator[tuple[int, Floats]]:
 
 @lru_cache(maxsize=1)
 def _last_read(kind: type[Dense], matrix: str, shape: tuple[int, int], name: str) -> Dense:
-    """Return the strategy, cached: a release reads its line several times; factoring is slow."""
+    """Decode the strategy, cached: a release reads it several times, and factoring is slow."""
     return kind(integers_from_text(matrix, shape), name)

@@ -119,7 +119,7 @@ class Grid(TableStrategy):
 
     @property
     def largest_entry(self) -> int:
-        """Largest magnitude of an entry of the product matrix."""
+        """Largest magnitude of an entry of the product matrix C."""
         return math.prod(axis.largest_entry for axis in self.axes)
 
     @override
@@ -128,7 +128,7 @@ class Grid(TableStrategy):
 
     @override
     def largest_move(self, norm: Norm) -> int:
-        """Return a bound for moves: on several axes by the triangle inequality.
+        """Return a bound on the norm by which one unit moves between cells (triangle inequality).
 
         In squares it is at most 2 (largest squared norm - least inner product) of columns. The
         least inner product of the product matrix has one negative axis and the largest of the
@@ -174,7 +174,7 @@ class Grid(TableStrategy):
 
     @property
     def cell_weight(self) -> int | None:
-        """Weight of every cell, if only single cells are measured; else None.
+        """Weight of every cell, if single cells are all that C measures; else None.
 
         >>> Grid((Nodes.independent(4), Nodes(2, (2,), (3, 0)))).cell_weight
         3
@@ -261,7 +261,7 @@ def _reads(axis: LineStrategy) -> Floats:
 
 
 def _distinct(weights: Floats) -> tuple[tuple[float, int], ...]:
-    """Return magnitudes, to 12 digits of the largest, and how often each occurs."""
+    """Return distinct magnitudes, compared to 12 digits of the largest, with their frequencies."""
     magnitudes = np.abs(weights)
     largest = float(magnitudes.max(initial=0.0))
     if largest == 0:
@@ -351,7 +351,7 @@ def _axis(cells: int, weights: tuple[int, int]) -> Nodes:
 
 @lru_cache(maxsize=64)
 def _refinements(cells: int, norm: Norm) -> list[_Weighed]:
-    """Return ever better, and ever larger, weights of one axis."""
+    """Return the weights of one axis, from coarse to fine: the error falls and the weights grow."""
     if cells == 1:
         return [(1.0, (1, 1))]
     best = _least_laplace(cells) if norm == 1 else _least_gaussian(cells)

@@ -124,7 +124,8 @@ class Haar(WeightedTree):
         )
 
     def _pairs(self) -> list[tuple[int, int]]:
-        """Return for heights 1, 2, ... the number of nodes below, and the number of their pairs."""
+        """Return, for heights 1, 2, ..., the number of nodes one height below, and of their
+        pairs."""
         below, found = self.cells, []
         for _ in range(self.height):
             found.append((below, below // 2))
@@ -159,11 +160,11 @@ class Haar(WeightedTree):
 
     @override
     def estimate(self, measured: NDArray[Any]) -> Floats:
-        """Return the cascade from the root down."""
+        """Return estimates of the cells, by passing noise from the root to the leaves."""
         return self.run_cascade(lambda rows: measured[rows.start : rows.stop], measured.shape[1:])
 
     def run_cascade(self, read: Any, shape: tuple[int, ...] = ()) -> Floats:
-        """Return the cascade over measurements that ``read(rows)`` provides part by part.
+        """Return estimates of the cells from measurements that ``read(rows)`` returns part by part.
 
         Memory is that of the result and of one array of half its size.
         """
@@ -187,10 +188,10 @@ class Haar(WeightedTree):
 
     @override
     def largest_move(self, norm: Norm) -> int:
-        """Return the largest norm of a move: leaves differ in all ancestors below their common one.
+        """Return the largest norm of the difference of two columns: one unit moves to another cell.
 
-        In the common ancestor they differ twice. In squares that is 2 (height + 1) / 3 for the
-        cascade.
+        Two leaves differ in all ancestors below their common one, and twice in the common one. In
+        squares that is 2 (height + 1) / 3 for the cascade.
         """
         most, below = 0, 0
         for weight in self.weights[1:]:
@@ -201,7 +202,7 @@ class Haar(WeightedTree):
     @property
     @override
     def least_inner(self) -> int:
-        """Inner product of two leaves whose common ancestor has few ancestors."""
+        """Least inner product of two columns: of leaves whose common ancestor has few ancestors."""
         least_squared = self.squared_sensitivity()
         pairs = [0, *(count for _, count in self._pairs())]
         for meet in range(1, self.height + 1):

@@ -36,7 +36,7 @@ _ALONE, _TOGETHER = 62, 92
 
 
 class NormalEquations(ABC):
-    """The equations G u = r for G = H^T H + diag(precision), if cells are also known otherwise.
+    """The equations G u = r for G = H^T H + diag(precision), with outside knowledge of cells.
 
     H are the rows of C over several cells. Outside knowledge of a single cell, a number with the
     variance 1 / precision, need not come from its own row of C. Variances are in units of one
@@ -280,7 +280,7 @@ class OwnCells(LineStrategy):
 
     @property
     def brief(self) -> str:
-        """Short form of ``repr``."""
+        """Short text for ``repr``."""
         return f"{self.saved_name}(cells={self.cells}, rows={self.rows})"
 
     @abstractmethod

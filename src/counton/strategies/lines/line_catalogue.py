@@ -32,7 +32,7 @@ def _optimal(workload: Workload, norm: Norm, bits: int) -> LineStrategy:
 
 
 def _dyadic() -> type[Dyadic]:
-    """Return the class, imported only when named: it depends on all other strategies."""
+    """Return the class `Dyadic`, imported on first use: it depends on all other strategies."""
     from counton.strategies.published.dyadic import Dyadic
 
     return Dyadic
@@ -104,7 +104,7 @@ def line_over_time(
 
 
 def serves(name: str, workload: Workload, norm: Norm, axes: int) -> bool:
-    """Return whether "auto" tries this strategy."""
+    """Return True if "auto" tries the strategy of this name for a workload on a line or grid."""
     if name == "dyadic":  # it cannot be released as a line, and binary is never worse
         return False
     if name == "optimal":

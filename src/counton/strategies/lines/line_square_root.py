@@ -143,7 +143,7 @@ class SquareRoot(LineStrategy):
 
     @override
     def functional_variance(self, weights: Floats) -> float:
-        """Return the total variance: queries in terms of running totals, times B."""
+        """Return the total variance of queries: each is written as a sum of running totals."""
         from scipy.signal import fftconvolve
 
         totals = weights - np.concatenate([weights[:, 1:], np.zeros((len(weights), 1))], axis=1)

@@ -99,10 +99,7 @@ class Nodes(WeightedTree):
 
     @classmethod
     def binary(cls, cells: int) -> Self:
-        """Return the strategy of all nodes of a binary tree with equal weights (Hay et al.
-
-        2010).
-        """
+        """Return the binary tree with all nodes measured at equal weight (Hay and others, 2010)."""
         radices = binary_radices(check_cells(cells))
         return cls(cells, radices, (1,) * (len(radices) + 1), "binary")
 
@@ -119,7 +116,7 @@ class Nodes(WeightedTree):
         weights: Floats,
         bits: int = LATTICE_BITS,
     ) -> Self:
-        """Return a tree with real weights, rounded to the lattice."""
+        """Return a tree with real weights, rounded to 2^-bits of the largest weight."""
         return cls(workload.cells, radices, on_lattice(weights, bits))
 
     @classmethod
@@ -162,7 +159,8 @@ class Nodes(WeightedTree):
         return measured
 
     def _spread(self) -> tuple[list[Floats], list[Floats]]:
-        """Return the variance of each node's estimate from its subtree, and of its children's."""
+        """Return variances by level: of nodes' estimates from their subtrees, and of sums of
+        children."""
         counts = self._counts()
         own = np.full(counts[0], 1 / self.weights[0] ** 2)
         spread, sums = [own], [own]

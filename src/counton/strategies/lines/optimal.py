@@ -166,7 +166,7 @@ def _finer(multipliers: Floats, cells: int) -> Floats:
 
 
 def _gap(cells: int) -> float:
-    """Return the relative distance from the proven bound that is near enough."""
+    """Return the relative distance from the proven bound at which the iteration stops."""
     return 1e-4 if cells <= 2 * _COARSE else 1e-3 if cells <= 4 * _COARSE else 5e-3
 
 

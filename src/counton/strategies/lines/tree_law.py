@@ -102,7 +102,8 @@ class TreeLaw:
     def _climb(
         self, level: int, radix: int, counts: list[int], node: Integers, share: Floats
     ) -> _PrefixStep:
-        """Return the step from the node in which a prefix ends (share covered) to its parent."""
+        """Return the state of prefixes one level up, given the node in which each ends and its
+        share."""
         complete, last = self.complete[level], self.last[level]
         parent, place = np.divmod(node, radix)
         final = counts[level + 1] - 1

@@ -49,7 +49,7 @@ class Binary(DigitTree):
 
     @override
     def _by_right_end(self, field: NodeNoise) -> NodeNoise:
-        """Return noise by right ends: left children have odd ones; it is 0 for all others."""
+        """Return noise indexed by the right ends of nodes: 0 at even ends, which no node has."""
 
         def run(level: int, nodes: range) -> Integers:
             found = np.zeros((len(nodes), *field.shape), np.int64)

@@ -65,7 +65,7 @@ class Dyadic(LineStrategy):
 
     @cached_property
     def _rows(self) -> list[range]:
-        """Rows of C of each level, leaves first."""
+        """Ranges of rows of C, one for each level, leaves first."""
         return self._nodes.rows()
 
     @override
@@ -83,7 +83,7 @@ class Dyadic(LineStrategy):
 
     @override
     def estimate(self, measured: NDArray[Any]) -> Floats:
-        """Return for each cell its largest node: the cell itself, except for the last.
+        """Return each cell's own measurement; for the last cell, that of its largest node.
 
         The last cell of a line may be the only cell of some nodes above it.
         """
@@ -92,7 +92,7 @@ class Dyadic(LineStrategy):
 
     @override
     def running_sums(self, counts: Integers, noise: NodeNoise, bits: int) -> tuple[Integers, int]:
-        """Return integers: the sum of each prefix's own pieces."""
+        """Return the sum of each prefix's dyadic pieces, in integers."""
         measured = self.measure(counts)
         measured += noise.run(0, range(self.measurements))
         return self._prefixes(measured), 0
@@ -104,7 +104,10 @@ class Dyadic(LineStrategy):
 
     @override
     def reads(self, weights: Floats) -> Floats:
-        """Return weights: a query reads a node if it weighs its cells alike, not the parent's."""
+        """Return weights of measurements: each query reads the largest nodes that compose it.
+
+        A query reads a node if it weighs all cells of the node alike, but not those of its parent.
+        """
         values, alike, read = weights, np.ones(weights.shape, bool), []
         for _ in range(self.height):
             pairs, lone = divmod(values.shape[1], 2)
@@ -151,7 +154,8 @@ class Dyadic(LineStrategy):
 
     @override
     def variance(self, low: Integers, high: Integers) -> Floats:
-        """Return the number of pieces."""
+        """Return the number of dyadic pieces of each range: each piece adds the variance of one
+        draw."""
         pieces = np.zeros(low.shape)
         for ends in self._ends(low, high):
             for where, _ in ends:
@@ -167,7 +171,7 @@ class Dyadic(LineStrategy):
         return float((self.reads(weights) ** 2).sum())
 
     def subsets_variance(self, workload: RandomSubsets) -> float:
-        """Return the expected number of pieces of one random set."""
+        """Return the expected variance for one random set of cells: its number of dyadic pieces."""
 
         def covering(low: Integers, high: Integers) -> Floats:
             sizes, which = np.unique(high - low, return_inverse=True)

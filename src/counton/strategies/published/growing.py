@@ -101,12 +101,13 @@ class GrowingCascade(StreamStrategy):
 
     @classmethod
     def examples(cls, horizon: int) -> tuple[GrowingCascade, ...]:
-        """Return the strategy with the needed doublings, and one with one more on another grid."""
+        """Return the smallest strategy for the horizon, and one with a doubling more on another
+        grid."""
         doublings = (horizon - 1).bit_length()
         return cls(doublings), cls(doublings + 1, fraction_bits=3)
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return differences below the step's doubling, that doubling, and all later ones."""
+        """Return the nodes a step enters: differences below its doubling, and later doublings."""
         cell, weight = check_step(self, step) - 1, self.weight
         came = cell.bit_length()
         later = [Node(_DOUBLINGS + j, 0, weight) for j in range(came + 1, self.doublings + 1)]
@@ -119,7 +120,7 @@ class GrowingCascade(StreamStrategy):
         return (*below, Node(_DOUBLINGS + came, 0, 2 * weight), *later)
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return doublings up to the step's own, each halved, and differences below its own."""
+        """Return the nodes that a step reads: doublings up to its own, and differences below it."""
         cell = check_step(self, step) - 1
         came, own = cell.bit_length(), Fraction(1, 2 * self.weight)
         if cell == 0:
@@ -142,17 +143,20 @@ class GrowingCascade(StreamStrategy):
         return (*below, *early, Node(_DOUBLINGS + came, 0, own * shared))
 
     def l1_sensitivity(self) -> Fraction:
-        """Return the first step's: its own weight, and that of each doubling."""
+        """Return the 1-norm of the first column: its own weight, and that of each doubling."""
         return Fraction(self.first + self.doublings * self.weight)
 
     def squared_sensitivity(self) -> Fraction:
-        """Return the first step's, (3 + doublings) w^2 + 1; all others have (3 + doublings) w^2."""
+        """Return the squared 2-norm of the first step's column, (3 + doublings) w^2 + 1.
+
+        All other columns have (3 + doublings) w^2.
+        """
         return Fraction(self.first**2 + self.doublings * self.weight**2)
 
     @property
     @override
     def structure(self) -> Structure:
-        """Structure of a tree of all nodes over the steps, with larger sums."""
+        """Structure that takes the largest sum of a unit's steps from `_largest_sum`."""
         return Structure(largest_sum=self._largest_sum)
 
     def _largest_sum(self, norm: Norm, schedule: Schedule) -> int:
@@ -171,7 +175,7 @@ class GrowingCascade(StreamStrategy):
 
     @cached_property
     def _tree(self) -> LookAhead:
-        """The tree that measures every node."""
+        """The tree over the steps in which every node is measured."""
         return LookAhead(self.horizon, (2,) * self.doublings)
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
@@ -196,12 +200,12 @@ class GrowingCascade(StreamStrategy):
         return v * (total - v / (1 + v) * (_with_first(last) - _with_first(first)) ** 2)
 
     def _window_rounding(self, first: Integers, last: Integers) -> NDArray[np.float64]:
-        """Return one unit for each node that composes a window, at most two per height."""
+        """Return a bound on rounding: a unit for each node of a window, at most two per height."""
         heights = np.ceil(np.log2(np.maximum(last - first, 1))) + 1
         return np.asarray(np.minimum(last - first, 2 * heights), dtype=np.float64)
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the mean or maximum over all steps: 1 / (3 w^2), or very slightly less."""
+        """Return the mean or largest variance of single steps: 1 / (3 w^2), or slightly less."""
         check_metric(metric)
         # How far a step is below 1 / (3 w^2), by the doubling it came with; see `variance`.
         v = Fraction(1, 3 * self.weight**2)

@@ -113,18 +113,18 @@ class HonakerOnline(StreamStrategy):
         return tuple(nodes)
 
     def l1_sensitivity(self) -> Fraction:
-        """Return the height: item 1 enters the first node of every level."""
+        """Return the number of levels: item 1 enters the first node of each."""
         return Fraction(self.height)
 
     @property
     @override
     def structure(self) -> Structure:
-        """Structure of halves of halves; a half is a node if it is complete by the horizon."""
+        """Structure of a binary tree; halves are nodes if they are complete by the horizon."""
         widths = [1 << level for level in range(self.height)]
         return tree_structure(self.horizon, widths, whole=True)
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variance of estimates that only one end reads, minus what two ends share.
+        """Return the variance of releases, or of differences from the releases at ``since``.
 
         Let N be the node of the highest bit in which the ends differ: the later end reads N, the
         earlier one nodes below it. A node m of level l below N enters N's estimate with weight prod
@@ -142,11 +142,12 @@ class HonakerOnline(StreamStrategy):
     @property
     @override
     def _release_rounding(self) -> float:
-        """Half a unit per level for each estimate, and one estimate per level."""
+        """Bound on rounding: half a unit for each level of each estimate that a release adds."""
         return self.height**2 / 4
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return sums of v_l over set bits, in closed form; for one step by its trailing zeros."""
+        """Return the mean or largest variance, in closed form: sums of v_l over the set bits of
+        steps."""
         check_metric(metric)
         if of == "windows":
             return self._overall_of_steps(metric)

@@ -193,7 +193,7 @@ class SmoothBinary(StreamStrategy):
     @property
     @override
     def structure(self) -> Structure:
-        """Divisions of nodes; nodes of leaves of more than 62 bits are not numbered."""
+        """Structure of the nodes; nodes are numbered if leaves have at most 62 bits."""
         return Structure(self._divisions, self._nodes_by_level, self._overlaps)
 
     def _divisions(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
@@ -226,10 +226,11 @@ class SmoothBinary(StreamStrategy):
         ]
 
     def _overlaps(self, schedule: Schedule) -> list[int]:
-        """Return bounds: leaves with z common zeros are among C(height - z, zeros - z) of a prefix.
+        """Return bounds on products of two columns.
 
-        There are no more of them if the prefix also has ones, so the largest lag is that number of
-        steps minus one.
+        Leaves with z common zeros are among C(height - z, zeros - z) of one prefix. There are no
+        more of them if the prefix also has ones, so the largest lag is that number of steps minus
+        one.
         """
         found = []
         common = self.zeros
@@ -242,7 +243,11 @@ class SmoothBinary(StreamStrategy):
         return found
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the ones of both leaves from the highest differing bit on; 0 reads nothing."""
+        """Return the variance of releases, or of differences from the releases at ``since``.
+
+        It is the number of ones of both leaves from the highest differing bit on; step 0 reads
+        nothing.
+        """
         first, last = window_ends(self, steps, since)
         apart, total = np.zeros(first.shape, bool), np.zeros(first.shape, np.int64)
         for of_first, of_last in zip(self._bits(first), self._bits(last), strict=True):
@@ -253,7 +258,10 @@ class SmoothBinary(StreamStrategy):
         return total.astype(np.float64)
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return height - zeros, and for single steps twice the nodes that its release reads anew.
+        """Return the mean or largest variance: height - zeros for totals.
+
+        For single steps it is twice the number of nodes that a release reads and the one before did
+        not.
 
         The first release reads all its nodes. Each later one has as many new nodes as the lowest
         run of ones of the previous leaf is long. Over all releases these are the numbered nodes

@@ -182,7 +182,7 @@ class BlockTree:
 
     @property
     def rounding(self) -> tuple[float, float]:
-        """Largest rounding error of a block's estimate, and inside a block, in 2^-24."""
+        """Largest rounding error of a block's estimate, and inside a block, in units of 2^-24."""
         errors = [0.5]
         for level, radix in enumerate(self.radices, start=1):
             below = 0.5 if level < self.top else errors[-1]
@@ -217,7 +217,8 @@ class BlockTree:
         return (1 - part) / self.shares[-1] if self.top and self.shares[-1] else 0.0
 
     def _along(self, place: Integers) -> Iterator[tuple[Integers, Floats, float]]:
-        """Yield for each level from below the step's child, its completed part, and variance."""
+        """Yield, for each level from below, the index of the step's child, its completed part, its
+        variance."""
         part = np.ones(place.shape)
         for level, radix in enumerate(self.radices):
             child = place // self.widths[level] % radix
@@ -225,16 +226,18 @@ class BlockTree:
             part = (child + part) / radix
 
     def contrast(self, place: Integers) -> Floats:
-        """Return the variance of a release's reading inside its block, for a block of weight 1."""
+        """Return the variance that the tree adds at steps of a block, for a block of weight 1."""
         total = np.zeros(place.shape)
         for radix, (child, part, variance) in zip(self.radices, self._along(place), strict=True):
             total += variance * (child + part**2 - (child + part) ** 2 / radix)
         return total
 
     def contrasts(self, one: Integers, two: Integers, inverse: Floats) -> Floats:
-        """Return the variance of two releases' readings in blocks, at steps from 0 on; -1: none.
+        """Return the variance that trees add to the difference of two releases.
 
-        ``inverse``: 1 / weight^2 of the block before the first (0), and of each block.
+        Args:
+            one, two: steps from 0 on; -1 for no release.
+            inverse: 1 / weight^2 of the block before the first (0), and of each block.
         """
         block = [steps // self.widths[-1] for steps in (one, two)]
         total = np.zeros(one.shape)

@@ -76,7 +76,8 @@ class _Epoch(LookAhead):
         return NoiseView(field.shape, lambda of, nodes: field.run(self.level + of, nodes))
 
     def within(self, steps: range) -> range:
-        """Return the steps of a window inside the epoch, numbered from 1 on."""
+        """Return the steps of a window that lie in the epoch, counted from the epoch's first step
+        as 1."""
         return range(
             max(steps.start - self.before, 1),
             max(min(steps.stop - self.before, self.horizon + 1), 1),
@@ -134,7 +135,8 @@ def _squares(count: int) -> float:
 
 
 def _gathered_sum(steps: int, width: int, radix: int) -> float:
-    """Return the sum of c + y^2 - (c + y)^2 / k over the first steps of a node."""
+    """Return the sum of c + y^2 - (c + y)^2 / k over the first steps of a node
+    (`summed_variance`)."""
     whole, rest = divmod(steps, width)
     counted = width * (whole * (whole - 1) // 2) + whole * (rest + 1)
     parts = (whole * _squares(width) + _squares(rest)) / width**2 - whole
@@ -246,11 +248,14 @@ class Epochs(EndlessStrategy):
         return number
 
     def l1_sensitivity(self) -> Fraction:
-        """Return 2: j + 2 nodes, each with (j + 2) / 2 times the scale of the first epoch."""
+        """Return 2, the 1-norm in units of the first epoch's noise scale.
+
+        An item of epoch j enters j + 2 nodes, whose noise has (j + 2) / 2 times that scale.
+        """
         return Fraction(2)
 
     def squared_sensitivity(self) -> Fraction:
-        """Return 2: as for the 1-norm, with variances of Gaussian noise."""
+        """Return 2, the squared 2-norm in units of the first epoch's noise variance."""
         return Fraction(2)
 
     def _largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -326,13 +331,13 @@ class Epochs(EndlessStrategy):
         return largest
 
     def _width(self, epoch: _Epoch, law: NoiseDistribution | None) -> float:
-        """Return the variance of the nodes of an epoch."""
+        """Return the variance of noise of an epoch's nodes, in the unit of `mean_variance`."""
         if law is None:
             return float(self._node_factor(epoch.level)) ** 2
         return node_law(self, law, epoch.level).variance
 
     def _window_rounding(self, first: Integers, last: Integers) -> NDArray[np.float64]:
-        """Return the rounding of all epochs up to the later end."""
+        """Return a bound on rounding: that of all epochs up to the window's end."""
         found = np.zeros(first.shape)
         if last.size:
             for epoch in self._up_to(max(int(last.max()), 1)):

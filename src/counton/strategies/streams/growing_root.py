@@ -155,7 +155,7 @@ def first_of(level: int, equal: int = _EQUAL) -> int:
 
 
 def _spans(stop: int, equal: int = _EQUAL) -> list[tuple[int, range]]:
-    """Return the classes, and the nodes of each below ``stop``."""
+    """Return each class with its nodes, for all nodes below ``stop``."""
     found = []
     level = 0
     while first_of(level, equal) < stop:
@@ -178,7 +178,7 @@ def _logarithm(ratio: Floats) -> Floats:
 
 @lru_cache(maxsize=1)
 def _summed_squares() -> Floats:
-    """Return running sums of f(k)^2, from 0 on, computed in parts to hold few other numbers."""
+    """Return running sums of f(k)^2 from k = 0 on; computed in parts to save memory."""
     sums = np.zeros(_SUMMED + 1)
     last = 1.0
     for at in range(0, _SUMMED, _WEIGHED):
@@ -193,7 +193,10 @@ def _summed_squares() -> Floats:
 
 @lru_cache(maxsize=8)
 def _weights_of(nodes: range, weight_bits: int, singles: int, equal: int) -> NDArray[np.int64]:
-    """Return 1 / d_i of nodes, less for blocks, rounded down, in units of 2^-weight_bits."""
+    """Return the weights 1 / d_i of nodes, rounded down, in units of 2^-weight_bits.
+
+    Nodes after ``singles`` stand for blocks and have smaller weights.
+    """
     numbers = np.arange(nodes.start, nodes.stop)
     exact = 2.0**weight_bits / np.sqrt(norms_of(numbers, equal))
     exact[numbers > singles] *= _OF_BLOCKS
@@ -296,7 +299,8 @@ class _Beginning(NormalisedSqrt):
 
 @lru_cache(maxsize=32)  # each takes time quadratic in its releases, of which there are few
 def _exact_variances(horizon: int, weight_bits: int, singles: int, equal: int) -> Floats:
-    """Return the variances of the first releases, each summed directly, in the first node's."""
+    """Return the variances of the first releases in units of the first node's, each summed
+    directly."""
     first = _Beginning(horizon, weight_bits, singles, equal)
     total = exact_variances(first.shares, first.inverse, first.widths)
     total.flags.writeable = False
@@ -304,14 +308,14 @@ def _exact_variances(horizon: int, weight_bits: int, singles: int, equal: int) -
 
 
 class _Within(NormalisedSqrt):
-    """The square root within a block: all of its steps but the last."""
+    """The square root inside a block: it counts all steps of the block but the last."""
 
     def __init__(self, horizon: int, weight_bits: int) -> None:
         RootStrategy.__init__(self, horizon, series_bits(weight_bits), weight_bits)
 
     @cached_property
     def weights(self) -> NDArray[np.int64]:
-        """1 over the norms of columns, rounded down; the weights never fall."""
+        """Weights of columns: 1 over their norms, rounded down; they never fall."""
         return np.floor(self._exact_weights * (1 - 1e-12)).astype(np.int64)
 
 
@@ -364,12 +368,13 @@ class _BlockPlace(NamedTuple):
 
     @property
     def over(self) -> int:
-        """Completed nodes at the step: with its own, if it is the last step of its block."""
+        """Number of nodes completed at the step; the step completes its own node if it ends its
+        block."""
         return self.node - (self.step < self.kind.size)
 
 
 def _by_class(field: NodeNoise, equal: int) -> NodeNoise:
-    """Return node noise by class as that of one level: nodes from 1 on."""
+    """Join the noise of nodes of all classes into one level: nodes from 1 on."""
 
     def run(_level: int, nodes: range) -> Integers:
         parts = [
@@ -559,7 +564,7 @@ class GrowingSquareRoot(EndlessStrategy):
     @property
     @override
     def structure(self) -> Structure:
-        """Structure that states only that columns are not aligned."""
+        """Structure which states that columns are not aligned, and nothing else."""
         return Structure(aligned=lambda: False)
 
     @property
@@ -671,11 +676,14 @@ class GrowingSquareRoot(EndlessStrategy):
         )
 
     def squared_sensitivity(self) -> Fraction:
-        """Return 1: the most that an item costs over all future nodes, each in its own variance."""
+        """Return 1, the largest squared norm of an item's column over all future nodes.
+
+        Each entry is measured in the standard deviation of its own node's noise.
+        """
         return Fraction(1)
 
     def _d(self, node: int) -> float:
-        """Return 1 over a node's weight: d falls, except for the surplus of blocks."""
+        """Return d of a node, 1 over its weight; d falls, except where blocks begin."""
         one = range(node, node + 1)
         (weight,) = _weights_of(one, self.weight_bits, self._singles, self._equal).tolist()
         return float((1 << self.weight_bits) / weight)
@@ -690,7 +698,8 @@ class GrowingSquareRoot(EndlessStrategy):
         return unit / math.floor(unit / norm)
 
     def _largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return a bound: d at the width of the newest class, or the reading within blocks."""
+        """Return a bound on weights: d times the width of the newest class, or the weight within
+        blocks."""
         classes = range(quarter(NODES, self._equal) + 1)
         widths = np.sqrt([float(self._node_factor(level)) for level in classes])
         firsts = [first_of(level, self._equal) for level in classes]
@@ -717,7 +726,7 @@ class GrowingSquareRoot(EndlessStrategy):
             )
 
     def _of_releases(self, at: Integers) -> Floats:
-        """Return the variances of releases, in units of the first node's."""
+        """Return the variances of releases at steps, in units of the first node's."""
         found = np.zeros(at.shape)
         for kind in self._every:
             some = (at > kind.before) & (at <= kind.last)
@@ -732,9 +741,9 @@ class GrowingSquareRoot(EndlessStrategy):
 
     @cached_property
     def _coarser(self) -> float:
-        """Variance that coarse weights add, later about as much as at the last exact releases.
+        """Factor by which coarse weights raise variances, as measured at the last exact releases.
 
-        With 14 bits it is 3e-5, with 8 bits 1e-3 or 2e-3.
+        It exceeds 1 by 3e-5 with 14 bits, and by 1e-3 or 2e-3 with 8 bits.
         """
         if self.weight_bits == _WEIGHT_BITS:
             return 1.0
@@ -815,9 +824,10 @@ class GrowingSquareRoot(EndlessStrategy):
         return largest * self._unit(law)
 
     def _blocks_until(self, steps: int) -> Iterator[tuple[int, int, Floats, Floats]]:
-        """Yield for each kind of blocks: whole blocks, steps of a begun block, and variances.
+        """Yield, for each kind of blocks up to a step, four values.
 
-        The variances are those of the root's releases before these blocks, and within one.
+        They are the number of whole blocks, the number of steps in a block that has begun, the
+        variances of the root's releases before these blocks, and the variances within one.
         """
         of_nodes = self._of_nodes(np.arange(self._nodes(check_step(self, steps)) + 1))
         for kind in self._every:
@@ -831,7 +841,8 @@ class GrowingSquareRoot(EndlessStrategy):
         return 1.0 if law is None else law.variance / 4.0**self.facts.lattice_bits
 
     def _window_rounding(self, first: Integers, last: Integers) -> NDArray[np.float64]:
-        """Return half a unit per release, and another half for noise within a block."""
+        """Return a bound on rounding: half a unit per release, and another half for noise in a
+        block."""
         twice = (first > self._singles) * 0.5 + (last > self._singles) * 0.5
         return np.asarray(
             super()._window_rounding(first, last) + np.where(first < last, twice, 0.0)
@@ -905,7 +916,10 @@ class GrowingSquareRoot(EndlessStrategy):
 
 @lru_cache(maxsize=1)
 def _load_shipped() -> tuple[Integers, dict[int | None, Floats]]:
-    """Return nodes, and variances of the root's releases there by ``even`` (``make growing``)."""
+    """Return shipped nodes, and by ``even`` the variances of the root's releases there.
+
+    ``make growing`` computes them.
+    """
     text = files("counton.strategies.streams").joinpath("growing_root.json").read_text("utf-8")
     known = json.loads(text)
     variances: dict[int | None, Floats] = {None: np.array(known["variances"])}

@@ -61,27 +61,27 @@ class Independent(StreamStrategy):
         return (Node(0, check_step(self, step), 1),)
 
     def l1_sensitivity(self) -> Fraction:
-        """Return 1, the value at each step."""
+        """Return 1: a step enters its own node with weight 1."""
         return Fraction(1)
 
     @property
     @override
     def structure(self) -> Structure:
-        """Structure in which every step is its own node."""
+        """Structure in which each step enters a node of its own."""
         return tree_structure(self.horizon, (1,))
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the number of steps."""
+        """Return the variance of the number of a window: the number of its steps."""
         first, last = window_ends(self, steps, since)
         return (last - first).astype(np.float64)
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return 1, for mean and maximum."""
+        """Return 1, both as mean and as maximum."""
         check_metric(metric)
         return 1.0
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """Return the draws of the steps."""
+        """Return the steps' own draws."""
         check_window(self, steps)
         if len(steps) == 0:
             return np.zeros((0, *field.shape), np.int64)

@@ -62,7 +62,8 @@ class Digits:
         return self.base - 1 - self.below
 
     def cut(self, number: int) -> int:
-        """Return ``number`` without its lowest digit: q is k times that, plus the digit."""
+        """Return ``number`` without its lowest digit: ``number`` is base times the result, plus the
+        digit."""
         return (number + self.below) // self.base
 
     def count(self, number: int) -> int:
@@ -81,7 +82,8 @@ class Digits:
         return total
 
     def total_weight(self, last: int) -> int:
-        """Return the sum of ``weight`` over 0..last: whole groups of common digits, the rest."""
+        """Return the sum of ``weight`` over 0..last, added up by groups with common higher
+        digits."""
         if (cut := self.cut(last)) == 0:
             return _triangle(last)
         digit, up, down = last - cut * self.base, _triangle(self.above), _triangle(self.below)
@@ -145,13 +147,14 @@ class DigitTree(StreamStrategy):
         return tuple(nodes)
 
     def l1_sensitivity(self) -> Fraction:
-        """Return the height: item 1 enters the first node of every level."""
+        """Return the number of levels: item 1 enters the first node of each."""
         return Fraction(self.height)
 
     @property
     @override
     def structure(self) -> Structure:
-        """Structure in which a node has arity children, and no release reads one of them."""
+        """Structure of a tree in which one child of each node is missing, as no release reads
+        it."""
         unread = -self._digits.below % self.arity or self.arity
         widths = [self.arity**level for level in range(self.height)]
         return tree_structure(self.horizon, widths, (unread, self.arity))

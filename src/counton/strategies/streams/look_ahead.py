@@ -67,15 +67,16 @@ _REACH = 2**7
 
 
 class _Place(NamedTuple):
-    """The places of steps in one level.
+    """The places of steps in the nodes of one level.
 
     Attributes:
-        node, parent: the step's node and its parent; parents of the highest level are 0.
-        part: the completed part of the node at the step, in full nodes.
-        own: variance of the node's N; ``whole``: variance of N of the nodes to its left.
-        read: sum of variances over the completed part of the parent.
-        spread: sum of variances over all of the parent; infinite if no estimate is above.
-        excess: the spread over the node's children minus the variance of its own N.
+        node, parent: index of the step's node and of its parent; 0 as parent on the highest level.
+        part: the completed part of the node at the step; 1 is a whole node.
+        own: variance of the node's estimate N.
+        whole: variance of N of the nodes to the left in its family.
+        read: sum of the variances of N over the completed part of the parent.
+        spread: sum of the variances of N over the whole family; infinite on the highest level.
+        excess: the sum of the variances of N of the node's children, less the variance of its N.
     """
 
     node: Integers
@@ -89,13 +90,13 @@ class _Place(NamedTuple):
 
     @property
     def alone(self) -> Floats:
-        """Variance of a release's reading of this family."""
+        """Variance that this family adds to a release."""
         left = self.read - self.part * self.own
         return np.asarray(left + self.own * self.part**2 - self.read**2 / self.spread)
 
 
 class _Rows(Reader):
-    """A reader of consecutive windows, for steps of many coordinates."""
+    """A reader for steps of many coordinates that goes on where the last window ended."""
 
     def __init__(self, strategy: LookAhead, field: NodeNoise) -> None:
         super().__init__(strategy, field)
@@ -337,7 +338,7 @@ class LookAhead(StreamStrategy):
                 self._read(weights, level - 1, children, taken * (1 - own), depth - 1)
 
     def l1_sensitivity(self) -> Fraction:
-        """Return the sum of the weights: every item enters one node of each level."""
+        """Return the sum of the weights: each item enters one node of each level."""
         return Fraction(sum(self.weights), self.weights[0])
 
     def squared_sensitivity(self) -> Fraction:
@@ -404,8 +405,9 @@ class LookAhead(StreamStrategy):
         return mean_variance(self.horizon, self.radices, weights)
 
     def _overall_of_steps(self, metric: Metric) -> float:
-        """Return it from one step of each kind: alike are steps in last nodes of equal levels.
+        """Return the mean or largest variance of single steps, from one step of each kind.
 
+        Steps are of one kind if they lie in last nodes of the same levels.
         A step lies in the last node of a level, or of no level, and in no last node below.
         """
         firsts = [
@@ -421,7 +423,7 @@ class LookAhead(StreamStrategy):
     @cached_property
     @override
     def _release_rounding(self) -> float:
-        """Bound: a unit and a half per node that is read, times 1.001 for the sum in float64.
+        """Bound on rounding: a unit and a half per node that is read, times 1.001 for float64.
 
         Counts of steps are exact. Sums of other measured counts are off by at most half a unit, and
         so is every product. A release reads at most all of each family.
@@ -449,7 +451,7 @@ class LookAhead(StreamStrategy):
     @property
     @override
     def _largest_read(self) -> float:
-        """See `largest_reads`.
+        """Return a bound on the weight with which any release reads a node.
 
         The estimates of a node and of those above it read it with weights r_1, r_2, ...; a release
         reads these estimates c_1, c_2, ... times, with all partial sums between -1 and 1. So the

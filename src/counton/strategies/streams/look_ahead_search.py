@@ -114,7 +114,7 @@ class _Peaks:
         return self._climb(top, True, rises, best)
 
     def _arch(self, above: _Parabola, level: int, last: bool) -> _Parabola:
-        """Return the parabola with the node's own contribution, by its completed part."""
+        """Add a node's own contribution to the parabola of the levels above it."""
         excess = self._excess[level][last]
         return above[0], above[1] + excess, above[2] - excess
 
@@ -177,7 +177,7 @@ _HOPELESS = 1.03
 
 
 class ShapeQuestion(NamedTuple):
-    """The error to minimise, and the protected units."""
+    """The question that a search answers: which error to minimise, for which protected units."""
 
     horizon: int
     norm: Norm
@@ -253,7 +253,7 @@ class _Search:
         return self.improve_weights(best[1], best[2], rounds=8)
 
     def fits(self, radices: Sequence[int]) -> bool:
-        """Return whether a highest node with one child less would not hold all steps."""
+        """Return True if the tree holds all steps, and none of its highest nodes is superfluous."""
         return math.prod(radices[:-1]) * (radices[-1] - 1) < self._horizon
 
     def polish(self, radices: tuple[int, ...], weights: list[int]) -> tuple[int, ...]:
@@ -326,7 +326,7 @@ class _Search:
         return size * (totals if release == "totals" else max(totals, alone))
 
     def _size(self, costs: Sequence[float], weights: Sequence[float]) -> float:
-        """Return the squared norm by which a unit moves the nodes, up to a factor."""
+        """Return the squared norm by which a unit moves all nodes, up to a constant factor."""
         norm = self._norm
         moved = sum(cost * weight**norm for cost, weight in zip(costs, weights, strict=True))
         return float(moved ** (3 - norm))
@@ -363,7 +363,8 @@ class _Search:
 
 
 def _alone(radices: Sequence[int]) -> list[float]:
-    """Return the factor with which N's variance of each level enters that of a step's F."""
+    """Return, for each level, the factor of N's variance in the variance of a single step's
+    estimate."""
     loads, left = [], 1.0
     for radix in radices:
         loads.append(left * (1 - 1 / radix))

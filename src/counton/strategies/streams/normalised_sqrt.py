@@ -91,7 +91,7 @@ class NormalisedSqrt(RootStrategy):
     @cached_property
     @override
     def weights(self) -> NDArray[np.int64]:
-        """1 over the norms of C's columns."""
+        """Weights of columns, 1 over their norms in C, in units of 2^-weight_bits."""
         return np.rint(self._exact_weights).astype(np.int64)
 
     @property
@@ -101,7 +101,7 @@ class NormalisedSqrt(RootStrategy):
 
     @cached_property
     def shares(self) -> NDArray[np.float64]:
-        """The inverse weights d_i."""
+        """The reciprocals d_i of the weights, as floats."""
         return 2.0**self.weight_bits / self.weights
 
     @cached_property
@@ -310,7 +310,7 @@ def discounted_sums(x: Floats, power: float) -> Floats:
 
 
 def powers_of(power: float, count: int) -> Floats:
-    """Return 1, x, x^2, ..: this many, or until they vanish."""
+    """Return 1, x, x^2, ...: ``count`` of them, or fewer if further ones are 0 in float64."""
     powers = np.full(min(count, 8 + int(-40 / math.log(power))), power)
     powers[:1] = 1.0
     return np.cumprod(powers, out=powers)

@@ -245,14 +245,15 @@ class OctaveColumns:
 
     @cached_property
     def entering(self) -> Integers:
-        """Values of g at the lowest of the upper levels, one column for each key of steps."""
+        """Values of g at the lowest of the upper levels: one column for each class of steps."""
         first = self.upper, self._nodes[self.upper]
         steps = (max(key << self._key_bits, 1) for key in self._keys)
         return np.stack([self.g(first[0], step, first[1]) for step in steps], axis=1)
 
     @cached_property
     def _upper(self) -> list[Integers]:
-        """Columns in the upper levels: of least squares given ``entering``, rounded."""
+        """Columns of C in the upper levels: the shortest ones (least squares) given ``entering``,
+        rounded."""
         nodes, weights = self._nodes[self.upper :], self._weights
         variances = [(self._plain / w.astype(np.float64)) ** 2 for w in weights]
         ups = [matrix(below, above) for below, above in pairwise(nodes)]
@@ -297,7 +298,13 @@ class OctaveColumns:
         return (lag // (_SUPPORT[0] + _SUPPORT[1] + 1)).bit_length()
 
     def below(self, norm: int, start: int = 0) -> Integers:
-        """Return for every key the largest norm of a column from a level to the upper levels."""
+        """Return, for every class of steps, the largest norm of a column on levels below the upper
+        ones.
+
+        Args:
+            norm: 1, or 2 for the squared norm.
+            start: the first level that counts.
+        """
         keys = np.arange(self._keys.start, self._keys.stop)
         if self.upper == 0:
             return np.zeros(len(keys), np.int64)
@@ -566,7 +573,8 @@ class MultiscaleInterpolation(StreamStrategy):
         return own[np.clip(nodes - self._grid.nodes[level].start, 0, len(own) - 1)]
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the sum over all levels of the squared weights with which steps read nodes."""
+        """Return variances: the sum, over all levels, of squared weights times variances of
+        nodes."""
         first, last = window_ends(self, steps, since)
         shape, first, last = first.shape, first.ravel(), last.ravel()
         found = np.zeros(len(last))
@@ -598,7 +606,7 @@ class MultiscaleInterpolation(StreamStrategy):
         return total
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the exact mean over all steps, or the largest, beyond 2^16 steps within 1e-4."""
+        """Return the mean or largest variance; beyond 2^16 steps the largest is within 1e-4."""
         check_metric(metric)
         read, first = (_DIFFERENCE, float(self.variance([1])[0])) if of == "windows" else (_STEP, 0)
         if metric == "mean":
@@ -680,7 +688,7 @@ class MultiscaleInterpolation(StreamStrategy):
     @property
     @override
     def _release_rounding(self) -> float:
-        """Half a unit, and half a unit of the fine lattice at every level."""
+        """Bound on rounding: half a unit, and half a unit of the fine lattice at every level."""
         return 0.5 * (
             1 + len(self._grid.nodes) * 2.0 ** (self.facts.fraction_bits - self.grid_bits)
         )
@@ -750,7 +758,7 @@ class MultiscaleInterpolation(StreamStrategy):
 
 
 def _climb(read: Floats, nodes: Integers) -> Floats:
-    """Return the weights with which steps read the nodes around theirs, one level up."""
+    """Return the weights of nodes around each step on a level, given those one level below."""
     climbed = np.empty_like(read)
     for odd, climb in enumerate(CLIMB):
         some = (nodes & 1) == odd

@@ -216,7 +216,7 @@ class PrefixQuotient:
         return np.rint(quotient).astype(np.int64)
 
     def _subtract(self, modulo: Integers, real: Floats, digit: Integers) -> Integers:
-        """Return minuend - numerators * digit exactly, from its residue and its float64 value."""
+        """Return ``modulo`` minus numerators * digit exactly, from residue and float64 value."""
         count = len(digit)
         exact = modulo - convolve_modulo(self._numerators, digit, count)
         factors = self._numerators.astype(np.float64), digit.astype(np.float64)

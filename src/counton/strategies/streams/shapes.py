@@ -150,7 +150,8 @@ class Shape(NamedTuple):
         return LeastSquaresFactorization(line, radices, self.shares, self.norm, horizon)
 
     def _between(self, spacing: int, heights: Integers, cells: int) -> Integers:
-        """Return the amplitudes of a level of constant spacing, over another number of cells."""
+        """Return amplitudes of a level of constant spacing for another number of cells,
+        interpolated."""
         if cells == self.cells:
             return heights
         count = -(-cells // spacing) + 1

@@ -260,7 +260,7 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @override
     def _check_law(self, law: NoiseDistribution) -> None:
-        """Check the sums up to every block, and the sums inside blocks."""
+        """Refuse a law for which sums up to a block, or sums inside blocks, could be inexact."""
         if law.std > _LARGEST_STD * self._l1:
             raise InvalidInput(
                 f"noise of a node of {self.saved_name} has a standard deviation of "
@@ -305,7 +305,8 @@ class LeastSquaresFactorization(StreamStrategy):
         )
 
     def _overlaps(self, schedule: Schedule) -> list[int]:
-        """Return products at a schedule's lags; with many members one stands for several lags."""
+        """Return products of columns at the lags of a schedule; of many lags only some are
+        computed."""
         lags = [j * schedule.apart for j in range(1, schedule.steps)]
         some = lags[:: -(-len(lags) // _LAGS)] if lags else []
         known = {lag: self._overlap(lag) for lag in some}
@@ -356,9 +357,9 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _variations(self) -> tuple[dict[int, int], dict[int, int]]:
-        """For each of the line's rows the sum of its rises, from 0 to 0, and its largest entry.
+        """For each row of the line, two sums: of its rises, and its largest entry.
 
-        All falls add up to the same, and to no less than the rises or falls after the first step.
+        A row starts and ends at 0, so its falls add up to as much as its rises.
         """
         latest: dict[int, tuple[int, int]] = {}
         rises: dict[int, int] = {}
@@ -378,7 +379,8 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _change_bound(self) -> int:
-        """The largest sum of a column's entries, each times the variation of its row."""
+        """A bound per change: the largest sum over a column of entries times variations of their
+        rows."""
         rises, _ = self._variations
         square, shared = self._tree.unit**2, sum(share**2 for share in self._tree.shares)
         return max(
@@ -516,7 +518,8 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @override
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return variances: of earlier blocks' totals, part of the step's own, and of the tree.
+        """Return the variance of releases: of the totals of earlier blocks, the step's block, its
+        tree.
 
         Differences add the common readings of both ends in each family.
         """
@@ -577,7 +580,7 @@ class LeastSquaresFactorization(StreamStrategy):
     @cached_property
     @override
     def _largest_read(self) -> float:
-        """Upper bound, from the ends of all or of many blocks.
+        """Upper bound of a node's weight in any release, from the ends of all or of many blocks.
 
         Within its own block the reading of a release from blocks' totals changes linearly.
         """
@@ -612,7 +615,8 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _places(self) -> tuple[Floats, Floats]:
-        """For every step of a block, its completed part, and the tree's variance."""
+        """For every step of a block, its completed part of the block and the variance of its
+        tree."""
         places = np.arange(self._block)
         return (places + 1) / self._block, self._tree.contrast(places)
 
@@ -628,7 +632,10 @@ class LeastSquaresFactorization(StreamStrategy):
         return math.fsum([*blocks.tolist(), *rest.tolist()]) / self.horizon
 
     def _largest(self) -> float:
-        """Return the largest variance: blocks in order of a bound, until no other can exceed it."""
+        """Return the largest variance of totals.
+
+        Blocks are searched in the order of a bound, until no other can exceed the largest found.
+        """
         sums, singles, inverse = self._blocks_known
         part, inside = self._places
         edges = np.unique(np.linspace(0, self._block, 257).astype(np.int64))
@@ -652,7 +659,10 @@ class LeastSquaresFactorization(StreamStrategy):
         return largest
 
     def _overall_of_steps(self, metric: Metric) -> float:
-        """Return the mean or largest for single steps: alike in all blocks, except for weights."""
+        """Return the mean or largest variance of single steps.
+
+        Blocks differ in their weights only.
+        """
         if self.horizon <= _CHUNK:
             return super().overall_variance(metric, "windows")
         _, singles, inverse = self._blocks_known
@@ -672,7 +682,7 @@ class LeastSquaresFactorization(StreamStrategy):
     @cached_property
     @override
     def _release_rounding(self) -> float:
-        """Half a unit, and inside blocks the largest sum of rounding errors."""
+        """Bound on rounding: half a unit, and inside blocks the largest sum of rounding errors."""
         if not self.radices:
             return 0.5
         root, per_start = self._tree.rounding

@@ -307,7 +307,8 @@ class RootStrategy(StreamStrategy):
         return by_blocks(field, check_window(self, steps), self._are_few(steps), self._round)
 
     def _are_few(self, steps: range) -> bool:
-        """Return whether releases are summed directly, which is then cheaper than a transform."""
+        """Return True if releases are few enough for direct sums, which then cost less than a
+        transform."""
         return not self.weight_bits and len(steps) <= _FEW_STEPS
 
     def _round(self, z: NDArray[np.int64], steps: range, released: NDArray[np.int64]) -> None:

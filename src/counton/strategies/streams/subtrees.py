@@ -44,7 +44,7 @@ _HELD = 2**20
 
 
 class LevelNoise:
-    """The noise z of the nodes of some trees, and estimates; the latest of each kind are held.
+    """The noise z of the nodes of some trees, and estimates; the latest arrays of each are cached.
 
     Nodes have room for children that the last node lacks; there z is 0.
     """
@@ -130,7 +130,10 @@ class Subtrees:
 
     @cached_property
     def _factors(self) -> list[list[tuple[int, int]]]:
-        """Factors of the difference between a measurement and the rest: whole nodes, the last."""
+        """Factors of the difference between a node's measurement and its children's sum.
+
+        Each pair is for a whole node and for the last node of a level.
+        """
         return [
             [
                 (self._factor(depth, level, False), self._factor(depth, level, True))
@@ -153,7 +156,8 @@ class Subtrees:
         ]
 
     def own(self, depth: int, level: int, last: bool) -> Fraction:
-        """Return the part of a node's measurement in its estimate from this many levels below."""
+        """Return the weight of a node's own measurement in an estimate that reads ``depth`` levels
+        below."""
         if not depth or not level:
             return Fraction(1)
         return Fraction(self.weights[level] * self._factor(depth, level, last), 1 << PART_BITS)
@@ -203,7 +207,8 @@ class Subtrees:
         return drawn.hold((level, depth), nodes, find)
 
     def _said_below(self, drawn: LevelNoise, level: int, nodes: range, depth: int) -> Integers:
-        """Return the sums of nodes' children's estimates, computed for some children at a time."""
+        """Return the sum of the children's estimates for each node, computed for some nodes at a
+        time."""
         radix, parts = self.radices[level - 1], []
         together = self.widths[level - 1] // self.widths[level - depth]
         size = max(1, nodes_per_chunk(drawn.shape, _HELD) // (together * radix))

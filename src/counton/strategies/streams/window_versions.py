@@ -185,10 +185,10 @@ class WindowVersions(StreamStrategy):
         )
 
     def _first(self, window: int) -> int:
-        """Return the number of blocks before that of a window; those of windows up to 0 come first.
+        """Return the index of a window's block of nodes.
 
-        Nobody counts in windows up to 0. The first nights release them with noise, beside the
-        others.
+        Windows up to 0 have blocks as well, before those of window 1. Nobody counts in them; the
+        first nights release them as noise alone.
         """
         return window - 1 + self.lags
 
@@ -279,7 +279,7 @@ class WindowVersions(StreamStrategy):
     # ------------------------------------------------------------------------------- norms
 
     def l1_sensitivity(self) -> Fraction:
-        """Return the 1-norm of one window's strategy, at any lag of a row, plus corrections.
+        """Return the 1-norm for a unit: that of one window's strategy, plus its corrections.
 
         A row that is taken back is in its window from lag a to lag b, and moves the nodes by C (e_a
         - e_b); the last row stays. All their norms add up.
@@ -288,7 +288,9 @@ class WindowVersions(StreamStrategy):
         return one + self.corrections * self._taken_back.l1 if self.corrections else one
 
     def squared_sensitivity(self) -> Fraction:
-        """Return the squared 2-norm; rows in one cell of one window meet in its nodes.
+        """Return the squared 2-norm for a unit with its corrections.
+
+        Rows of a unit in one cell of one window meet in the window's nodes.
 
         One correction is computed exactly: in two windows, or with every pair of lags in one. Each
         further one adds a square, and twice its products with all others.
@@ -343,12 +345,12 @@ class WindowVersions(StreamStrategy):
     # ------------------------------------------------------------------------------ errors
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variance of a final number times the number of windows."""
+        """Return the variance of final numbers, added up over windows."""
         first, last = window_ends(self, steps, since)
         return np.asarray((last - first) * float(self.lag_variance([self.lags])[0]))
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the variance of a final number, for mean and maximum."""
+        """Return the variance of a final number: it is both mean and maximum."""
         check_metric(metric)
         return float(self.lag_variance([self.lags])[0])
 
@@ -550,7 +552,7 @@ class AsOf(StreamStrategy):
 
     @cached_property
     def _variances(self) -> Floats:
-        """Variances from the newest window on; after the last lag all are equal."""
+        """Variances of windows by age, newest first; after the last lag all are equal."""
         return self.windows.lag_variance(np.arange(self.windows.lags + 1))
 
     def _sum(self, by_lag: Floats, first: Integers, last: Integers) -> Floats:

@@ -182,14 +182,14 @@ class BufferedToeplitz(ToeplitzTraining):
 
     @override
     def mean_variance(self) -> float:
-        """Return the mean variance in O(steps), also with scaling."""
+        """Return the mean variance of the running sums, also under step scaling; time O(steps)."""
         if self.divisors is None:
             return super().mean_variance()
         return _scaled_variance(np.array(self.decays), np.array(self.outputs), 1 / self.divisors)
 
 
 def interlaces(theta: tuple[float, ...], thetahat: tuple[float, ...]) -> bool:
-    """Return whether 1 > theta_1 > thetahat_1 > theta_2 > ... > 0, with few enough buffers.
+    """Return True if 1 > theta_1 > thetahat_1 > theta_2 > ... > 0 and there are few enough buffers.
 
     >>> interlaces((0.9, 0.5), (0.7, 0.2)), interlaces((0.9, 0.7), (0.7, 0.2))
     (True, False)

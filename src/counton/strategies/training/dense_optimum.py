@@ -91,7 +91,7 @@ class DenseOptimum(TrainingStrategy):
         self._matrix = self._on_grid(matrix)
 
     def _on_grid(self, matrix: Floats) -> Floats:
-        """Return a matrix as it is kept: by integers, which describe it exactly."""
+        """Round a matrix to the grid of integers by which a description stores it exactly."""
         self._entries, self._bits = matrix_on_grid(matrix)
         return np.ldexp(self._entries.astype(np.float64), -self._bits)
 
@@ -151,7 +151,7 @@ class DenseOptimum(TrainingStrategy):
 
     @override
     def first_step(self, level: int, index: int) -> int:
-        """Return the step that takes a normal first: its own number."""
+        """Return the first step that takes a normal: the normal's own index."""
         return self.check_step(index)
 
     @property
@@ -276,7 +276,7 @@ class BandedOptimum(DenseOptimum):
         self._keep_inverse(kept)
 
     def _keep_inverse(self, increments: Floats) -> None:
-        """Round and keep K, which has few entries, instead of C."""
+        """Round K, the inverse with few entries, and store it instead of C."""
         self._increments = self._on_grid(increments)
         self._matrix = _inverse_of(self._increments)
 
@@ -293,9 +293,7 @@ class BandedOptimum(DenseOptimum):
         Args:
             steps: number of steps, at most 4096; 512 take seconds, beyond 1024 it takes minutes.
             epochs: most steps in which one example counts.
-            separation: the least distance, in steps; by default steps
-
-            epochs.
+            separation: the least distance, in steps; by default the steps of an epoch.
             draws: most normals per coordinate and step, on average; by default all of the run so
                 far.
 
@@ -345,7 +343,7 @@ class BandedOptimum(DenseOptimum):
         lags: Sequence[int] | None = None,
         **_: Any,
     ) -> Self:
-        """Return the strategy; with lags the matrix is K."""
+        """Rebuild the strategy; if ``lags`` are given, ``matrix`` is the text of K, else of C."""
         kept = _matrix_of(steps, bits, matrix)
         if lags is None:
             return cls(kept, Schedule(*schedule))
@@ -370,14 +368,14 @@ class BandedOptimum(DenseOptimum):
 
 
 def _matrix_of(steps: int, bits: int, text: str) -> Floats:
-    """Return the matrix in a description."""
+    """Decode the square matrix in a description: float64, shape (steps, steps)."""
     steps = check_integer("steps", steps, 1, LARGEST_DENSE)
     bits = check_integer("bits", bits, -1000, 1000)
     return np.ldexp(integers_from_text(text, (steps, steps)).astype(np.float64), -bits)
 
 
 def _at_lags(steps: int, lags: tuple[int, ...]) -> NDArray[np.bool_]:
-    """Return which entries of a matrix are at these distances below its diagonal."""
+    """Return a mask of the entries whose distance below the diagonal is one of ``lags``."""
     return np.isin(np.subtract.outer(np.arange(steps), np.arange(steps)), lags)
 
 
@@ -388,7 +386,7 @@ def _inverse_of(matrix: Floats) -> Floats:
 
 
 def _stretches(steps: int, schedule: Schedule) -> Integers:
-    """Return the stretch of each step: its epoch, if an example has one step in each."""
+    """Return the number of the stretch of ``separation`` steps in which each step lies."""
     if schedule.steps > 1 and schedule.steps * schedule.apart == steps:
         return np.arange(steps) // schedule.apart
     return np.zeros(steps, np.int64)

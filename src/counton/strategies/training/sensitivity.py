@@ -80,7 +80,10 @@ def full_gram(coefficients: Floats) -> Floats:
 
 
 def by_schedule(values: Floats, apart: int) -> Floats:
-    """Return step values in rows of the schedules S_i: shape ``(apart, members)``, zero-padded."""
+    """Arrange one value per step in rows, one for each schedule S_i: shape ``(apart, members)``.
+
+    Rows are padded with zeros.
+    """
     members = -(-len(values) // apart)
     padded = np.zeros(apart * members)
     padded[: len(values)] = values
@@ -88,7 +91,7 @@ def by_schedule(values: Floats, apart: int) -> Floats:
 
 
 def in_order(rows: Floats, steps: int) -> Floats:
-    """Return the inverse of `by_schedule`."""
+    """Return one value per step from the rows of `by_schedule`, its inverse."""
     return np.ascontiguousarray(rows.T).reshape(-1)[:steps]
 
 

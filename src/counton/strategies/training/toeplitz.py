@@ -56,12 +56,12 @@ class ToeplitzTraining(TrainingStrategy):
 
     @cached_property
     def divisors(self) -> Floats | None:
-        """Divisors of the noise of each step; None without scaling."""
+        """Divisor of the noise at each step; None without scaling."""
         return None if self.shares is None else balance(self._gram, self.shares)
 
     @override
     def first_step(self, level: int, index: int) -> int:
-        """Return the step that takes a normal first: its own number."""
+        """Return the first step that takes a normal: the normal's own index."""
         return self.check_step(index)
 
     @override

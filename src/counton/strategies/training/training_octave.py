@@ -189,7 +189,7 @@ class OctaveTraining(TrainingStrategy):
         return balance(gram_of_matrix(self._full_gram, self.schedule.apart), self.shares)
 
     def _of_steps(self) -> Floats:
-        """Return the matrix F: see `scaling.toeplitz_weights`."""
+        """Return F for the noise of this run, as in `scaling.toeplitz_weights`."""
         return weighted_gram(_differences(self._covariance))
 
     @override

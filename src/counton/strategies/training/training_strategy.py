@@ -60,9 +60,7 @@ def training_schedule(
         epochs: most steps in which one example counts.
         order: "fixed" if every example has the same place in each epoch, which a sampler must
             enforce; "separated" if only a least distance is promised.
-        separation: that distance, in steps; by default steps
-
-        epochs.
+        separation: that distance, in steps; by default the steps of an epoch.
 
     Raises:
         InvalidInput: not integers, out of range, or steps that do not divide into whole epochs in
@@ -134,7 +132,7 @@ class TrainingStrategy(Strategy):
         return self.saved_name
 
     def _copy_with(self, *forgotten: str, **changes: Any) -> Self:
-        """Return a copy with other attributes, and without the values computed from these."""
+        """Return a copy with changed attributes; values computed from these are dropped."""
         other = object.__new__(type(self))
         vars(other).update(vars(self) | changes)
         for name in ("rmse", *forgotten):
@@ -228,18 +226,22 @@ class TrainingStrategy(Strategy):
 
     @abstractmethod
     def mean_variance(self) -> float:
-        """Return the mean variance of the noise of running sums over all steps; normals have 1."""
+        """Return the mean over all steps of the variance of noise in running sums.
+
+        The unit is the variance of one normal.
+        """
 
     @cached_property
     def rmse(self) -> float:
-        """Root mean squared error of the running sums, including sensitivity (rho = 1/2)."""
+        """Root mean squared error of running sums at rho = 1/2: sensitivity times root mean
+        variance."""
         return math.sqrt(self.squared_sensitivity() * self.mean_variance())
 
     def with_schedule(self, schedule: Schedule) -> TrainingStrategy:
-        """Return the strategy for another schedule: equal noise, another sensitivity.
+        """Return the strategy for another schedule: the noise is the same, the sensitivity is not.
 
         Raises:
-            InvalidInput: it relies on a promise that the schedule does not make.
+            InvalidInput: the sensitivity of this strategy does not hold under that schedule.
         """
         raise InvalidInput(
             f"strategy {self.name} has the schedule {self.schedule} and cannot be used with "
