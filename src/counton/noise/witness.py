@@ -153,7 +153,8 @@ class WitnessPlace(ABC):
         """Write an entry; if it contradicts a known entry, return the step of that entry instead.
 
         Args:
-            entry: the new entry; it replaces those of its key and stream that are not further.
+            entry: the new entry; it replaces entries of its key and stream with an equal or smaller
+                step.
             agrees: returns True if the new entry may stand beside a known one of its key and
             stream.
 
@@ -280,7 +281,8 @@ class WitnessFile(WitnessPlace):
 
 
 def merge_entries(entries: Entries, known: Entries) -> Entries:
-    """Return the known entries, replaced by new entries that are as far or further."""
+    """Merge new entries into known ones: of each key and stream, the entry with the largest step
+    stays."""
     for entry in entries:
         same, others = _of(entry, known)
         if not any(old["step"] > entry["step"] for old in same):

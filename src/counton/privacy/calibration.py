@@ -133,9 +133,9 @@ def approximate_ahead(
 ) -> tuple[Candidate, ...]:
     """Return the candidates for strategies that are not causal: one Laplace, two Gaussian.
 
-    The attacker has seen part of the noise. He waits for a step. Among many cells he picks those
-    whose nodes' losses, given his knowledge, are one coin. Adding up losses node by node promises
-    too little there. A bound on the loss of every outcome still holds. Given his knowledge,
+    The attacker has seen part of the noise before he chooses a step and its cells. Given that part,
+    one coin may decide the losses of several nodes, so composing them as independent losses
+    understates the total. A bound on the loss of every outcome still holds. Given his knowledge,
     discrete Gaussian noise has the same law around another centre.
     """
     from counton.privacy import concentrated, gaussian
@@ -163,10 +163,9 @@ def approximate_ahead(
 def elders_scale(epsilon: Fraction, delta: Fraction, l2_squared: int) -> Fraction:
     """Return the Laplace scale l2 / a, rounded up; a^2 / 2 + a sqrt(2 ln(1/delta)) = epsilon.
 
-    Andersson et al., "Count on Your Elders", Theorem 1.3 and Lemma 5.5. The bound also holds for
-    discrete
-    Laplace noise too: a shift by m costs a node m^2 / (2 b^2) in zCDP, and Bun and Steinke's
-    conversion of the sum is the paper's formula.
+    Andersson et al., "Count on Your Elders", Theorem 1.3 and Lemma 5.5. The bound holds for
+    discrete Laplace noise too: a shift by m costs a node m^2 / (2 b^2) in zCDP, and Bun and
+    Steinke's conversion of the sum is the paper's formula.
     """
     from counton.privacy.concentrated import log_below
 

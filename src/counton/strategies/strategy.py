@@ -65,7 +65,7 @@ def nodes_per_chunk(shape: tuple[int, ...], numbers: int = PART) -> int:
 
 
 def add_up(rows: Integers, before: Integers | None = None) -> Integers:
-    """Turn rows into running sums in place, and return a copy of the last row.
+    """Turn rows into running sums in place, and return the last row.
 
     Wide rows are added one by one: numpy adds up each coordinate separately, which is slower then.
     """

@@ -253,7 +253,7 @@ class _Search:
         return self.improve_weights(best[1], best[2], rounds=8)
 
     def fits(self, radices: Sequence[int]) -> bool:
-        """Return True if the tree holds all steps, and none of its highest nodes is superfluous."""
+        """Return True if one child less per highest node would be too few for all steps."""
         return math.prod(radices[:-1]) * (radices[-1] - 1) < self._horizon
 
     def polish(self, radices: tuple[int, ...], weights: list[int]) -> tuple[int, ...]:
@@ -363,7 +363,7 @@ class _Search:
 
 
 def _alone(radices: Sequence[int]) -> list[float]:
-    """Return, for each level, the factor of N's variance in the variance of a single step's
+    """Return, for each level, the factor of N's variance in the variance of a step's final
     estimate."""
     loads, left = [], 1.0
     for radix in radices:

@@ -216,7 +216,13 @@ class PrefixQuotient:
         return np.rint(quotient).astype(np.int64)
 
     def _subtract(self, modulo: Integers, real: Floats, digit: Integers) -> Integers:
-        """Return ``modulo`` minus numerators * digit exactly, from residue and float64 value."""
+        """Return a minuend less numerators * digit, exactly.
+
+        Args:
+            modulo: the minuend modulo 2^64.
+            real: the minuend in float64.
+            digit: the digit of every coefficient.
+        """
         count = len(digit)
         exact = modulo - convolve_modulo(self._numerators, digit, count)
         factors = self._numerators.astype(np.float64), digit.astype(np.float64)

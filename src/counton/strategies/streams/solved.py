@@ -357,9 +357,10 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _variations(self) -> tuple[dict[int, int], dict[int, int]]:
-        """For each row of the line, two sums: of its rises, and its largest entry.
+        """For each row of the line, the sum of its rises, and its largest entry.
 
-        A row starts and ends at 0, so its falls add up to as much as its rises.
+        A row starts and ends at 0, so its falls add up to as much as its rises. Its rises, or its
+        falls, after the first step add up to no more.
         """
         latest: dict[int, tuple[int, int]] = {}
         rises: dict[int, int] = {}
