@@ -38,14 +38,20 @@ _LACKING = (
 
 
 def _bad(part: Rows, reading: RowReading) -> pl.LazyFrame:
-    """Return the numbers of rows that cannot be counted, from 1, and their steps, which hold the
-    reason."""
+    """Return the rows that cannot be counted: ``row``, the row number from 1, and ``step``.
+
+    The step is minus the row's `Problem`.
+    """
     steps = mark_part(part, reading).select("step").with_row_index("row", offset=1)
     return steps.filter(pl.col("step") < 0)
 
 
 def set_bad_rows_aside(source: Source, reading: RowReading) -> tuple[int, int]:
-    """Apply the policies to bad rows; return how many are left out, and how many set aside."""
+    """Apply the policies to bad rows.
+
+    Returns:
+        The number of rows that are left out, and of rows that are set aside.
+    """
     policies, columns = reading.policies, reading.columns.names
     lacking = pl.col("step").is_in([-problem for problem in _LACKING])
     skipped, kept = 0, list[tuple[object, ...]]()
@@ -92,7 +98,11 @@ def texts_of(part: Rows, columns: Sequence[str]) -> pl.LazyFrame:
 def set_bad_rows_aside_elsewhere(
     source: Spread, reading: RowReading, problems: pl.DataFrame
 ) -> tuple[int, int]:
-    """Apply the policies to bad rows on other machines, which have no numbers."""
+    """Apply the policies to bad rows of a remote source, whose rows have no numbers.
+
+    Returns:
+        As `set_bad_rows_aside`.
+    """
     policies = reading.policies
     lacking = pl.col("problem").is_in([int(problem) for problem in _LACKING])
     skipped, which = 0, pl.col("step") < 0
@@ -116,7 +126,7 @@ def set_bad_rows_aside_elsewhere(
 
 
 def _some(source: Spread, reading: RowReading, which: pl.Expr, most: int) -> pl.DataFrame:
-    """Fetch a few rows from other machines: for a message, or for the file of bad rows."""
+    """Fetch a few rows of a remote source, to name them in a message or to set them aside."""
     return open_private(source.some(reading, which, most))
 
 
@@ -252,7 +262,8 @@ def unknown_groups(source: Source, reading: RowReading, domain: Sequence[str]) -
 
 
 def _number_rows(source: Source, reading: RowReading) -> pl.LazyFrame:
-    """Number marked rows; the numbers of the next file follow at a distance."""
+    """Add row numbers to marked rows; each file's numbers begin at a multiple of `_APART`, plus
+    1."""
     return pl.concat(
         [
             mark_part(part, reading)

@@ -97,7 +97,7 @@ class SqlDatabase(EventDatabase):
         return found.rename(dict(zip(found.columns, names, strict=True)))
 
     def expression(self, name: str) -> str:
-        """Return the SQL of a column as it is read, under its number."""
+        """Return the SQL that reads a column, and names it ``c`` with the column's index."""
         place = self.empty.columns.index(name)
         return f"{self.plain(place)} AS c{place}"
 
@@ -107,13 +107,15 @@ class SqlDatabase(EventDatabase):
 
     @abstractmethod
     def plain(self, place: int) -> str:
-        """Return the SQL of a column, cast to a type that is read; texts are compared by their
-        bytes."""
+        """Return the SQL of a column, given its index, cast to a type that is read.
+
+        Texts are compared by their bytes.
+        """
 
     @abstractmethod
     def microseconds(self, column: str) -> str:
-        """Return the SQL of a time column's microseconds since 1970; infinite times are beyond all
-        years."""
+        """Return the SQL of a time column as microseconds since 1970; infinite times are out of
+        range."""
 
     def _schema(self, types: Mapping[str, pl.DataType | None], kinds: Sequence[str]) -> pl.Schema:
         """Return the types of columns; columns of unsupported types are kept in ``unread``."""
@@ -263,10 +265,11 @@ class PostgreSQL(SqlDatabase):
             ) from None  # the words may hold the password
 
     def _take_no_power(self) -> None:
-        """Give up a superuser's rights, and read tables as the role that may read all.
+        """Give up a superuser's rights, and take the role that may read all tables and nothing
+        else.
 
         In a read-only transaction a superuser's functions can still write files, or end other
-        sessions. If rows would be hidden from the other role, the server refuses.
+        sessions. If rows would be hidden from that role, the server refuses.
         """
         info = self._connection.info
         if info.parameter_status("is_superuser") != "on" or info.server_version < _READS_ALL:
@@ -558,10 +561,12 @@ class Question(Source):
 
 
 def _grain(rows: Rows, reading: RowReading) -> tuple[int, int] | None:
-    """Return how to cut times so that each piece is in one window: an offset and a length in
-    microseconds.
+    """Return the pieces into which time is cut so that each piece lies in one window.
 
-    (0, 0): only rows with equal dates are equal, or rows have no time. None: each row is needed.
+    Returns:
+        Offset and length of the pieces, in microseconds. (0, 0): times are dates, or rows have no
+        time, so that nothing is cut. None: rows differ in more than time and labels, so that the
+        database cannot add them up.
     """
     columns = reading.columns
     parts = () if reading.adds is None else reading.adds.parts
@@ -586,7 +591,8 @@ def _grain(rows: Rows, reading: RowReading) -> tuple[int, int] | None:
 
 
 class AlikeRows(Spread):
-    """Rows of a query that their database counts: equal but for times within a window."""
+    """Rows of a query that the database adds up: rows become one if they differ only in time within
+    a window."""
 
     def __init__(self, rows: QuestionRows) -> None:
         super().__init__((rows,), rows.name)
@@ -640,7 +646,7 @@ class AlikeRows(Spread):
 
 
 def _alike(rows: QuestionRows, names: Sequence[str], reading: RowReading) -> pl.DataFrame:
-    """Read the columns of the query, with one row for all equal rows, and their sums.
+    """Read the columns of the query; equal rows are one row, with their number and sums.
 
     Columns: the given ones, with the beginning of each piece for times; ``counton number``, and if
     times are cut ``counton newest`` (microseconds) and sums of the times, and of squares of their

@@ -165,8 +165,7 @@ def _combine(groups: Mapping[Any, Any], parts: list[str]) -> list[str]:
 
 
 def _label(group: object, parts: list[str]) -> str:
-    """Return the name of a declared group: for several columns their values, one after the
-    other."""
+    """Return the name of a declared group: the values of its columns, joined."""
     if isinstance(group, tuple):
         if len(group) != len(parts):
             raise InvalidInput(
@@ -320,9 +319,10 @@ def _columns_of(domain: object) -> list[str] | None:
 
 
 def _are_rows(lines: GroupNames, source: Source, time: str | None, time_format: str | None) -> bool:
-    """Whether lines are rows of events: the header, or a time in the place of the events' times.
+    """Return True if lines are rows of events.
 
-    At most 200 of the lines are checked, from all parts of the text.
+    They are if one is the header of the events, or has a time where the events have theirs. At most
+    200 lines are checked, from all parts of the text.
     """
     names = source.columns()
     if len(names) < 2:

@@ -194,8 +194,7 @@ class EventFile(Rows):
         return pl.scan_ndjson(source, schema=dict.fromkeys(columns, pl.String))
 
     def _refuse_short(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Return rows, and refuse short lines: polars fills missing fields at their end with
-        nothing."""
+        """Refuse rows with too few fields; polars would fill the missing ones with null."""
         width = rows.width
         if width > 1 and rows.to_series(width - 1).null_count():
             if self._is_short is None:
@@ -225,7 +224,7 @@ class EventFile(Rows):
 
     @override
     def _may_lack(self, name: str) -> bool:
-        """See `Rows._may_lack`: each row of JSON lines names its own columns."""
+        """Return True if all lines may lack a column: in JSON lines each names its own columns."""
         if self.kind != "jsonl":
             return False
         return self.settled or not self._keys or any(name in keys for keys in self._keys_of_lines())
@@ -294,7 +293,8 @@ class EventFile(Rows):
         return io.BufferedReader(LinesOfRows(self._content(), sign.encode()))
 
     def _content(self, least: int | None = None) -> IO[bytes]:
-        """Open the file without its compression; at least its first bytes, or all of it."""
+        """Open the file without its compression: all of it, or at least its first ``least``
+        bytes."""
         held = self._bytes
         if self._start().startswith(_COMPRESSED[1]):
             packed = Path(self.path) if held is None else io.BytesIO(held)
@@ -352,7 +352,7 @@ class SiftedFile(Rows):
 
 
 def _unpacked_lines(packed: Path | IO[bytes], least: int | None) -> bytes:
-    """Return the lines of a zstd file, or so many first ones that they have at least some bytes."""
+    """Return the lines of a zstd file: all, or as many first ones as have ``least`` bytes."""
     lines, most = pl.scan_lines(packed), _FIRST_LINES
     if least is None:
         found = lines.collect().to_series()

@@ -220,7 +220,10 @@ def _as_csv(rows: Iterable[Sequence[object]]) -> bytes:
 
 
 def _missing_end(stream: io.RawIOBase, header: bytes, lines: bytes, *, again: bool) -> bytes:
-    """Return the bytes that a file lacks to end with lines; all lines, unless some may be there."""
+    """Return the bytes to append so that the file ends with ``lines``.
+
+    With ``again`` an earlier process may have written a part of them already.
+    """
     size = stream.seek(0, os.SEEK_END)
     if size < len(header):
         stream.seek(0)
@@ -236,8 +239,7 @@ def _missing_end(stream: io.RawIOBase, header: bytes, lines: bytes, *, again: bo
 
 
 def _ends_with(end: bytes, lines: bytes) -> Iterator[int]:
-    """Yield lengths of common text of the lines' beginning and the file's end; the largest
-    first."""
+    """Yield the lengths of beginnings of ``lines`` with which ``end`` ends; the largest first."""
     first = lines[: lines.find(b"\n") + 1]
     place = end.find(first)
     while place >= 0:

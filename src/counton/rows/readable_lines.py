@@ -181,7 +181,8 @@ def _read_csv(
     *,
     whole: bool,
 ) -> Generator[Piece, None, list[bytes]]:
-    """Read lines; return those of a last record that may go on."""
+    """Yield the rows of some lines; return the lines of a last record that may go on in the next
+    ones."""
     while lines:
         sizes, goes_on = _records(lines)
         records, at = list[bytes](), 0
@@ -362,11 +363,11 @@ def _blocks(stream: IO[bytes]) -> Iterator[list[bytes]]:
 
 @name_alone
 class FileRows(NamedTuple):
-    """Rows of a file; unreadable rows are empty.
+    """Rows of a file; the cells of unreadable rows are null.
 
     Attributes:
         rows: texts of some columns.
-        unread: numbers of unreadable rows, from 0, with their lines.
+        unread: by number of an unreadable row, from 0, its line.
     """
 
     rows: pl.DataFrame

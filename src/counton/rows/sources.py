@@ -21,9 +21,9 @@ from counton.rows.timestamps import as_text
 
 
 def unreadable_errors(*more: type[BaseException]) -> tuple[type[BaseException], ...]:
-    """Return the exceptions of polars for unreadable rows, and more.
+    """Return the exceptions that polars raises for unreadable rows, and for other reasons.
 
-    For some types and values it panics, which is no `Exception`.
+    For some types and values polars panics, which is no `Exception`.
     """
     return pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, *more
 
@@ -40,11 +40,11 @@ class Rows(ABC):
         kind: name of the format in messages.
         numbered: whether its rows have an order, so that a row can be found by its number.
         together: columns that are combined from others, see `join_columns`.
-        settled: whether its columns existed when its stream was made. If each row names its
-            columns, tonight's rows may have none of them.
+        settled: True for an existing stream, whose columns were checked when it was made; then JSON
+            lines that lack a column are no mistake.
         unread: numbers of unreadable rows, from 0, with their lines; these rows are empty.
-        still: remedy if it changed while it was read.
-        again: remedy if new events have been counted already.
+        still: remedy in the message if it changed while it was read.
+        again: remedy in the message if new events have been counted already.
     """
 
     name: str
@@ -266,7 +266,7 @@ class Source:
         return found
 
     def without(self, parts: Sequence[Rows]) -> Source:
-        """Return the other parts, under a name of their own."""
+        """Return a source of all other parts; its name in messages names these."""
         rest = tuple(part for part in self.parts if part not in parts)
         return Source(rest, name_of(rest) if rest else self.name)
 
@@ -276,7 +276,8 @@ class Source:
 
 
 def name_of(parts: Sequence[Rows]) -> str:
-    """Return names of some files for messages, with their number; a single file by its own name."""
+    """Return the names of files for messages: a single file's own, else some names and the
+    number."""
     first = parts[0].name
     return first if len(parts) == 1 else f"{len(parts):,} files from {first}"
 

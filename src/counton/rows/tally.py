@@ -1,4 +1,7 @@
-"""Exact sums of marked rows by window, group and place, in one pass."""
+"""Exact sums of marked rows by window, group and place, in one pass.
+
+A *place* is one of the sums that a statistic keeps for each group, before it measures them.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +104,7 @@ def sum_cells(cells: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 def by_place(cells: pl.DataFrame, domain: Sequence[str], adds: Adds | None) -> pl.DataFrame:
-    """Replace labels by their positions in a domain in sums by label; other labels are beyond it.
+    """Replace labels by their positions in a domain, in sums by label; undeclared labels come last.
 
     >>> cells = {"cell": [1, 2], "group": ["b", "?"], "rows": [3, 1], "us": [0, 0]}
     >>> by_place(pl.DataFrame(cells), ["a", "b"], None).sort("cell")["cell"].to_list()
@@ -228,7 +231,7 @@ def _add_alike(
 
 
 def _places_of(labels: pl.Series, domain: Sequence[str]) -> pl.Series:
-    """Return each label's position in the domain, beyond all if it is not declared."""
+    """Return each label's position in the domain; the domain's length for undeclared labels."""
     places = np.full(len(labels), len(domain), np.int64)
     wanted = labels.alias("group").to_frame().with_row_index("row")
     # A join holds several times its input, so labels are joined some at a time if names are few.
@@ -242,8 +245,7 @@ def _places_of(labels: pl.Series, domain: Sequence[str]) -> pl.Series:
 
 
 def _cell(domain: Sequence[str] | None) -> pl.Expr:
-    """Return the number of a row's window and group; below 0, by its problem, if it cannot
-    count."""
+    """Return an expression that numbers a row's window and group; below 0 for a bad row."""
     groups: pl.Expr = pl.lit(0, pl.Int64)
     if domain is not None:
         groups = pl.col("place").cast(pl.Int64).fill_null(len(domain))
@@ -333,7 +335,7 @@ def _add(
 
 
 def _by_place(found: pl.DataFrame, adds: Adds | None) -> pl.DataFrame:
-    """Return a row for each place, from one for each group and, if rows choose places, place."""
+    """Return a row for each place of a group, from sums in one row for each group."""
     group, names = pl.col("group"), ("step", "group", "rows", "total")
     if adds is None:
         return found.select("step", "group", "rows", total="rows")

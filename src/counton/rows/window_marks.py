@@ -1,4 +1,4 @@
-"""How rows are read, and rows marked with their windows: one row per event, from any source."""
+"""Mark rows with their windows: one row per event, from any source; and how rows are read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ UNKNOWN: tuple[Unknown, ...] = get_args(Unknown)
 
 
 class EventPart(Protocol):
-    """A part of an event: see `counton.statistics.tally_statistic.Part`."""
+    """One value of an event, such as a number or a label; see
+    `counton.statistics.tally_statistic.Part`."""
 
     @property
     def name(self) -> str:
@@ -43,7 +44,7 @@ class EventPart(Protocol):
 
 
 class KeptPart(NamedTuple):
-    """A part of an event that is kept as it is, since rows are not added up.
+    """One value of an event that is kept as it is, since rows are not added up.
 
     Attributes:
         name: name of its column.
@@ -57,7 +58,8 @@ class KeptPart(NamedTuple):
 
 
 class Adds(Protocol):
-    """Sums of rows: see `counton.statistics.TallyStatistic`."""
+    """The part of a statistic that says to which sums a row adds; see
+    `counton.statistics.TallyStatistic`."""
 
     @property
     def parts(self) -> Sequence[EventPart]:
@@ -65,15 +67,15 @@ class Adds(Protocol):
 
     @property
     def places(self) -> int:
-        """Number of places of a group to which rows are added."""
+        """Number of sums of a group (places) to which rows are added."""
 
     @property
     def counts_rows(self) -> bool:
-        """Whether every row adds 1 to one place."""
+        """True if every row adds 1 to one place."""
 
     @property
     def spans(self) -> Sequence[range]:
-        """Places among which a row chooses, once for each of its choices."""
+        """Ranges of places, one for each choice that a row's values make among them."""
 
     def encode(self, *parts: Any) -> NDArray[np.int64]:
         """Encode the values of rows, one integer each."""
@@ -358,7 +360,7 @@ def with_total(rows: pl.DataFrame, reading: RowReading) -> pl.DataFrame:
 
 
 def unread_marked(frame: pl.LazyFrame, us: pl.Expr, part: Rows) -> tuple[pl.LazyFrame, pl.Expr]:
-    """Return the rows and times of a part with unreadable rows; these have a problem for a time."""
+    """Return rows and times of a part; the time of an unreadable row is its `Problem`."""
     number = row_number_name(frame.collect_schema().names())
     unread = pl.Series(list(part.unread), dtype=pl.UInt32)
     problem = NO_MOMENT - int(Problem.UNREADABLE_ROW)
@@ -367,7 +369,7 @@ def unread_marked(frame: pl.LazyFrame, us: pl.Expr, part: Rows) -> tuple[pl.Lazy
 
 
 def parts_of_columns(reading: RowReading) -> Sequence[EventPart | None]:
-    """Return the known parts of the columns; None for each if rows are only read."""
+    """Return the part of an event in each column; None for each if values are read as they are."""
     if reading.adds is None:
         return reading.kept or [None] * len(reading.columns.parts)
     return [part for part in reading.adds.parts if part.name != "by"]

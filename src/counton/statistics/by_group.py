@@ -194,7 +194,7 @@ class Grouped(TallyStatistic):
 
 
 class _ByGroup(Sums):
-    """The exact counts of a statistic by group: nothing beyond the counter's sums."""
+    """The exact counts of a statistic by group; the counter's sums are all of them."""
 
     _statistic: Grouped
 
@@ -242,7 +242,7 @@ def for_people(statistic: Statistic, most: int) -> Statistic:
 
 
 def norms_of_people(statistic: Statistic, most: int) -> tuple[int, int] | None:
-    """Return the change of all cells by all rows of a person: 1-norm, squared 2-norm.
+    """Return the 1-norm and the squared 2-norm of the change of all cells by all rows of a person.
 
     None: each row changes the cells as a single row does.
     """

@@ -295,7 +295,7 @@ class _Users(Exact):
     def _count_visits(
         self, own: NDArray[np.int64], steps: NDArray[np.int64], did: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return which events of seen users count; update the users' records in place."""
+        """Mark the events of known users that count, and update the users' records in place."""
         windows = 1 + (steps - 1) // (self._statistic.window or _MOST)
         first = np.ones(len(own), bool)  # the first event of a user in a window
         first[1:] = (own[1:] != own[:-1]) | (windows[1:] != windows[:-1])
@@ -311,10 +311,8 @@ class _Users(Exact):
     def _count_moves(
         self, own: NDArray[np.int64], come: NDArray[np.bool_], did: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return which events of users who come and go count.
-
-        Update the users' records in place.
-        """
+        """Mark the events that count if users come and go, and update the users' records in
+        place."""
         there = np.empty(len(own), bool)
         there[1:] = come[:-1]
         begins = np.ones(len(own), bool)
@@ -364,7 +362,11 @@ class _Users(Exact):
         return made, last
 
     def _change(self, made: int, comes: bool) -> tuple[int, int]:
-        """Return a user's number of counted changes and the change of the total."""
+        """Count one change of a user.
+
+        Returns:
+            The user's number of counted changes, and the change of the total (-1, 0 or 1).
+        """
         if comes == (made % 2 == 1) or made == self._statistic.changes:
             return made, 0
         return made + 1, 1 if comes else -1

@@ -134,7 +134,7 @@ class Machine:
         return len(events)
 
     def _take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Count events exactly; the machine is whole again after the release is settled or undone.
+        """Count events exactly, before their release is settled or undone.
 
         An interruption in between leaves it not whole: a unit must not be counted twice.
         """

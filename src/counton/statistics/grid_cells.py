@@ -102,7 +102,7 @@ class GridReading(Reading):
 
     @property
     def _grain(self) -> float:
-        """Largest rounding of a sum over a box: that of each corner, at both steps."""
+        """Largest rounding error of a sum over a box: of each of its corners, at both steps."""
         ends = 1 if self.release.between is None else 2
         return float(2.0**-self._bits * 2 ** len(self.statistic.shape) * ends)
 
@@ -279,7 +279,7 @@ class GridCells(TableStatistic):
 
     @cached_property
     def _codes(self) -> list[dict[str, int]]:
-        """For each axis the places of its labels."""
+        """For each axis, the index of each label."""
         return [{one: place for place, one in enumerate(axis)} for axis in self.columns.values()]
 
     @override
@@ -299,7 +299,8 @@ class GridCells(TableStatistic):
 
     @override
     def encode(self, *parts: Any) -> Integers:
-        """Return the number of the cell, with the number of times the row counts."""
+        """Return the code of each row: the index of its cell, with the number of times that it
+        counts."""
         place = np.zeros(len(parts[0]), np.int64)
         known = np.ones(len(parts[0]), dtype=bool)
         for codes, size in zip(parts, self.shape, strict=False):
@@ -317,7 +318,10 @@ class GridCells(TableStatistic):
         return np.asarray(np.ascontiguousarray(rows), np.int64)
 
     def _box_stds(self) -> tuple[float, float]:
-        """Return the least and the largest std of a cell and of all cells, if rows have std 1."""
+        """Return the least and the largest of two stds: of a cell and of the sum of all cells.
+
+        Their unit is the std of a measured row.
+        """
         count = len(self.shape)
         first, one = np.zeros((count, 1), np.int64), np.ones((count, 1), np.int64)
         cell = float(self.grid.variance(first, one)[0])
@@ -356,7 +360,7 @@ _SIZES = 512
 
 
 def _few(draws: Integers) -> Integers:
-    """Round numbers of draws up if many differ; more draws lie farther out."""
+    """Round numbers of draws up to few different ones; more draws have wider intervals."""
     if len(np.unique(draws)) <= _SIZES:
         return draws
     step = 2 ** np.maximum(np.floor(np.log2(np.maximum(draws, 1))).astype(np.int64) - 6, 0)

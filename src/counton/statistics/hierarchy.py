@@ -89,7 +89,7 @@ class HierarchyReading(Reading):
 
     @property
     def _grain(self) -> float:
-        """Largest rounding of a node when estimates are shared out: 2 units, at both steps."""
+        """Largest rounding error of a node's estimate: 2 units, at both steps."""
         return 2.0 ** (1 - self._bits) * (1 if self.release.between is None else 2)
 
     @property
@@ -184,7 +184,7 @@ class HierarchyReading(Reading):
         integers: bool = False,
         nonnegative: bool = False,
     ) -> AdjustedHierarchy:
-        """Return the table made to fit: known totals kept, whole numbers, none below 0.
+        """Return the table adjusted to public facts: known totals, whole numbers, none below 0.
 
         The numbers add up. The table is a function of the release and of public facts, and costs no
         privacy. Known totals enter by least squares with the exact covariance, which makes other
@@ -461,7 +461,7 @@ class Hierarchy(TableStatistic):
 
     @cached_property
     def _codes(self) -> list[dict[str, int]]:
-        """For each level the places of its labels."""
+        """For each level, the code of each label."""
         return [{name: code for code, name in enumerate(names)} for names in self._labels]
 
     @override
@@ -487,7 +487,8 @@ class Hierarchy(TableStatistic):
 
     @cached_property
     def _found_by(self) -> list[tuple[Integers, Integers, int]]:
-        """For each level: keys of its nodes in order, the nodes, and the number of labels."""
+        """For each level, three values: sorted keys of parent and label, their nodes, number of
+        labels."""
         found = []
         for parents, labels, place in zip(
             self.tree.parents, self.tree.labels, self._codes, strict=True
@@ -500,7 +501,7 @@ class Hierarchy(TableStatistic):
 
     @cached_property
     def _leaf_numbers(self) -> list[Integers]:
-        """For each level the number of each node's leaf, -1 for inner nodes."""
+        """For each level, the index of each node among all leaves; -1 for inner nodes."""
         found, begin = [], 0
         for size, leaves in zip(self.tree.sizes, self.tree.leaves, strict=True):
             found.append(np.full(size, -1, np.int64))
@@ -510,7 +511,8 @@ class Hierarchy(TableStatistic):
 
     @override
     def encode(self, *parts: Any) -> Integers:
-        """Return the number of the leaf, with the number of times the row counts."""
+        """Return the code of each row: the index of its leaf, with the number of times that it
+        counts."""
         levels = parts[: len(self._labels)]
         rows = len(levels[0])
         node, depth = np.zeros(rows, np.int64), np.zeros(rows, np.int64)

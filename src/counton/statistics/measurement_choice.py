@@ -156,7 +156,7 @@ class TableStatistic(TallyStatistic):
 
     @abstractmethod
     def spread(self, std: float) -> list[dict[str, Any]]:
-        """Return the largest std by number, if each measured cell has this one."""
+        """Return the largest std by number, given the std of each measured cell."""
 
     def choices_in_words(self, guarantee: Guarantee) -> Sequence[tuple[str, str]]:
         """Return the alternative measurements for one release: names, with their errors."""

@@ -98,7 +98,7 @@ class _Dual(NamedTuple):
         return _Dual(self.value * other.value, slopes)
 
     def over(self, other: _Dual) -> _Dual:
-        """Return the quotient by another function; 0 without derivatives unless that is above 0."""
+        """Return the quotient by another function; 0 without derivatives if that is 0 or less."""
         if not other.value > 0 or not np.isfinite(other.slopes).all():
             return _Dual(0.0, np.full(len(self.slopes), math.nan))
         value = self.value / other.value
@@ -232,14 +232,14 @@ class MomentsReading(Reading):
         return _Dual(float(self._sums[place]), slopes)
 
     def _share(self, place: int) -> _Dual:
-        """Return a sum divided by the number of rows; 0 if no row is counted."""
+        """Return a sum divided by the released number of rows; 0 if no row is counted."""
         return self._sum(place).over(self._sum(0))
 
     def _mean(self, column: int) -> _Dual:
         return self._share(1 + column)
 
     def _moment(self, one: int, other: int) -> _Dual:
-        """Return a covariance, or a variance."""
+        """Return the covariance of two columns, or the variance if both are the same."""
         share = self._share(self.statistic.second(one, other))
         if one == other:
             share = _Dual(1 - share.value, -share.slopes)
@@ -249,7 +249,8 @@ class MomentsReading(Reading):
         return self.cells.sum({place: 1.0 / self.statistic.grid**2})
 
     def _quotient(self, place: int) -> Formula:
-        """Return a sum divided by the number of rows, as one object for all its uses."""
+        """Return a sum divided by the number of rows, cached: equal quotients must be one
+        object."""
         if place not in self._quotients:
             self._quotients[place] = quotient(self._sum_at(place), self._sum_at(0))
         return self._quotients[place]
@@ -268,7 +269,10 @@ class MomentsReading(Reading):
         return float(self.cells.halfwidths(np.array(std), level))
 
     def _one(self, fails: float) -> float:
-        """Return the largest error of a sum with weights of norm 1, up to a probability of error.
+        """Return the half-width of a weighted sum of cells whose weights have norm 1.
+
+        Args:
+            fails: probability with which the error is larger.
 
         If this probability is below the smallest known tail, the result is twice the error at its
         root: the tails fall at least exponentially.
@@ -313,7 +317,7 @@ class MomentsReading(Reading):
     def _second(
         self, kind: str, places: tuple[int, ...], known: float, ratio: float
     ) -> tuple[float, float]:
-        """Return the ends of a variance, a covariance or a slope."""
+        """Return the ends of the interval of a variance, a covariance or a slope."""
         shares = [self._mean(place).value for place in places]
         moment = self._moment(places[0], places[-1]).value
         if kind == "variance":
@@ -664,7 +668,7 @@ class Moments(TallyStatistic):
 
     @cached_property
     def kinds(self) -> dict[str, tuple[str, ...]]:
-        """All rows of the table by their labels: kind and columns."""
+        """Labels of all rows of the table; for each the kind of number and its columns."""
         pairs = [(self.names[j], self.names[k]) for j, k in self.pairs]
         asked: list[tuple[str, ...]] = [("count",)]
         asked += [(kind, name) for kind in ("mean", "variance") for name in self.names]
@@ -678,7 +682,7 @@ class Moments(TallyStatistic):
         return [*self.kinds]
 
     def second(self, one: int, other: int) -> int:
-        """Return the place of the squares of a column, or of the products of two."""
+        """Return the index of the sum of squares of a column, or of products of two columns."""
         count = len(self.names)
         if one == other:
             return 1 + count + one

@@ -149,7 +149,7 @@ def halfwidths_of(
 
 
 def _labels(columns: Mapping[str, NDArray[Any]], count: int) -> list[str]:
-    """Return the label of each row; rows with equal labels are of one kind."""
+    """Return a label for each row of a table; rows with one label have one half-width."""
     if "name" in columns:
         parts = columns.get("statistic", np.full(count, ""))  # a report
         return [f"{part} {one}".strip() for part, one in zip(parts, columns["name"], strict=True)]

@@ -109,7 +109,7 @@ class QuantilesReading(Reading):
         return found
 
     def _halves(self, variances: Floats, level: float) -> Floats:
-        """Return half-widths of queries, from their variances for rows of variance 1."""
+        """Return half-widths of queries, given their variances in units of a measured row's."""
         std = self.cells.std * np.sqrt(variances)
         return self.cells.halfwidths(std, level, self.statistic.line.measurements)
 
@@ -138,7 +138,12 @@ class QuantilesReading(Reading):
         return self._linear(float(self._below[last] - self._below[first]), variance)
 
     def _linear(self, value: float, variance: Floats) -> ClosedForm:
-        """Return a linear function of the rows, given its variance for rows of variance 1."""
+        """Return a linear function of the measured rows as a number with its error.
+
+        Args:
+            value: the function of the released rows.
+            variance: its variance, in units of a measured row's.
+        """
         std = self.cells.std * math.sqrt(float(variance[0]))
         return ClosedForm.around(value, lambda level: float(self._halves(variance, level)[0]), std)
 
@@ -223,7 +228,7 @@ class QuantilesReading(Reading):
         return min(max(place, 0), self.statistic.places - 1)
 
     def _estimate(self, share: float) -> float:
-        """Return the inverse of `monotone`, with values spread evenly over a cell."""
+        """Return the estimated quantile: the inverse of `monotone`, linear within a cell."""
         edges, below, cell = self.statistic.edges, self.monotone, self.cell_at(share)
         if cell is None:
             return float(edges[0] + edges[-1]) / 2
@@ -485,7 +490,8 @@ class Quantiles(TableStatistic):
         )
 
     def excess_variance(self, share: float) -> Floats:
-        """Return variances of the numbers below each edge minus ``share`` of all; rows have 1.
+        """Return variances of the numbers below each edge minus ``share`` of all; in units of a
+        measured row's variance.
 
         >>> Quantiles([0, 1, 2], line="identity").excess_variance(0.25).tolist()
         [0.125, 0.625, 1.125]
@@ -498,7 +504,8 @@ class Quantiles(TableStatistic):
 
     @cached_property
     def _variances(self) -> tuple[Floats, Floats]:
-        """Variances of the numbers below each edge, and from it on; rows have variance 1."""
+        """Variances of the numbers below each edge, and from it on, in units of a measured
+        row's."""
         ends, nothing = np.arange(self.places + 1), [0.0]
         below = self.line.variance(np.zeros(self.places, np.int64), ends[1:])
         above = self.line.variance(ends[:-1], np.full(self.places, self.places))

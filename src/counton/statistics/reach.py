@@ -134,7 +134,7 @@ class Reach(UsersByRank):
 
     @property
     def _bands(self) -> dict[str, int]:
-        """The first cell of each band; the next one is subtracted from it."""
+        """Index of the first cell of each band; a band is that cell less the next one."""
         ends = enumerate(pairwise(self.at_least))
         return {_band(least, above): cell for cell, (least, above) in ends}
 

@@ -72,7 +72,7 @@ class Cells:
 
     @property
     def ends(self) -> tuple[int, int]:
-        """The step after which they count, and the last step, apart from the strategy's delay."""
+        """The step before the first counted step, and the last one; a delay is not subtracted."""
         return self.release.ends
 
     def since(self, earlier: Cells) -> Cells:
@@ -129,7 +129,7 @@ class Cells:
         Args:
             weights: weights by cell.
             value: the published value; None: the weighted sum of the cells.
-            grain: largest rounding of the published value.
+            grain: largest error of the published value from rounding.
         """
         if value is None:
             each = (weight * float(self.values[cell]) for cell, weight in weights.items())
@@ -200,7 +200,7 @@ class Cells:
 
 
 def place_of_name(statistic: Statistic, name: Any) -> int:
-    """Return the place of a number among the names of a statistic; the name may be a text.
+    """Return the index of a number among the names of a statistic.
 
     Raises:
         InvalidInput: no number has this name.
@@ -304,7 +304,7 @@ class Reading(PublicNumbers):
         return says_cells(self.statistic) and type(self).number_of is Reading.number_of
 
     def whole(self) -> Estimate:
-        """Return the total count, of which the numbers are shares.
+        """Return the total count of which the other numbers are shares.
 
         Raises:
             InvalidInput: the numbers of this statistic are not parts of a whole.

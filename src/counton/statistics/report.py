@@ -490,7 +490,8 @@ class Report(TallyStatistic):
         return {name: source for name, source in sources.items() if source is not None}
 
     def _rows(self, name: str, other: str) -> dict[Any, Any] | None:
-        """Return the other statistic's names of this one's numbers; None if it lacks some.
+        """Return a map from this statistic's numbers to another one's; None if some are missing
+        there.
 
         Both statistics count the same rows, so they share one number of rows. Values that the other
         rounds to finer multiples are exact enough.
@@ -541,7 +542,11 @@ class Report(TallyStatistic):
         return 1 if self.weights is None else self.weights[name]
 
     def _weigh(self, norms: Callable[[TallyStatistic], tuple[int, int]]) -> tuple[int, int]:
-        """Return the change of all cells by a unit, l1 and squared l2, from that of each."""
+        """Return the 1-norm and the squared 2-norm of the change of all cells by a unit.
+
+        Args:
+            norms: returns both for one statistic.
+        """
         pairs = (
             scaled_norms(*norms(one), by=self.weight(name))
             for name, one in self.measured_ones.items()
@@ -563,7 +568,8 @@ class Report(TallyStatistic):
         )
 
     def norms_of_people(self, most: int) -> tuple[int, int]:
-        """Return the change of all cells by all rows of a person: l1, and squared l2.
+        """Return the 1-norm and the squared 2-norm of the change of all cells by all rows of a
+        person.
 
         Users count once, and every other row as often as it comes.
         """
@@ -645,7 +651,8 @@ class Report(TallyStatistic):
 
     @override
     def encode(self, *parts: Any) -> Integers:
-        """Return the codes of rows: the codes for all statistics, as digits of one number."""
+        """Return the code of each row: its codes for all statistics, as the digits of one
+        integer."""
         by_column = dict(zip(self.column_names, parts, strict=True))
         labels = {part.name: part.labels for part in self.parts}
         found, known = np.zeros(len(parts[0]), np.int64), np.ones(len(parts[0]), np.bool_)
@@ -768,7 +775,7 @@ class Report(TallyStatistic):
     # Readings.
 
     def terms_of(self, name: str, terms: Design, groups: tuple[int, ...] = ()) -> PartDesign:
-        """Return the terms of a measured statistic, from those of the report."""
+        """Return the design of a measured statistic as a part of the report's."""
         one = self.measured_ones[name]
         place, apart = self.cell_ranges[name], math.prod(self.cells)
         cells = range(place.start, place.stop)
@@ -816,7 +823,13 @@ def _slices(names: Mapping[str, Any], sizes: Sequence[int]) -> dict[str, slice]:
 
 
 def _recode(codes: NDArray[Any], given: Sequence[str], own: Sequence[str]) -> Integers:
-    """Convert places among all labels of a column to places among one statistic's labels."""
+    """Convert codes of a column's labels to codes of the labels that one statistic knows.
+
+    Args:
+        codes: indices among ``given``; below 0 for missing and undeclared labels.
+        given: all labels of the column.
+        own: labels of the statistic.
+    """
     place = {label: at for at, label in enumerate(own)}
     table = np.array([place.get(label, OUTSIDE) for label in given] + [MISSING], np.int64)
     known = np.where(codes >= 0, codes, len(given))

@@ -33,14 +33,15 @@ _MOST_TRIED = 4
 
 @dataclass(frozen=True, kw_only=True)
 class PartDesign(Design):
-    """The terms of a report as those of one of its statistics, before multiplication by its weight.
+    """The design of one statistic of a report: its cells in the statistic's own units, without
+    weight.
 
     Attributes:
-        one: one unit of its exact sums in data units, divided by the weight of its cells.
-        weight: the factor of its cells.
-        place: place of its cells among those of the report; of the first group, if there are
+        one: value in data units of one unit of its exact sums, divided by the weight.
+        weight: the factor by which its cells are multiplied in the report.
+        place: range of its cells among those of the report; of the first group, if there are
             groups.
-        apart: distance of the cells of two groups.
+        apart: distance between the cells of one group and of the next.
     """
 
     one: Fraction
@@ -58,7 +59,7 @@ class PartDesign(Design):
         place: range = range(0),
         apart: int = 0,
     ) -> PartDesign:
-        """Return the terms of a statistic."""
+        """Return the design of a statistic, given that of its report."""
         kept = {item.name: getattr(terms.of_a_cell, item.name) for item in fields(Design)}
         own = statistic.contribution(batched=True).resolution
         unit = (Fraction(1) if own is None else own) / weight
@@ -91,9 +92,10 @@ class PartDesign(Design):
 
 
 def with_weights(report: Any, guarantee: Guarantee, horizon: int | None) -> Any:
-    """Return the report with weights; a statistic is measured apart if that costs less.
+    """Return the report with weights, and with the cheapest choice of what is measured.
 
-    All choices for the statistics with ``within`` are tried.
+    A statistic that follows from another one is measured by itself if that costs less. All choices
+    for the statistics with ``within`` are tried.
     """
     from counton.planning.splits import last_halfwidth
 
@@ -152,7 +154,7 @@ def _split(report: Any, guarantee: Guarantee, horizon: int | None, noise: Noise 
 def _bounds(
     report: Any, name: str, guarantee: Guarantee, horizon: int | None
 ) -> list[tuple[float, float, str]]:
-    """Return the bounds on a statistic's errors, with the error of a number per cell error.
+    """Return the bounds on a statistic's errors, with the errors at a cell error of 1.
 
     Returns:
         For each bounded number: the bound, its error, and its name.

@@ -143,7 +143,7 @@ def is_pair(given: Any) -> bool:
 
 
 def fitting(name: str, given: Any, groups: Sequence[str] | None = None) -> TallyStatistic:
-    """Return a statistic in the form that a report adds up."""
+    """Return a statistic in a form that a report can add up; refuse one that has no such form."""
     if groups is not None:
         return GroupedRows(fitting(name, given), groups)
     one = statistic_from_dict(given) if isinstance(given, Mapping) else given
@@ -166,7 +166,7 @@ def fitting(name: str, given: Any, groups: Sequence[str] | None = None) -> Tally
 
 
 def unfit(name: str, called: str, why: str = "takes rows in their order") -> InvalidInput:
-    """Return the error about a statistic that a report cannot have."""
+    """Build the error for a statistic that a report cannot have."""
     return InvalidInput(
         f"{name!r} of the report is a statistic ({called}) which {why}; a report adds up rows one "
         f"by one, each added or removed: release it as a job of its own beside the report"

@@ -326,7 +326,10 @@ class Statistic(ABC):
         }
 
     def _call_units(self, unit: str | None, otherwise: str = "event") -> None:
-        """Set the word for one protected unit, and record whether it was stated."""
+        """Set the word for one protected unit, and record whether ``unit`` states it.
+
+        Without ``unit`` the word is ``otherwise``.
+        """
         self.unit = checked_unit(otherwise if unit is None else unit)
         self._stated = unit is not None
 
@@ -410,7 +413,7 @@ class NamedCells(Statistic):
         """Return the name of a cell: inverse of `cell`."""
 
     def asked_cells(self, name: Any) -> tuple[str, Integers]:
-        """Return the name of a request in a table, and the cells that are added up for it."""
+        """Return the label of a requested name in a table, and the cells whose sum it is."""
         cell = self.cell(name)
         return self.name_of(cell), np.array([cell])
 

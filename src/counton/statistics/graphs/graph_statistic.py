@@ -140,7 +140,7 @@ class GraphStatistic(Statistic):
 
     @abstractmethod
     def of_one(self, near: list[set[int]], one: int, other: int) -> Iterable[tuple[int, int]]:
-        """Return the cells that change, with their changes, if a new edge is added."""
+        """Return the cells that a new edge changes, and by how much."""
 
     @abstractmethod
     def of_many(
@@ -183,7 +183,7 @@ class EdgeRows(NamedTuple):
 
     Attributes:
         ends: shape (edges, 2).
-        places: the number of each event.
+        places: index of each edge's event.
         rest: the part of each event after the nodes.
     """
 
