@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -238,6 +239,27 @@ def test_a_quiet_night_is_released_as_any_other(append: tuple[str, ...], place: 
         done = place("count", none, *place.again, *append, "--until", "2013-01-01T05:00", *out)
         assert done.code == 0, done.err
         assert place.estimates() == [[0, 0], [0, 0], [3, 1], [3, 2], [3, 2]]
+
+
+@pytest.mark.parametrize("append", [(), ("--append",)])
+def test_the_operator_is_told_of_newest_windows_without_a_row(
+    append: tuple[str, ...], place: Any
+) -> None:
+    def empty(name: str, hours: list[str], until: str, *options: str) -> str | None:
+        events = place.write(name, [f"{hour}:10,a" for hour in hours])
+        done = place("count", events, *(options or (*place.again, *append)), "--until", until)
+        assert done.code == 0, done.err
+        found = re.search(r"released without a row \(is a file missing\?\): (\d+)", _flat(done.err))
+        return found and found[1]
+
+    kept = [] if append else ["00"]
+    assert empty("1.csv", ["00"], "2013-01-01T01:00", *place.new(steps="9"), *append) is None
+    assert empty("2.csv", kept, "2013-01-01T03:00") == "2"
+    assert empty("3.csv", [*kept, "04"], "2013-01-01T04:00") is None  # a row that waits is newer
+    assert empty("4.csv", [] if append else ["00", "04"], "2013-01-01T05:00") is None  # it counts
+    assert empty("5.csv", [] if append else ["00", "04"], "2013-01-01T06:00") == "1"
+    late = ["02"] if append else ["00", "02", "04"]
+    assert empty("6.csv", late, "2013-01-01T07:00") == "1"  # a late row is not of these windows
 
 
 def test_a_value_that_changed_while_another_row_arrived_changes_nothing(place: Any) -> None:

@@ -168,7 +168,7 @@ def test_events_and_sums_that_cannot_be_are_refused() -> None:
         with pytest.raises(InvalidInput, match=words):
             counter.release_batch([event])
     reading: Any = counter.release_batch([])
-    for name, words in (("f", "give a value, or None"), (("f", "q"), "not declared in 'from'")):
+    for name, words in (("f", "as in .f/\\*"), (("f", "q"), "not declared in .from.: name one of")):
         with pytest.raises(InvalidInput, match=words):
             reading[name]
     with pytest.raises(InvalidInput, match="only once"):

@@ -7,7 +7,7 @@ guarantee or of a law is the fraction that its shortest decimal text says.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, Decimal, InvalidOperation
 from fractions import Fraction
 from numbers import Integral, Rational, Real
@@ -420,3 +420,9 @@ def name_alone(kind: type[T]) -> type[T]:
     """Give a class of exact values a representation that shows its name and no value."""
     setattr(kind, "__repr__", lambda _: f"{kind.__name__}(secret)")  # noqa: B010 - as mypy has it
     return kind
+
+
+def some_of(names: Sequence[str]) -> str:
+    """Return the first eight names, and the number of others."""
+    more = f" and {len(names) - 8:,} more" if len(names) > 8 else ""
+    return ", ".join(names[:8]) + more

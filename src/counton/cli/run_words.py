@@ -100,6 +100,7 @@ def operator_notes(outcome: Outcome, aside: int, *, waits: bool) -> list[str]:
     unnamed = outcome.definition.cells.unnamed
     notes = [
         (f"rows that arrived late for windows released before, {counted_at}", counts.late),
+        ("newest windows released without a row (is a file missing?)", counts.empty),
         (f"rows before the first window ({start}), {nowhere}", counts.before),
         (f"rows after the last window ({end}), not counted", counts.beyond),
         (f"rows of undeclared groups{unnamed}, not counted", counts.unknown),

@@ -11,9 +11,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput, field
+from counton.base.exact import some_of
 from counton.cli.command_options import PlanOptions
 from counton.cli.print_forms import Console, print_json, table_of_texts
-from counton.released.series import some_of
 from counton.run.exports import checked_file
 from counton.run.job_plan import PlannedJob
 from counton.run.written_files import write_release

@@ -9,11 +9,12 @@ import numpy as np
 import polars as pl
 
 from counton.base.errors import InvalidInput, field
+from counton.base.exact import some_of
 from counton.released.nowcast import Nowcast, forecast_final
 from counton.released.periods import groups_named, season_of
 from counton.released.release import Release
 from counton.released.revisions import Revisions, versions_at_hand
-from counton.released.series import Series, local_times, some_of
+from counton.released.series import Series, local_times
 
 
 @dataclass(frozen=True)

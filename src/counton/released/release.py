@@ -17,7 +17,7 @@ import numpy as np
 
 from counton.base.columns import align_lines, html
 from counton.base.errors import InvalidInput, field
-from counton.base.exact import check_integer, quantity
+from counton.base.exact import check_integer, quantity, some_of
 from counton.base.groups import GroupNames
 from counton.base.lazy import require
 from counton.base.lazy_polars import polars as pl
@@ -38,7 +38,7 @@ from counton.released.read_options import Look
 from counton.released.release_facts import facts_of
 from counton.released.released_numbers import Groups, ReleasedNumbers, Steps
 from counton.released.screen import Screen, page, screen_of
-from counton.released.series import Series, some_of
+from counton.released.series import Series
 from counton.released.stream_words import (
     account_of,
     error_in_words,

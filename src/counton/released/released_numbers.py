@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from counton.base.columns import ADDED, WHEN, list_in_words
 from counton.base.errors import InvalidInput, field
-from counton.base.exact import figures
+from counton.base.exact import figures, some_of
 from counton.base.groups import GroupNames
 from counton.base.lazy_polars import polars as pl
 from counton.numbers import Design, Releases, StepRelease
@@ -46,7 +46,6 @@ from counton.released.series import (
     finite,
     local_times,
     rows_among,
-    some_of,
     when_columns,
 )
 from counton.released.stream_words import with_parts

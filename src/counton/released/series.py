@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from counton.base.arrays import read_only
 from counton.base.errors import InvalidInput
+from counton.base.exact import some_of
 from counton.base.lazy_polars import polars as pl
 from counton.base.windows import Windows
 
@@ -143,12 +144,6 @@ def steps_in_words(steps: NDArray[np.int64]) -> str:
     if len(steps) == 1:
         return f"step {told[0]} is"
     return f"steps {some_of(told)} are"
-
-
-def some_of(names: Sequence[str]) -> str:
-    """Return the first names, and the number of others."""
-    more = f" and {len(names) - 8:,} more" if len(names) > 8 else ""
-    return ", ".join(names[:8]) + more
 
 
 def local_times(windows: Windows, us: NDArray[np.int64]) -> pl.Series:

@@ -11,13 +11,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput, field
+from counton.base.exact import some_of
 from counton.base.lengths import LENGTH, days_in
 from counton.numbers import Design
 from counton.released.alarms import Alarms, Chart, find_changes, least_windows, mean_delay
 from counton.released.periods import groups_named, season_of
 from counton.released.release import Release
 from counton.released.revisions import final_windows
-from counton.released.series import Series, local_times, some_of
+from counton.released.series import Series, local_times
 
 #: Most compared windows; earlier ones are left out.
 _MOST = 1_500

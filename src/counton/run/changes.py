@@ -79,6 +79,7 @@ class Counts:
         corrected: rows that replaced earlier rows with their ids, or took them back.
         often: corrections left out because their rows had reached the bound on corrections.
         late_by: number of windows within which 19 of 20 late rows came after their release.
+        empty: number of released windows after the newest row.
     """
 
     rows: int
@@ -97,6 +98,7 @@ class Counts:
     corrected: int = 0
     often: int = 0
     late_by: int = 0
+    empty: int = 0
 
 
 @dataclass(frozen=True)
@@ -381,6 +383,11 @@ class Intake:
     arrived: int = 0
     late: int = 0
     late_by: int = 0
+
+    @property
+    def newest(self) -> int:
+        """Newest window with a row that is counted now or waits; 0 if there is none."""
+        return int(self.cells["step"][self.cells["seen_rows"] > 0].max(initial=0))
 
     @property
     def late_rows(self) -> int:

@@ -158,6 +158,7 @@ class AddedRows(ReadRows):
             corrected=0 if chosen is None else chosen.corrected,
             often=0 if chosen is None else chosen.often,
             late_by=intake.late_by,
+            empty=self._empty(max(before, intake.newest)),
         )
         change = None if remembered is None else open_private(remembered)
         at_once = job.rows.append or chosen is not None
@@ -189,6 +190,16 @@ class AddedRows(ReadRows):
                 yield done, Private(Addition(inputs, observed, *once, arrivals=arrivals))
 
         return Changes(Private(counts), additions, again)
+
+    def _empty(self, last: int) -> int:
+        """Return how many windows are released after the newest row and after window ``last``."""
+        cut = self.settled.definition.cut
+        newest = open_private(self.tally).newest
+        if not cut.timed or not cut.goes_on or self.until is None:
+            return 0
+        if newest is not None:
+            last = max(last, int(cut.in_time.step_of(np.array([newest], np.int64))[0]))
+        return max(self.ended - last, 0)
 
     def _new_marks(self, stream: Stream | None) -> tuple[bool, tuple[str, ...]]:
         """Return whether earlier runs have counted all of these new events, and marks of new files.

@@ -46,6 +46,7 @@ class ContingencyReading(GridReading):
     def _box(self, name: Any) -> tuple[Integers, Integers]:
         """Return the values that a name selects in each column; a * selects all of them."""
         this = self.statistic
+        given = name
         if isinstance(name, str):
             parts = [name] if len(this.columns) == 1 else name.split("/")
             name = tuple(None if part == "*" else part for part in parts)
@@ -53,9 +54,13 @@ class ContingencyReading(GridReading):
             name = (None,) * len(this.columns)
         values = tuple(name) if isinstance(name, (tuple, list)) else (name,)
         if len(values) != len(this.columns):
+            example = "/".join(
+                [next(iter(this.columns.values()))[0], *"*" * (len(this.columns) - 1)]
+            )
             raise InvalidInput(
-                f"name is {quote(name)}; give a value, or None for all, for each of "
-                f"{', '.join(this.columns)}"
+                f"{quote(given)} names no cell: give one value for each of "
+                f"{', '.join(this.columns)}, in this order, with '/' between; * adds up all "
+                f"values of a column, as in {example!r}"
             )
         places = [
             None if one is None else this.place_of(axis, one) for axis, one in enumerate(values)

@@ -25,7 +25,7 @@ from typing_extensions import override
 from counton.base.arrays import Floats, Integers, read_only
 from counton.base.columns import refuse_added
 from counton.base.errors import InvalidInput, field
-from counton.base.exact import quote
+from counton.base.exact import quote, some_of
 from counton.base.options import Statement
 from counton.numbers.formulas import ClosedForm, Estimate
 from counton.numbers.intervals import (
@@ -349,8 +349,8 @@ class GridCells(TableStatistic):
     def place_of(self, axis: int, label: Any) -> int:
         if not isinstance(label, str) or label not in self._codes[axis]:
             raise InvalidInput(
-                f"{quote(label)} is not declared in {list(self.columns)[axis]!r}: name one of its "
-                f"labels"
+                f"{quote(label)} is not declared in {list(self.columns)[axis]!r}: name one of "
+                f"{some_of([*self._codes[axis]])}"
             )
         return self._codes[axis][label]
 
