@@ -66,7 +66,7 @@ def check_names(names: Any, called: str = "columns") -> None:
     if isinstance(names, str) or not isinstance(names, Collection) or not len(names):
         raise InvalidInput(f"{called} are {quote(names)}; give a list of at least one column name")
     if not all(isinstance(name, str) for name in names):
-        raise InvalidInput(f"{called} hold what is no text; name columns by texts")
+        raise InvalidInput(f"{called} contain a value that is not a text; give names of columns")
     if len(set(names)) < len(names):
         raise InvalidInput(f"{called} {list(names)} repeat a name: each needs its own column")
 

@@ -256,8 +256,8 @@ class Ledger:
         self.unit = None if unit is None else checked_unit(unit, "unit of the ledger")
         if self.unit == ANY_UNIT:
             raise InvalidInput(
-                f"unit of the ledger is {self.unit!r}, which may mean anything: give the unit that "
-                f"the limit is about, such as 'reader'"
+                f"unit of the ledger is {self.unit!r}, which names no kind of unit: give the unit "
+                f"that the limit protects, such as 'reader'"
             )
         self.approximate_delta = (
             None if approximate_delta is None else exact(approximate_delta, "approximate_delta")

@@ -228,7 +228,7 @@ class DuckFile(DuckRelation):
             query = _in_style(query, "$*")
             asked = connection.extract_statements(query)
             if [statement.type for statement in asked] != [duckdb.StatementType.SELECT]:
-                raise ValueError("it is not one SELECT, and nothing else is asked")
+                raise ValueError("it is not one SELECT, and no other statement is run")
             super().__init__(connection.sql(query, params=dict(moments) or None))
         except (duckdb.Error, ValueError) as error:
             raise self._refusal(error) from error

@@ -79,7 +79,7 @@ class CsvForm(NamedTuple):
         if comment is not None and not (0 < len(comment) <= _SIGNS and set(comment) <= signs):
             raise InvalidInput(
                 f"{field('comment')} is {comment!r}; give 1 to {_SIGNS} signs that no row begins "
-                f"with, such as #, and neither a quotation mark nor what stands between fields"
+                f"with, such as #, but no quotation mark and not the separator of fields"
             )
         return cls(between, decimal, comment)
 

@@ -391,7 +391,7 @@ def _in_polars(frame: Any) -> pl.LazyFrame:
     if not hasattr(frame, _STREAM):
         raise InvalidInput(
             f"{field('events')} is of type {type(frame).__name__}, which is neither the path of a "
-            f"file nor a data frame that speaks Arrow; give a path, or a frame of polars, pandas, "
+            f"file nor a data frame that exports Arrow; give a path, or a frame of polars, pandas, "
             f"pyarrow or DuckDB"
         )
     try:

@@ -144,7 +144,7 @@ def release(
 
 
 def _numbers(guarantee: object, named: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a request that state a guarantee."""
+    """Return a guarantee as fields of a `Job`: ``epsilon``, ``delta``, ``rho`` and the like."""
     if guarantee is None:
         return {}
     for name in ("epsilon", "delta", "rho"):

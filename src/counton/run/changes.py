@@ -108,8 +108,8 @@ class Changes:
     Attributes:
         counts: exact numbers of rows, for the operator.
         additions: additions by transaction, each with the share of the new steps before it. Its
-            argument: whether a transaction without changes is included too.
-        again: whether an earlier run has counted the rows, so that they add nothing.
+            argument: True to include a transaction without changes.
+        again: True if an earlier run has counted the rows, so that they add nothing.
     """
 
     counts: Private[Counts]
@@ -118,7 +118,8 @@ class Changes:
 
 
 class ReadRows(ABC):
-    """The read rows of a run, not yet compared with a stream's counted rows.
+    """The rows of a run after reading, before they are compared with the rows that a stream has
+    counted.
 
     Attributes:
         counts: exact numbers of rows, for the operator, without those that depend on a stream.
@@ -187,7 +188,7 @@ def ended_steps(
     released: int | None,
     now: datetime | None,
 ) -> tuple[int | None, int]:
-    """Return the moment up to which windows are released, and how many have ended.
+    """Return the moment up to which windows are released (microseconds), and how many have ended.
 
     See `clock.windows_ended`. If time is not cut, all rows are one step, or each row is one.
     """
@@ -291,7 +292,7 @@ def _law_of(definition: Definition) -> NoiseDistribution:
 def parts_of_bounds(
     definition: Definition, bounds: SumBounds, cells: pl.DataFrame
 ) -> dict[int, float]:
-    """Return upper bounds on the share of a stream's largest sums that some rows fill.
+    """Return upper bounds on the part of a stream's largest sums that some rows use up.
 
     Rows whose shares add up to 1 or less can be counted, in any division into runs.
 
@@ -333,7 +334,7 @@ _LITTLE = 2.0**-20
 
 
 def counts_of(tally: Tally) -> Counts:
-    """Return the numbers of rows, without those that depend on a stream."""
+    """Return the numbers of rows of a tally; numbers that depend on a stream are left at 0."""
     return Counts(
         *(tally.rows, tally.before, tally.beyond, tally.unknown),
         *(tally.skipped, tally.quarantined),
@@ -350,7 +351,7 @@ Observed = Mapping[int, NDArray[np.int64]] | Iterable[tuple[NDArray[np.int64], N
 @name_alone
 @dataclass(frozen=True)
 class Intake:
-    """The numbers to release and to keep. Exact data: secret.
+    """The numbers that a run releases and the numbers that the state keeps afterwards; secret.
 
     Attributes:
         cells: cells of changed and of waiting windows, in the order of ``step`` and ``group``:
@@ -363,8 +364,8 @@ class Intake:
         changed: windows in which more was seen than the state keeps.
         gone, shut: rows of released windows that vanished, and that came later, in a file of all
             events; a changed row counts in both.
-        versions: number of versions of a window.
-        closed: rows of final windows, counted nowhere.
+        versions: number of versions of a window; 1 unless windows are revised.
+        closed: number of rows of final windows, counted nowhere.
         arrived, late: new rows, and those of released windows. In a file of all events: all rows,
             and those of released windows that do not count.
         late_by: as in `Counts`.
@@ -416,8 +417,11 @@ class Intake:
         return int(largest), _sums_of_places(group, due, places, step if alone else None)
 
     def _waiting(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Return for each cell the step that will count it, its group, and the amount not yet
-        counted."""
+        """Return three arrays, one entry a cell: the step that will count it, its group, and its
+        rest.
+
+        The rest is the amount that is seen and not yet counted.
+        """
         due = self.cells["seen_total"] - self.cells["counted_total"]
         return np.maximum(self.cells["step"], self.released + 1), self.cells["group"], due
 
@@ -554,7 +558,7 @@ def compare(
 
 
 def _late(step: NDArray[np.int64], rows: NDArray[np.int64], released: int) -> tuple[int, int]:
-    """Return how many new rows are of released windows, and after how many windows most came."""
+    """Return how many new rows are of released windows, and `Counts.late_by` for them."""
     late = step <= released
     lags, order = released + 1 - step[late], np.argsort(released + 1 - step[late], kind="stable")
     came = np.cumsum(rows[late][order].clip(0))
@@ -566,7 +570,10 @@ def _late(step: NDArray[np.int64], rows: NDArray[np.int64], released: int) -> tu
 def _come_and_gone(
     cells: Mapping[str, NDArray[np.int64]], closed: NDArray[np.bool_]
 ) -> tuple[int, int]:
-    """Return lower bounds on how many rows of closed cells have vanished, and how many came."""
+    """Return lower bounds on the rows of closed cells that vanished, and that came.
+
+    Only sums by cell are known, so a row that came and one that vanished may cancel.
+    """
     more = (cells["rows"] - cells["seen_rows"])[closed]
     changed = (more == 0) & (cells["total"] != cells["seen_total"])[closed]
     return int((-more).clip(0).sum() + changed.sum()), int(more.clip(0).sum() + changed.sum())
@@ -611,7 +618,7 @@ _MOST_LATE = 0.95
 
 
 def unpack_observed(kept: Observed, measures: tuple[str, ...]) -> pl.DataFrame:
-    """Return kept totals of windows as columns of `Intake`: rows, and their last measure."""
+    """Return kept totals as a table with the columns of `Intake`: rows, and the last measure."""
     if isinstance(kept, Mapping):
         kept = [(np.array([step], np.int64), totals[None]) for step, totals in kept.items()]
     last = len(measures) - 1  # for counts the total is the number of rows

@@ -25,14 +25,14 @@ _LATEST = datetime(9999, 12, 31, tzinfo=UTC)
 
 
 class ClockFacts(NamedTuple):
-    """Facts that a job knows of its events when it asks the clock.
+    """Facts about a job's events that decide which windows have ended.
 
     Attributes:
         events: their name in messages.
         newest: microsecond of the newest event; None if there is none.
-        beyond: whether an event lies after the last window.
+        beyond: True if an event lies after the last window.
         released: steps released before; None for a new stream.
-        all_of_them: whether these are all events since the first window, not only new ones.
+        all_of_them: True if these are all events since the first window, not only new ones.
     """
 
     events: str
@@ -144,7 +144,7 @@ def length_of(watermark: str | None) -> int:
 
 
 def is_stated(until: str | datetime | None) -> bool:
-    """Whether the clock or a stated time ends windows, not the newest event."""
+    """Return True if the clock or a stated time ends windows, and not the newest event."""
     return (_UNSTATED if until is None else until) != NEWEST
 
 

@@ -46,7 +46,8 @@ from counton.strategies import StreamStrategy
 
 @name_alone
 class End(NamedTuple):
-    """The last step of a stream, and how many rows it had seen and not counted."""
+    """The end of a stream: its last step, and the number of rows that it had seen and not
+    counted."""
 
     step: int
     dropped: Private[int]
@@ -216,7 +217,7 @@ def _taken_over(job: Job, before: Definition, step: int) -> Job:
 
 
 def apart(definition: Definition, before: Definition, step: int) -> bool:
-    """Whether no unit counts both in a stream and in the stream that it continues.
+    """Return True if no unit counts both in a stream and in the stream that it continues.
 
 
     >>> from counton.run.new_stream import define
@@ -248,8 +249,8 @@ def apart(definition: Definition, before: Definition, step: int) -> bool:
 
 
 def _begins_period(end: int, definition: Definition, before: Definition) -> bool:
-    """Whether both protect one period of a person, and no period has rows on both sides of the
-    cut."""
+    """Return True if both streams protect one user's period, and none begins before and ends after
+    the cut."""
     from counton.run.contribution_bounds import period_of
 
     one, other = definition.counting, before.counting
@@ -274,7 +275,8 @@ def read_as(definition: Definition) -> dict[str, object]:
 
 
 def as_read(definition: Definition, before: Definition) -> Definition:
-    """Return the definition of a known stream; it notes whether any run read times differently."""
+    """Return the definition of a known stream, marked if a run reads times otherwise than the
+    first."""
     if not definition.cut.timed:
         return definition
     now, then = read_as(definition), read_as(before)
@@ -331,8 +333,8 @@ def as_continuation(
 
 
 def carried_by(stream: Stream | JournalReader, definition: Definition) -> CarriedTotals | None:
-    """Return the totals that a stream continues, along all earlier streams; None: it begins
-    anew."""
+    """Return the totals that a stream continues, of all earlier streams; None: totals begin at
+    0."""
     found = definition.continues
     if found is None or not found.totals:
         return None

@@ -138,7 +138,7 @@ class DigestHolder:
             self._pool.add(HeldRows(us, step, group, total, *names))
 
     def by_keys(self) -> Iterator[HeldRows]:
-        """See `Pool.by_keys`."""
+        """Yield the held rows, all of one user or id together; see `Pool.by_keys`."""
         return self._pool.by_keys()
 
 
@@ -228,9 +228,9 @@ class ContributionBounder:
 
     @property
     def _thins(self) -> bool:
-        """Whether some rows are known not to count before all rows are read.
+        """Return True if rows may be dropped while others are still read.
 
-        This is false if counted rows must be found among them, or repeated ids.
+        It is False if a run has to recognise counted rows or repeated ids among them.
         """
         return self._counting.users and not self._by_id and (self._new or self._append)
 
@@ -270,7 +270,7 @@ class ContributionBounder:
         return Private(ChosenRows(cells, ids, users, *told))
 
     def _choose(self, before: _Before, found: _Findings) -> Iterator[pl.DataFrame]:
-        """Yield the rows that count, some at a time; add all other findings to ``found``."""
+        """Yield the rows that count, some at a time; all other results go into ``found``."""
         for rows in self.held.by_keys():
             rows, period, closed = self._open(rows)
             found.closed += closed
@@ -297,7 +297,7 @@ class ContributionBounder:
             yield pl.DataFrame({name: getattr(rows, name).astype(np.int64) for name in _CELL})
 
     def _thin(self, rows: HeldRows) -> HeldRows:
-        """Return the rows that may still count, of all rows so far of some users."""
+        """Drop the rows that can no longer count, from all rows so far of some users."""
         rows, period, closed = self._open(rows)
         most: int | None = None
         if self._counting.each is not None and not self._new:
@@ -397,7 +397,7 @@ class ContributionBounder:
     def _without_known_ids(
         self, rows: HeldRows, period: Integers, before: _Before, found: _Findings
     ) -> tuple[HeldRows, Integers]:
-        """Return the rows whose ids were not counted before."""
+        """Leave out the rows whose ids were counted before."""
         assert rows.id is not None
         kept = np.ones(len(rows), np.bool_)
         for part in before.ids:
@@ -408,7 +408,7 @@ class ContributionBounder:
         return rows.at(kept), period[kept]
 
     def _correct(self, rows: HeldRows, before: _Before, found: _Findings) -> HeldRows:
-        """Return the rows that count from now on; add the replaced rows to ``found``."""
+        """Return the rows that count from now on; rows that they replace go into ``found``."""
         assert rows.id is not None
         first_open = self._definition.cut.first_open(self._released)
         known = Records.of(rows.id, before.ids)
@@ -471,11 +471,11 @@ class ContributionBounder:
     def _beside_past(
         self, rows: HeldRows, period: Integers, before: _Before, beyond: int = 0
     ) -> tuple[HeldRows, Integers, NDArray[np.bool_]]:
-        """Join rows with the rows of their units taken before; return them, their periods, and a
-        mask.
+        """Join rows with the remembered rows of their units; return them, their periods, and a mask
+        of the remembered ones.
 
-        The order is by key and period. Rows taken before come first and have used room up, in both
-        forms: a file of all rows gives no room back, and who was first in an earlier file stays.
+        The order is by key and period. Remembered rows come first and count towards the bound, also
+        in a file of all rows: a row that vanished gives no room back.
 
         Args:
             beyond: leave out earlier rows of users with at most this many rows in a period.
@@ -575,7 +575,8 @@ class ContributionBounder:
 
 
 class _Line(NamedTuple):
-    """The first period of users, and the first day of ids, that is still open."""
+    """The first period of users and the first day of ids that are still open; earlier ones are
+    closed."""
 
     period: int
     day: int
@@ -616,7 +617,7 @@ def _past(
 
 @dataclass
 class _Findings:
-    """Findings of a run besides the cells of its rows, collected user by user."""
+    """Results of a choice besides the cells of the counted rows, collected user by user."""
 
     over: int
     closed: int
@@ -650,7 +651,7 @@ def known_rows_of(
 def _among(
     rows: HeldRows, group: NDArray[Any], kinds: NDArray[np.uint64], times: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Mark the first rows of each kind, up to the number of times it is remembered."""
+    """Mark the first rows of each kind, as many as are remembered of that kind."""
     mine = _mix([rows.key, rows.step, group, rows.total])
     kind = np.searchsorted(kinds, mine)
     kind[kind == len(kinds)] = 0
@@ -708,7 +709,7 @@ def _by_period(found: marks.MarkSet, period: Integers) -> list[marks.MarkSet]:
 
 
 def _by_number(numbers: NDArray[np.int64]) -> Iterator[tuple[int, Any]]:
-    """Yield each number that occurs, with its positions."""
+    """Yield each number in the array with its positions."""
     if not len(numbers):
         return
     if (numbers == numbers[0]).all():

@@ -153,7 +153,7 @@ def correct(rows: HeldRows, before: Records, most: int, first_open: int) -> Corr
 
 
 def without(cells: pl.DataFrame, taken: pl.DataFrame) -> pl.DataFrame:
-    """Subtract the cells of rows that no longer count from sums of rows by cell."""
+    """Subtract the cells of rows that no longer count from sums by cell."""
     if not taken.height:
         return cells
     less = taken.with_columns(-pl.col("rows"), -pl.col("total"))

@@ -181,7 +181,7 @@ class Definition(Description):
         )
 
     def having(self, **facts: Any) -> Definition:
-        """Return this definition with some facts replaced."""
+        """Return this definition with some of its details replaced."""
         return Definition.from_details(
             {**self.details, **facts},
             statistic=self.statistic,
@@ -198,7 +198,7 @@ class Definition(Description):
 
     @cached_property
     def adds(self) -> TallyStatistic | None:
-        """The statistic that adds up the rows of one group; None if they are counted."""
+        """The statistic whose sums the rows of one group add to; None if rows are only counted."""
         inner = inner_of(self.statistic)
         if not isinstance(inner, TallyStatistic):
             return None
@@ -212,7 +212,7 @@ class Definition(Description):
 
     @property
     def expires(self) -> bool:
-        """Whether protection fades with age."""
+        """True if the guarantee expires with the age of data."""
         return bool(self.record.get("expire"))
 
     @property
@@ -281,7 +281,7 @@ class Definition(Description):
         return column
 
     def called_once(self, column: str) -> str:
-        """Return the original name of a column, given its current name."""
+        """Return the name that a column had at the stream's creation, given its current name."""
         for old, new, _ in reversed(self.renamed):
             column = old if column == new else column
         return column

@@ -150,7 +150,7 @@ def publish_new(
 
 
 class _OneTransaction(NamedTuple):
-    """A database place whose transactions all run in one transaction that is already open."""
+    """A database place whose changes all belong to one transaction that is already open."""
 
     connection: Connection
 
@@ -362,15 +362,16 @@ def export(
         like: for a released table whose description was lost: see `counton.read`.
         panels: for a chart: draw one panel for each group.
         title, axis, source, width: for a chart: see `Release.figures`.
-        fit: how the numbers of a hierarchy or contingency table are made to fit, if its state does
-            not say so.
+        fit: public constraints to adjust the numbers of a hierarchy or contingency table to, if its
+            state has none.
         above: for many groups, keep only rows whose estimate is above this number, which is chosen
             without looking at the data. The file says what is left out.
         surely_above: likewise for the lower ends of intervals.
         csv_formulas: "text" or "keep": in CSV, names that a spreadsheet would take for a formula
             get an apostrophe in front, or stay unchanged.
-        separator, decimal: for a CSV file: what stands between fields, one of , ; | or tab, and
-            before the fraction of a number, . or ,; the file beside it says so, for `counton.read`.
+        separator, decimal: for a CSV file: the separator of fields, one of , ; | or tab, and the
+            sign before the fraction of a number, . or ,; the file beside it says so, for
+            `counton.read`.
         as_of: for revised windows: the numbers that were known then: see `Release.as_of`.
         metadata: for a CSV file: formats of metadata beside it for catalogues: csvw, dcat, sdmx, or
             several (`counton.released.metadata`).
@@ -594,7 +595,7 @@ def released_in(
 
 
 def _with_doubt(reader: JournalReader, found: Release) -> Release:
-    """Add a note if the state may be an old copy."""
+    """Add a note to a release if its state may be an old copy."""
     doubt = reader.doubt()
     return found if doubt is None else found.with_note(doubt).at_hand()
 
@@ -723,7 +724,7 @@ def checked_file(out: str | os.PathLike[str], state: str | os.PathLike[str]) -> 
 
 
 def only_name(names: Sequence[str]) -> str:
-    """Return the only name, and refuse none or several."""
+    """Return the only name; refuse a list of none or of several."""
     if len(names) != 1:
         if not names:
             raise RequestMismatch("the state has released nothing: release first")

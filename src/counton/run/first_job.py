@@ -48,7 +48,7 @@ Said: TypeAlias = Mapping[str, Any]
 
 
 class Unsaid(NamedTuple):
-    """An open question that no file answers.
+    """An option that must be stated, since no file tells its value.
 
     Attributes:
         why: reason why it must be stated.
@@ -189,7 +189,8 @@ def state_beside(events: object, *, append: bool) -> str:
 
 
 def _state_behind(events: Any) -> str | None:
-    """Return the state of a link's target, if the link itself has none."""
+    """Return the default state of a link's target, if it exists and the link has no state of its
+    own."""
     path = Path(events)
     if not path.is_symlink() or Path(default_state(events)).exists():
         return None
@@ -226,7 +227,7 @@ def _stem(path: Path) -> str:
 
 
 def holds_new_events(events: object) -> bool:
-    """Whether each file holds events of its own: there are several, or will be."""
+    """Return True if each file holds other events: there are several files, or will be."""
     if isinstance(events, list | tuple):
         return True
     path = None if _path_of(events) is None else os.fspath(events)  # type: ignore[call-overload]
@@ -308,7 +309,7 @@ def complete_job(said: Said, look: FirstLook) -> Job:
 
 
 def is_unpromised(said: Said) -> bool:
-    """Whether neither a privacy loss nor a half-width is stated."""
+    """Return True if a job states neither a privacy loss nor a half-width."""
     return not {"epsilon", "rho", "within"} & {*said}
 
 

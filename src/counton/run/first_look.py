@@ -352,7 +352,7 @@ def _formats(text: str) -> list[str]:
 
 
 def _epochs(values: pl.Series) -> list[str]:
-    """Return the format of numbers since 1970, if they are in the years around now."""
+    """Return the time formats that fit numbers since 1970: those that give years around now."""
     number = values.cast(pl.Float64, strict=False).drop_nulls()
     if number.len() < values.len() or number.is_empty():
         return []
@@ -409,7 +409,7 @@ def _columns_with_repeats(sample: pl.DataFrame, times: Sequence[TimeColumn]) -> 
 
 
 def _beyond(sample: pl.DataFrame, job: Job, zone: str) -> dict[int, float]:
-    """Return the share of users' rows beyond each bound, in each period if there is one."""
+    """Return, for each bound on a user's rows in a period, the share of rows beyond it."""
     if job.people.user is None or job.people.user not in sample.columns:
         return {}
     keys = [pl.col(job.people.user).cast(pl.String, strict=False).alias("user")]

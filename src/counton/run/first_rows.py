@@ -243,7 +243,7 @@ def _first_alike(
     most: int,
     old: NDArray[np.bool_],
 ) -> Places:
-    """Return the first positions of each unit with equal cells, up to a number, and all old
+    """Return the first positions of each unit with equal cells, at most ``most``, and all old
     ones."""
     keys = [unit[ordered], *(cell[ordered] for cell in cells)]
     alike = np.lexsort(keys[::-1])  # stable, so that the first stay first

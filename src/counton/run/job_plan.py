@@ -385,7 +385,7 @@ def _before_rows(job: Job, units: Sequence[SpentUnit] = ()) -> Iterator[tuple[Se
 
 
 def _without_rows(job: Job) -> Job:
-    """Return the job without rows if its files do not exist yet, or can be read only once."""
+    """Return the job with no rows if its files do not exist yet, or can be read only once."""
     try:
         paths = event_paths(job.events, job.rows.file_format)
     except NoFiles:
@@ -498,7 +498,7 @@ def _accounts(
 
 
 def _part(one: Guarantee | None, whole: Guarantee | None) -> float:
-    """Return one guarantee's part of another; nan if they are of different kinds."""
+    """Return the ratio of two guarantees; nan if they are of different kinds."""
     if one is None or whole is None:
         return float("nan") if whole is None else 0.0
     for name in ("rho", "epsilon"):

@@ -75,7 +75,7 @@ def shown_by(job: Job) -> View:
 
 
 def shown_of(told: Mapping[str, Any]) -> View:
-    """Return the view of a statistic's readings, from options of jobs."""
+    """Return the view of a statistic's readings, from stated options by name."""
     from counton.released.read_options import View
 
     ask: tuple[Any, ...] | None = None  # shares, words, or sets of nodes
@@ -94,7 +94,7 @@ def shown_of(told: Mapping[str, Any]) -> View:
 
 
 def fit_of(told: Mapping[str, Any]) -> Fit | None:
-    """Return how the numbers of a table are made to fit, from options; None: as released."""
+    """Return the constraints that a table's numbers are adjusted to, from options; None: none."""
     integers, nonnegative = (bool(told.get(name)) for name in ("integers", "nonnegative"))
     known = () if told.get("known") is None else known_totals(told["known"])
     if not (integers or nonnegative or known):
@@ -105,7 +105,7 @@ def fit_of(told: Mapping[str, Any]) -> Fit | None:
 
 
 def refuse_other_fit(name: str, kept: Fit | None, asked: Fit | None) -> None:
-    """Refuse a fit of a table other than the one with which it was shown before."""
+    """Refuse to show a table with other constraints than before."""
     if kept and asked and kept != asked:
         raise RequestMismatch(
             f"the numbers of {name!r} were made to fit in another way "

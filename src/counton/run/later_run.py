@@ -89,7 +89,7 @@ _TOGETHER = {
 
 
 def _beside(job: Job, kept: Definition) -> dict[str, tuple[Any, Any]]:
-    """Pair each defining option that a later run states with the value that its stream keeps."""
+    """Return, for each defining option that a later run states, its value and the kept value."""
     unknown, policy = job.groups.unknown, kept.cells.policy
     discovers = unknown == "discover" or (unknown == "drop" and policy is not None)
     if unknown == "discover":

@@ -143,7 +143,7 @@ def _definition_of(asked: StreamRequest) -> Definition:
 
 
 def _enough(asked: StreamRequest) -> Guarantee:
-    """Return the least guarantee with which the last release is as accurate as wanted.
+    """Return the least guarantee with which the last release has the wanted accuracy.
 
     It is a function of the job's statements alone.
     """
@@ -159,7 +159,7 @@ def _enough(asked: StreamRequest) -> Guarantee:
 
 
 def reached_halfwidths(definition: Definition, job: Job) -> ReachedHalfwidths:
-    """Return the half-widths that a job wants, beside those of a stream."""
+    """Compare the half-widths that a job wants with those of its stream at the last step."""
     from counton.planning.least_privacy import bounds_of, compare_halfwidths
 
     within, size, level = job.promise.within, job.promise.size, job.view.level
@@ -169,8 +169,8 @@ def reached_halfwidths(definition: Definition, job: Job) -> ReachedHalfwidths:
     last = last_step(definition, job.times.around)
     if last is None:
         raise InvalidInput(
-            f"{field('within', within)} is said of the last step, and the stream has none: give "
-            f"{field('around')}, or leave it out"
+            f"{field('within', within)} bounds the error at the last step, and the stream has "
+            f"none: give {field('around')}, or leave it out"
         )
     bounds = bounds_of(within, size)
     if definition.cut.lags and definition.statistic.card.additive:
@@ -207,7 +207,8 @@ def _strategy(
     contribution: Contribution,
     shape: tuple[int, ...],
 ) -> StreamStrategy:
-    """Return the planner's first choice, its best strategy of the kind stated, or the job's own."""
+    """Return the strategy of a new stream: the job's own, the best of a stated kind, or the
+    planner's."""
     job, form = asked.job, "totals" if asked.cut.lags else asked.record["release"]
     release = cast("ReleaseForm", "totals" if form == "periods" else form)
     name = "auto" if job.noise.strategy is None else job.noise.strategy

@@ -129,7 +129,8 @@ class OrderedRows(ReadRows):
 
     @override
     def beside(self, stream: Stream | None) -> Changes:
-        """Refuse malformed events, and events that differ from the counted ones."""
+        """Return the changes to a stream; refuse malformed events, and events other than the
+        counted ones."""
         definition, events = self.settled.definition, open_private(self.events)
         statistic, before = definition.statistic, 0 if stream is None else stream.step
         if not definition.cut.timed and len(events.stops) < before:

@@ -187,7 +187,7 @@ class Outputs:
         return CsvStyle(self.job.output.csv_formulas)
 
     def _needs_all(self, definition: Definition) -> bool:
-        """Whether a file, a chart or the screen needs more than the last step."""
+        """Return True if a file, a chart or the screen needs more than the last step."""
         shows_last = definition.shows_cells and definition.release != "windows"
         if not (shows_last and definition.cells.named_beforehand and definition.cut.goes_on):
             return True
@@ -196,7 +196,7 @@ class Outputs:
 
 
 def _threshold(job: Job) -> str | None:
-    """Return the name of the threshold that a job states, for messages."""
+    """Return the option that states a threshold, for messages; None if none is stated."""
     for name in ("above", "surely_above"):
         if (value := job.option(name)) is not None:
             return field(name, value)

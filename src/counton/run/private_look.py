@@ -398,7 +398,7 @@ def _quantiles(grid: dict[str, Any]) -> Quantiles:
 def _unit(
     state: Any, ledger: Any, unit: str | None, per: str | None, clock: tuple[str, str]
 ) -> str | None:
-    """Return the state's word for the protected unit."""
+    """Return the word for the protected unit that the state uses already."""
     if per is None:
         return unit
     known: list[SpentUnit] = []

@@ -79,7 +79,7 @@ class OpenedJob(Closing):
     saved: JournalReader | None
 
     def having(self, **more: Any) -> OpenedJob:
-        """Return the same with other fields of the job."""
+        """Return the opened job with some fields of its job replaced."""
         return replace(self, job=self.job.having(**more))
 
     def close(self) -> None:
@@ -485,7 +485,7 @@ def recall(job: Job) -> Job:
 
 
 def with_totals(job: Job) -> Job:
-    """Replace a job's file of known totals by the totals, since the file may change."""
+    """Replace the file of known totals in a job by its content, since the file may change."""
     if not isinstance(job.view.known, str | os.PathLike):
         return job
     files = job.events if isinstance(job.events, list | tuple) else [job.events]
@@ -505,7 +505,7 @@ def with_totals(job: Job) -> Job:
 
 
 def as_before(job: Job, saved: JournalReader) -> Job:
-    """Complete a job with the options that a stream remembers of earlier ones."""
+    """Complete a job with the options that its stream remembers from earlier jobs."""
     kept, known = saved.details.get("record", {}), options_of_job(job)
     own = any(job.option(each.name) != each.default for each in kept_as("output", known))
     told = {

@@ -48,7 +48,7 @@ class _Use(NamedTuple):
 
     @property
     def places(self) -> Iterator[object]:
-        """Identify the file regardless of links or letter case.
+        """Yield identities of the file, regardless of links or letter case.
 
         Names that differ only in capitals are taken for equal: on many disks they are.
         """
@@ -198,8 +198,9 @@ def ledger_within(
 
 
 def _is_subject(about: str | None, known: str | None) -> bool:
-    """Whether a job file's word for the unit of a limit means the state's; that may name a time
-    zone, too.
+    """Return True if a job file's word for the unit of a limit means the state's unit.
+
+    The state's unit may also name a time zone.
     """
     if about is None or known is None:
         return about is known

@@ -131,7 +131,7 @@ def ask(job: Job, units: Iterable[SpentUnit] = ()) -> StreamRequest:
 
 
 def growth_of(job: Job) -> str:
-    """Return how fast the loss of a job's stream grows with age, as it is kept."""
+    """Return the growth of the loss with age that a job states, 1 by default, as exact text."""
     return str(Expiring(1 if job.promise.growth is None else job.promise.growth).growth)
 
 
@@ -286,7 +286,7 @@ def _check_beside(job: Job, statistic: Statistic, parts: OwnColumns, *, ordered:
 
 
 def in_which_order(statistic: Statistic) -> str:
-    """Return words for the order in which rows count, to stand in a message before "which"."""
+    """Return words for the order in which rows count; in messages "which" follows them."""
     return "where each row is a step," if is_tallied(statistic) else "whose rows count in order,"
 
 
@@ -393,7 +393,7 @@ def _by_group(statistic: Statistic, groups: GroupNames, job: Job) -> Statistic:
 
 
 def _said_of_statistic(job: Job, statistic: Statistic, parts: OwnColumns) -> dict[str, Any]:
-    """Return the kept options of a job's statistic."""
+    """Return the options of a job's statistic as the stream keeps them."""
     if isinstance(job.what, str):
         return statements.stated_options(job)
     known = {option.name for option in type(job.what).card.options}
@@ -426,7 +426,7 @@ def _cut_by_time(job: Job) -> dict[str, Any]:
 
 
 def _uncut(job: Job, *, once: bool) -> dict[str, Any]:
-    """Refuse options that cut time; return the kept options of rows without times."""
+    """Return the kept options of a stream without times; refuse options that cut time."""
     for name in ("every", "start", "until", "timezone", "revise"):
         if job.option(name) is not None:
             then = "all rows are released once" if once else "each row is a step"

@@ -240,7 +240,9 @@ class AddedRows(ReadRows):
     def _counted_labels(
         self, stream: Stream | None, cells: pl.DataFrame, chosen: ChosenRows | None
     ) -> tuple[pl.DataFrame, ChosenRows | None, tuple[int, tuple[str, ...]]]:
-        """Return cells for counted labels alone: other rows of a unit bring no group.
+        """Leave out cells and rows whose labels have no counted row; return also the new labels.
+
+        Other rows of a unit bring no group.
 
         Raises:
             StreamConflict: the state has other labels than at the beginning of this run.
@@ -364,7 +366,8 @@ def new_files(source: Source, definition: Definition, counted: Counted) -> Sourc
 def _read(
     settled: SettledJob, source: Source, progress: Progress
 ) -> tuple[Private[FoundLabels] | None, ContributionBounder | None, Private[Tally]]:
-    """Return labels, the choice of rows that count, and sums of all rows."""
+    """Read the rows: return their labels, the choice of rows that count, and the sums of all
+    rows."""
     job, definition, saved = settled.job, settled.definition, settled.saved
     reading = reading_of(job, definition)
     source, by, labels, bounder = source.delegate(reading), definition, None, None

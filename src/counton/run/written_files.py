@@ -268,7 +268,7 @@ def write_table(
     Args:
         table: table to write; a lazy frame is computed and written in parts.
         path: path of the file; its ending is one of `TABLES`.
-        facts: facts of `about`, kept with the table; None for a table without a guarantee.
+        facts: the result of `about`, kept with the table; None for a table without a guarantee.
         style: how CSV is written; facts say so unless it is the usual style.
     """
     kind = TABLES[path.suffix.lower()]
@@ -440,7 +440,7 @@ def write_folder(
 
 
 def _blocks(released: Release, groups: int) -> Iterator[tuple[str, Release]]:
-    """Yield the files of one step: their names and contents."""
+    """Yield the files of one step: the name and the content of each."""
     for number, name in enumerate(_names(released.first, groups)):
         places = range(number * _BLOCK, min((number + 1) * _BLOCK, groups))
         yield name, block_of(released, places, number)

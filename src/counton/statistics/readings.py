@@ -312,7 +312,8 @@ class Reading(PublicNumbers):
         statistic = self.statistic
         if statistic.card.whole is None:
             raise InvalidInput(
-                f"numbers of {type(statistic).__name__} are no parts of one whole; ask for a ratio"
+                f"numbers of {type(statistic).__name__} are not shares of one total; ask for a "
+                f"ratio of two numbers"
             )
         return statistic.card.whole(self.cells)
 

@@ -305,8 +305,8 @@ class Report(TallyStatistic):
         pairs = [*given.items()] if isinstance(given, Mapping) else given
         if not isinstance(pairs, list | tuple) or not all(map(is_pair, pairs)):
             raise InvalidInput(
-                "the statistics of a report are no statistics by name: give a mapping, as in "
-                "{'visits': Count()}"
+                "statistics of a report have no names: give a mapping from names to statistics, as "
+                "in {'visits': Count()}"
             )
         if not 1 <= len(pairs) <= _MOST_STATISTICS:
             raise InvalidInput(
@@ -347,8 +347,8 @@ class Report(TallyStatistic):
         most = self.said_bounds()[1]
         if most >= _MOST_SAID or math.prod(map(len, self.spans)) >= _MOST_SAID // 2**20:
             raise InvalidInput(
-                "a row of the report says more than fits into 62 bits: take a coarser resolution, "
-                "fewer cells, or two reports"
+                "the values that a report's statistics read from one row take more than 62 bits: "
+                "take a coarser resolution, fewer cells, or two reports"
             )
 
     # The statistics and columns that it is made of.
