@@ -376,7 +376,7 @@ class Windows:
 
     @property
     def remembered_days(self) -> int:
-        """Number of days for which users and row ids are remembered; older rows are late."""
+        """Days for which users and row ids are remembered; rows that come later count nowhere."""
         return LATE_DAYS
 
     def first_open(self, released: int) -> int:

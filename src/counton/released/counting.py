@@ -36,7 +36,7 @@ class Counting:
     of_people: bool = False
 
     def of(self, unit: str) -> str:
-        """Return the name of one protected unit."""
+        """Return the words for one protected unit, given the word for a row or a user."""
         return unit
 
     def unit_of(self, word: str | None, own: str) -> str:
@@ -95,7 +95,7 @@ class Counting:
         return f"number of {plural(unit)}"
 
     def with_groups(self, each: int) -> Counting:
-        """Return the rule if this many rows of a user count in each group."""
+        """Return this rule with a bound on a user's rows in each group, if it bounds users."""
         return self
 
     def to_dict(self) -> dict[str, Any] | None:
@@ -304,7 +304,7 @@ class Bounded(Counting):
 def counting_from_dict(
     bound: Mapping[str, Any] | None, *, in_order: bool, of_people: bool
 ) -> Counting:
-    """Return the inverse of `to_dict`.
+    """Rebuild a counting rule from `to_dict`.
 
     Args:
         bound: the bound on the rows of a user, as JSON values.

@@ -85,13 +85,13 @@ class Predecessor(NamedTuple):
     apart: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON values."""
+        """Return the predecessor as JSON values."""
         found = None if self.guarantee is None else self.guarantee.to_dict()
         return {"name": self.name, "guarantee": found, "apart": self.apart}
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Predecessor:
-        """Return the inverse of `to_dict`."""
+        """Rebuild the predecessor from `to_dict`."""
         found = saved["guarantee"]
         guarantee = None if found is None else guarantee_from_dict(found)
         return cls(str(saved["name"]), guarantee, bool(saved["apart"]))
@@ -224,7 +224,7 @@ class Description:
 
     @property
     def window(self) -> str:
-        """One of its windows in a word, such as "day", for readers who do not know windows."""
+        """Word for one of its windows, such as "day"."""
         return self.cut.period or f"period of {self.cut.every}"
 
     @property
@@ -283,7 +283,7 @@ class Description:
         return period_anew(self.inner if of is None else of, self.counting.per)
 
     def anew(self, of: Statistic | None = None) -> str | None:
-        """Return the period of `anew_every` in a word, such as "week"."""
+        """Return a word for the period of `anew_every`, such as "week"."""
         found = self.anew_every(of)
         if found is None or isinstance(found, str):
             return None if found is None else PERIODS.get(found, f"period of {found}")
@@ -340,7 +340,7 @@ class Description:
         return self.counting.subject(self.unit, self._groups_apart, alone=alone)
 
     def public(self) -> dict[str, Any]:
-        """Return it as JSON values, without the stream's terms."""
+        """Return the description as JSON values, without the design of the stream."""
         named = self.domain if self.block is None else None if self.domain is None else ()
         return {
             "what": self.what,
@@ -366,7 +366,7 @@ class Description:
 
     @classmethod
     def of(cls, terms: Design, public: Mapping[str, Any]) -> Description:
-        """Return the inverse of `public`.
+        """Rebuild a description from `public` and the design of its stream.
 
         Raises:
             InvalidInput: a part that has to be a text, or one of some words, is not.
@@ -425,16 +425,16 @@ class CarriedTotals:
     releases: tuple[tuple[StreamStrategy, NoiseDistribution, int], ...]
 
     def of(self, groups: int) -> CarriedTotals:
-        """Return the totals of the first groups."""
+        """Return the totals of the first ``groups`` groups."""
         return replace(self, estimates=self.estimates[:groups])
 
     def facts(self, groups: Sequence[str], terms: Design) -> dict[str, Any]:
-        """Return the totals of these groups in the form of a description."""
+        """Return the totals of these groups as the part of a description."""
         of = self.of(len(groups)).to_dict(terms.resolution)
         return {"carried": {"groups": list(groups), **of}}
 
     def to_dict(self, resolution: Fraction) -> dict[str, Any]:
-        """Return them as JSON values, with laws in data units.
+        """Return the totals as JSON values, with laws in data units.
 
         Args:
             resolution: one unit of the exact sums, in data units.
@@ -455,7 +455,7 @@ class CarriedTotals:
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> CarriedTotals:
-        """Return the inverse of `to_dict`."""
+        """Rebuild the totals from `to_dict`."""
         releases = tuple(
             (strategy_from_dict(one["strategy"]), law_from_dict(one["law"]), int(one["step"]))
             for one in saved["releases"]
@@ -471,7 +471,8 @@ def statistic_kept(terms: Design, what: str) -> Statistic:
 
 
 def cut_from_dict(kept: Mapping[str, Any] | None, *, once: bool) -> Windows:
-    """Return the inverse of `Windows.to_dict`; without windows rows are one step, or each is."""
+    """Rebuild `Windows` from `to_dict`; without windows, all rows are one step or each row is
+    one."""
     if kept is None:
         return Once() if once else EachRow()
     start = datetime.fromisoformat(kept["from"])

@@ -71,7 +71,7 @@ def figures_of(released: ReleasedNumbers, look: Look, *, panels: bool) -> dict[s
 
 
 def _charts_of_cells(released: ReleasedNumbers, look: Look, *, panels: bool) -> dict[str, Figure]:
-    """Return totals, windows, or both; of many groups the largest."""
+    """Return charts of totals, of windows, or of both; with many groups, of the largest."""
     from counton.charts.totals import MOST_PANELS, plot_totals
 
     definition, part = released.definition, released.largest(MOST_PANELS)
@@ -173,7 +173,8 @@ def _curves(
 
 
 def _drawn_rows(released: ReleasedNumbers) -> pl.DataFrame:
-    """Return the rows of a chart of a statistic, including the last step's."""
+    """Return the table rows that a chart of a statistic shows; those of the last step are among
+    them."""
     if released.statistic.card.on_demand and released.shown.ask is None:
         return released.table()
     count, after = released.steps.stop - released.first, released.steps.stop - 1

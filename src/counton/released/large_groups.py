@@ -105,7 +105,7 @@ def only_above(
 
 
 def _at(released: Release, places: NDArray[np.intp], **facts: Any) -> Release:
-    """Return the groups at some places, as if only these were declared, except for public facts."""
+    """Return a release of the groups at some positions; its public facts still name all groups."""
     found = released._at_places(places)
     held = {one.name: getattr(released.definition, one.name) for one in fields(Description)}
     definition = Description(**held | {"domain": GroupNames(found.groups)} | facts)

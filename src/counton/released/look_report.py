@@ -94,7 +94,7 @@ class Most(NamedTuple):
 
     @property
     def options(self) -> dict[str, Any]:
-        """The field of a job for this bound."""
+        """Field of a `Job` that sets this bound."""
         return {} if self.most is None else {"most": self.most}
 
 
@@ -121,7 +121,7 @@ class ValueBounds(NamedTuple):
 
     @property
     def options(self) -> dict[str, Any]:
-        """The fields of a job for these bounds."""
+        """Fields of a `Job` that set these bounds."""
         if self.lower is None or self.upper is None:
             return {}
         return {"lower": plain(self.lower), "upper": plain(self.upper)}
@@ -387,7 +387,7 @@ class Inspection:
 
     @property
     def advice(self) -> str:
-        """The words before the options of the recommended answer."""
+        """The words that introduce the options of the recommended answer."""
         if len(self.answers) == 1 or self.recommendation is None:
             return "to take it over"
         return f"to take that of {100 * self.recommendation.share:g}% over"

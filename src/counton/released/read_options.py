@@ -25,7 +25,7 @@ ROOM = 1_000_000
 
 @dataclass(frozen=True)
 class View:
-    """The shown readings; None: the statistic's own choice.
+    """The part of a statistic's readings that is shown; None leaves a choice to the statistic.
 
     Attributes:
         ask: names of cells, if they are read on demand; sets of nodes, whose cuts are requested;
@@ -33,7 +33,7 @@ class View:
         over: number of steps shown together; None: all so far.
         top: number of ranked groups.
         room: publicly known number of possible groups, if nobody declares them.
-        fit: how the numbers of a table are made consistent; None: as released.
+        fit: public constraints to which the numbers of a table are adjusted; None: as released.
 
     >>> View(over=24).over
     24
@@ -46,7 +46,7 @@ class View:
     room: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON values."""
+        """Return the view as JSON values."""
         ask = None if self.ask is None else list(self.ask)
         found: dict[str, Any] = {"ask": ask, "over": self.over, "top": self.top}
         if self.room is not None:
@@ -54,12 +54,12 @@ class View:
         return found if self.fit is None else found | {"fit": self.fit.to_dict()}
 
     def of_ranking(self) -> View:
-        """Return the shown part of undeclared groups, by their size."""
+        """Return the view of a ranking of undeclared groups, with defaults filled in."""
         return View(self.ask, top=TOP if self.top is None else self.top, room=self.room or ROOM)
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> View:
-        """Return the inverse of `to_dict`."""
+        """Rebuild the view from `to_dict`."""
         ask = saved["ask"]
         ask = None if ask is None else tuple(ask)
         found = cls(ask, saved["over"], saved["top"], room=saved.get("room"))
@@ -155,7 +155,7 @@ def check_shown(shown: View, statistic: Statistic) -> None:
 
 
 def check_fit(fit: Fit, statistic: Statistic) -> None:
-    """Refuse consistent numbers for anything but a table, and impossible known totals.
+    """Refuse constraints for anything but a table, and known totals that contradict each other.
 
     Raises:
         InvalidInput: see above.

@@ -61,7 +61,8 @@ _MOST_TIMES = 2048
 
 
 class Comparison(TypedDict, total=False):
-    """The options of a comparison besides the two groups: see `Release.difference`."""
+    """Options of a comparison: steps, the number to compare, another stream; see
+    `Release.difference`."""
 
     steps: Steps
     other_steps: Steps
@@ -220,7 +221,7 @@ class Release(ReleasedNumbers):
         return replace(found, per_cent=True)
 
     def _as_part(self, estimate: Estimate) -> Estimate:
-        """Return a share; for counts it always lies between 0 and 1."""
+        """Return an estimate of a share; for counts its bounds are 0 and 1."""
         counts = isinstance(self.said, Series) and self.design.contribution.resolution is None
         return (
             replace(estimate, least=0.0, most=1.0)
@@ -465,7 +466,7 @@ class Release(ReleasedNumbers):
         self, one: Groups, steps: Steps, other: Groups, later: Steps, of: str | None,
         second: Release, how: str,
     ) -> str:  # fmt: skip
-        """Return the two compared numbers, in words."""
+        """Return words for a comparison: both compared numbers, with their times."""
         counts = second is not self and second.definition.statistic.card.additive
         names = [_question_in_words(one, of), _question_in_words(other, None if counts else of)]
         if second is not self:
@@ -723,7 +724,7 @@ class Release(ReleasedNumbers):
         return errors
 
     def screen(self) -> Screen:
-        """Return the screen of the last step."""
+        """Return the text and tables with which a screen shows the last step."""
         self._check_released()
         return screen_of(self)
 

@@ -46,7 +46,7 @@ def pack(values: NDArray[Any]) -> dict[str, Any]:
 def unpack(
     packed: Mapping[str, Any], shape: tuple[int, ...], most: int = MOST_CELLS
 ) -> NDArray[Any]:
-    """Return the inverse of `pack`: shape ``(steps, *shape)``.
+    """Decode the values of `pack`: shape ``(steps, *shape)``.
 
     Raises:
         InvalidInput: more than ``most`` cells.
@@ -132,7 +132,7 @@ class CsvStyle(NamedTuple):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The facts that a file states about its style; empty for the default style."""
+        """Facts by which a file states its style; empty for the default style."""
         found: dict[str, Any] = {"csv_formulas": "keep"} if self.formulas == "keep" else {}
         if self[1:] != CsvStyle()[1:]:
             found["csv"] = {"separator": self.separator, "decimal": self.decimal}

@@ -78,7 +78,7 @@ _NO_FORMULA = r"^'('*[=+\-@\t\r\uFF1D\uFF0B\uFF0D\uFF20])"
 
 
 class FromDatabase(Protocol):
-    """The data of a stream in a database: all of it is public."""
+    """The published rows and facts of a stream in a database: all of it is public."""
 
     @property
     def place(self) -> str:
@@ -106,7 +106,7 @@ Databases: TypeAlias = Callable[[str, str | None], FromDatabase]
 
 
 class _File(NamedTuple):
-    """One table, and its facts; for published tables without cuts it may lack what rows state."""
+    """The rows of one table with the facts of its stream; rows may be missing unless ``whole``."""
 
     label: str
     rows: pl.DataFrame
@@ -268,7 +268,7 @@ def _one(
 
 
 def _with_names(file: _File, name: str | None) -> _File:
-    """Return the file, if it is of the requested stream."""
+    """Refuse a file that is not of the requested stream; return it otherwise."""
     own = file.described["terms"]["name"]
     if name is not None and name != own:
         raise InvalidInput(f"{file.label!r} is of stream {own!r}: correct {field('name', name)}")
@@ -304,13 +304,14 @@ def _from_database(kept: FromDatabase) -> _File:
 
 
 def _width(described: Mapping[str, Any]) -> int:
-    """Return the number of cells per step in its readings; of found groups, those so far."""
+    """Return the number of cells per step in a stream's readings; for found groups, those so
+    far."""
     since = described.get("since")
     return math.prod(described["terms"]["shape"]) if since is None else len(since)
 
 
 def _numbers(name: str, values: list[Any]) -> pl.Series:
-    """Return a column: texts, or integers, or floats if some values are not integers."""
+    """Return a column of values from JSON: texts, integers, or floats if some are not integers."""
     if name == "group":
         return pl.Series(name, values, dtype=pl.String)
     whole = name == "step" or all(value is None or isinstance(value, int) for value in values)
@@ -665,7 +666,7 @@ def _parts(
 
 
 def _steps_there(files: Sequence[_File], steps: range) -> range:
-    """Return the range from the first to the last step with a row; all without rows."""
+    """Return the range from the first to the last step that has a row; all steps if none has."""
     there = {int(step) for one in files for step in one.rows["step"].unique().to_list()}
     return range(min(there), max(there) + 1) if there else steps
 

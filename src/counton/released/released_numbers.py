@@ -208,7 +208,8 @@ class ReleasedNumbers:
 
     @property
     def own(self) -> Series:
-        """The releases of this stream alone, without the totals that it continues."""
+        """The released numbers of this stream, without the totals of the stream that it
+        continues."""
         if self.carried is None:
             return self.series
         return replace(self.series, values=self.series.values - self.carried.estimates)
@@ -238,7 +239,7 @@ class ReleasedNumbers:
         return begun_anew(cut, every, self.steps.stop - 1)
 
     def _begins(self, steps: Sequence[int]) -> NDArray[np.int64]:
-        """Return, for each step, the last step before the part that is shown with it."""
+        """Return, for each step, the step before the first one that is shown with it."""
         ends = np.asarray(steps, np.int64)
         if self.shown.over is not None:
             return ends - self.shown.over
@@ -252,7 +253,8 @@ class ReleasedNumbers:
 
     @property
     def _request(self) -> TableRequest:
-        """The shown rows of readings, and how their numbers are made consistent."""
+        """The request for the shown rows of readings, with the constraints that their numbers
+        satisfy."""
         return TableRequest(self.shown.ask, self.shown.fit, self.chosen)
 
     @property
@@ -412,7 +414,7 @@ class ReleasedNumbers:
         return replace(self, definition=definition, design=terms, said=readings)
 
     def at_hand(self) -> Self:
-        """Return it with all steps read, so that their source may be closed."""
+        """Return the release with all its rows in memory, so that its state may be closed."""
         if not isinstance(self.said, Readings) or not self.statistic.card.on_demand:
             return self
         from counton.released.on_demand_answers import Answers
@@ -421,7 +423,7 @@ class ReleasedNumbers:
         return replace(self, said=answers.readings(self.statistic))
 
     def with_note(self, note: str) -> Self:
-        """Return it with a further sentence, shown with it everywhere."""
+        """Return the release with one more note, which every table, chart and file shows."""
         return replace(self, notes=(*self.notes, note))
 
     def at(self, level: float) -> Self:
@@ -554,7 +556,7 @@ class ReleasedNumbers:
 
     @property
     def _unshown(self) -> str:
-        """The reason for a missing row, for messages."""
+        """The reason why a row may be missing, in parentheses, for messages."""
         above = self.definition.above
         return "" if above is None else f" ({above})"
 
@@ -710,7 +712,8 @@ class ReleasedNumbers:
 
     @property
     def _comparisons(self) -> int:
-        """Number of comparisons to choose from: 1 unless groups are shown by size."""
+        """Number of pairs of groups that a reader may compare: 1 unless groups are shown by
+        size."""
         count = math.prod(self.statistic.cells) if self.statistic.card.ranks else 1
         return max(count * (count - 1) // 2, 1)
 
@@ -776,7 +779,7 @@ class ReleasedNumbers:
         return self.statistic.card.on_demand and self.shown.ask is None
 
     def lazy(self) -> pl.LazyFrame:
-        """Yield the rows of `table`, some at a time, while they are written."""
+        """Return the rows of `table` as a lazy frame, which computes them some at a time."""
         if not self._by_group:
             return self.table().lazy()
         from polars.io.plugins import register_io_source
@@ -908,7 +911,8 @@ class ReleasedNumbers:
         return table.with_columns(**more).select(told)
 
     def _as_shown(self, table: pl.DataFrame, there: pl.DataFrame | None) -> pl.DataFrame:
-        """Return the existing rows; for a single release without steps, and with names in parts."""
+        """Return the rows that exist, without the step if there is one release, with names split in
+        parts."""
         if there is not None:
             table = rows_among(table, there)
         if not (self.definition.cut.goes_on or isinstance(self.said, Series)):
@@ -1072,7 +1076,7 @@ class ReleasedNumbers:
 
     @property
     def rows(self) -> int | None:
-        """Number of rows of `table`; None if only the table shows it.
+        """Number of rows of `table`; None for a statistic whose table has to be made to count them.
 
         With undeclared groups there may be fewer.
         """

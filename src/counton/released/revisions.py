@@ -58,7 +58,7 @@ class Revisions:
         return np.minimum(night - np.asarray(windows, np.int64), self.lags)
 
     def up_to(self, night: int) -> Revisions:
-        """Return what had been published by a night."""
+        """Return the versions that had been published by a night."""
         return replace(self, values=self.values[:night])
 
     def newest(self, night: int) -> NDArray[Any]:
@@ -225,7 +225,7 @@ def as_archive(table: pl.DataFrame, cut: Windows) -> pl.DataFrame:
 
 
 def final_windows(terms: Design, until: int) -> int:
-    """Return how many of the windows up to one are final: all, unless windows are revised."""
+    """Return how many of the first ``until`` windows are final: all, unless windows are revised."""
     strategy = terms.strategy
     if not isinstance(strategy, AsOf):
         return until

@@ -150,7 +150,7 @@ def _screen_of_cells(released: ReleasedNumbers) -> Screen:
 
 
 def _noise_in_words(released: ReleasedNumbers) -> str:
-    """Return the standard deviations of the last released numbers, in words."""
+    """Return a sentence on the standard deviations of the last released numbers."""
     parts, step = [], f"{released.steps[-1]:,}"
     totals, windows = released._last_series
     if totals is not None:

@@ -86,7 +86,7 @@ class Series:
         return Series(self.values[of], self.std[of], self.half[of], there, steps.start)
 
     def of_groups(self, places: Sequence[int] | NDArray[np.int64]) -> Series:
-        """Return some groups."""
+        """Return the series of the groups at some positions."""
         there = None if self.there is None else self.there[:, places]
         return replace(self, values=self.values[:, places], there=there)
 
@@ -153,7 +153,7 @@ def local_times(windows: Windows, us: NDArray[np.int64]) -> pl.Series:
 
 
 def finite(table: pl.DataFrame) -> pl.DataFrame:
-    """Return a table with null for infinite numbers and NaN, which JSON cannot represent."""
+    """Replace NaN and infinite numbers of a table by null, since JSON cannot represent them."""
     names = [name for name, kind in table.schema.items() if kind.is_float()]
     return table.with_columns(
         pl.when(pl.col(name).is_finite()).then(pl.col(name)).alias(name) for name in names

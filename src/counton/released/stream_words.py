@@ -529,7 +529,7 @@ def sharing_in_words(strategy: StreamStrategy) -> str:
 
 
 def hidden_in_words(definition: Description) -> str:
-    """Return what the guarantee hides, without terms of the field."""
+    """Return what the guarantee hides about a unit, without terms of the field."""
     hidden = difference(definition.unit, definition.contribution.relation)
     return (
         f"the guarantee below limits how well anybody can tell, from the released numbers, {hidden}"

@@ -59,7 +59,7 @@ class Parts(NamedTuple):
 
     @property
     def many(self) -> bool:
-        """Whether the whole must be written anew."""
+        """True if there are so many parts that the whole must be written again."""
         count = self.following - self.first - self.pieces
         return self.added > max(self.whole, _LITTLE) or count > _MOST + self.whole // _EACH
 
@@ -195,7 +195,7 @@ class StatisticRecord:
 
 
 def _split(said: bytes) -> tuple[bytes, bytes]:
-    """Split a part into digests of events and the rest."""
+    """Split a part into the digests of its events and the bytes that they add."""
     try:
         plain = zlib.decompress(said)
         (length,) = _LENGTH.unpack_from(plain)

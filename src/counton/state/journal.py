@@ -134,7 +134,7 @@ def _whole(
 
 
 def _values(whole: NDArray[np.int64], unit: str | None) -> NDArray[Any]:
-    """Invert `_whole` exactly, in the same memory."""
+    """Convert integers back to the values that `_whole` converted, exactly and in place."""
     if unit is None:
         return whole
     values = whole.view(np.float64)
@@ -235,11 +235,11 @@ class WindowTotals(NamedTuple):
         return json.dumps(self.totals.shape[1:])
 
     def only(self, chosen: NDArray[np.bool_]) -> WindowTotals:
-        """Return some of the windows."""
+        """Return the totals of the chosen windows."""
         return WindowTotals(self.stream_id, self.steps[chosen], self.totals[chosen])
 
     def replace(self, by: WindowTotals) -> WindowTotals:
-        """Return these windows, with totals replaced or added from ``by``."""
+        """Return these totals with those of ``by`` in their place, or added for other windows."""
         kept = self.only(~np.isin(self.steps, by.steps))
         steps = np.concatenate([kept.steps, by.steps])
         totals = np.concatenate([kept.totals, by.totals])
@@ -349,8 +349,8 @@ def read_observed(
 
     Args:
         step: step of the stream.
-        also: read only these windows, windows that go on, and windows with rows seen since the last
-            release. All others wait for nothing, so the reading takes no longer as a stream ages.
+        also: read only these windows, windows after the last release, and windows with rows seen
+            since. No other window has rows to count, so reading takes no longer as a stream ages.
             None: read all windows.
     """
     with reading("what was observed"):

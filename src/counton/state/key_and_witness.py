@@ -126,7 +126,7 @@ def key_for(database: Database, fingerprint: str, salt: str | None, key: Kept) -
 
 
 def fits(key: Key, fingerprint: str, salt: str | None) -> bool:
-    """Whether a key made the release with this fingerprint and salt."""
+    """Return True if a key, with a salt if there is one, has the fingerprint of a release's key."""
     return fingerprint in (key.fingerprint, salt and key.with_salt(salt).fingerprint)
 
 
@@ -308,10 +308,10 @@ class Mark(NamedTuple):
 
 
 class _Look(NamedTuple):
-    """The content of all places of a witness at one moment.
+    """The content of all places of a witness, read at one moment.
 
     Attributes:
-        said: the state's and the user's settings of these places.
+        said: the settings of these places, by the state and by the user.
         marks: mark of each place before it was read.
         second: the second places; none if the state is not open.
         places: places in which a release is noted.
@@ -559,9 +559,8 @@ class Witness:
         return remarks
 
     def _serves(self) -> bool:
-        """Whether the state has released something under the key beside which the witness stands
-        first.
-        """
+        """Return True if the state has released something under the key of the witness's first
+        file."""
         for one in self._beside[:1] if self._database is not None else ():
             with suppress(WrongKey), self._state().transaction(write=False) as connection:
                 key = Key.load(Path(str(one).removesuffix(".witness")))
@@ -583,7 +582,7 @@ class Witness:
         )
 
     def _inside(self, place: State | None) -> Path | None:
-        """Return a place if it lies in or below the state's folder, else None."""
+        """Return the path of a place in or below the state's folder; None for any other place."""
         file, _ = place_of(self._label if self._database is None else self._database)
         if file is None or place is None:
             return None
@@ -752,7 +751,8 @@ class Witness:
         return False
 
     def unseen(self, at: Mark) -> str | None:
-        """Say why it does not vouch for a stream; None if it does, or knows later steps."""
+        """Return why the witness cannot vouch for a stream; None if it can, or knows later
+        steps."""
         if self.is_later(at) or self.vouches(at):
             return None
         what = f"stream {at.name!r} is at step {at.step:,}"
@@ -841,7 +841,7 @@ class Witness:
         )
 
     def lacks(self, at: Mark) -> str | None:
-        """Say why it would miss an old copy of the state; None if it would notice."""
+        """Return why the witness would miss an old copy of the state; None if it would notice."""
         if not at.step:
             return None
         for place in self.places:
@@ -928,7 +928,8 @@ def other_release(name: str, state: str, step: int, where: str) -> OldCopy:
 
 
 def _wrote(known: Sequence[int], writer: int) -> bool:
-    """Whether a stream's last writer is known, whatever was amended since: see `AMENDMENTS`."""
+    """Return True if one of the known numbers belongs to a stream's last writer; see
+    `AMENDMENTS`."""
     return any(0 <= writer - one < AMENDMENTS for one in known)
 
 

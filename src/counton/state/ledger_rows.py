@@ -76,7 +76,7 @@ def spend_of(row: Any) -> Spend:
 
 
 def ties(connection: Connection) -> list[Any]:
-    """Return a state's notes on the ledger that it shares with others, a row for each stream."""
+    """Return a state's notes on the ledger that it shares, a row for each of its streams there."""
     return [*connection.rows("SELECT * FROM counton_shared_ledgers ORDER BY number")]
 
 
@@ -246,7 +246,10 @@ def _limit_terms(bound: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _is_higher(before: Mapping[str, Any], after: Mapping[str, Any] | None) -> bool:
-    """Whether a limit allows anything that another does not: it does unless only numbers shrink."""
+    """Return True if a limit allows anything that the one before does not.
+
+    It does not if the two differ by smaller numbers only.
+    """
     if after is None or before["limit"]["guarantee"] != after["limit"]["guarantee"]:
         return True
     if any(

@@ -438,7 +438,7 @@ def is_published(source: str) -> bool:
 
 
 def _nothing(connection: Connection, place: str) -> str:
-    """Say why a database has nothing to read."""
+    """Return why a database has no published stream to read, in words."""
     if connection.has("counton_streams"):
         return (
             f"{place} is a state, and nothing is published in it: publish its streams first "

@@ -149,7 +149,7 @@ def unit_in_ledger(terms: Design, details: str) -> str:
 
 
 def with_unit(known: Iterable[units.SpentUnit], terms: Design, details: str) -> Design:
-    """Return a new stream's design, its unit named as its state and its ledger name it."""
+    """Return a new stream's design with its unit named as in its state and ledger."""
     given = default = terms.contribution.unit
     stated = None if given == ANY_UNIT else given
     if terms.statistic is not None:

@@ -61,8 +61,7 @@ _ENTRIES = "entries of a ledger"
 
 
 class _End(NamedTuple):
-    """The last entry of a ledger, with a digest of all entries up to it; number 0 if there is
-    none."""
+    """Number of the last entry of a ledger (0: none), with a digest of all entries up to it."""
 
     number: int
     chain: str
@@ -612,7 +611,11 @@ def known_units(database: Database | None, given: Place | None) -> list[units.Sp
 
 
 def known_to(connection: Connection, *, but: int | None = None) -> list[units.SpentUnit]:
-    """Return the units of a database's own streams and of other states' entries, in its words."""
+    """Return the units of a database's own streams and of other states' entries, in its words.
+
+    Args:
+        but: number of an entry to leave out.
+    """
     found = units.known_in(connection)
     rows = connection.rows("SELECT * FROM counton_shared_entries ORDER BY number")
     found += [units.SpentUnit(row.name, row.unit, row.kind) for row in rows if row.number != but]

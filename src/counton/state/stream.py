@@ -607,7 +607,8 @@ class Stream(JournalReader, Closing):
         return Mark(self._key.fingerprint, self.name, step, self._epoch, self._forgotten)
 
     def _settle(self) -> None:
-        """Note the last release if it is not noted yet: only then may it be shown.
+        """Note the last release in witness and ledger if that is missing: only then may it be
+        shown.
 
         Its process may have been killed before the note, or may have had another witness.
         """
@@ -842,7 +843,7 @@ def _complete(
     shape: tuple[int, ...],
     counters: Guarantee | None,
 ) -> Statistic:
-    """Rebuild a statistic with all of its parameters, and refuse one that a state cannot keep."""
+    """Settle the statistic of a new stream; refuse one that a state cannot store."""
     from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 
     if shape != () or counters is not None:
