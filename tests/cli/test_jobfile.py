@@ -93,7 +93,7 @@ def test_the_command_runs_all_and_reports_each(file: Path, place: Any) -> None:
     done = place("run", str(file), "--json")
     assert done.code == 2
     reports = json.loads(done.out)["jobs"]
-    assert "domain" in reports["visits"]["error"]
+    assert "domain" in reports["visits"]["not_private"]["error"]
     assert (reports["paid"]["new"], reports["more"]["new"]) == (0, 3)  # the others were run
 
 
@@ -339,7 +339,7 @@ def test_whatever_ends_a_job_the_next_one_is_run_and_no_row_is_told(
     done = place("run", str(file), "--json")
     assert done.code == 1
     failed = json.loads(done.out)["jobs"]["visits"]
-    assert (failed["failed"], "ann" in failed["error"]) == (1, False)
+    assert (failed["failed"], "ann" in done.out) == (1, False)
     assert json.loads(done.out)["jobs"]["paid"]["new"] == 3
     done = place("run", str(file))
     assert "counton: job visits: " in done.err
@@ -582,3 +582,15 @@ def test_all_that_is_exact_is_in_not_private(file: Path, place: Any) -> None:
     assert any("hides next to nothing" in said for said in report["warnings"])
     published = json.dumps({**report, "not_private": None})
     assert not any(exact in published for exact in (empty, note))
+
+
+@pytest.mark.parametrize("dry", [[], ["--dry-run"]], ids=["run", "dry run"])
+def test_a_row_that_a_failed_job_names_is_in_not_private(
+    dry: list[str], file: Path, place: Any
+) -> None:
+    (file.parent / "e.csv").write_text(ROWS + "2024-03-01T10:00,ann's cellar,3\n")
+    done = place("run", str(file), "--json", *dry)
+    report = json.loads(done.out)["jobs"]["visits"]
+    assert (done.code, report["failed"]) == (2, 2)
+    assert "ann's cellar" in report["not_private"]["error"]
+    assert "ann" not in json.dumps({**report, "not_private": None})

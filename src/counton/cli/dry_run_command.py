@@ -7,7 +7,7 @@ from typing import Any
 
 from counton.base.errors import AlreadyEnded, CountonError
 from counton.cli.exits import ExitCode
-from counton.cli.failures import failure
+from counton.cli.failures import failed_report, failure
 from counton.cli.job_plan_command import account_in_words, promise_of
 from counton.cli.print_forms import Console, print_json
 from counton.cli.run_words import EXACT
@@ -91,5 +91,5 @@ def _as_json(
             },
         }
     reports |= {name: {"ended": last} for name, last in planned.ended.items()}
-    reports |= {name: {"failed": int(code), "error": said} for name, (code, said) in failed.items()}
+    reports |= {name: failed_report(*told) for name, told in failed.items()}
     return reports

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from counton.base.errors import CountonError
 from counton.base.lazy import NEEDED, missing
 from counton.cli.command_options import RunOptions, option_names
@@ -10,7 +12,9 @@ from counton.job.stated_options import words_of_files
 
 
 def failure(error: BaseException) -> tuple[ExitCode, str]:
-    """Return the exit code of a failed job and its message, which never shows a row's content.
+    """Return the exit code of a failed job and its message, for the operator alone.
+
+    A refusal may name a row's value; of a defect the message names the type alone.
 
     Options that may be stated for one night have the command's names, all others those of job
     files.
@@ -26,3 +30,8 @@ def failure(error: BaseException) -> tuple[ExitCode, str]:
         f"Run the command of this job alone to see where, and keep what it prints to yourself: it "
         f"may show rows"
     )
+
+
+def failed_report(code: ExitCode, said: str) -> dict[str, Any]:
+    """Return the machine-readable report of a failed job: its message may name a row's value."""
+    return {"failed": int(code), "not_private": {"error": said}}

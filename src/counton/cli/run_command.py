@@ -8,7 +8,7 @@ from typing import Any
 from counton.base.errors import AlreadyEnded, InvalidInput
 from counton.cli.command_options import RunOptions
 from counton.cli.exits import ExitCode
-from counton.cli.failures import failure
+from counton.cli.failures import failed_report, failure
 from counton.cli.print_forms import Console, ReportLines, print_json, warn_of_no_witness
 from counton.cli.run_statistic import carried_out
 from counton.job.job import Job, options_of
@@ -87,7 +87,7 @@ def perform(options: RunOptions) -> None:
             failed = failed or code
             if not options.json:
                 errors.write_line(f"counton: job {name}: {said}")
-            reports[name] = {"failed": int(code), "error": said}
+            reports[name] = failed_report(code, said)
     if isinstance(errors, ReportLines):
         print_json({"jobs": reports, "warnings": errors.lines})
     if failed:
