@@ -158,7 +158,7 @@ class AddedRows(ReadRows):
             corrected=0 if chosen is None else chosen.corrected,
             often=0 if chosen is None else chosen.often,
             late_by=intake.late_by,
-            empty=self._empty(max(before, intake.newest)),
+            empty=self._empty(max(before, intake.newest), tallied.newest),
         )
         change = None if remembered is None else open_private(remembered)
         at_once = job.rows.append or chosen is not None
@@ -191,10 +191,13 @@ class AddedRows(ReadRows):
 
         return Changes(Private(counts), additions, again)
 
-    def _empty(self, last: int) -> int:
-        """Return how many windows are released after the newest row and after window ``last``."""
+    def _empty(self, last: int, newest: int | None) -> int:
+        """Return how many windows are released after the newest row and after window ``last``.
+
+        Args:
+            newest: microsecond of the newest row; None: there is none.
+        """
         cut = self.settled.definition.cut
-        newest = open_private(self.tally).newest
         if not cut.timed or not cut.goes_on or self.until is None:
             return 0
         if newest is not None:
