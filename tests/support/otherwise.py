@@ -73,6 +73,7 @@ OTHERWISE: dict[str, Any] = {
     "axis": "a",
     "source": "s",
     "width": 3,
+    "locale": "en",
     "over": "1d",
     "shares": "0.5",
     "ask": "total",

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput, is_one
+from counton.base.locales import local_number
 
 T = TypeVar("T")
 
@@ -316,7 +317,9 @@ def quantity(value: float, error: float, whole: bool = False) -> str:
         text = f"{value:,.{0 if whole else decimals(error)}f}"
     else:  # known exactly
         text = f"{value:,.12g}"
-    return text.replace("-", "−") if float(text.replace(",", "")) else text.lstrip("-")
+    return local_number(
+        text.replace("-", "−") if float(text.replace(",", "")) else text.lstrip("-")
+    )
 
 
 def figures(value: float) -> str:

@@ -25,6 +25,7 @@ from typing_extensions import override
 from counton.base.errors import InvalidInput, field
 from counton.base.lazy_polars import polars as pl
 from counton.base.lengths import LENGTH, PERIODS, days_in
+from counton.base.locales import local_day, local_moment, local_text
 
 #: Largest delay of a row of users or with an id, in days after the end of the last released window.
 LATE_DAYS = 35
@@ -294,9 +295,9 @@ class Windows:
         us = microseconds(time) if isinstance(time, datetime) else int(time)
         local, before = self.local(us), self.local(us - 1)
         if before.date() < local.date():  # also where clocks skip midnight
-            return f"to the end of {before.date()}"
+            return local_text("to the end of {date}", date=str(before.date()))
         text = local.replace(tzinfo=None).isoformat(" ")
-        return f"up to {text.removesuffix(':00')}"
+        return local_text("up to {moment}", moment=text.removesuffix(":00"))
 
     @property
     def end(self) -> int:
@@ -453,11 +454,13 @@ class Windows:
         if begin.time() == end.time() == time():  # midnight ends the day before
             end -= timedelta(days=1)
             if begin.date() == end.date():
-                return f"{end.day} {end:%B %Y}"
-            year = "" if begin.year == end.year else f" {begin.year}"
-            return f"{begin.day} {begin:%B}{year} to {end.day} {end:%B %Y}"
-        until = f"{end:%H:%M}" if begin.date() == end.date() else f"{end.day} {end:%B %Y, %H:%M}"
-        return f"{begin.day} {begin:%B %Y, %H:%M} to {until}"
+                return local_day(end, year=True, long=True)
+            first = local_day(begin, year=begin.year != end.year, long=True)
+            last = local_day(end, year=True, long=True)
+        else:
+            first = local_moment(begin, long=True)
+            last = f"{end:%H:%M}" if begin.date() == end.date() else local_moment(end, long=True)
+        return local_text("{low} to {high}", low=first, high=last)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from counton.charts.style import (
     clean,
     drawing,
     frame,
+    number_ticks,
     tick,
 )
 from counton.charts.totals import NAME_INCHES, VALUE_INCHES, Labels
@@ -55,7 +56,7 @@ def plot_answers(answers: Sequence[Answer], words: Caption) -> Figure:
     >>> [text.get_text() for text in (*figure.axes[0].get_yticklabels(), *figure.axes[0].texts)]
     ['home minus shop', '3 ± 2']
     """
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
+    from matplotlib.ticker import MaxNLocator
 
     if not 1 <= len(answers) <= _MOST:
         raise InvalidInput(f"{len(answers):,} answers are no chart; draw 1 to {_MOST} of them")
@@ -97,7 +98,7 @@ def plot_answers(answers: Sequence[Answer], words: Caption) -> Figure:
         label.set_parse_math(False)
     most = int(wide * width / (0.3 + VALUE_INCHES * len(tick(float(round(high))))))
     ax.xaxis.set_major_locator(MaxNLocator(min(max(most, 1), 6)))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
+    ax.xaxis.set_major_formatter(number_ticks())
     called = "\n".join(axis_lines(axis, width))
     ax.set_title(
         called, x=(0.15 - left) / (wide * width), loc="left", size=9, color=FAINT, pad=4,

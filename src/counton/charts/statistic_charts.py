@@ -22,6 +22,7 @@ from counton.charts.style import (
     clean,
     drawing,
     frame,
+    number_ticks,
     shorten,
     tick,
 )
@@ -226,7 +227,7 @@ def plot_line(bars: Bars, words: Caption, along: str) -> Figure:
     >>> plot_line(bars, Caption("Degrees", axis="nodes"), "degree").axes[0].get_xlabel()
     'degree'
     """
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
+    from matplotlib.ticker import MaxNLocator
 
     (names, estimates, low, high), axis, width = bars, words.axis, words.width
     figure, bottom, top = frame(
@@ -261,7 +262,7 @@ def plot_line(bars: Bars, words: Caption, along: str) -> Figure:
     ax.set_xticks(ticks, [shown[place] for place in ticks.tolist()])
     whole = bool(np.all(estimates == np.rint(estimates)))
     ax.yaxis.set_major_locator(MaxNLocator(6, integer=whole))
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
+    ax.yaxis.set_major_formatter(number_ticks())
     clean(ax, grid="y")
     for label in ax.get_xticklabels():
         label.set_parse_math(False)

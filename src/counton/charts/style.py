@@ -17,11 +17,13 @@ from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput, field
 from counton.base.lazy import require
+from counton.base.locales import local_number, local_text, present, speaking
 from counton.base.outside_input import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter
 
 #: Distinct for readers with any kind of colour vision (Okabe and Ito 2008, yellow darkened).
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#8C6D00", "#E69F00", "#444444")
@@ -396,7 +398,26 @@ def tick(value: float) -> str:
     ('180,000,000', '0.25')
     """
     shown = f"{value:,.0f}" if value == round(value) else f"{value:,.6g}"
-    return shown.replace("-", "−") if value else "0"
+    return local_number(shown.replace("-", "−")) if value else "0"
+
+
+def number_ticks(text: str = "{number}") -> FuncFormatter:
+    """Return a formatter of numbers on an axis, in the language that is present now.
+
+    A figure calls it when it is written, and then another language may be present.
+
+    >>> number_ticks("step {number}")(1000.0, None)
+    'step 1,000'
+    """
+    from matplotlib.ticker import FuncFormatter
+
+    locale = present()
+
+    def shown(value: float, _: object) -> str:
+        with speaking(locale):
+            return tick(value) if text == "{number}" else local_text(text, number=tick(value))
+
+    return FuncFormatter(shown)
 
 
 def shorten(name: str, longest: int = _LONGEST_NAME) -> str:
@@ -410,7 +431,7 @@ def shorten(name: str, longest: int = _LONGEST_NAME) -> str:
 
 def draw_bars(ax: Axes, bars: Bars, *, values: Sequence[str]) -> None:
     """Draw bars one below the other, each with interval, name and number, the first on top."""
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
+    from matplotlib.ticker import MaxNLocator
 
     names, estimates, low, high = bars
     rows = np.arange(len(names))
@@ -430,7 +451,7 @@ def draw_bars(ax: Axes, bars: Bars, *, values: Sequence[str]) -> None:
     wide = ax.get_position().width * ax.figure.get_figwidth()  # type: ignore[union-attr]
     most_ticks = int(wide / (0.3 + 0.075 * max(len(tick(round(end))) for end in ax.get_xlim())))
     ax.xaxis.set_major_locator(MaxNLocator(min(max(most_ticks, 1), 6)))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
+    ax.xaxis.set_major_formatter(number_ticks())
     clean(ax, grid="x")
     ax.tick_params(axis="y", labelcolor=INK)
     for row, value in enumerate(values):

@@ -23,9 +23,9 @@ from counton.charts.style import (
     draw_bars,
     drawing,
     frame,
+    number_ticks,
     shade,
     shorten,
-    tick,
 )
 from counton.charts.totals import VALUE_INCHES, Labels
 from counton.numbers.fit_request import Fit, TableRequest
@@ -449,7 +449,6 @@ def plot_ranges(reading: RangesReading, words: Caption) -> Figure:
 
 
 def _cells_panel(ax: Axes, reading: RangesReading) -> None:
-    from matplotlib.ticker import FuncFormatter
 
     cells = len(reading.statistic.labels)
     size = -(-cells // _MOST_CELLS)
@@ -474,7 +473,7 @@ def _cells_panel(ax: Axes, reading: RangesReading) -> None:
         band = f"{what}; their noise, ± {quantity(widest, widest)}, is thinner than the line"
     _call(ax, band)
     ax.set_xlabel("cell", color=FAINT)
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
+    ax.yaxis.set_major_formatter(number_ticks())
     clean(ax, grid="y")
 
 
@@ -495,7 +494,7 @@ def _lengths_panel(ax: Axes, reading: RangesReading) -> None:
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     ax.set_xlabel("cells in the interval", color=FAINT)
     ax.minorticks_off()
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
+    ax.yaxis.set_major_formatter(number_ticks())
     ax.legend(frameon=False, fontsize=9, loc="lower right")
     _call(ax, "Standard deviation of an interval, by its length")
     clean(ax, grid="y")

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput
 from counton.base.exact import quantity
+from counton.base.locales import local_day, local_moment, local_month, local_number, local_text
 from counton.charts.style import (
     FAINT,
     INK,
@@ -31,8 +32,8 @@ from counton.charts.style import (
     draw_bars,
     drawing,
     frame,
+    number_ticks,
     shorten,
-    tick,
 )
 
 if TYPE_CHECKING:
@@ -205,21 +206,26 @@ def plot_totals(
     if panels:
         curves = curves.largest(MOST_PANELS) if alike else curves.first(MOST_PANELS)
         if several > len(curves.groups):
-            which = f"{len(curves.groups)} largest" if alike else f"first {len(curves.groups)}"
-            words = words.adding(f"; the {which} of {several:,}{' groups' if alike else ''}")
+            count, of = str(len(curves.groups)), local_number(f"{several:,}")
+            which = f"; the first {count} of {of}"
+            if alike:
+                which = local_text(
+                    "; the {count} largest of {several} groups", count=count, several=of
+                )
+            words = words.adding(which)
     if len(curves.times) == 1 and alike:
         return _one_step(curves, words)
     if curves.starts is not None:  # the numbers beside names are those of one window
-        words = words.adding(f"; in numbers: {_last_window(curves)}")
+        words = words.adding(local_text("; in numbers: {window}", window=_last_window(curves)))
     if curves.provisional:
-        words = words.adding("; hatched: provisional, more rows may come")
+        words = words.adding(local_text("; hatched: provisional, more rows may come"))
     parts = [[place] for place in range(len(curves.groups))]
     if not panels:  # averages have no sizes to compare
         everything = [[*range(len(curves.groups))]]
         parts = split_by_size(curves.sizes) if from_zero else everything
     curves = curves.thin()
     if any(_is_thin(curves, part, from_zero=from_zero) for part in parts):
-        words = words.adding("; where no band is seen, it is narrower than the line")
+        words = words.adding(local_text("; where no band is seen, it is narrower than the line"))
     charts = _small_charts if panels else _one_chart
     return charts(curves, parts, words, from_zero=from_zero)
 
@@ -279,7 +285,10 @@ def plot_bars(bars: Bars, words: Caption) -> Figure:
     1
     """
     if len(bars.names) > _MOST_CELLS:
-        words = words.adding(f"; the {_MOST_CELLS} largest of {len(bars.names):,}")
+        of = local_number(f"{len(bars.names):,}")
+        words = words.adding(
+            local_text("; the {count} largest of {several}", count=str(_MOST_CELLS), several=of)
+        )
         bars = bars.at(largest_groups(bars.estimates, _MOST_CELLS))
     tall, width = 0.15 + 0.24 * len(bars.names), words.width
     figure, bottom, top = frame(words, tall, above=0.3, below=0.35)
@@ -357,11 +366,14 @@ def _small_charts(
     curves: Curves, panels: list[list[int]], words: Caption, *, from_zero: bool
 ) -> Figure:
     """Draw small multiples, as many side by side as their headings allow."""
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
+    from matplotlib.ticker import MaxNLocator
 
     words = words.adding(f"; {words.axis}" if words.axis else "")
     alike = bands_hide(curves)  # they are compared with each other
-    words = words.adding("; all on one scale" if alike else "; each chart with its own scale")
+    scales = (
+        local_text("; all on one scale") if alike else local_text("; each chart with its own scale")
+    )
+    words = words.adding(scales)
     together = [*range(len(curves.groups))]
     count, wide, labels = len(panels), words.width, Labels.of(*curves.last)
     ends = [end for panel in panels for end in reach(curves, panel, from_zero=from_zero)]
@@ -400,7 +412,7 @@ def _small_charts(
         name = f"{shorten(curves.groups[index], max(room - beside, 8))}{between}{value}"
         x = (0.15 - left) / (each - left)  # also above the numbers of the axis
         ax.set_title(name, x=x, loc="left", size=10, color=INK, parse_math=False)
-        ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
+        ax.yaxis.set_major_formatter(number_ticks())
         ax.yaxis.set_major_locator(MaxNLocator(3))
         name_times(ax, curves, 2, 4 if each > 2.5 else 3)
     return figure
@@ -542,14 +554,14 @@ def _numbers(times: NDArray[Any]) -> NDArray[np.float64]:
 def _name_axes(
     axes: Sequence[Axes], panels: list[list[int]], ylabel: str, curves: Curves, most: int
 ) -> None:
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
+    from matplotlib.ticker import MaxNLocator
 
-    for number, ax in enumerate(axes):
-        ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
-        ax.yaxis.set_major_locator(MaxNLocator(6 if number == 0 else 4))
+    for place, ax in enumerate(axes):
+        ax.yaxis.set_major_formatter(number_ticks())
+        ax.yaxis.set_major_locator(MaxNLocator(6 if place == 0 else 4))
         wide = ax.figure.get_figwidth()  # type: ignore[union-attr]
-        name = f"the {len(panels[number])} smallest, enlarged"
-        if number == 0:
+        name = local_text("the {count} smallest, enlarged", count=str(len(panels[place])))
+        if place == 0:
             name = "\n".join(axis_lines(ylabel, wide))
         ax.set_title(name, loc="left", size=9, color=FAINT, pad=4, parse_math=False)
     name_times(axes[-1], curves, 3, most)
@@ -562,18 +574,19 @@ def name_times(ax: Axes, curves: Curves, least: int, most: int) -> None:
     of days or longer are named instead.
     """
     from matplotlib.dates import AutoDateLocator
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
+    from matplotlib.ticker import MaxNLocator
 
     times, starts = curves.times, curves.starts
     if times.dtype.kind != "M":
         if len(times) == 1:
-            ax.set_xticks([0.98], [f"step {times[0]:,}"], ha="right")
+            name = local_text("step {number}", number=local_number(f"{times[0]:,}"))
+            ax.set_xticks([0.98], [name], ha="right")
             return
         ax.xaxis.set_major_locator(MaxNLocator(most, integer=True))
-        ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"step {tick(value)}"))
+        ax.xaxis.set_major_formatter(number_ticks("step {number}"))
         return
     if starts is None and len(times) == 1:
-        ax.set_xticks([0.98], [f"up to {moment_in_words(times[0])}"], ha="right")
+        ax.set_xticks([0.98], [until_in_words(times[0])], ha="right")
         return
     ax.tick_params(axis="x", length=3)
     if starts is not None and len(starts) <= most:
@@ -615,15 +628,15 @@ def tick_names(ticks: NDArray[np.float64], end: float) -> list[str]:
     gap = float(np.diff(ticks).min()) if len(ticks) > 1 else 0.0
     found, shown = [], None
     for place, one in enumerate(moments):
-        day = f"{one.day} {one:%b}"
+        date = local_day(one)
         if gap >= 360:
             name, above = f"{one.year}", ""
         elif gap >= 27 and all(other.day == 1 for other in moments):
-            name, above = f"{one:%b}", f"{one.year}"
+            name, above = local_month(one), f"{one.year}"
         elif gap >= 0.99 or all(other.hour == other.minute == 0 for other in moments):
-            name, above = day, f"{one.year}"
+            name, above = date, f"{one.year}"
         else:
-            name, above = f"{one:%H:%M}", f"{day} {one.year}"
+            name, above = f"{one:%H:%M}", local_day(one, year=True)
             if gap < 1 / 1440:
                 name = f"{one:%H:%M:%S}"
             if place and ticks[place] >= end - 1e-9 and name == "00:00":
@@ -651,15 +664,15 @@ def window_names(starts: NDArray[np.datetime64], ends: NDArray[np.datetime64]) -
         if midnight and first.day == first.month == 1 and 364 < days < 367:
             name, above = f"{first.year}", ""
         elif midnight and first.day == 1 and 27 < days < 32:
-            name = f"{first:%b}"
+            name = local_month(first)
         elif midnight and days == 1:
-            name = f"{first:%a} {first.day} {first:%b}"
+            name = local_day(first, weekday=True)
         elif midnight:
             last = (end - np.timedelta64(1, "D")).item()
-            name = f"{first.day} {first:%b} –\n{last.day} {last:%b}"
+            name = f"{local_day(first)} –\n{local_day(last)}"
         else:
             name = f"{first:%H:%M}–\n{end.item():%H:%M}"
-            above = f"{first.day} {first:%b} {first.year}"
+            above = local_day(first, year=True)
         found.append(name if above == shown or not above else f"{name}\n{above}")
         shown = above
     return found
@@ -676,8 +689,8 @@ def moment_in_words(time: np.datetime64) -> str:
     one = time.astype("datetime64[s]").item()
     if one.hour == one.minute == one.second == 0:
         one = (time.astype("datetime64[s]") - np.timedelta64(1, "s")).item()
-        return f"the end of {one.day} {one:%b %Y}"
-    return f"{one.day} {one:%b %Y, %H:%M}"
+        return local_text("the end of {date}", date=local_day(one, year=True))
+    return local_moment(one)
 
 
 def until_in_words(time: Any) -> str:
@@ -687,8 +700,8 @@ def until_in_words(time: Any) -> str:
     ('after step 3', 'up to 29 Mar 2024, 12:30')
     """
     if isinstance(time, np.datetime64):
-        return f"up to {moment_in_words(time)}"
-    return f"after step {int(time):,}"
+        return local_text("up to {moment}", moment=moment_in_words(time))
+    return local_text("after step {number}", number=local_number(f"{int(time):,}"))
 
 
 def _label_ends(
@@ -777,13 +790,13 @@ class Labels:
         values = []
         for value, half, *ends in np.stack([last, halves, low, high], axis=1).tolist():
             if not all(map(math.isfinite, (value, *ends))):
-                values.append("not known yet")
+                values.append(local_text("not known yet"))
                 continue
             if abs((value - ends[0]) - (ends[1] - value)) <= 1e-6 * half:
                 band = f" ± {quantity(half, half, whole)}"
             else:  # the estimate is not in the middle of its interval
-                band = " to ".join(quantity(end, half, end == round(end)) for end in ends)
-                band = f" ({band})"
+                least, most = (quantity(end, half, end == round(end)) for end in ends)
+                band = f" ({local_text('{low} to {high}', low=least, high=most)})"
             values.append(quantity(value, half, whole) + band)
         longest = (
             {}

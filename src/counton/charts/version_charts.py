@@ -22,9 +22,9 @@ from counton.charts.style import (
     frame,
     names_below,
     names_inches,
+    number_ticks,
     shade,
     shorten,
-    tick,
 )
 from counton.charts.totals import Curves, hatch, largest_groups, name_times
 
@@ -270,9 +270,9 @@ def _draw_group(
 
 
 def _ticks(ax: Axes) -> None:
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
+    from matplotlib.ticker import MaxNLocator
 
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
+    ax.yaxis.set_major_formatter(number_ticks())
     ax.yaxis.set_major_locator(MaxNLocator(4))
 
 

@@ -771,6 +771,7 @@ class ExportOptions:
     axis: str | None = of_job("axis")
     source: str | None = of_job("source")
     width: float | None = of_job("width")
+    locale: str | None = of_job("locale")
     level: float | None = option(
         None, "probability that an interval holds the true number; default: as before, or 0.95"
     )

@@ -525,6 +525,7 @@ def _path_in(name: str, value: str, folder: Path) -> tuple[str, str] | None:
         "witness": path == "none",
         "domain": not (folder / path).exists(),  # a list of groups
         "strategy": not is_file_of(path),
+        "locale": not path.lower().endswith(".toml"),  # the name of a language
     }
     return None if names_none.get(name) else (before + quarantine, path)
 

@@ -23,6 +23,7 @@ from counton.base.exact import (
     readable,
     text,
 )
+from counton.base.locales import local_number, local_text
 
 if TYPE_CHECKING:
     from counton.privacy.contribution import Relation
@@ -53,8 +54,10 @@ class Guarantee(ABC):
         return {name: write(one) if isinstance(one, Fraction) else one for name, one in found}
 
     def __str__(self) -> str:
-        told = (f"{name} = {one}" for name, one in self._parameters(readable).items())
-        return f"{self.kind} differential privacy with {' and '.join(told)}"
+        values = self._parameters(readable)
+        told = " and ".join(f"{name} = {{{name}}}" for name in values)
+        text = f"{self.kind} differential privacy with {told}"
+        return local_text(text, **{name: local_number(str(one)) for name, one in values.items()})
 
     def __repr__(self) -> str:
         told = (f"{name}={one}" for name, one in self._parameters(text).items())

@@ -14,6 +14,7 @@ from typing_extensions import override
 from counton.base.distributions import BoundedChange
 from counton.base.errors import InvalidInput, field
 from counton.base.lengths import PERIODS
+from counton.base.locales import local_text
 from counton.base.windows import LATE_DAYS, Windows
 from counton.privacy import Contribution
 from counton.privacy.contribution import checked_unit, whole_of
@@ -60,10 +61,11 @@ class Counting:
             unit: the name of one protected unit.
             ids: True if rows are identified by an id.
         """
-        said = f"counted by arrival, so late rows are in the {window} in which they were counted"
+        said = "counted by arrival, so late rows are in the {window} in which they were counted"
         if ids:
-            return f"{said}; those that came more than {LATE_DAYS} days late are in none"
-        return f"{said}, or do not count"
+            said += "; those that came more than {count} days late are in none"
+            return local_text(said, window=local_text(window), count=str(LATE_DAYS))
+        return local_text(said + ", or do not count", window=local_text(window))
 
     def beyond(self, cut: Windows, unit: str, groups: int | None) -> str | None:
         """Return the rows or groups that a bound leaves out, in words; None: there is no bound.

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput
 from counton.base.exact import quantity
+from counton.base.language_files import locale_named
+from counton.base.locales import local_name, local_number, local_text, speaking
 from counton.privacy.guarantees import plural
 from counton.released.besides_noise import besides_noise
 from counton.released.periods import WEEK, patterns_of, periods_of
@@ -23,6 +25,7 @@ from counton.released.stream_words import (
     foot_of,
     groups_in_words,
     series_in_words,
+    subject_in_words,
     times_in_words,
 )
 from counton.statistics import Statistic
@@ -57,6 +60,11 @@ AVERAGES = {
 
 def figures_of(released: ReleasedNumbers, look: Look, *, panels: bool) -> dict[str, Figure]:
     """Return charts by subject: see `counton.Release.figures`."""
+    with speaking(locale_named(look.locale)):
+        return _figures_of(released, look, panels=panels)
+
+
+def _figures_of(released: ReleasedNumbers, look: Look, *, panels: bool) -> dict[str, Figure]:
     definition = released.definition
     if definition.ranks:
         ranking: Any = statistic_named(definition.what)
@@ -75,28 +83,33 @@ def _charts_of_cells(released: ReleasedNumbers, look: Look, *, panels: bool) -> 
     from counton.charts.totals import MOST_PANELS, plot_totals
 
     definition, part = released.definition, released.largest(MOST_PANELS)
-    grouped, what = groups_in_words(definition), definition.subject
-    by = f", by {grouped}" if grouped else ""
+    grouped, what = groups_in_words(definition), subject_in_words(definition)
     drawn = {}
     if released.totals is not None:
-        late = f", each point released {released.delay:,} windows later" * bool(released.delay)
-        drawn["totals"] = (
-            totals_curves(part),
-            f"Running {what}{by}",
-            times_in_words(definition) + late,
-        )
+        times = times_in_words(definition)
+        if released.delay:
+            delay = local_number(f"{released.delay:,}")
+            times += local_text(", each point released {count} windows later", count=delay)
+        running = local_text("Running {what}", what=what)
+        drawn["totals"] = (totals_curves(part), _by(running, grouped), times)
     if definition.release == "windows" or (definition.release == "both" and not released.together):
         most = (len(released.shown_steps),) if released.together else ()
         curves, every = window_curves(part, *most)
         times = times_in_words(definition, 1, every)
-        drawn["windows"] = curves, f"{what[0].upper()}{what[1:]}{by}", times
-    together = ", which hold together" * released.together
-    names = None if grouped else [series_in_words(definition)]
+        drawn["windows"] = curves, _by(what, grouped), times
+    level = local_number(f"{100 * released.level:g}")
+    together = local_text(", which hold together") if released.together else ""
     return {
         kind: plot_totals(
-            replace(curves, all_groups=len(released.groups), groups=names or curves.groups),
+            replace(
+                curves,
+                all_groups=len(released.groups),
+                groups=[*map(local_name, curves.groups)]
+                if grouped
+                else [local_name(series_in_words(definition))],
+            ),
             look.around(
-                f"{times}; with {100 * released.level:g}% intervals{together}",
+                local_text("{times}; with {level}% intervals", times=times, level=level) + together,
                 foot_of(definition, look.source),
                 title=said,
                 axis=what,
@@ -105,6 +118,14 @@ def _charts_of_cells(released: ReleasedNumbers, look: Look, *, panels: bool) -> 
         )
         for kind, (curves, said, times) in drawn.items()
     }
+
+
+def _by(what: str, grouped: str | None) -> str:
+    """Return the title of a chart: the counted quantity, and its grouping columns."""
+    begin = f"{what[0].upper()}{what[1:]}"
+    if grouped is None:
+        return begin
+    return local_text("{what}, by {groups}", what=begin, groups=grouped)
 
 
 def totals_curves(released: ReleasedNumbers) -> Curves:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -74,7 +75,7 @@ EVERYTHING = View()
 #: Ending of the name of a page for a website: see `counton.released.web_page`.
 PAGE = ".html"
 #: Fields for the words and the width of a chart.
-LOOK = ("title", "axis", "source", "width")
+LOOK = ("title", "axis", "source", "width", "locale")
 
 
 def check_look(options: Any) -> None:
@@ -100,16 +101,21 @@ def check_look(options: Any) -> None:
         from counton.charts.style import check_width
 
         check_width(options.width)
+    if options.locale is not None:
+        from counton.base.language_files import locale_named
+
+        locale_named(options.locale)
 
 
 @dataclass(frozen=True)
 class Look:
-    """The words and the width of a chart: see `Release.figures`."""
+    """The words, the width and the language of a chart: see `Release.figures`."""
 
     title: str | None = None
     axis: str | None = None
     source: str | None = None
     width: float | None = None
+    locale: str | os.PathLike[str] | None = None
 
     def around(self, subtitle: str, foot: str, *, title: str = "", axis: str = "") -> Caption:
         """Return the caption of a chart with these default words."""

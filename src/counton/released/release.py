@@ -9,6 +9,7 @@ about them: differences, ratios, shares and sums, bands, words and charts. Answe
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
@@ -736,6 +737,7 @@ class Release(ReleasedNumbers):
         axis: str | None = None,
         source: str | None = None,
         width: float | None = None,
+        locale: str | os.PathLike[str] | None = None,
     ) -> dict[str, Figure]:
         """Return charts by subject: totals, windows, or the table of a statistic.
 
@@ -744,9 +746,12 @@ class Release(ReleasedNumbers):
             title, axis: replacements for the words of the chart.
             source: the source of the numbers, printed below the chart.
             width: width in inches; None: 7.5. A telephone shows 4.
+            locale: language of words, numbers and dates: ``de``, or a file of TOML whose name ends
+                in .toml; None: English. Texts that it lacks stay English.
 
         Raises:
-            InvalidInput: a width out of range, or panels of a statistic without groups.
+            InvalidInput: a width out of range, panels of a statistic without groups, or an unknown
+                language.
             MissingExtra: matplotlib is not installed.
         """
         from counton.released.figures import figures_of
@@ -761,7 +766,7 @@ class Release(ReleasedNumbers):
                 f"{field('panels', True)} is for the groups of counts and sums: leave it out"
             )
         self._check_released()
-        return figures_of(self, Look(title, axis, source, width), panels=panels)
+        return figures_of(self, Look(title, axis, source, width, locale), panels=panels)
 
     def plot(
         self,
@@ -771,6 +776,7 @@ class Release(ReleasedNumbers):
         axis: str | None = None,
         source: str | None = None,
         width: float | None = None,
+        locale: str | os.PathLike[str] | None = None,
     ) -> Figure:
         """Return the first of `figures`, with the same arguments; a notebook shows it.
 
@@ -778,7 +784,8 @@ class Release(ReleasedNumbers):
             InvalidInput: see `figures`.
             MissingExtra: matplotlib is not installed.
         """
-        found = self.figures(panels=panels, title=title, axis=axis, source=source, width=width)
+        look: dict[str, Any] = {"title": title, "axis": axis, "source": source, "width": width}
+        found = self.figures(panels=panels, **look, locale=locale)
         return next(iter(found.values()))
 
     def to_polars(self) -> pl.DataFrame:

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from counton.base.columns import WHEN, TextTable, html, readable
 from counton.base.exact import figures, quantity
 from counton.base.lazy_polars import polars as pl
+from counton.base.locales import local_name, local_number, local_text
 from counton.released.besides_noise import besides_noise
 from counton.released.series import Series
+from counton.released.stream_words import subject_in_words
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -143,7 +145,11 @@ def _screen_of_cells(released: ReleasedNumbers) -> Screen:
     if not groups:
         return Screen(noise, heading, notes=["no group is large enough to be shown yet"])
     smaller = len(groups) - MOST
-    left_out = f"and {smaller:,} smaller groups" if smaller > 0 else ""
+    left_out = (
+        local_text("and {count} smaller groups", count=local_number(f"{smaller:,}"))
+        if smaller > 0
+        else ""
+    )
     shown = released.largest(MOST)
     table = _versions_table(shown) if released.definition.cut.lags else _last_table(shown)
     return Screen(noise, heading, [table], left_out, _besides(released))
@@ -166,20 +172,27 @@ def _heading_of_cells(released: ReleasedNumbers) -> str:
     released_at, counted = (
         cut.until(int(cut.ends(range(at, at + 1))[0])) for at in (step, max(step - delay, 0))
     )
-    which = f"window {step:,}, {cut.timezone}"
+    which = {
+        "what": subject_in_words(definition),
+        "number": local_number(f"{step:,}"),
+        "zone": cut.timezone,
+    }
     if cut.lags:
-        return f"\n{definition.subject} by window, as known {released_at} ({which})"
+        said = "{what} by window, as known {until} (window {number}, {zone})"
+        return "\n" + local_text(said, until=released_at, **which)
     if definition.release == "windows":
-        return f"\n{definition.subject} in the window {released_at} ({which})"
+        said = "{what} in the window {until} (window {number}, {zone})"
+        return "\n" + local_text(said, until=released_at, **which)
     if delay:
-        which = f"{which}; released with the window {released_at}"
-    return f"\n{definition.subject} so far, {counted} ({which})"
+        which["zone"] += f"; released with the window {released_at}"
+    said = "{what} so far, {until} (window {number}, {zone})"
+    return "\n" + local_text(said, until=counted, **which)
 
 
 def _last_table(released: ReleasedNumbers) -> TextTable:
     """Return the last step, with a row for each group."""
-    names = [(released.definition.by or "", False)]
-    columns: list[Sequence[str]] = [released.groups]
+    names = [(_groups_heading(released), False)]
+    columns: list[Sequence[str]] = [[*map(local_name, released.groups)]]
     shown = [series for series in released._last_series if series is not None]
     for name, series in zip(("estimate", "in this window"), shown, strict=False):
         half, whole = float(series.half[0]), series.estimates.dtype.kind == "i"
@@ -187,10 +200,21 @@ def _last_table(released: ReleasedNumbers) -> TextTable:
             [quantity(float(number), half, whole) for number in ends[0]]
             for ends in (series.estimates, series.lower, series.upper)
         )
-        ends = [f"{low} to {high}" for low, high in zip(lower, upper, strict=True)]
-        names += [(name, True), (f"{100 * released.level:g}% interval", True)]
+        ends = [
+            local_text("{low} to {high}", low=low, high=high)
+            for low, high in zip(lower, upper, strict=True)
+        ]
+        names += [(local_text(name), True), (_interval(released), True)]
         columns += [value, ends]
     return TextTable(names, [*zip(*columns, strict=True)])
+
+
+def _groups_heading(released: ReleasedNumbers) -> str:
+    return local_name(released.definition.by or "")
+
+
+def _interval(released: ReleasedNumbers) -> str:
+    return local_text("{level}% interval", level=local_number(f"{100 * released.level:g}"))
 
 
 def _versions_table(released: ReleasedNumbers) -> TextTable:
@@ -200,18 +224,20 @@ def _versions_table(released: ReleasedNumbers) -> TextTable:
     many = len(steps) * len(released.groups) > MOST
     shown = sorted({steps[0], last}) if many else [*steps]
     grouped = released.definition.by is not None
-    names = [("window", False), *([(released.definition.by or "", False)] if grouped else [])]
-    names += [("estimate", True), (f"{100 * released.level:g}% interval", True), ("", False)]
+    names = [(local_text("window"), False)]
+    names += [(_groups_heading(released), False)] if grouped else []
+    names += [(local_text("estimate"), True), (_interval(released), True), ("", False)]
     rows = []
     for step in shown:
         series = released._main_of(range(step, step + 1))
         half, whole = float(series.half[0]), series.estimates.dtype.kind == "i"
-        state = "final" if last - step >= cut.lags else "provisional"
+        state = local_text("final" if last - step >= cut.lags else "provisional")
         numbers = zip(*(ends[0].tolist() for ends in _ends_of(series)), strict=True)
         for group, (value, lower, upper) in zip(released.groups, numbers, strict=True):
             said = [quantity(float(one), half, whole) for one in (value, lower, upper)]
-            row = [cut.span(range(step, step + 1)), *([group] if grouped else [])]
-            rows.append([*row, said[0], f"{said[1]} to {said[2]}", state])
+            row = [cut.span(range(step, step + 1)), *([local_name(group)] if grouped else [])]
+            ends = local_text("{low} to {high}", low=said[1], high=said[2])
+            rows.append([*row, said[0], ends, state])
     return TextTable(names, rows)
 
 

@@ -12,6 +12,7 @@ from counton.base.lazy import software
 from counton.base.lazy_polars import polars as pl
 from counton.base.lengths import PERIODS
 from counton.base.literature import origin_of
+from counton.base.locales import local_day, local_name, local_text
 from counton.numbers import Design
 from counton.privacy.guarantees import AgesWithData, difference, plural
 from counton.released.besides_noise import besides_noise
@@ -369,7 +370,24 @@ def counted_in_words(definition: Description, over: int | str | None = None) -> 
 def groups_in_words(definition: Description) -> str | None:
     """Return the grouping columns, such as "region and sex"; None: no groups."""
     by = definition.by
-    return None if by is None else " and ".join(name.strip() for name in by.split(","))
+    if by is None:
+        return None
+    first, *others = (local_name(name.strip()) for name in by.split(","))
+    for other in others:
+        first = local_text("{one} and {other}", one=first, other=other)
+    return first
+
+
+def subject_in_words(definition: Description) -> str:
+    """Return the counted or added-up quantity, in the language of a chart."""
+    subject = definition.subject
+    if (found := local_name(subject)) != subject:
+        return found
+    for begins in ("number of distinct {units}", "number of {units}", "sum of {value}"):
+        before, _, place = begins.removesuffix("}").partition("{")
+        if subject.startswith(before):
+            return local_text(begins, **{place: local_name(subject.removeprefix(before))})
+    return subject
 
 
 def times_in_words(
@@ -395,7 +413,9 @@ def times_in_words(
     if isinstance(over, str):
         return f"in each {over}{_so_far(definition, over)}"
     if over == 1:
-        return f"in each {PERIODS.get(every, f'window of {every}')}"
+        period = PERIODS.get(every)
+        window = local_text(period) if period else local_text("window of {length}", length=every)
+        return local_text("in each {period}", period=window)
     if over is not None:
         period = PERIODS.get(every)
         windows = f"windows of {every}" if period is None else f"{period}s"
@@ -403,22 +423,28 @@ def times_in_words(
     if definition.inner.card.of_now:
         return f"at the end of each {PERIODS.get(every, f'window of {every}')}"
     start = cut.local(cut.start)
-    at = "" if start.hour == start.minute == 0 else f", {start:%H:%M}"
-    return f"since {start.day} {start:%B %Y}{at}"
+    date = local_day(start, year=True, long=True)
+    if start.hour == start.minute == 0:
+        return local_text("since {date}", date=date)
+    return local_text("since {date}, {time}", date=date, time=f"{start:%H:%M}")
 
 
 def foot_of(definition: Description, source: str | None) -> str:
     """Return the foot of a chart: the source of its numbers, and the protected unit."""
     cut = definition.cut
-    whence = "" if source is None else f"Source: {source}. "
-    zone = f"; times: {cut.timezone}" if cut.timed else ""
+    whence = "" if source is None else f"{local_text('Source: {source}.', source=source)} "
+    zone = f"; {local_text('times: {zone}', zone=cut.timezone)}" if cut.timed else ""
     if definition.simulated:
-        return f"{whence}SIMULATED: no data stand behind these numbers{zone}"
-    beyond = "".join(f"; {line}" for line in besides_noise(definition))
-    return (
-        f"{whence}Noise protects each single {definition.unit} ({definition.guarantee}; "
-        f"{definition.contribution.neighbours}){zone}{beyond}"
+        simulated = local_text("SIMULATED: no data stand behind these numbers")
+        return f"{whence}{simulated}{zone}"
+    beyond = "".join(f"; {local_name(line)}" for line in besides_noise(definition))
+    protects = local_text(
+        "Noise protects each single {unit} ({guarantee}; {neighbours})",
+        unit=local_name(definition.unit),
+        guarantee=str(definition.guarantee),
+        neighbours=local_text(definition.contribution.neighbours),
     )
+    return f"{whence}{protects}{zone}{beyond}"
 
 
 def in_words(definition: Description, name: str, steps: range, new: int | None = None) -> str:

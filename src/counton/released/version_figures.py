@@ -8,6 +8,8 @@ import numpy as np
 import polars as pl
 
 from counton.base.errors import InvalidInput
+from counton.base.language_files import locale_named
+from counton.base.locales import speaking
 from counton.released.nowcasting import Nowcasts
 from counton.released.read_options import Look
 from counton.released.release import Release
@@ -29,14 +31,15 @@ def figure_of_versions(released: Release, look: Look) -> Figure:
     from counton.charts.version_charts import MOST_PANELS, plot_versions
 
     versions = _versions_of(released)
-    words = look.around(
-        f"{_times_of(released)} of the newest version",
-        foot_of(released.definition, look.source),
-        title=f"What was known when: {_subject_of(released)}",
-        axis=released.definition.subject,
-    )
-    period = released.definition.windows.period or "window"
-    return plot_versions(versions.largest(MOST_PANELS), words, period=period)
+    with speaking(locale_named(look.locale)):
+        words = look.around(
+            f"{_times_of(released)} of the newest version",
+            foot_of(released.definition, look.source),
+            title=f"What was known when: {_subject_of(released)}",
+            axis=released.definition.subject,
+        )
+        period = released.definition.windows.period or "window"
+        return plot_versions(versions.largest(MOST_PANELS), words, period=period)
 
 
 def figure_of_nowcast(found: Nowcasts) -> Figure:

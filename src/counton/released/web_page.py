@@ -6,6 +6,7 @@ It loads nothing and runs no program: it contains its pictures and files.
 from __future__ import annotations
 
 import io
+import os
 from base64 import b64encode
 from collections.abc import Sequence
 from html import escape
@@ -13,11 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 from counton.base.columns import TextTable
 from counton.base.errors import InvalidInput
+from counton.base.language_files import locale_named
 from counton.base.lazy import software
+from counton.base.locales import ENGLISH, local_number, local_text, present, speaking
 from counton.released.release_facts import facts_of
 from counton.released.screen import text_table
 from counton.released.series import Series
-from counton.released.stream_words import groups_in_words, promise_in_words, statistic_in_words
+from counton.released.stream_words import (
+    groups_in_words,
+    promise_in_words,
+    statistic_in_words,
+    subject_in_words,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -59,15 +67,24 @@ a { color: inherit; }
 
 
 def web_page(
-    released: Release, csv: str, *, panels: bool = False, title: str | None = None, **look: Any
+    released: Release,
+    csv: str,
+    *,
+    panels: bool = False,
+    title: str | None = None,
+    locale: str | os.PathLike[str] | None = None,
+    **look: Any,
 ) -> str:
     """Return the page of a release, as HTML.
+
+    In another language the methods, the promise and the notes stay English, and are marked so.
 
     Args:
         released: the release.
         csv: all its numbers, as in a CSV file.
         panels: True draws one small chart for each group.
         title: the title of the page; None: the counted quantity.
+        locale: its language; None: English.
         look: other words of the chart, as in `counton.Release.figures`.
 
     Raises:
@@ -79,30 +96,45 @@ def web_page(
             f"a page holds all numbers to download, and these are {len(csv):,} bytes of CSV, more "
             f"than {_MOST_BYTES:,}: choose fewer steps or groups, or write a table"
         )
+    with speaking(locale_named(locale)):
+        return _page(released, csv, title, {"panels": panels, "locale": locale, **look})
+
+
+def _page(released: Release, csv: str, title: str | None, look: dict[str, Any]) -> str:
+    """Return the page in the present language."""
     definition, name = released.definition, released.design.name
     heading = _title(released) if title is None else title
-    screen, facts = released.screen(), facts_of(released)
+    screen, table = released.screen(), released.table()
     shown = "\n".join(
         _table(one, screen.heading.strip() if not place else "")
         for place, one in enumerate(screen.tables)
     )
-    table = released.table()
-    rows = text_table(table.tail(_ROWS))
-    newest = f"the newest {_ROWS:,} of {table.height:,} rows" if table.height > _ROWS else ""
-    # The methods contain the errors besides noise.
-    notes = [note for note in screen.notes if not note.startswith("besides noise: ")]
-    notes += [f"note: {note}" for note in facts.get("notes", ()) if f"note: {note}" not in notes]
-    left_out = [f"{screen.left_out}: below, or in the file"] if screen.left_out else []
+    newest = ""
+    if table.height > _ROWS:
+        counts = {"count": f"{_ROWS:,}", "several": f"{table.height:,}"}
+        counts = {which: local_number(count) for which, count in counts.items()}
+        newest = local_text("the newest {count} of {several} rows", **counts)
+    left_out = []
+    if screen.left_out:
+        left_out = [local_text("{groups}: below, or in the file", groups=screen.left_out)]
     pictures = ""
     if released.drawable:
-        charts = [
-            released.figures(panels=panels, title="", width=width, **look) for width in _WIDTHS
-        ]
-        pictures = "\n".join(
-            _picture([of[kind] for of in charts], f"Chart: {heading}") for kind in charts[0]
-        )
+        charts = [released.figures(title="", width=width, **look) for width in _WIDTHS]
+        says = local_text("Chart: {heading}", heading=heading)
+        pictures = "\n".join(_picture([of[kind] for of in charts], says) for kind in charts[0])
+    with speaking(ENGLISH):
+        facts, rows = facts_of(released), text_table(table.tail(_ROWS))
+        # The methods contain the errors besides noise.
+        notes = [note for note in released.screen().notes if not note.startswith("besides noise: ")]
+        notes += [one for note in facts.get("notes", ()) if (one := f"note: {note}") not in notes]
+        methods, promise = released.methods(), f"Promise: {promise_in_words(definition)}."
+    lang = "" if present().language == ENGLISH.language else f' lang="{ENGLISH.language}"'
+    files = (
+        _download(csv, f"{name}.csv", "text/csv"),
+        _download(_as_json(facts), f"{name}.csv.json", "application/json"),
+    )
     return f"""<!DOCTYPE html>
-<html lang="en">
+<html lang="{escape(present().language)}">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -116,16 +148,16 @@ style-src 'unsafe-inline'">
 <main>
 <h1>{escape(heading)}</h1>
 {shown}
-{_lines([*left_out, *notes])}
+{_lines(left_out)}
+{_lines(notes, lang)}
 {pictures}
-<h2>How these numbers came about</h2>
-<p>{escape(released.methods())}</p>
-<p>{escape(f"Promise: {promise_in_words(definition)}.")}</p>
-<h2>All numbers</h2>
-<p>{_download(csv, f"{name}.csv", "text/csv")}, with intervals of {100 * released.level:g}%;
-{_download(_as_json(facts), f"{name}.csv.json", "application/json")} says what they promise.</p>
-<details><summary>Show them here</summary>
-{_table(rows, newest)}
+<h2>{escape(local_text("How these numbers came about"))}</h2>
+<p{lang}>{escape(methods)}</p>
+<p{lang}>{escape(promise)}</p>
+<h2>{escape(local_text("All numbers"))}</h2>
+<p>{_about_files(*files, local_number(f"{100 * released.level:g}"))}</p>
+<details><summary>{escape(local_text("Show them here"))}</summary>
+{_table(_with_local_numbers(rows), newest)}
 </details>
 </main>
 </body>
@@ -138,12 +170,32 @@ def _title(released: Release) -> str:
     definition = released.definition
     if not isinstance(released.said, Series):
         return f"{released.design.name}: {statistic_in_words(definition)}"
-    grouped, what = groups_in_words(definition), definition.subject
-    return f"{what[0].upper()}{what[1:]}{f', by {grouped}' if grouped else ''}"
+    grouped, what = groups_in_words(definition), subject_in_words(definition)
+    begin = f"{what[0].upper()}{what[1:]}"
+    if grouped is None:
+        return begin
+    return local_text("{what}, by {groups}", what=begin, groups=grouped)
 
 
-def _lines(texts: Sequence[str]) -> str:
-    return "\n".join(f'<p class="faint">{escape(text)}</p>' for text in texts)
+def _about_files(table: str, facts: str, level: str) -> str:
+    """Return the sentence with the links to both files, as HTML."""
+    text = "{table}, with intervals of {level}%; {facts} says what they promise."
+    said = escape(local_text(text, table="\0", facts="\1", level=level))
+    return said.replace("\0", table).replace("\1", facts)
+
+
+def _with_local_numbers(table: TextTable) -> TextTable:
+    """Return a table whose columns of numbers have the signs of the present language."""
+    numbers = [number for _, number in table.columns]
+    rows = [
+        [local_number(text) if number else text for text, number in zip(row, numbers, strict=True)]
+        for row in table.rows
+    ]
+    return TextTable(table.columns, rows, table.caption)
+
+
+def _lines(texts: Sequence[str], attributes: str = "") -> str:
+    return "\n".join(f'<p class="faint"{attributes}>{escape(text)}</p>' for text in texts)
 
 
 def _table(table: TextTable, caption: str) -> str:

@@ -333,6 +333,7 @@ def export(
     axis: str | None = None,
     source: str | None = None,
     width: float | None = None,
+    locale: str | os.PathLike[str] | None = None,
     fit: Fit | None = None,
     above: float | None = None,
     surely_above: float | None = None,
@@ -361,7 +362,7 @@ def export(
             files, initially 0.95. The view of a statistic (``over``, ``shares``) is remembered too.
         like: for a released table whose description was lost: see `counton.read`.
         panels: for a chart: draw one panel for each group.
-        title, axis, source, width: for a chart: see `Release.figures`.
+        title, axis, source, width, locale: for a chart: see `Release.figures`.
         fit: public constraints to adjust the numbers of a hierarchy or contingency table to, if its
             state has none.
         above: for many groups, keep only rows whose estimate is above this number, which is chosen
@@ -422,7 +423,7 @@ def export(
             found = _of_stream(reader, level, chosen, fit)
             found = _with_doubt(reader, large_only(found, above, surely_above))
     if path is not None:
-        look: dict[str, Any] = {"title": title, "axis": axis, "source": source}
+        look: dict[str, Any] = {"title": title, "axis": axis, "source": source, "locale": locale}
         look |= {} if path.suffix.lower() == PAGE else {"width": width}
         write_release(found, path, style=style, panels=panels, **look)
         write_metadata(found, path, kinds, style)

@@ -1,0 +1,151 @@
+"""Files of languages for charts and pages: ``languages/de.toml``, or a file of a reader's own."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from dataclasses import replace
+from difflib import get_close_matches
+from functools import cache
+from importlib.resources import files
+from string import Formatter
+from typing import Any, Final
+
+from counton.base.errors import InvalidInput, field
+from counton.base.locales import ENGLISH, Locale
+
+#: Names of the languages that are here, besides English.
+LANGUAGES: Final = ("de",)
+#: Numbers of names in each list of a file.
+_LISTS = {"months": 12, "long_months": 12, "weekdays": 7}
+#: Characters that may stand between thousands: signs, spaces of three kinds, or none.
+_THOUSANDS = (",", ".", "'", "’", " ", "\u00a0", "\u202f", "")
+
+
+def locale_named(name: str | os.PathLike[str] | None) -> Locale:
+    """Return a language by its name, or from a file of TOML.
+
+    A file whose ``language`` is here states only what differs.
+
+    Raises:
+        InvalidInput: an unknown name; or a file that cannot be read, or has an unknown key, a text
+            without its places, or signs that do not go together.
+
+    >>> locale_named("de").months[2], locale_named(None).language
+    ('März', 'en')
+    """
+    if name is None or name == "en":
+        return ENGLISH
+    if name in LANGUAGES:
+        return _shipped(str(name))
+    if not str(name).lower().endswith(".toml"):
+        known = ", ".join(("en", *LANGUAGES))
+        raise InvalidInput(
+            f"{field('locale', str(name))} is no language that is here: give one of {known}, or "
+            f"a file of your own whose name ends in .toml"
+        )
+    try:
+        with open(name, encoding="utf-8") as file:
+            text = file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(
+            f"{field('locale', str(name))} cannot be read ({error}): name a file of TOML in UTF-8"
+        ) from error
+    return _read(text, str(name))
+
+
+@cache
+def _shipped(name: str) -> Locale:
+    return _read(_text(name), name, ENGLISH)
+
+
+def _read(text: str, label: str, base: Locale | None = None) -> Locale:
+    """Read a file of a language.
+
+    Args:
+        text: its content.
+        label: its name in messages.
+        base: the language that it changes; None: the one that it names, if that is here.
+    """
+
+    def refuse(why: str) -> InvalidInput:
+        return InvalidInput(f"{field('locale', label)} {why}")
+
+    try:
+        found = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise refuse(f"is no TOML ({error}): correct that place") from error
+    language = found.get("language")
+    if not isinstance(language, str) or not language.isascii() or not language:
+        raise refuse('lacks the tag of its language: add language = "de", say')
+    if base is None:
+        base = locale_named(language) if language in ("en", *LANGUAGES) else ENGLISH
+    values: dict[str, Any] = {}
+    for key, value in found.items():
+        if key in _LISTS:
+            values[key] = _checked_list(key, value, refuse)
+        elif key in ("words", "names"):
+            values[key] = {**getattr(base, key), **_checked_texts(key, value, refuse)}
+        elif key in ("language", "decimal", "thousands"):
+            values[key] = value
+        else:
+            raise refuse(f"has the key {key!r}, which no language has: {_known(key)}")
+    locale = replace(base, **values)
+    if locale.decimal not in (".", ",") or locale.thousands not in _THOUSANDS:
+        raise refuse(
+            f"has decimal {locale.decimal!r} and thousands {locale.thousands!r}: decimal is . or , "
+            f"and between thousands stands one of , . ' a space, or nothing"
+        )
+    if locale.decimal == locale.thousands:
+        raise refuse(f"has {locale.decimal!r} for both decimal and thousands: change one of them")
+    return locale
+
+
+def _known(key: str) -> str:
+    keys = ("language", "decimal", "thousands", *_LISTS, "words", "names")
+    close = get_close_matches(key, keys, 1)
+    return f"did you mean {close[0]}?" if close else f"it has {', '.join(keys)}"
+
+
+def _checked_list(key: str, value: Any, refuse: Any) -> tuple[str, ...]:
+    fits = isinstance(value, list) and len(value) == _LISTS[key]
+    if not fits or not all(isinstance(one, str) and one for one in value):
+        raise refuse(f"has {key} that are no list of {_LISTS[key]} names: give all of them")
+    return tuple(value)
+
+
+def _checked_texts(key: str, value: Any, refuse: Any) -> dict[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
+        raise refuse(f"has {key} that are no texts by texts: write [{key}] above them")
+    if key == "names":
+        return value
+    for english, text in value.items():
+        if english not in texts():
+            close = get_close_matches(english, texts(), 1)
+            remedy = f"did you mean {close[0]!r}?" if close else "leave it out, or see [names]"
+            raise refuse(f"has {english!r} among its words, which is no text here: {remedy}")
+        if _places(text) != _places(english):
+            raise refuse(
+                f"has {text!r} for {english!r}: give it the same places in braces, each once"
+            )
+    return value
+
+
+def _places(text: str) -> list[str] | None:
+    """Return the places of a text, sorted; None: it is malformed, or formats a place."""
+    try:
+        parts = [part[1:] for part in Formatter().parse(text) if part[1] is not None]
+    except ValueError:
+        return None
+    plain = all(not more and how is None for _, more, how in parts)
+    return sorted(str(name) for name, *_ in parts) if plain else None
+
+
+@cache
+def texts() -> frozenset[str]:
+    """Return all texts that a language may have."""
+    return frozenset(tomllib.loads(_text("de"))["words"])
+
+
+def _text(name: str) -> str:
+    return files("counton.base").joinpath("languages", f"{name}.toml").read_text("utf-8")

@@ -1,0 +1,135 @@
+"""Languages of charts and pages: words, signs of numbers, names of months and weekdays.
+
+A text is written in English with its places in braces. `local_text` gives it in the present
+language, which `counton.base.language_files` reads. Texts that a language lacks stay English.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import Final
+
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_LONG_MONTHS = (
+    *("January", "February", "March", "April", "May", "June", "July", "August", "September"),
+    *("October", "November", "December"),
+)
+_WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+
+
+@dataclass(frozen=True)
+class Locale:
+    """A language of charts and pages.
+
+    Attributes:
+        language: its tag in HTML, such as ``de``.
+        decimal: the sign before the fraction of a number.
+        thousands: the sign between thousands.
+        months, long_months, weekdays: names, from January and from Monday on.
+        words: texts by the English texts, with the same places in braces.
+        names: words that data bring along, such as units, columns and groups, by themselves.
+    """
+
+    language: str = "en"
+    decimal: str = "."
+    thousands: str = ","
+    months: tuple[str, ...] = _MONTHS
+    long_months: tuple[str, ...] = _LONG_MONTHS
+    weekdays: tuple[str, ...] = _WEEKDAYS
+    words: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+
+
+#: The language of all texts in the source.
+ENGLISH: Final = Locale()
+_PRESENT: ContextVar[Locale] = ContextVar("locale", default=ENGLISH)
+
+
+@contextmanager
+def speaking(locale: Locale) -> Iterator[None]:
+    """Write texts, numbers and dates in a language, within a block.
+
+    >>> with speaking(Locale(decimal=",", words={"step {number}": "Schritt {number}"})):
+    ...     print(local_text("step {number}", number=local_number("0.5")))
+    Schritt 0,5
+    """
+    before = _PRESENT.set(locale)
+    try:
+        yield
+    finally:
+        _PRESENT.reset(before)
+
+
+def present() -> Locale:
+    """Return the present language."""
+    return _PRESENT.get()
+
+
+def local_text(english: str, **values: str) -> str:
+    """Return a text in the present language, with values at its places.
+
+    >>> local_text("step {number}", number="3")
+    'step 3'
+    """
+    return _PRESENT.get().words.get(english, english).format(**values)
+
+
+def local_name(name: str) -> str:
+    """Return a word that data bring along in the present language, or as it is.
+
+    >>> with speaking(Locale(names={"events": "Ereignisse"})):
+    ...     print(local_name("events"), local_name("Strand"))
+    Ereignisse Strand
+    """
+    return _PRESENT.get().names.get(name, name)
+
+
+def local_number(shown: str) -> str:
+    """Return a number that is written in English with the signs of the present language.
+
+    >>> local_number("1,234.5")
+    '1,234.5'
+    """
+    here = _PRESENT.get()
+    if here is ENGLISH:
+        return shown
+    return shown.translate({ord(","): here.thousands, ord("."): here.decimal})
+
+
+def local_month(moment: date, *, long: bool = False) -> str:
+    """Return the name of a moment's month."""
+    here = _PRESENT.get()
+    return (here.long_months if long else here.months)[moment.month - 1]
+
+
+def local_day(
+    moment: date, *, year: bool = False, weekday: bool = False, long: bool = False
+) -> str:
+    """Return day and month of a moment, on request with its year, or with its weekday.
+
+    >>> friday = date(2024, 3, 29)
+    >>> local_day(friday, weekday=True), local_day(friday, year=True, long=True)
+    ('Fri 29 Mar', '29 March 2024')
+    """
+    parts = {"day": str(moment.day), "month": local_month(moment, long=long)}
+    if weekday:
+        week = _PRESENT.get().weekdays[moment.weekday()]
+        return local_text("{weekday} {day} {month}", weekday=week, **parts)
+    if year:
+        return local_text("{day} {month} {year}", year=str(moment.year), **parts)
+    return local_text("{day} {month}", **parts)
+
+
+def local_moment(moment: datetime, *, long: bool = False) -> str:
+    """Return day, month, year and time of a moment.
+
+    >>> local_moment(datetime(2024, 3, 29, 12, 30))
+    '29 Mar 2024, 12:30'
+    """
+    return local_text(
+        "{date}, {time}", date=local_day(moment, year=True, long=long), time=f"{moment:%H:%M}"
+    )

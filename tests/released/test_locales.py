@@ -1,0 +1,215 @@
+"""Charts and pages in other languages: every text has its places, and no file changes."""
+
+from __future__ import annotations
+
+import ast
+import base64
+import io
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from counton.base.errors import InvalidInput
+from counton.base.language_files import LANGUAGES, locale_named, texts
+from counton.base.lengths import PERIODS
+from counton.base.locales import ENGLISH, local_number, local_text, present, speaking
+from counton.cli.app import app
+from counton.job.jobfile import load, save
+from counton.run import Job, export, run
+from counton.run.outputs import Outputs
+
+SOURCE = Path(__file__).parents[2] / "src" / "counton"
+#: Texts that are put together from parts, or stand in a table.
+COMPOSED = {
+    *PERIODS.values(),
+    *("added or removed", "replaced by another", "final", "provisional"),
+    *("estimate", "in this window"),
+    *("number of distinct {units}", "number of {units}", "sum of {value}"),
+    *(
+        f"{kind} differential privacy with {names}"
+        for kind, names in (
+            ("pure", "epsilon = {epsilon}"),
+            ("approximate", "epsilon = {epsilon} and delta = {delta}"),
+            ("zero-concentrated", "rho = {rho}"),
+        )
+    ),
+    "{what} so far, {until} (window {number}, {zone})",
+    "{what} in the window {until} (window {number}, {zone})",
+    "{what} by window, as known {until} (window {number}, {zone})",
+    "{table}, with intervals of {level}%; {facts} says what they promise.",
+    *(one for one in texts() if one.startswith("counted by arrival, so late rows are in")),
+}
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    """A stream of 40 days of two places."""
+    start = datetime(2024, 3, 1, tzinfo=UTC)
+    rows = [
+        (start + timedelta(days=day, hours=2), place)
+        for day in range(40)
+        for place, many in (("shore", 900), ("museum", 40))
+        for _ in range(many)
+    ]
+    events = pl.DataFrame(rows, schema=["time", "place"], orient="row")
+    run(Job(
+        "count", events, tmp_path / "v.db", time="time", every="1d", start=start, steps=100,
+        until="newest", by="place", domain="shore,museum", epsilon="0.5", unit="visitor",
+        release="both", witness="none",
+    )).close()  # fmt: skip
+    return tmp_path / "v.db"
+
+
+def written_on(figure: Any) -> list[str]:
+    """All words of a chart, as they are drawn."""
+    from matplotlib.text import Text
+
+    figure.savefig(io.BytesIO(), format="png")
+    found = [one.get_text() for one in figure.findobj(Text)]
+    return [" ".join(text.split("\n")).strip() for text in found if text.strip()]
+
+
+def test_every_text_of_the_source_is_in_every_language() -> None:
+    said = set[str]()
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if (
+                isinstance(node, ast.Call)
+                and getattr(node.func, "id", "") in ("local_text", "number_ticks")
+                and node.args
+                and isinstance(node.args[0], ast.Constant)
+            ):
+                said.add(str(node.args[0].value))
+    assert said | COMPOSED == texts()
+    for language in LANGUAGES:
+        assert set(locale_named(language).words) == texts()
+
+
+def test_a_chart_in_german(state: Path) -> None:
+    figures = export(state).figures(locale="de", source="Kiel")
+    words = written_on(figures["totals"])
+    assert "Anzahl der Besucher, laufend, nach place" in words
+    assert any(one.startswith("seit 1. März 2024; mit 95-%-Intervallen") for one in words)
+    assert any(re.fullmatch(r"3\d\.\d{3} ± \d+", one) for one in words)
+    assert sum(re.fullmatch(r"\d+\.000", one) is not None for one in words) > 2
+    assert any(one.startswith("1. Apr.") for one in words)
+    (foot,) = (one for one in words if one.startswith("Quelle: Kiel. Rauschen"))
+    assert "mit Epsilon = 0,5; hinzugefügt oder entfernt); Zeiten: UTC; nach Ankunft" in foot
+    assert not [one for one in words if re.search(r"\b(number|with|the|since|of)\b", one)]
+    windows = written_on(figures["windows"])
+    assert any("je Tag" in one for one in windows)
+    assert present() is ENGLISH
+
+
+def test_english_is_as_it_was(state: Path) -> None:
+    found = export(state)
+    plain, english = (
+        [written_on(figure) for figure in found.figures(locale=locale).values()]
+        for locale in (None, "en")
+    )
+    assert plain == english
+    assert "Running number of visitors, by place" in plain[0]
+
+
+def test_a_file_replaces_some_words(state: Path, tmp_path: Path) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text(
+        'language = "de"\nthousands = "\u202f"\n'
+        '[names]\n"place" = "Ort"\n"shore" = "Strand"\n'
+        '[words]\n"Running {what}" = "{what} bisher"\n',
+        encoding="utf-8",
+    )
+    words = written_on(export(state).plot(locale=own))
+    assert "Anzahl der Besucher bisher, nach Ort" in words
+    assert {"Strand", "museum"} <= {*words}
+    assert sum(re.fullmatch("\\d+\u202f000", one) is not None for one in words) > 2
+    french = tmp_path / "fr.TOML"
+    french.write_text('language = "fr"\ndecimal = ","\nthousands = " "', encoding="utf-8")
+    assert "Running number of visitors, by place" in written_on(export(state).plot(locale=french))
+    with speaking(locale_named(french)):
+        assert local_number("1,234.5") == "1 234,5"
+        assert local_text("step {number}", number="3") == "step 3"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("language = ", "is no TOML"),
+        ('decimal = ","', "lacks the tag of its language"),
+        ('language = "de"\nmonth = []', "'month', which no language has: did you mean months?"),
+        ('language = "de"\nmonths = ["Januar"]', "no list of 12 names"),
+        ('language = "de"\ndecimal = ";"', "decimal ';'"),
+        ('language = "de"\ndecimal = "."', "for both decimal and thousands"),
+        ('language = "de"\nwords = 3', "write [words] above them"),
+        ('language = "de"\n[words]\n"step {numbers}" = "x"', "no text here: did you mean"),
+        ('language = "de"\n[words]\n"step {number}" = "Schritt"', "the same places in braces"),
+        ('language = "de"\n[words]\n"step {number}" = "{number.real}"', "the same places"),
+        ('language = "de"\n[words]\n"step {number}" = "{number!r}"', "the same places in braces"),
+        ('language = "de"\n[words]\n"step {number}" = "{number"', "the same places in braces"),
+    ],
+)
+def test_a_file_that_is_wrong_is_refused(text: str, why: str, tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(InvalidInput) as refused:
+        locale_named(tmp_path / "own.toml")
+    assert why in str(refused.value)
+    assert "own.toml" in str(refused.value)
+
+
+def test_an_unknown_language_is_refused_before_anything_is_released(tmp_path: Path) -> None:
+    with pytest.raises(
+        InvalidInput, match="locale=xx is no language that is here: give one of en, de"
+    ):
+        locale_named("xx")
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        locale_named(tmp_path / "none.toml")
+    events = pl.DataFrame({"time": [datetime(2024, 3, 1, 5, tzinfo=UTC)]})
+    job = Job("count", events, tmp_path / "v.db", time="time", every="1d", start="2024-03-01",
+              steps=9, until="2024-03-02", epsilon=1, plot=tmp_path / "v.png")  # fmt: skip
+    with pytest.raises(InvalidInput, match="no language that is here"):
+        Outputs.of(job.having(locale="xx"))
+    with pytest.raises(InvalidInput, match="is for a chart"):
+        Outputs.of(job.having(locale="de", plot=None))
+    assert not (tmp_path / "v.db").exists()
+
+
+def test_a_page_in_german_holds_the_same_files(state: Path, tmp_path: Path) -> None:
+    pages = {}
+    for locale in ("en", "de"):
+        path = tmp_path / f"{locale}.html"
+        done = CliRunner().invoke(
+            app, ["export", str(state), "--out", str(path), "--locale", locale]
+        )
+        assert done.exit_code == 0, done.output
+        pages[locale] = path.read_text("utf-8")
+    files = {
+        locale: [base64.b64decode(one) for one in re.findall(r'<a [^>]*base64,([^"]+)"', page)]
+        for locale, page in pages.items()
+    }
+    assert len(files["de"]) == 2
+    assert files["de"] == files["en"]
+    page = pages["de"]
+    assert '<html lang="de">' in page
+    assert '<p lang="en">The number of visitors' in page
+    assert "epsilon = 0.5" in page.partition('<p lang="en">')[2]
+    assert "<h1>Anzahl der Besucher, nach place</h1>" in page
+    assert "<h2>Alle Zahlen</h2>" in page
+    assert re.search(r'<td class="number">3\d\.\d{3} bis 3\d\.\d{3}</td>', page)
+    assert '<html lang="en">' in pages["en"]
+    assert ' lang="en">The' not in pages["en"]
+
+
+def test_a_job_file_names_a_language_or_a_file_beside_it(tmp_path: Path) -> None:
+    job = Job("count", tmp_path / "e.csv", tmp_path / "v.db", name="v", time="time", every="1d",
+              start="2024-03-01", steps=9, epsilon=1, plot=tmp_path / "v.png")  # fmt: skip
+    for locale, said in (("de", '"de"'), (str(tmp_path / "own.toml"), '"own.toml"')):
+        save(job.having(locale=locale), tmp_path / "jobs.toml", anew=True)
+        assert f"locale = {said}" in (tmp_path / "jobs.toml").read_text()
+        (found,) = load(tmp_path / "jobs.toml").values()
+        assert found.option("locale") == locale
+        (tmp_path / "jobs.toml").unlink()
