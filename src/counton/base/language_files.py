@@ -37,7 +37,7 @@ def locale_named(name: str | os.PathLike[str] | None) -> Locale:
     if name is None or name == "en":
         return ENGLISH
     if name in LANGUAGES:
-        return _shipped(str(name))
+        return _own_language(str(name))
     if not str(name).lower().endswith(".toml"):
         known = ", ".join(("en", *LANGUAGES))
         raise InvalidInput(
@@ -55,7 +55,7 @@ def locale_named(name: str | os.PathLike[str] | None) -> Locale:
 
 
 @cache
-def _shipped(name: str) -> Locale:
+def _own_language(name: str) -> Locale:
     return _read(_text(name), name, ENGLISH)
 
 
@@ -89,7 +89,7 @@ def _read(text: str, label: str, base: Locale | None = None) -> Locale:
         elif key in ("language", "decimal", "thousands"):
             values[key] = value
         else:
-            raise refuse(f"has the key {key!r}, which no language has: {_known(key)}")
+            raise refuse(f"has the key {key!r}, which no language has: {_hint(key)}")
     locale = replace(base, **values)
     if locale.decimal not in (".", ",") or locale.thousands not in _THOUSANDS:
         raise refuse(
@@ -101,7 +101,7 @@ def _read(text: str, label: str, base: Locale | None = None) -> Locale:
     return locale
 
 
-def _known(key: str) -> str:
+def _hint(key: str) -> str:
     keys = ("language", "decimal", "thousands", *_LISTS, "words", "names")
     close = get_close_matches(key, keys, 1)
     return f"did you mean {close[0]}?" if close else f"it has {', '.join(keys)}"

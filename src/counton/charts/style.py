@@ -413,11 +413,11 @@ def number_ticks(text: str = "{number}") -> FuncFormatter:
 
     locale = present()
 
-    def shown(value: float, _: object) -> str:
+    def name(value: float, _: object) -> str:
         with speaking(locale):
             return tick(value) if text == "{number}" else local_text(text, number=tick(value))
 
-    return FuncFormatter(shown)
+    return FuncFormatter(name)
 
 
 def shorten(name: str, longest: int = _LONGEST_NAME) -> str:
