@@ -151,7 +151,9 @@ def law_from_dict(saved: dict[str, str]) -> NoiseDistribution:
         if kind == "discrete Gaussian":
             return DiscreteGaussian(exact(saved["sigma_squared"], "sigma_squared") / unit**2)
     except (KeyError, ZeroDivisionError) as error:
-        raise InvalidInput(f"law {saved!r} cannot be read: {error!r}") from error
+        raise InvalidInput(
+            f"law {saved!r} cannot be read ({error!r}): give what law_to_dict wrote"
+        ) from error
     raise InvalidInput(f"law is {kind!r}; it must be 'discrete Laplace' or 'discrete Gaussian'")
 
 
@@ -387,7 +389,9 @@ def pattern_from_dict(saved: dict[str, Any]) -> Pattern:
         if saved.get("pattern") == "bounded":
             return BoundedChange(**rest)
     except (KeyError, TypeError) as error:
-        raise InvalidInput(f"pattern {saved!r} cannot be read: {error!r}") from error
+        raise InvalidInput(
+            f"pattern {saved!r} cannot be read ({error!r}): give what pattern_to_dict wrote"
+        ) from error
     raise InvalidInput(
         f"pattern is {saved.get('pattern')!r}; it must be 'runs', 'alternating' or 'bounded'"
     )

@@ -93,7 +93,9 @@ class Expiry:
         try:
             return cls(**saved)
         except TypeError as error:
-            raise InvalidInput(f"saved growth and delay {saved!r} do not fit: {error}") from error
+            raise InvalidInput(
+                f"growth and delay {saved!r} do not fit ({error}): restore them from a copy"
+            ) from error
 
 
 def _checked_growth(growth: Number) -> Fraction:

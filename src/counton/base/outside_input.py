@@ -84,7 +84,10 @@ def _within(value: Any) -> Iterable[Any]:
 
 
 def _too_deep() -> InvalidInput:
-    return InvalidInput("it has lists or tables that lie too deep within each other to be read")
+    return InvalidInput(
+        "it has lists or tables that lie too deep within each other to be read: write it with "
+        "fewer levels"
+    )
 
 
 def parse_json(text: str | bytes) -> Any:

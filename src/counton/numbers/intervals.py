@@ -967,7 +967,8 @@ class Errors(Generic[S]):
         if isinstance(promised, ExpiringDP | ExpiringZCDP):
             return promised.loss(ages, analysis)
         raise InvalidInput(
-            f"{promised} is equal at every age; only a stream with expire has losses by age"
+            f"{promised} is equal at every age, and only a stream with expire has losses by age: "
+            f"take the guarantee itself"
         )
 
     def std(self, steps: Any = None) -> Any:

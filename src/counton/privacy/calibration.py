@@ -279,7 +279,7 @@ def calibrate(
     if best.law is None:
         raise InvalidInput(
             f"no {family + ' ' if family else ''}noise is known to give {guarantee}: "
-            f"{'; '.join(way.method for way in allowed)}"
+            f"{'; '.join(way.method for way in allowed)}. Give another guarantee or kind of noise"
         )
     if family is not None:
         reason = f"{best.method}: {family} noise was asked for"

@@ -829,7 +829,9 @@ class Contribution:
                 **parameters,
             )
         except (KeyError, TypeError) as error:
-            raise InvalidInput(f"saved contribution {saved} does not fit: {error}") from error
+            raise InvalidInput(
+                f"saved contribution {saved} does not fit ({error}): restore it from a copy"
+            ) from error
 
 
 def _short(value: Fraction) -> str:

@@ -257,13 +257,16 @@ class Filter:
             kept = Fraction(saved["approximate_delta"])
             pairs = [(Fraction(one["order"]), Fraction(one["delta"])) for one in saved["orders"]]
         except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
-            raise InvalidInput(f"saved shares of a limit do not fit: {error!r}") from error
+            raise InvalidInput(
+                f"saved shares of a limit do not fit ({error!r}): restore them from a copy"
+            ) from error
         shares = [kept, *(delta for _, delta in pairs)]
         whole = all(order > 1 == order.denominator and delta > 0 for order, delta in pairs)
         if not whole or kept < 0 or sum(shares) > limit.delta:
             raise InvalidInput(
                 f"saved shares of a limit of {limit} do not fit: {', '.join(map(text, shares))} "
-                f"are more than its delta, no shares, or of orders that are not 2, 3, ..."
+                f"are more than its delta, no shares, or of orders that are not 2, 3, ...: "
+                f"restore them from a copy"
             )
         orders = tuple(RenyiOrder.within(limit, order, delta) for order, delta in pairs)
         return cls(limit, kept, orders, losses=(Fraction(0),) * len(orders))

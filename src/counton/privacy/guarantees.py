@@ -113,7 +113,9 @@ def guarantee_from_dict(saved: dict[str, Any]) -> Guarantee:
     try:
         return Guarantee._kinds[kind].from_dict(saved)
     except TypeError as error:
-        raise InvalidInput(f"parameters of a {kind} guarantee do not fit: {error}") from error
+        raise InvalidInput(
+            f"parameters of a {kind} guarantee do not fit ({error}): give what to_dict wrote"
+        ) from error
 
 
 def change(unit: str, relation: Relation) -> str:
@@ -428,7 +430,9 @@ def guarantee_from(
         return ZCDP(rho)
     if epsilon is None:
         if delta is not None:
-            raise InvalidInput(f"{field('delta', delta)} stands alone; it needs {field('epsilon')}")
+            raise InvalidInput(
+                f"{field('delta', delta)} stands alone; it needs {field('epsilon')}: give both"
+            )
         return None
     return PureDP(epsilon) if delta is None else ApproxDP(epsilon, delta)
 

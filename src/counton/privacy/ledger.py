@@ -94,7 +94,9 @@ class Spend(NamedTuple):
             name, unit, relation = (values.pop(key) for key in ("name", "unit", "relation"))
             follows = values.pop("follows", None)
         except (KeyError, TypeError, ValueError) as error:
-            raise InvalidInput(f"saved entry of a ledger does not fit: {error!r}") from error
+            raise InvalidInput(
+                f"saved entry of a ledger does not fit ({error!r}): restore it from a copy"
+            ) from error
         return cls(name, guarantee_from_dict(values), unit, relation, follows)
 
 
@@ -504,11 +506,15 @@ class Ledger:
             entries = [Spend.from_dict(one) for one in saved["spends"]]
             fixed, about = dict(saved["units"]), saved.get("unit")
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InvalidInput(f"saved ledger does not fit: {error!r}") from error
+            raise InvalidInput(
+                f"saved ledger does not fit ({error!r}): restore it from a copy"
+            ) from error
         ledger = cls(limit, age=age, relation=relation, approximate_delta=share, unit=about)  # type: ignore[arg-type]
         for unit, one in fixed.items():
             if not isinstance(one, Mapping) or one.get("relation") not in get_args(Relation):
-                raise InvalidInput(f"saved ledger does not fit: {one!r} of unit {unit!r}")
+                raise InvalidInput(
+                    f"saved ledger does not fit ({one!r} of unit {unit!r}): restore it from a copy"
+                )
             account = _Account(one["relation"], Filter.from_dict(ledger.limit, dict(one)))
             ledger._accounts[unit] = account
         try:
@@ -598,8 +604,8 @@ class Ledger:
             return None
         if not isinstance(guarantee, (PureDP, ApproxDP, ZCDP)):
             raise InvalidInput(
-                f"release {entry.name!r} asks for {guarantee}; a ledger adds up PureDP, ApproxDP "
-                f"and ZCDP"
+                f"release {entry.name!r} asks for {guarantee}, which no ledger adds up: give "
+                f"PureDP, ApproxDP or ZCDP"
             )
         countable = isinstance(self.limit, ApproxDP) or isinstance(guarantee, PureDP)
         if not countable and not isinstance(guarantee, type(self.limit)):

@@ -124,7 +124,8 @@ def _numbers(values: Numbers, what: str) -> NDArray[Any]:
             numbers = np.asarray(held)
         except (ValueError, TypeError) as error:
             raise InvalidInput(
-                f"{what}s of type {type(values).__name__} do not form an array: {error}"
+                f"{what}s of type {type(values).__name__} do not form an array ({error}): give "
+                f"rows of equal length"
             ) from error
     if numbers.dtype.kind not in "iufO":
         raise InvalidInput(
@@ -137,7 +138,9 @@ def _exact_cells(value: Any, resolution: Fraction | None) -> int:
     if isinstance(value, (float, np.floating)):
         return int(_float_cells(np.array([value], dtype=np.float64), resolution)[0])
     if isinstance(value, bool) or not isinstance(value, (Rational, Decimal)):
-        raise InvalidInput(f"it has type {type(value).__name__}, which is not an exact number")
+        raise InvalidInput(
+            f"it has type {type(value).__name__}, which is not an exact number: convert it first"
+        )
     if isinstance(value, Decimal):
         if not value.is_finite():
             raise InvalidInput(f"{value} is not finite: drop or repair it first")
@@ -153,7 +156,9 @@ def _exact_cells(value: Any, resolution: Fraction | None) -> int:
     step = _ONE if resolution is None else resolution
     cells = number / step
     if cells.denominator != 1:
-        raise InvalidInput(f"{text(number)} is not a multiple of the resolution {text(step)}")
+        raise InvalidInput(
+            f"{text(number)} is not a multiple of the resolution {text(step)}: round it first"
+        )
     if abs(cells) > _MOST:
         raise SumOverflow(
             f"{text(number)} is beyond 2^62 grid cells of {text(step)}: coarsen the resolution"

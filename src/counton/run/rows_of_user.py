@@ -63,7 +63,7 @@ class UserRows:
         load_zone(self.timezone)
         if self.per is not None and self.time is None:
             raise InvalidInput(
-                f"{field('per', self.per)} needs {field('time')}, the column of times"
+                f"{field('per', self.per)} needs {field('time')}, the column of times; give it"
             )
         if self.per is None and self.time is not None:
             raise InvalidInput(

@@ -140,7 +140,8 @@ def statistic_of_kind(kind: type[Statistic], saved: Mapping[str, Any]) -> Statis
         return kind(**parameters)
     except TypeError as error:
         raise InvalidInput(
-            f"parameters of {kind.__name__} are {str(parameters)[:200]}: {error}"
+            f"parameters of {kind.__name__} are {str(parameters)[:200]}, which do not fit "
+            f"({error}): give what statistic_to_dict wrote"
         ) from error
 
 

@@ -671,8 +671,8 @@ class Report(TallyStatistic):
                 said = np.where(said >= 0, said, low)
             if len(said) and (int(said.min()) < low or int(said.max()) >= low + size):
                 raise InvalidInput(
-                    f"rows have values outside the range that {one!r} states, which is a defect of "
-                    f"that statistic"
+                    f"rows have codes outside the range that {one!r} states, which is a defect of "
+                    f"that statistic: report it to its author"
                 )
             found += (said - low) * unit
         return np.where(known, found, -1)

@@ -298,7 +298,7 @@ def sensitivities(
         raise InvalidInput(
             f"columns with norms {columns[0] / unit} and {columns[1] / unit**2} squared do not lie "
             f"on multiples of 2^-{strategy.facts.lattice_bits}: {strategy!r} states wrong "
-            f"lattice_bits or sensitivities"
+            f"lattice_bits or sensitivities: correct them"
         )
     single = strategy.facts.unit_columns and steps == 1
     entries = ((unit, int(columns[0]) // unit),) if single else None

@@ -662,7 +662,9 @@ def check_ends(
     try:
         first, last = np.broadcast_arrays(np.asarray(starts), np.asarray(stops))
     except ValueError as error:
-        raise InvalidInput(f"starts and stops of windows do not go together: {error}") from None
+        raise InvalidInput(
+            f"starts and stops of windows do not go together ({error}): give as many of each"
+        ) from None
     if first.size == 0:
         return np.zeros(first.shape, np.int64), np.zeros(first.shape, np.int64)
     if first.dtype.kind not in "iu" or last.dtype.kind not in "iu":

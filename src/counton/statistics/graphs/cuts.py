@@ -185,8 +185,8 @@ class Cuts(NamedCells):
                 raise InvalidInput(f"nodes has {quote(twice)} twice: name each once")
         if not 2 <= len(named) <= _MOST_NODES:
             raise InvalidInput(
-                f"there are {len(named)} nodes; a graph whose cuts can be asked has 2 to "
-                f"{_MOST_NODES:,}"
+                f"there are {len(named)} nodes; cuts are released of graphs with 2 to "
+                f"{_MOST_NODES:,}: give as many"
             )
         self.card = replace(self.card, domain=self.nodes)
         self._named, self._labels = named, list(named.numbers)

@@ -113,13 +113,12 @@ class Words(NamedCells):
             if place is None:
                 raise InvalidInput(
                     f"word is {quote(name)}, and {quote(letter)} is no letter of the alphabet "
-                    f"{self._letters()}"
+                    f"{self._letters()}: give a word of its letters"
                 )
             code = code * len(self.letters) + place
         if not 1 <= len(word) <= self.longest:
             raise InvalidInput(
-                f"word is {quote(name)}, of {len(word)} letters; words of 1 to {self.longest} "
-                f"letters are counted"
+                f"word is {quote(name)}, of {len(word)} letters; give a word of 1 to {self.longest}"
             )
         return self.firsts[len(word) - 1] + code
 
