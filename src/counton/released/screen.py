@@ -191,7 +191,7 @@ def _heading_of_cells(released: ReleasedNumbers) -> str:
 
 def _last_table(released: ReleasedNumbers) -> TextTable:
     """Return the last step, with a row for each group."""
-    names = [(_groups_heading(released), False)]
+    names = [(local_name(released.definition.by or ""), False)]
     columns: list[Sequence[str]] = [[*map(local_name, released.groups)]]
     shown = [series for series in released._last_series if series is not None]
     for name, series in zip(("estimate", "in this window"), shown, strict=False):
@@ -209,10 +209,6 @@ def _last_table(released: ReleasedNumbers) -> TextTable:
     return TextTable(names, [*zip(*columns, strict=True)])
 
 
-def _groups_heading(released: ReleasedNumbers) -> str:
-    return local_name(released.definition.by or "")
-
-
 def _interval(released: ReleasedNumbers) -> str:
     return local_text("{level}% interval", level=local_number(f"{100 * released.level:g}"))
 
@@ -225,7 +221,7 @@ def _versions_table(released: ReleasedNumbers) -> TextTable:
     shown = sorted({steps[0], last}) if many else [*steps]
     grouped = released.definition.by is not None
     names = [(local_text("window"), False)]
-    names += [(_groups_heading(released), False)] if grouped else []
+    names += [(local_name(released.definition.by or ""), False)] if grouped else []
     names += [(local_text("estimate"), True), (_interval(released), True), ("", False)]
     rows = []
     for step in shown:
