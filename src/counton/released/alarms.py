@@ -245,7 +245,8 @@ def mean_delay(
         raise InvalidInput(f"{field('change', size)} is no size of a change; give one above 0")
     if after < (least := least_windows(season, trend=trend)):
         raise InvalidInput(
-            f"alarms learn the level from {least:,} windows, and {after:,} precede the change"
+            f"alarms learn the level from {least:,} windows, and {after:,} precede the change: "
+            f"place it later"
         )
     changed = np.where(np.arange(len(noise)) < after, 0.0, size)
     design = _levels(len(noise), season, trend=trend)

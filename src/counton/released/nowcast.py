@@ -129,7 +129,8 @@ class _Triangle:
         if self.nights < needed:
             raise InvalidInput(
                 f"{field('nowcast')} learns delays from final windows, and {self.nights:,} windows "
-                f"are released; it needs {needed:,} where rows may be {self.last:,} windows late"
+                f"are released; it needs {needed:,} where rows may be {self.last:,} windows late: "
+                f"wait for more"
             )
         known = np.add.outer(np.arange(self.nights), np.arange(self.last + 1)) < self.nights
         if not np.array_equal(known, np.isfinite(versions)):

@@ -120,8 +120,8 @@ def nowcast(released: Release, groups: str | Sequence[str] | None = None) -> Now
     named = list(released.groups) if groups is None else groups_named(groups, known)
     if unknown := [group for group in named if group not in known]:
         raise InvalidInput(
-            f"{field('groups', unknown[0])} is no group of {released.design.name!r}; it has "
-            f"{some_of(known)}"
+            f"{field('groups', unknown[0])} is no group of {released.design.name!r}; choose "
+            f"from {some_of(known)}"
         )
     forecasts = {
         group: forecast_final(

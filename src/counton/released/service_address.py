@@ -31,7 +31,8 @@ def check_stream_address(address: str) -> str:
     web = parts.scheme in ("http", "https") and bool(parts.netloc)
     if not web or parts.query or parts.fragment or "/v1/streams/" not in parts.path:
         raise InvalidInput(
-            f"{address!r} is no stream of a service; its address ends with /v1/streams/NAME"
+            f"{address!r} is no stream of a service; give an address that ends with "
+            f"/v1/streams/NAME"
         )
     return address.rstrip("/")
 

@@ -152,8 +152,8 @@ def watch(
     place = {group: number for number, group in enumerate(released.groups)}
     if unknown := [group for group in named if group not in place]:
         raise InvalidInput(
-            f"{field('groups', unknown[0])} is no group of {released.design.name!r}; it has "
-            f"{some_of(released.groups)}"
+            f"{field('groups', unknown[0])} is no group of {released.design.name!r}; choose "
+            f"from {some_of(released.groups)}"
         )
     find = partial(
         find_changes, noise=noise, chart=chart, start=int(steps[0]), season=season, trend=trend

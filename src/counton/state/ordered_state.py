@@ -204,7 +204,7 @@ def _plain_one(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return _plain(list(value))
     raise InvalidInput(
-        f"an event is of type {type(value).__name__}; events are texts, numbers, or tuples of them"
+        f"an event is of type {type(value).__name__}; give a text, a number, or a tuple of them"
     )
 
 

@@ -161,7 +161,9 @@ class Sampler(ABC):
     def _check_step(self, step: int) -> int:
         step = check_integer("step", step, 1)
         if step > self.steps:
-            raise InvalidInput(f"step {step} is beyond the {self.steps} steps of the sampler")
+            raise InvalidInput(
+                f"step {step} is beyond the {self.steps} steps of the sampler: make one with more"
+            )
         return step
 
 
@@ -329,7 +331,9 @@ def _checked_ids(ids: Any, examples: int) -> list[int | str]:
     """Return the ids of examples, after a check that each occurs once."""
     found = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
     if len(found) != examples:
-        raise InvalidInput(f"ids are stated for {len(found)} examples and there are {examples}")
+        raise InvalidInput(
+            f"ids are stated for {len(found)} examples and there are {examples}: give one for each"
+        )
     for place, one in enumerate(found):
         if isinstance(one, bool) or not isinstance(one, int | str | np.integer):
             raise InvalidInput(
@@ -558,7 +562,8 @@ class GivenBatches(Sampler):
             )
         if people is not None and len(people) < self.examples:
             raise InvalidInput(
-                f"people are stated for {len(people)} examples and there are {self.examples}"
+                f"people are stated for {len(people)} examples and there are {self.examples}: give "
+                f"one for each"
             )
         self.unit = unit = "example" if people is None else "person"
         seen: dict[Any, list[int]] = {}

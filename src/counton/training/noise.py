@@ -293,7 +293,9 @@ class TrainingNoise:
             )
         unknown = set(shards or ()) - set(names)
         if unknown:
-            raise InvalidInput(f"shards name {sorted(unknown)[0]!r}, which is no gradient")
+            raise InvalidInput(
+                f"shards name {sorted(unknown)[0]!r}, which is no gradient: leave it out"
+            )
         for name, array in found:
             trees.check_floats(array, name)
             trees.check_finite(array, name)
@@ -567,7 +569,10 @@ class TrainingNoise:
                 )
                 buffers = np.array(entry["buffers"], np.float32)
                 if buffers.shape != parameter.buffers.shape or not np.isfinite(buffers).all():
-                    raise StateError(f"buffers of {name!r} are not those of {self.strategy!r}")
+                    raise StateError(
+                        f"buffers of {name!r} are not those of {self.strategy!r}: restore the "
+                        f"checkpoint from a copy"
+                    )
                 parameter.buffers, parameter.step = buffers, int(entry["step"])
                 found[name, first, stop] = parameter
         except (KeyError, TypeError, ValueError) as error:
@@ -730,7 +735,8 @@ class TrainingNoise:
     def _parameter(self, name: str, size: int, first: int, stop: int) -> _Parameter:
         if not 0 <= first <= stop <= size:
             raise InvalidInput(
-                f"coordinates {first} to {stop} are not all among the {size} of {name!r}"
+                f"coordinates {first} to {stop} are not all among the {size} of {name!r}: give "
+                f"some of these"
             )
         known = self._parameters.get((name, first, stop))
         if known is None:
