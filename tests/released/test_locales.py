@@ -97,7 +97,7 @@ def test_a_chart_in_german(state: Path) -> None:
     assert any(one.startswith("seit 1. März 2024; mit 95-%-Intervallen") for one in words)
     assert any(re.fullmatch(r"3\d\.\d{3} ± \d+", one) for one in words)
     assert sum(re.fullmatch(r"\d+\.000", one) is not None for one in words) > 2
-    assert any(one.startswith("1. Apr.") for one in words)
+    assert any(one.startswith("1. Apr") for one in words)
     (foot,) = (one for one in words if one.startswith("Quelle: Kiel. Rauschen"))
     assert "mit Epsilon = 0,5; hinzugefügt oder entfernt); Zeiten: UTC; nach Ankunft" in foot
     assert not [one for one in words if re.search(r"\b(number|with|the|since|of)\b", one)]
@@ -213,3 +213,15 @@ def test_a_job_file_names_a_language_or_a_file_beside_it(tmp_path: Path) -> None
         (found,) = load(tmp_path / "jobs.toml").values()
         assert found.option("locale") == locale
         (tmp_path / "jobs.toml").unlink()
+
+
+@pytest.mark.parametrize("width", [4, 6, 7.5])
+@pytest.mark.parametrize("locale", ["en", "de"])
+def test_names_of_days_do_not_overlap(state: Path, locale: str, width: float) -> None:
+    found = export(state, steps="10:16", groups="shore")
+    figure = found.figures(locale=locale, width=width)["windows"]
+    figure.savefig(io.BytesIO(), format="png")
+    ax = figure.axes[-1]
+    boxes = [one.get_window_extent() for one in ax.get_xticklabels() if one.get_text().strip()]
+    assert len(boxes) > 1
+    assert all(one.x1 < other.x0 for one, other in zip(boxes, boxes[1:], strict=False))

@@ -106,6 +106,11 @@ def local_month(moment: date, *, long: bool = False) -> str:
     return (here.long_months if long else here.months)[moment.month - 1]
 
 
+def local_weekday(moment: date) -> str:
+    """Return the name of a moment's day of the week."""
+    return _PRESENT.get().weekdays[moment.weekday()]
+
+
 def local_day(
     moment: date, *, year: bool = False, weekday: bool = False, long: bool = False
 ) -> str:
@@ -117,8 +122,7 @@ def local_day(
     """
     parts = {"day": str(moment.day), "month": local_month(moment, long=long)}
     if weekday:
-        week = _PRESENT.get().weekdays[moment.weekday()]
-        return local_text("{weekday} {day} {month}", weekday=week, **parts)
+        return local_text("{weekday} {day} {month}", weekday=local_weekday(moment), **parts)
     if year:
         return local_text("{day} {month} {year}", year=str(moment.year), **parts)
     return local_text("{day} {month}", **parts)

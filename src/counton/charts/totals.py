@@ -17,7 +17,14 @@ from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput
 from counton.base.exact import quantity
-from counton.base.locales import local_day, local_moment, local_month, local_number, local_text
+from counton.base.locales import (
+    local_day,
+    local_moment,
+    local_month,
+    local_number,
+    local_text,
+    local_weekday,
+)
 from counton.charts.style import (
     FAINT,
     INK,
@@ -571,7 +578,7 @@ def name_times(ax: Axes, curves: Curves, least: int, most: int) -> None:
     """Set between ``least`` and ``most`` ticks of an axis of times, or of numbers of steps.
 
     A tick is a moment, and its label begins there: a window's number is to its right. A few windows
-    of days or longer are named instead.
+    of days or longer are named instead, if their names have room.
     """
     from matplotlib.dates import AutoDateLocator
     from matplotlib.ticker import MaxNLocator
@@ -590,20 +597,32 @@ def name_times(ax: Axes, curves: Curves, least: int, most: int) -> None:
         return
     ax.tick_params(axis="x", length=3)
     if starts is not None and len(starts) <= most:
-        ax.set_xticks(
-            (_numbers(starts) + _numbers(times)) / 2,
-            _align_names(window_names(starts, times.astype("datetime64[us]"))),
-        )
-        ax.tick_params(axis="x", length=0)
-        return
-    locator = AutoDateLocator(minticks=least, maxticks=most)  # type: ignore[no-untyped-call]
+        for between in (" ", "\n"):
+            names = window_names(starts, times.astype("datetime64[us]"), between=between)
+            if _side_by_side(ax, names):
+                ax.set_xticks((_numbers(starts) + _numbers(times)) / 2, _align_names(names))
+                ax.tick_params(axis="x", length=0)
+                return
     first, last = (
         one.astype("datetime64[us]").item()
         for one in ((times if starts is None else starts)[0], times[-1])
     )
-    ticks = np.asarray(locator.tick_values(first, last), np.float64)  # type: ignore[no-untyped-call]
-    ticks = ticks[(ticks >= ax.get_xlim()[0] - 1e-9) & (ticks <= ax.get_xlim()[1] + 1e-9)]
-    ax.set_xticks(ticks, _align_names(tick_names(ticks, float(ax.get_xlim()[1]))))
+    low, high = map(float, ax.get_xlim())
+    for number in range(most, least - 1, -1):
+        locator = AutoDateLocator(minticks=least, maxticks=number)  # type: ignore[no-untyped-call]
+        ticks = np.asarray(locator.tick_values(first, last), np.float64)  # type: ignore[no-untyped-call]
+        ticks = ticks[(ticks >= low - 1e-9) & (ticks <= high + 1e-9)]
+        names = tick_names(ticks, high)
+        if not names or _side_by_side(ax, [name.partition("\n")[0] for name in names]):
+            break
+    ax.set_xticks(ticks, _align_names(names))
+
+
+def _side_by_side(ax: Axes, names: Sequence[str]) -> bool:
+    """Return whether the names of all windows have room side by side."""
+    wide = ax.get_position().width * ax.figure.get_figwidth()  # type: ignore[union-attr]
+    longest = max(_inches(line, 9) for name in names for line in name.split("\n"))
+    return len(names) == 1 or longest <= wide / len(names)
 
 
 def _align_names(names: list[str]) -> list[str]:
@@ -646,8 +665,14 @@ def tick_names(ticks: NDArray[np.float64], end: float) -> list[str]:
     return found
 
 
-def window_names(starts: NDArray[np.datetime64], ends: NDArray[np.datetime64]) -> list[str]:
+def window_names(
+    starts: NDArray[np.datetime64], ends: NDArray[np.datetime64], *, between: str = " "
+) -> list[str]:
     """Return a name for each of a few windows: its day, month or year, or its start.
+
+    Args:
+        starts, ends: the windows.
+        between: what stands between a weekday and its day: a space, or a new line.
 
     >>> days = np.array(["2024-03-29", "2024-03-30", "2024-03-31"], "datetime64[us]")
     >>> window_names(days[:-1], days[1:])
@@ -667,6 +692,8 @@ def window_names(starts: NDArray[np.datetime64], ends: NDArray[np.datetime64]) -
             name = local_month(first)
         elif midnight and days == 1:
             name = local_day(first, weekday=True)
+            if between != " ":
+                name = f"{local_weekday(first)}{between}{local_day(first)}"
         elif midnight:
             last = (end - np.timedelta64(1, "D")).item()
             name = f"{local_day(first)} –\n{local_day(last)}"

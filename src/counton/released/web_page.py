@@ -111,9 +111,10 @@ def _page(released: Release, csv: str, title: str | None, look: dict[str, Any]) 
     )
     newest = ""
     if table.height > _ROWS:
-        counts = {"count": f"{_ROWS:,}", "several": f"{table.height:,}"}
-        counts = {which: local_number(count) for which, count in counts.items()}
-        newest = local_text("the newest {count} of {several} rows", **counts)
+        shown_rows, all_rows = local_number(f"{_ROWS:,}"), local_number(f"{table.height:,}")
+        newest = local_text(
+            "the newest {count} of {several} rows", count=shown_rows, several=all_rows
+        )
     left_out = []
     if screen.left_out:
         left_out = [local_text("{groups}: below, or in the file", groups=screen.left_out)]
