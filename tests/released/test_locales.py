@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import base64
 import io
+import itertools
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -224,4 +225,4 @@ def test_names_of_days_do_not_overlap(state: Path, locale: str, width: float) ->
     ax = figure.axes[-1]
     boxes = [one.get_window_extent() for one in ax.get_xticklabels() if one.get_text().strip()]
     assert len(boxes) > 1
-    assert all(one.x1 < other.x0 for one, other in zip(boxes, boxes[1:], strict=False))
+    assert all(one.x1 < other.x0 for one, other in itertools.pairwise(boxes))
