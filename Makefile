@@ -220,6 +220,26 @@ test-deploy: $(DEPLOY_READY) ## files for operators and for R, by the programs t
 	$(ALONE) $(DEPLOY) -m pytest -n 0 -q \
 		tests/deploy/test_kubernetes.py tests/deploy/test_proxy.py tests/deploy/test_r.py
 
+# Programs that run nights, and one that reads published numbers: each in an environment of its own,
+# apart from counton, whose command they call.
+ORCHESTRATORS := airflow dagster dbt
+ORCHESTRATORS_READY := $(ORCHESTRATORS:%=.venv-%/.ready)
+
+$(ORCHESTRATORS_READY): .venv-%/.ready: tests/orchestrators/%.lock
+	$(call environment,.venv-$*,$* (a minute, once))
+	@.venv-$*/bin/python -m pip install --quiet --requirement $<
+	@touch $@
+
+.PHONY: orchestrators-ready
+orchestrators-ready: $(ORCHESTRATORS_READY) ## make .venv-airflow, .venv-dagster, .venv-dbt (test-orchestrators does it by itself)
+
+# Days that are run in a backfill.
+BACKFILL ?= 6
+
+.PHONY: test-orchestrators
+test-orchestrators: $(READY) $(ORCHESTRATORS_READY) ## recipes for Airflow, Dagster and dbt: killed, failed, BACKFILL=6 days at once
+	COUNTON_BACKFILL=$(BACKFILL) $(PYTEST) -n 2 tests/orchestrators
+
 # Others' auditors are run from checkouts of their sources, at the commits for which the tests were
 # written; nothing of them is in the repository: github.com/ObliviousAI/dp-recorder and
 # github.com/google/differential-privacy.
@@ -304,7 +324,7 @@ PYTEST := $(QUICKLY) $(BIN)/python -m pytest -n $(JOBS) -o tmp_path_retention_co
 .PHONY: pytest
 pytest: $(READY)
 	@# test-live runs all of tests/live, also what needs no browser.
-	$(PYTEST) --ignore=tests/live -m 'not evidence and not types'
+	$(PYTEST) --ignore=tests/live --ignore=tests/orchestrators -m 'not evidence and not types'
 
 # After the type checker, whose cache it reads.
 .PHONY: types

@@ -154,8 +154,8 @@ def test_continuous_integration_runs_make_test() -> None:
 
 def test_what_pytest_leaves_out_continuous_integration_runs() -> None:
     rules = (ROOT / "Makefile").read_text(encoding="utf-8")
-    (folder, left_out), *others = re.findall(
-        r"\n\t\$\(PYTEST\) --ignore=tests/(\w+) -m '(.*)'\n", rules
+    (named, left_out), *others = re.findall(
+        r"\n\t\$\(PYTEST\) ((?:--ignore=tests/\w+ )+)-m '(.*)'\n", rules
     )
     assert not others
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
@@ -164,11 +164,14 @@ def test_what_pytest_leaves_out_continuous_integration_runs() -> None:
         (target,) = re.findall(rf"\n([\w-]+): .*\n\t\$\(PYTEST\) .*-m {marker} ", rules)
         assert target in beside.split() or f"\nmake {target} <" in script
     assert "pytest" in beside.split()
-    assert re.search(rf"\ntest-{folder}: [^#]*(?:##.*)?\n(?:\t.*\n)*\t.*tests/{folder}\b", rules)
-    assert re.search(
-        rf"\nfor stage in [\w ]*\b{folder}\b[\w ]*; do\n.*\n    make \"test-\$stage\"", script
-    )
-    assert folder not in (ROOT / ".ci" / "optional").read_text(encoding="utf-8")
+    for folder in re.findall(r"tests/(\w+)", named):
+        assert re.search(
+            rf"\ntest-{folder}: [^#]*(?:##.*)?\n(?:\t.*\n)*\t.*tests/{folder}\b", rules
+        )
+        assert re.search(
+            rf"\nfor stage in [\w ]*\b{folder}\b[\w ]*; do\n.*\n    make \"test-\$stage\"", script
+        )
+        assert folder not in (ROOT / ".ci" / "optional").read_text(encoding="utf-8")
     assert "\nmake test <" in script
 
 

@@ -1,0 +1,59 @@
+"""Nights of a job file as a DAG of Airflow 3, once in Python and once in bash: keep one of them.
+
+A run releases all windows that ended by its day and are not released yet. So a day may run twice,
+late, or after a night without one; what is released stays as it is. The command `counton` is on the
+path of Airflow's workers, from an environment of its own: the two need different versions of attrs.
+"""
+
+import os
+import subprocess
+from datetime import datetime, timedelta
+
+from airflow.providers.standard.operators.bash import BashOperator
+from airflow.sdk import DAG, task
+from airflow.sdk.exceptions import AirflowFailException
+
+#: The job file, and where the output of runs is kept. It may have exact numbers: it is for the
+#: operator, and not for Airflow's logs.
+JOBS = os.environ.get("COUNTON_JOBS", "/etc/counton/nightly.toml")
+LOG = os.environ.get("COUNTON_LOG", "/var/log/counton/nightly.log")
+#: Exit codes of a run that is done (10: with an alarm), and of one that may be tried again.
+DONE, AGAIN = (0, 10), (1, 5, 9)
+
+NIGHTS = {
+    "schedule": "15 3 * * *",
+    "start_date": datetime(2024, 3, 1),
+    "catchup": False,  # the next run releases what earlier ones did not
+    "max_active_runs": 1,
+    "default_args": {"retries": 3, "retry_delay": timedelta(minutes=1)},
+}
+
+with DAG("counton_nightly", **NIGHTS) as in_python:
+
+    @task
+    def release(data_interval_end: datetime | None = None) -> None:
+        """Release the windows that ended by this day; try again what may succeed later."""
+        command = ["counton", "run", JOBS, "--until", f"{data_interval_end:%Y-%m-%d}"]
+        with open(LOG, "a", encoding="utf-8") as log:
+            code = subprocess.run(command, stdout=log, stderr=log, check=False).returncode
+        if code in AGAIN:
+            raise RuntimeError(f"counton run ended with exit code {code}, see {LOG}")
+        if code not in DONE:
+            raise AirflowFailException(f"counton run ended with exit code {code}, see {LOG}")
+
+    release()
+
+with DAG("counton_nightly_bash", **NIGHTS) as in_bash:
+    BashOperator(
+        task_id="release",
+        bash_command="""
+            counton run "$JOBS" --until {{ data_interval_end | ds }} >> "$LOG" 2>&1
+            code=$?
+            case $code in
+                0 | 10) exit 0 ;;
+                *) echo "counton run ended with exit code $code, see $LOG"; exit 1 ;;
+            esac
+        """,
+        env={"JOBS": JOBS, "LOG": LOG},
+        append_env=True,
+    )
