@@ -71,7 +71,8 @@ def test_every_option_comes_back_from_a_file(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [name for name, one in OPTIONS.items() if one.file])
 def test_a_file_is_one_beside_the_job_file(name: str, tmp_path: Path) -> None:
-    key, file = OPTIONS[name].key, "strategy.json" if name == "strategy" else "f"
+    key = OPTIONS[name].key  # a strategy or a language is a file by its ending
+    file = {"strategy": "strategy.json", "locale": "own.toml"}.get(name, "f")
     (tmp_path / file).write_text("")
     start = "quarantine:" if name == "bad_rows" else ""
     told = {"events": "e", "state": "s.db", key: f"{start}{file}"}
