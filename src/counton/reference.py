@@ -306,7 +306,10 @@ class Gaussian:
             test = Inverse(0, [chance, DIGITS.subtract(Decimal(1), chance)])
             if test.find(bits.uniform(ACCEPT, where, attempt, accept)) == 0:
                 return value
-        raise Unreadable("a draw was rejected 256 times, which chance does once in 2^1000 draws")
+        raise Unreadable(
+            "a draw was rejected 256 times, which chance does once in 2^1000 draws: the key or a law of "
+            "noise is not that of the state; copy both from it again"
+        )
 
 
 @cache
@@ -1137,9 +1140,9 @@ class WindowVersions(Strategy):
 
     Args:
         inner: strategy of one window, over its versions.
-        nodes: levels, each with a window's number of nodes there: a window's own nodes are numbered
-            on from those of the window before. Before the first window stand as many windows as a
-            window has further versions.
+        nodes: pairs (level, number of the nodes that one window has on it). On each level the nodes
+            of window w are followed by those of window w + 1. With V versions the numbers leave
+            room for V - 1 windows before the first one.
     """
 
     windows = True

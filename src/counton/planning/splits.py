@@ -258,10 +258,13 @@ def _norms(guarantee: Guarantee) -> tuple[_Norm, ...]:
 
 
 def _split(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise, by: By, norm: _Norm) -> Split:
-    """Return the division for noise that follows one norm.
+    """Divide a budget between statistics, with noise calibrated to the L1 or the L2 norm.
 
-    The planner may choose another strategy for larger norms, so the error is computed again for the
-    norms that are found.
+    Weights of statistics determine the joint norm, the norm determines the strategy and its error,
+    and the error determines the weights. Rounds repeat until the error changes no more.
+
+    Raises:
+        _BeyondReach: no weights keep all bounds on errors.
     """
     power = norm.power
     unit = _unit_error(noise, guarantee, power, sum(cost.l1 for cost in costs))

@@ -253,8 +253,7 @@ class ReleasedNumbers:
 
     @property
     def _request(self) -> TableRequest:
-        """The request for the shown rows of readings, with the constraints that their numbers
-        satisfy."""
+        """The chosen rows of a statistic's table, and whether their numbers are made consistent."""
         return TableRequest(self.shown.ask, self.shown.fit, self.chosen)
 
     @property

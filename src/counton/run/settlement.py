@@ -132,9 +132,10 @@ class SettledJob(OpenedJob):
 def resolve(
     asked: Job | OpenedJob, units: Sequence[SpentUnit] = (), *, progress: Progress = silent
 ) -> SettledJob:
-    """Settle a job with its stream's memory: a run up to its first row. Close the result.
+    """Settle what a job leaves open, from its stream's state or for a new stream, and check it.
 
-    Nothing is written; a plan does no more.
+    No row is read and nothing is written. A plan ends here, and a run goes on with its rows. Close
+    the result.
 
     Args:
         asked: the job; or a job with an open state, which then belongs to the result.

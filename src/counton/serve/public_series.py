@@ -178,7 +178,10 @@ class Journal:
         }
 
     def promise(self) -> dict[str, str]:
-        """Return the facts that stand beside numbers that are read alone."""
+        """Return the protected unit, the guarantee and the address of the description.
+
+        Addresses that answer with a few numbers repeat these, since their reader may see no more.
+        """
         definition = self.definition
         return {
             "unit": definition.unit,

@@ -32,7 +32,7 @@ from counton.state.sql import Connection
 
 
 class Position(NamedTuple):
-    """A stream's number of released steps, and its writer."""
+    """A stream's number of released steps, and the number of times that a writer has opened it."""
 
     step: int
     epoch: int

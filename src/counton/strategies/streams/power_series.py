@@ -244,5 +244,8 @@ class PrefixQuotient:
         norms = float(np.linalg.norm(self._series) * np.linalg.norm(inverse))
         error = float(np.abs(residual).sum()) + count * relative_slack(fft_length(count)) * norms
         if error >= 0.01:
-            raise ArithmeticError("the inverse series is not known well enough")
+            raise ArithmeticError(
+                f"the coefficients of 1/c, the inverse of {count:,} coefficients, cannot be bounded: their "
+                f"residual is {error:.2g}, and at most 0.01 is allowed. Plan fewer steps"
+            )
         return 1.001 * float(np.abs(inverse).sum()) / (1.0 - error)

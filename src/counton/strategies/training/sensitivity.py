@@ -19,7 +19,9 @@ from counton.strategies.strategy import LARGEST_DENSE
 
 
 def gram_of_schedules(coefficients: Floats, apart: int) -> Floats:
-    """Return |G_st| within every S_i of a Toeplitz C: shape ``(apart, members, members)``.
+    """Return |G_st| for all s and t in S_i = {i, i + apart, ...}, by i, for G = C^T C, C Toeplitz.
+
+    The result has the shape ``(apart, members, members)``.
 
     Members beyond the last step have zeros. With 0-based s and t = s + lag * apart,
     G_st = sum over u < steps - t of c_u c_(u + lag * apart). O(steps * members).
@@ -57,7 +59,11 @@ def costs_of_schedules(coefficients: Floats, apart: int) -> Floats:
 
 
 def gram_of_matrix(gram: Floats, apart: int) -> Floats:
-    """Return |G_st| within every S_i of any G, shaped as `gram_of_schedules`."""
+    """Return |G_st| for all s and t in S_i = {i, i + apart, ...}, by i; G is any matrix.
+
+    The result has the shape ``(apart, members, members)``, with zeros beyond the last step, as in
+    `gram_of_schedules`.
+    """
     steps = len(gram)
     members = -(-steps // apart)
     found = np.zeros((apart, members, members))
