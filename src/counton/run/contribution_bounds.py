@@ -308,8 +308,8 @@ class ContributionBounder:
         return rows.at(kept)
 
     def change(self, private: Private[ChosenRows], target: int) -> Private[marks.Change]:
-        """Return the marks of chosen rows that the stream adds and forgets, when ``target`` steps are
-        released."""
+        """Return the marks that the stream adds for chosen rows, and those that it forgets, when
+        ``target`` steps are released."""
         chosen, line = open_private(private), self._line(target)
         added, forgotten = list[marks.MarkSet](), list[tuple[str, int]]()
         if self._by_id:

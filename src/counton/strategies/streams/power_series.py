@@ -245,7 +245,7 @@ class PrefixQuotient:
         error = float(np.abs(residual).sum()) + count * relative_slack(fft_length(count)) * norms
         if error >= 0.01:
             raise ArithmeticError(
-                f"the coefficients of 1/c, the inverse of {count:,} coefficients, cannot be bounded: their "
+                f"the inverse of a series of {count:,} coefficients cannot be bounded: its "
                 f"residual is {error:.2g}, and at most 0.01 is allowed. Plan fewer steps"
             )
         return 1.001 * float(np.abs(inverse).sum()) / (1.0 - error)
