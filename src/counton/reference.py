@@ -307,8 +307,8 @@ class Gaussian:
             if test.find(bits.uniform(ACCEPT, where, attempt, accept)) == 0:
                 return value
         raise Unreadable(
-            "a draw was rejected 256 times, which chance does once in 2^1000 draws: the key and the "
-            "description do not belong together; take both from one state"
+            "a draw was rejected 256 times, which chance does once in 2^1000 draws: the key and "
+            "the description do not belong together; take both from one state"
         )
 
 

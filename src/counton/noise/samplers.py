@@ -534,7 +534,7 @@ class GaussianBlockSampler(TileSampler):
         values: NDArray[np.int64],
         sixteen: Words,
     ) -> NDArray[np.bool_]:
-        """Return where the value x of a block is accepted: V < exp(-(x^2 - nearest^2) / (2 sigma^2)).
+        """Return where a value x of a block is accepted: V < exp(-(x^2 - nearest^2) / (2 sigma^2)).
 
         V is uniform in [0, 1), and ``sixteen`` are its first 16 bits; ``nearest`` is the value of
         the block that is nearest to 0.
