@@ -90,6 +90,8 @@ def kept_value(option: Option, value: Any) -> Any:
         return ",".join(f"{key}={one}" for key, one in value.items())
     if isinstance(value, list | tuple):
         return [str(one) for one in value]
+    if option.name == "locale" and not os.fspath(value).lower().endswith(".toml"):
+        return os.fspath(value)  # a language of counton
     if option.file:
         start, quarantine, path = os.fspath(value).rpartition("quarantine:")
         return start + quarantine + os.path.abspath(path)
