@@ -49,6 +49,14 @@ def test_it_counts_under_the_limit(place: Any, tmp_path: Path) -> None:
             store.add_spend("x", PureDP(1), unit=" ")
 
 
+def test_refusals_name_the_options_of_what_is_added(place: Any, tmp_path: Path) -> None:
+    state = str(tmp_path / "s.db")
+    place.plain("ledger", state, "--limit-epsilon", "0.5", "--limit-unit", "reader")
+    done = place.plain("ledger", state, "--add", "more", "--epsilon", "0.6", "--unit", "reader")
+    assert (done.code, "limit-epsilon" in done.err) == (4, False)
+    assert "give at most --epsilon 0.5" in done.err
+
+
 def test_it_is_added_where_the_limit_holds(place: Any, tmp_path: Path) -> None:
     book, state = tmp_path / "book.db", tmp_path / "s.db"
     assert place.plain("ledger", str(book), "--limit-epsilon", "1").code == 0

@@ -174,7 +174,7 @@ class Windows:
 
     @classmethod
     def endless(cls, start: datetime, every: str, timezone: str = "UTC") -> Windows:
-        """Return as many windows as the calendar has room for: 40,000 of days and longer ones.
+        """Return windows up to the end of the calendar; of days or longer ones at most 40,000.
 
         >>> Windows.endless(datetime(2013, 1, 1, tzinfo=UTC), "1d").steps
         40000

@@ -33,7 +33,10 @@ _ROWS = 40
 
 
 def perform(options: ExportOptions, fit: FitOptions) -> None:
-    """Read, and write or print."""
+    """Read a release from its state, and write it to a file, or print its description.
+
+    ``fit`` has the constraints that numbers are adjusted to, as whole or non-negative numbers.
+    """
     ending = "" if options.out is None else options.out.suffix.lower()
     asked: dict[str, Any] = {**vars(options), "fit": fit_of(vars(fit))}
     for own in ("state", "out", "json", "versions"):

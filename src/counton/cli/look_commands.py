@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from textwrap import shorten
@@ -10,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from counton.base.errors import InvalidInput, StateError, field, hide_secrets
+from counton.base.errors import CountonError, InvalidInput, StateError, field, hide_secrets
 from counton.base.exact import figures
-from counton.cli.command_options import LedgerOptions, ShowOptions, VerifyOptions
+from counton.cli.command_options import LedgerOptions, ShowOptions, VerifyOptions, option_names
 from counton.cli.exits import ExitCode
 from counton.cli.print_forms import (
     Console,
@@ -57,13 +58,15 @@ def print_ledger(options: LedgerOptions) -> None:
         Ledger(limit, **{**more, "unit": more["unit"] or None})  # before a state is made for it
     if options.warn_at is not None and not 0 < options.warn_at <= 1:
         raise InvalidInput(f"{field('warn_at', options.warn_at)} is no share: try .8")
-    foreign = _foreign_spend(options)
+    with _names_of_added():
+        foreign = _foreign_spend(options)
     # A limit is set before the first release, so the state may be new.
     with Store(options.state, create=limit is not None or foreign is not None) as store:
         if limit is not None:
             store.set_limit(limit, **more, allow_raise=options.allow_raise)
         if foreign is not None:
-            store.add_spend(**foreign)
+            with _names_of_added():
+                store.add_spend(**foreign)
         spends, ledger, others = store.spends, store.ledger, store.shared_entries
         times = [*store.entry_times, *(one.entered for one in others)]
         changes = store.limit_changes
@@ -191,6 +194,16 @@ def _history_table(history: Sequence[LedgerEvent]) -> Table:
 def _event_as_json(event: LedgerEvent) -> dict[str, Any]:
     state = None if event.state is None else hide_secrets(event.state)
     return event._replace(state=state)._asdict()
+
+
+@contextmanager
+def _names_of_added() -> Iterator[None]:
+    """Name the options that go with ``--add`` in errors, and not those of the limit."""
+    try:
+        yield
+    except CountonError as error:
+        own = {name: f"--{name}" for name in ("epsilon", "delta", "rho", "unit", "relation")}
+        raise type(error)(error.translate(option_names(LedgerOptions) | own)) from error
 
 
 def _foreign_spend(options: LedgerOptions) -> dict[str, Any] | None:

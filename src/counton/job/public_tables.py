@@ -24,7 +24,8 @@ def read_table(path: _Path, columns: Sequence[str], value: str | None = None) ->
     for place, name in enumerate(columns):
         if name in columns[:place]:
             raise InvalidInput(
-                f"column {name!r} of {os.fspath(path)} is named twice; each has one meaning"
+                f"column {name!r} of {os.fspath(path)} is named twice, for two "
+                f"purposes; name another column for one of them"
             )
     file = EventFile(path)
     try:

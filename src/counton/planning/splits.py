@@ -182,7 +182,10 @@ def last_halfwidth(
     release: ReleaseForm = "totals",
     simple: bool = False,
 ) -> Noise:
-    """Return the half-width of a cell's interval at the last step, with the planned strategy.
+    """Return a function for the half-width of a cell's interval at the last step.
+
+    The function plans a strategy for a guarantee, an L1 norm and a squared L2 norm: what one unit
+    changes in all parts of a report together.
 
     Args:
         steps, around, metric, release, simple: see `counton.plan`.

@@ -450,7 +450,7 @@ class Inbox(Closing):
             return [(int(row.id), json.loads(row.aside)) for row in rows if row.aside != _NONE]
 
     def mark_written(self, numbers: Sequence[int]) -> None:
-        """Note that a file now holds the rows set aside of these numbers."""
+        """Note that a file now holds these rows, which were set aside; ``numbers`` are theirs."""
         with self._database.transaction(write=True) as connection:
             for number in numbers:
                 said = "UPDATE counton_inbox_left_out SET aside = :none WHERE id = :id"

@@ -311,7 +311,7 @@ class Sums(Exact):
 def most_readable(
     statistic: TallyStatistic, strategy: StreamStrategy, law: NoiseDistribution
 ) -> float:
-    """Return the largest sum of all places with which every release of a stream can be read."""
+    """Return the largest sum over all cells whose releases are exact in float64."""
     last = last_served_step(strategy) or 1
     return statistic.most_counted(*np.sqrt(noise_variance(strategy, law, [1, last])).tolist())
 

@@ -187,7 +187,8 @@ class TopK(TallyStatistic):
         top, room = stated["top"], stated["room"]
         if stated.first and stated.most is None:
             raise InvalidInput(
-                f"{field('first', True)} needs {field('most')}; give it, or leave it out"
+                f"{field('first', True)} needs {field('most')} too: give a number, or leave "
+                f"{field('first')} out"
             )
         if top is not None and top < 1:
             raise InvalidInput(f"{field('top', top)} shows nothing; give at least 1")

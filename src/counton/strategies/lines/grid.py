@@ -255,7 +255,7 @@ class Grid(TableStrategy):
 
 @lru_cache(maxsize=4)
 def _reads(axis: LineStrategy) -> Floats:
-    """Return the weights with which an axis's running sums read measurements, zeros in front."""
+    """Return weights of measurements in running sums over an axis, after a first row of zeros."""
     cells = axis.estimate(np.eye(axis.measurements, dtype=np.int64))
     return np.concatenate([np.zeros((1, axis.measurements)), np.cumsum(cells, axis=0)])
 

@@ -213,7 +213,11 @@ class SmoothBinary(StreamStrategy):
         return (with_zero, 1), (Stretch(bits - 1, 0, part.steps - half, zeros), 1)
 
     def _nodes_by_level(self) -> list[NDArray[np.int64]] | None:
-        """Return the bits above each zero of a leaf that lies above its lowest one."""
+        """Return the index of the node that each leaf enters on each level; -1: none.
+
+        In binary, a leaf enters a node on a level where it has a 0 with a 1 somewhere below. The
+        index is the number that its higher bits form. None: indices do not fit into 63 bits.
+        """
         if self.height > 62:
             return None
         leaves = np.zeros(self.horizon, np.int64)

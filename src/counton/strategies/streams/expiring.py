@@ -104,10 +104,10 @@ class Expiring(EndlessStrategy):
         return tuple(Node(level, at >> level, 1) for level in range(self._height(at)))
 
     def column(self, step: int, last: int | None = None) -> tuple[Node, ...]:
-        """Return the intervals that an item enters and releases up to ``last`` read.
+        """Return the nodes that an item of this step enters, without those read after ``last``.
 
-        These are the disjoint intervals, largest first from the left, that cover all steps from the
-        item's own to the end: a column of one possible C, smallest level first.
+        They are disjoint intervals of steps, and together cover the item's step and all later ones.
+        They are the entries of the item's column in a matrix C, and are sorted by level.
         """
         position, end = check_step(self, step), self._check_end(last) - self.delay
         nodes = []

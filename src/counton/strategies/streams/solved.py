@@ -220,7 +220,7 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description with all of the line."""
+        """Return the description, with the whole description of the strategy on a line in it."""
         return {"strategy": self.saved_name, "line": self.line.to_dict(), **self._blocks}
 
     @classmethod

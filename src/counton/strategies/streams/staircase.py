@@ -83,7 +83,7 @@ class Dividing:
         self._halves = np.empty((_NEAR, 2, cells))
 
     def next(self, z: NDArray[np.int64]) -> Floats:
-        """Return s for as many further steps, exact except for the last place.
+        """Return s = z / ((1 - x) c) for further steps, with an error of at most `error` units.
 
         Args:
             z: shape (steps, cells).

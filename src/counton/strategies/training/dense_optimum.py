@@ -416,7 +416,10 @@ def _optimal_bands(steps: int, schedule: Schedule) -> Floats:
     inside = (lag >= 0) & (lag < apart)
 
     def columns(x: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return C, the norms of its columns before and after scaling, and q."""
+        """Return C, the norms of its columns before and after scaling, and the shares of stretches.
+
+        ``x`` are the parameters: logarithms of the shares, then the entries of C inside its band.
+        """
         shares = np.exp(x[:number] - x[:number].max())
         shares /= shares.sum()
         matrix = np.zeros((steps, steps))
