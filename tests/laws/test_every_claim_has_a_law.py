@@ -305,7 +305,6 @@ WRONG: dict[str, list[StreamStrategy]] = {
         wrong(GrowingSquareRoot, mean_variance=times(GrowingSquareRoot, "mean_variance", 0.5)),
         wrong(Expiring, 1, mean_variance=times(Expiring, "mean_variance", 0.5)),
     ],
-    "nodes_by_level": [wrong(Binary, nodes_by_level=lambda self, steps: {0: steps})],
     "_node_factor": [
         wrong(Epochs, 3, _node_factor=halved_factor),
         wrong(Expiring, 1, _node_factor=lambda self, level: Fraction(1, 2)),

@@ -95,19 +95,6 @@ _LAWS: tuple[NoiseDistribution, ...] = (
 )
 
 
-def _check_nodes_by_level(strategy: StreamStrategy) -> None:
-    """Check that the stated numbers of nodes are those that columns and rows have.
-
-    Nodes beyond a level's number would have no noise where windows are revised.
-    """
-    steps = strategy.horizon
-    default = type(strategy).nodes_by_level is StreamStrategy.nodes_by_level
-    if default or steps is None or steps > _ALL_MATRICES:
-        return
-    same = strategy.nodes_by_level(steps) == StreamStrategy.nodes_by_level(strategy, steps)
-    require(same, strategy, "nodes_by_level are not the nodes of columns and rows")
-
-
 def check_strategy(strategy: StreamStrategy, steps: int | None = None) -> None:
     """Check every law that applies.
 
@@ -118,7 +105,6 @@ def check_strategy(strategy: StreamStrategy, steps: int | None = None) -> None:
         check_arguments(strategy)
         check_parameters(strategy)
         check_factorisation(strategy, steps)
-        _check_nodes_by_level(strategy)
         check_causal(strategy, steps)
         check_variance(strategy, steps)
         check_window_variance(strategy, steps)
