@@ -20,7 +20,6 @@ from counton.base.errors import InvalidInput, RequestMismatch
 from counton.run import Job, run
 from counton.run.changes import Intake
 from counton.run.corrections import correct
-from counton.strategies import LeastSquaresFactorization
 
 #: Of windows with three versions: rows of other people, some of them late.
 OTHERS: list[list[Row]] = [
@@ -141,28 +140,6 @@ def test_a_user_moves_what_is_claimed(people: dict[str, Any], guarantee: dict[st
     for rows in of_user:
         used.append(share_used(without, released(with_rows(rows), **options)))
     assert max(used) > 0.4
-
-
-def test_windows_of_a_year_of_versions_need_no_exact_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Exact rows of B of 366 versions would take hours, and are refused."""
-
-    def refuse(strategy: LeastSquaresFactorization, step: int) -> Any:
-        raise AssertionError(f"row {step} of {strategy!r} was asked for")
-
-    monkeypatch.setattr(LeastSquaresFactorization, "row", refuse)
-    for night, rows in enumerate(OTHERS[:2], 1):
-        done = release(
-            "count", frame(rows, night), time="at", every="1d", start="2024-03-01", append=True,
-            revise="365d", guarantee=PureDP(1), state=tmp_path / "s.db",
-            until=f"2024-03-0{1 + night}",
-        )  # fmt: skip
-    strategy: Any = done.design.strategy
-    assert isinstance(strategy.windows.inner, LeastSquaresFactorization)
-    table = done.table()
-    assert table["lag"].to_list() == [1, 0]
-    assert ((table["upper"] - table["lower"]) / table["std"]).is_between(3, 8).all()
 
 
 # ------------------------------------------------------------------------------ corrections

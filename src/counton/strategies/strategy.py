@@ -324,20 +324,6 @@ class StreamStrategy(Strategy):
     def row(self, step: int) -> tuple[Node, ...]:
         """Return the nodes that release ``step`` reads."""
 
-    def nodes_by_level(self, steps: int) -> dict[int, int]:
-        """Return the number of nodes on each level, with all that the first ``steps`` steps enter
-        or read.
-
-        >>> from counton.strategies import Binary
-        >>> Binary(5).nodes_by_level(5)
-        {0: 5, 1: 2, 2: 1}
-        """
-        found: dict[int, int] = {}
-        for step in range(1, steps + 1):
-            for node in (*self.column(step), *self.row(step)):
-                found[node.level] = max(found.get(node.level, 0), node.index + 1)
-        return found
-
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
         """Return the variance of the releases at ``steps``, in variances of one node's noise.
 

@@ -403,19 +403,3 @@ def test_variances_and_largest_reads_are_those_of_exact_rows(
     assert np.allclose(found, exact, rtol=1e-12, atol=0)
     read = max(abs(float(node.weight)) for row in rows for node in row)
     assert read <= strategy._largest_read * (1 + 1e-9) <= 1.6 * read
-
-
-@pytest.mark.parametrize(
-    "strategy",
-    [
-        one
-        for horizon in (1, 4, 19, 20, 23, 25)
-        for one in LeastSquaresFactorization.examples(horizon)
-    ],
-    ids=str,
-)
-def test_nodes_are_numbered_without_exact_rows(strategy: LeastSquaresFactorization) -> None:
-    steps = strategy.horizon
-    assert steps is not None
-    by_rows = StreamStrategy.nodes_by_level(strategy, steps)
-    assert strategy.nodes_by_level(steps) == by_rows

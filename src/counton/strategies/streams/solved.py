@@ -409,22 +409,6 @@ class LeastSquaresFactorization(StreamStrategy):
         ]
         return tuple(found)
 
-    @override
-    def nodes_by_level(self, steps: int) -> dict[int, int]:
-        """Return the number of nodes on each level; of all steps without exact rows of B, which
-        take long. A release may read all nodes of its last block."""
-        if steps != self.horizon:
-            return super().nodes_by_level(steps)
-        rows = (row for cell in range(self.line.cells) for row, _ in self.line.rows_of(cell))
-        found, measured = {0: max(rows) + 1}, np.flatnonzero(self.line.own)
-        cells = int(measured[-1]) + 1 if len(measured) else 0
-        for level, (share, width) in enumerate(
-            zip(self._tree.shares, self._tree.widths, strict=True)
-        ):
-            if share and cells:
-                found[1 + level] = cells * self._block // width
-        return found
-
     # --------------------------------------------------------------------------- B, exactly
 
     @cached_property

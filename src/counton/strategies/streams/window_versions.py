@@ -60,8 +60,6 @@ from counton.strategies.strategy import (
 LARGEST_HORIZON = 2**40
 #: Most versions of a window.
 MOST_VERSIONS = 2**12
-#: Number of lags from which on no exact row of B is computed for an interval.
-_MANY_LAGS = 64
 #: Most corrections of a unit.
 MOST_CORRECTIONS = 1000
 
@@ -173,7 +171,11 @@ class WindowVersions(StreamStrategy):
     @cached_property
     def _widths(self) -> dict[int, int]:
         """Number of nodes of a block on each level."""
-        return self.inner.nodes_by_level(self.lags + 1)
+        found: dict[int, int] = {}
+        for step in range(1, self.lags + 2):
+            for node in (*self.inner.column(step), *self.inner.row(step)):
+                found[node.level] = max(found.get(node.level, 0), node.index + 1)
+        return found
 
     def _in_block(self, window: int, nodes: Sequence[Node]) -> tuple[Node, ...]:
         """Return nodes of a window's strategy, renumbered among those of all windows."""
@@ -586,12 +588,9 @@ class AsOf(StreamStrategy):
 
     @cached_property
     def _most_read(self) -> float:
-        """Largest weight of a node in any version; in the first nights, in the few there are.
-
-        Of windows with many versions, whose exact rows take long, it is that of all versions.
-        """
+        """Largest weight of a node in any version; in the first nights, in the few there are."""
         inner, last = self.windows.inner, min(self.windows.lags + 1, self.night)
-        if last > self.windows.lags or self.windows.lags >= _MANY_LAGS:
+        if last > self.windows.lags:
             return float(inner._largest_reads(np.array([last]))[0])
         rows = (inner.row(step) for step in range(1, last + 1))
         return max(abs(float(node.weight)) for row in rows for node in row)
