@@ -37,4 +37,4 @@ def test_a_sender_is_told_what_is_missing(
 )
 def test_an_address_is_that_of_a_stream(to: str, place: Any) -> None:
     done = place.plain("send", "-", "--to", to, "--token", "a", "--notes", "n")
-    assert (done.code, "its address ends with /v1/streams/NAME" in done.err) == (2, True)
+    assert (done.code, "give an address that ends with /v1/streams/NAME" in done.err) == (2, True)

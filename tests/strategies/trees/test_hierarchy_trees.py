@@ -112,7 +112,7 @@ def test_what_is_no_tree_is_refused(parents: Any, message: Any) -> None:
         ({"a": [1, 1], "b": [2, 2]}, ["a", "b"], "repeats a leaf"),
         ({"a": ["x", "x", "w"], "b": [None, None, "y"]}, ["a", "b"], "row 2 .* repeats a leaf"),
         ({"total": [1, 2]}, ["total"], "rename the column"),
-        ({1: [1, 2]}, [1], "name columns by texts"),
+        ({1: [1, 2]}, [1], "give names of columns"),
         ({"a": [[1], None]}, ["a"], "labels must be plain values"),
         ({"std": [1, 2]}, ["std"], "column of the released table"),
         ({"a": [None, "x"]}, ["a"], "has no a"),
