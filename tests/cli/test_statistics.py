@@ -243,6 +243,24 @@ def test_words_are_answered_after_every_step(place: Any) -> None:
 GRAPH = ["00:10,a,b,1", "01:10,b,c,2", "01:20,a,c,9", "02:00,c,d,3", "03:10,a,b,1"]
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("triangles", "--edge", "u,v", "--degree", "3"),
+        ("average", "--value", "w", "--lower", "0", "--upper", "9", "--resolution", "1"),
+        ("distinct", "--user", "u"),
+    ],
+)
+def test_newest_windows_without_a_row_are_told(words: tuple[str, ...], place: Any) -> None:
+    # A statistic whose rows count in order, one of sums, and one of users.
+    file = place.write("g.csv", GRAPH, "time,u,v,w")
+    done = place(
+        "statistic", words[0], file, *windows(place), *words[1:], "--until", "2013-01-01T06:00"
+    )
+    assert done.code == 0, done.err
+    assert "released without a row (is a file missing?): 2" in " ".join(done.err.split())
+
+
 def test_graphs_are_streams_of_edges(place: Any) -> None:
     file = place.write("g.csv", GRAPH, "time,u,v,w")
     common = [*windows(place, epsilon="10000"), "--edge", "u,v"]

@@ -12,7 +12,7 @@ from string import Formatter
 from typing import Any, Final
 
 from counton.base.errors import InvalidInput, field
-from counton.base.locales import ENGLISH, Locale
+from counton.base.locales import ENGLISH, Locale, is_file_of_language
 
 #: Names of the languages that are here, besides English.
 LANGUAGES: Final = ("de",)
@@ -38,7 +38,7 @@ def locale_named(name: str | os.PathLike[str] | None) -> Locale:
         return ENGLISH
     if name in LANGUAGES:
         return _own_language(str(name))
-    if not str(name).lower().endswith(".toml"):
+    if not is_file_of_language(name):
         known = ", ".join(("en", *LANGUAGES))
         raise InvalidInput(
             f"{field('locale', str(name))} is no language that is here: give one of {known}, or "

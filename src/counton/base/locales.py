@@ -6,6 +6,7 @@ language, which `counton.base.language_files` reads. Texts that a language lacks
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -67,6 +68,11 @@ def speaking(locale: Locale) -> Iterator[None]:
 def present() -> Locale:
     """Return the present language."""
     return _PRESENT.get()
+
+
+def is_file_of_language(name: str | os.PathLike[str]) -> bool:
+    """Return True if a language is given as a file, and not by its name."""
+    return os.fspath(name).lower().endswith(".toml")
 
 
 def local_text(english: str, **values: str) -> str:

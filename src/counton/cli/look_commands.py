@@ -202,8 +202,9 @@ def _names_of_added() -> Iterator[None]:
     try:
         yield
     except CountonError as error:
-        own = {name: f"--{name}" for name in ("epsilon", "delta", "rho", "unit", "relation")}
-        raise type(error)(error.translate(option_names(LedgerOptions) | own)) from error
+        names = option_names(LedgerOptions)
+        added = {name[4:]: option for name, option in names.items() if name.startswith("add_")}
+        raise type(error)(error.translate(names | added)) from error
 
 
 def _foreign_spend(options: LedgerOptions) -> dict[str, Any] | None:

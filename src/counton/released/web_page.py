@@ -126,7 +126,7 @@ def _page(released: Release, csv: str, title: str | None, look: dict[str, Any]) 
     with speaking(ENGLISH):
         facts, rows = facts_of(released), text_table(table.tail(_ROWS))
         # The methods contain the errors besides noise.
-        notes = [note for note in released.screen().notes if not note.startswith("besides noise: ")]
+        notes = [note for note in screen.notes if not note.startswith("besides noise: ")]
         notes += [one for note in facts.get("notes", ()) if (one := f"note: {note}") not in notes]
         methods, promise = released.methods(), f"Promise: {promise_in_words(definition)}."
     lang = "" if present().language == ENGLISH.language else f' lang="{ENGLISH.language}"'

@@ -333,11 +333,23 @@ def _part_of(definition: Definition, bounds: SumBounds, cells: pl.DataFrame) -> 
 _LITTLE = 2.0**-20
 
 
-def counts_of(tally: Tally) -> Counts:
-    """Return the numbers of rows of a tally; numbers that depend on a stream are left at 0."""
+def counts_of(tally: Tally, cut: Windows, until: int | None, ended: int, released: int) -> Counts:
+    """Return the numbers of rows, without those that depend on a stream's memory.
+
+    Args:
+        tally: the rows.
+        cut: how rows become steps.
+        until, ended: see `ended_steps`.
+        released: number of steps that are released.
+    """
+    empty = 0
+    if until is not None and cut.goes_on:
+        moments = np.array([] if tally.newest is None else [tally.newest], np.int64)
+        empty = max(ended - int(cut.in_time.step_of(moments).max(initial=released)), 0)
     return Counts(
         *(tally.rows, tally.before, tally.beyond, tally.unknown),
         *(tally.skipped, tally.quarantined),
+        empty=empty,
     )
 
 

@@ -208,4 +208,5 @@ def rows_in_order(settled: SettledJob, now: datetime | None) -> OrderedRows:
         events = events.until(horizon)._replace(beyond=rows - horizon)
     found = Tally(pl.DataFrame(), events.newest, len(events.events), *events[3:])
     until, ended = ended_steps(job, definition, source, Private(found), released, now)
-    return OrderedRows(settled, Private(events), Private(counts_of(found)), until, ended)
+    counts = counts_of(found, definition.cut, until, ended, released or 0)
+    return OrderedRows(settled, Private(events), Private(counts), until, ended)

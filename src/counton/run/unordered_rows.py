@@ -146,8 +146,9 @@ class AddedRows(ReadRows):
             remembered = self.bounder.change(Private(chosen), max(self.ended, before))
         each = times_counted(definition.adds)
         known = chosen if job.rows.append else None  # of all events nearly all are known
+        read = open_private(self.counts)
         counts = replace(
-            open_private(self.counts),
+            read,
             late=intake.late_rows // each,
             gone=intake.gone // each if chosen is None else chosen.gone,
             shut=intake.shut // each,
@@ -158,7 +159,7 @@ class AddedRows(ReadRows):
             corrected=0 if chosen is None else chosen.corrected,
             often=0 if chosen is None else chosen.often,
             late_by=intake.late_by,
-            empty=self._empty(max(before, intake.newest), tallied.newest),
+            empty=max(min(read.empty, self.ended - max(before, intake.newest)), 0),
         )
         change = None if remembered is None else open_private(remembered)
         at_once = job.rows.append or chosen is not None
@@ -190,19 +191,6 @@ class AddedRows(ReadRows):
                 yield done, Private(Addition(inputs, observed, *once, arrivals=arrivals))
 
         return Changes(Private(counts), additions, again)
-
-    def _empty(self, last: int, newest: int | None) -> int:
-        """Return how many windows are released after the newest row and after window ``last``.
-
-        Args:
-            newest: microsecond of the newest row; None: there is none.
-        """
-        cut = self.settled.definition.cut
-        if not cut.timed or not cut.goes_on or self.until is None:
-            return 0
-        if newest is not None:
-            last = max(last, int(cut.in_time.step_of(np.array([newest], np.int64))[0]))
-        return max(self.ended - last, 0)
 
     def _new_marks(self, stream: Stream | None) -> tuple[bool, tuple[str, ...]]:
         """Return whether earlier runs have counted all of these new events, and marks of new files.
@@ -340,7 +328,8 @@ def added_rows(settled: SettledJob, progress: Progress, now: datetime | None) ->
 
     (labels, bounder, found, marks), source = read_whole(job, definition, source, read)
     until, ended = ended_steps(job, definition, source, found, settled.steps_released, now)
-    counts = Private(counts_of(open_private(found)))
+    released = settled.steps_released or 0
+    counts = Private(counts_of(open_private(found), definition.cut, until, ended, released))
     return AddedRows(settled, found, labels, bounder, marks, counts, until, ended)
 
 
