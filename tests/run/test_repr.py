@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from telling import tells
 
 from counton import PureDP
 from counton.base.errors import InvalidInput
@@ -25,7 +26,11 @@ FRAME = pl.DataFrame(
         "visitor": [f"visitor-{n}" for n in range(7950)],
     }
 )
-SECRETS = ("7919", "7,919", "7950", "7,950", "annabel", "visitor-", "shape:", "2024-04")
+SECRETS = ("annabel", "visitor-", "shape:", "2024-04")
+
+
+def shows_a_row(said: str) -> bool:
+    return any(tells(said, rows) for rows in (7919, 7950)) or any(one in said for one in SECRETS)
 
 
 def windows(state: Path) -> dict[str, Any]:
@@ -52,7 +57,7 @@ def test_what_was_run_shows_no_row(tmp_path: Path) -> None:
         ]
         for found in (*shown, activity(FRAME, "visitor")):
             said = repr(found)
-            assert not any(secret in said for secret in SECRETS), said
+            assert not shows_a_row(said), said
 
 
 def test_what_a_statistic_was_asked_shows_no_row(tmp_path: Path) -> None:
@@ -62,7 +67,7 @@ def test_what_a_statistic_was_asked_shows_no_row(tmp_path: Path) -> None:
         assert outcome.for_operator().unknown == 7919
         for found in (request, outcome, outcome.stream):
             said = repr(found)
-            assert not any(secret in said for secret in SECRETS), said
+            assert not shows_a_row(said), said
 
 
 def test_tables_once_show_no_row(tmp_path: Path) -> None:
@@ -83,8 +88,8 @@ def test_tables_once_show_no_row(tmp_path: Path) -> None:
         with run(job) as outcome:
             assert round(float(outcome.read().table()["estimate"][0])) == 700178
             for found in (job, outcome, outcome.stream):
-                assert "700123" not in repr(found)
+                assert not tells(repr(found), 700123)
     other = tree.having(levels="county", domain={"county": ["x", "y"]}, state=tmp_path / "c.db")
     with pytest.raises(InvalidInput, match="county") as refused:
         run(other)
-    assert "700123" not in str(refused.value)
+    assert not tells(str(refused.value), 700123)
