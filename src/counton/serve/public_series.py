@@ -21,6 +21,7 @@ from counton.job.job import Job
 from counton.numbers.intervals import check_level
 from counton.privacy.contribution import known_unit
 from counton.released.besides_noise import besides_noise
+from counton.released.nowcasting import Nowcasts, nowcast
 from counton.released.release import Release
 from counton.released.release_facts import facts_of
 from counton.released.series import finite
@@ -36,6 +37,8 @@ from counton.statistics.catalogue import is_keyword, statistic_named
 _KEPT = 8
 #: Largest number of rows of an answer.
 MOST_ROWS = 2_000_000
+#: Largest number of forecasts of an answer: some seconds of work.
+MOST_FORECASTS = 1_000
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,7 @@ class Journal:
         self._store, self.job, self.name = store, job, job.keeping.name
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[int, float], Release] = OrderedDict()
+        self._foretold: OrderedDict[tuple[int, float, tuple[str, ...]], Nowcasts] = OrderedDict()
         self.refused = False
         self._position = self._store.position(self.name, self.job.keeping.key)
         self._found = self._look()
@@ -418,6 +422,56 @@ class Journal:
                 f"stream to a file"
             )
         return {**facts_of(released), "rows": json_rows(released.table())}
+
+    def nowcast(self, groups: Sequence[str] = (), level: float | None = None) -> dict[str, Any]:
+        """Return forecasts of the final numbers of provisional windows: `counton.nowcast`.
+
+        They are of released numbers, so they cost no privacy.
+
+        Args:
+            groups: only these; none: all that are shown.
+
+        Raises:
+            InvalidInput: windows are released once, too few are final, the statistic has no sums, a
+                group is unknown, or there are too many forecasts.
+        """
+        lags = self.definition.cut.lags
+        if not lags:
+            raise InvalidInput(
+                f"stream {self.name!r} releases each window once (its job has no "
+                f"{field('revise')}), so no number is left to forecast; ask for its series"
+            )
+        released = self.read(level)
+        many = lags * (len(set(groups)) or len(released.groups))
+        if many > MOST_FORECASTS:
+            raise InvalidInput(
+                f"that would be {many:,} forecasts, {lags:,} windows for each group; the most is "
+                f"{MOST_FORECASTS:,}: name fewer groups (group)"
+            )
+        found = self._forecast(released, tuple(dict.fromkeys(groups)))
+        rows = found.table()
+        return {
+            "name": self.name,
+            "level": released.level,
+            **self.promise(),
+            "says": found.describe(),
+            "changed_groups": list(found.changed_groups),
+            "columns": rows.columns,
+            "rows": json_rows(rows),
+        }
+
+    def _forecast(self, released: Release, groups: tuple[str, ...]) -> Nowcasts:
+        key = (released.steps.stop, released.level, groups)
+        with self._lock:
+            kept = self._foretold.get(key)
+        if kept is not None:
+            return kept
+        found = nowcast(released, groups or None)
+        with self._lock:
+            self._foretold[key] = found
+            while len(self._foretold) > _KEPT:
+                self._foretold.popitem(last=False)
+        return found
 
     def methods(self, *, full: bool = False) -> str:
         """Return the text for a publication: see `counton.Release.methods`."""
