@@ -599,15 +599,18 @@ def test_python_gives_a_job_to_print_to_change_and_to_run(loans: Path) -> None:
     with pytest.raises(InvalidInput, match="no file tells: timezone=Europe/Berlin") as refused:
         counton.init(frame)
     assert set(refused.value.fields) >= {"timezone", "start", "user", "epsilon"}
-    job = counton.init(frame, state=loans / "s.db", **said)
+    with pytest.raises(InvalidInput, match="clocks skip"):
+        counton.init(frame, state=loans / "s.db", **said)
+    assert not (loans / "s.db").exists()
+    read = frame.filter(~pl.col("borrowed_at").str.contains("2026-03"))  # clocks skip this hour
+    job = counton.init(read, state=loans / "s.db", **said)
     assert (job.noise.release, job.rows.missing, job.rows.clock_change) == (
         "windows",
         "skip",
         "earliest",
     )
     assert "ann" not in repr(job)
-    read = frame.filter(~pl.col("borrowed_at").str.contains("2026-03"))  # clocks skip this hour
-    with run(job.having(until="2026-10-26T06:00", events=read)) as done:
+    with run(job.having(until="2026-10-26T06:00")) as done:
         assert done.after == 2
 
 

@@ -76,7 +76,7 @@ def init(
 
     Raises:
         InvalidInput: options are open that no file answers; the message names all of them. Or the
-            events cannot be read, or a run would refuse the job.
+            events cannot be read, or a run would refuse the job or one of the first rows.
 
     >>> import polars as pl
     >>> import counton
@@ -101,7 +101,9 @@ def init(
         )
         names = [name for one in left for name in one.example]
         raise MissingOptions(f"no file tells: {'; '.join(unstated)}", names)
-    return check_job(said, look)[0]
+    job = check_job(said, look)[0]
+    look.read_as_run(job, first_until(job, look))
+    return job
 
 
 def job_of(said: Said) -> Job:
