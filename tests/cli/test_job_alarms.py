@@ -116,6 +116,31 @@ def test_a_plan_says_which_series_is_better_and_how_soon_a_change_is_an_alarm(
     assert not (place.folder / "v.db").exists()
 
 
+def test_a_plan_of_revised_windows_states_the_delay_and_when_a_window_is_final(
+    place: Workplace,
+) -> None:
+    file = Path(_job(place, 40, over="7d", change=30))
+    told = file.read_text().replace('release = "windows"', 'revise = "3d"\nappend = true')
+    file.write_text(told.replace("until =", "# until ="))
+    (one,) = json.loads(place.plain("plan", str(file), "--json").out)["alarms"]["visits"]
+    assert (one["release"], one["windows"], one["final_after"], one["spread"]) == (
+        "windows",
+        7,
+        3,
+        0,
+    )
+    words = " ".join(place.plain("plan", str(file)).out.split())
+    assert "alarms of visits: the noise of 7 final windows together has the standard dev" in words
+    assert f"brings an alarm after {one['delay']:.1f} final windows on the average." in words
+    assert (
+        f"final 3 windows after its end, so the alarm comes after {one['delay'] + 3:.1f}" in words
+    )
+    assert "the job's steps with --size state how many rows" in words
+    words = " ".join(place.plain("plan", str(file), "--size", "14640").out.split())
+    assert "by noise alone" not in words
+    assert not (place.folder / "v.db").exists()
+
+
 @pytest.mark.parametrize(
     ("alarm", "said"),
     [

@@ -241,3 +241,9 @@ def test_a_plan_is_simulated_with_the_noise_of_the_stream(tmp_path: Path) -> Non
     found = whole("count", tmp_path, by="page", unknown="discover", delta="1e-6")
     with pytest.raises(InvalidInput, match="finds its groups"):
         planned_job(found).simulate([[1]])
+    revised = planned_job(whole("count", tmp_path, revise="2d"))
+    with pytest.raises(InvalidInput, match=r"each window 49 times \(revise\).*leave it out to sim"):
+        revised.simulate([[1]])
+    # Six hours are planned as many would be, though none of them is ever final.
+    many = planned_job(whole("count", tmp_path, revise="2d", steps=100))
+    assert (revised.delays, revised.numbers) == (many.delays, many.numbers)

@@ -176,7 +176,7 @@ def _print(
         if job.bound_note is not None:
             console.write_line(f"note on {name}: {job.bound_note}")
     for name, (terms, planned) in alarms.items():
-        console.write_folded(f"alarms of {name}: {_alarms_in_words(terms, planned, size)}")
+        console.write_folded(f"alarms of {name}: {_alarms_in_words(terms, planned)}")
     for state, accounts in found.accounts.items():
         for account in accounts:
             console.write_line(f"ledger of {state}: {account_in_words(account)}")
@@ -188,24 +188,32 @@ def _print(
     console.write_line("No row was read, and nothing was written.")
 
 
-def _alarms_in_words(terms: AlarmTerms, planned: Sequence[PlannedAlarm], size: int | None) -> str:
+def _alarms_in_words(terms: AlarmTerms, planned: Sequence[PlannedAlarm]) -> str:
     """Describe the noise and the delay of a job's alarms, with windows and with totals released."""
     if not planned:
         return (
-            "no error can be planned: they look at final windows of counts and sums, and for "
-            "changes no longer than the stream."
+            "no error can be planned: they look at windows of counts and sums, and for changes no "
+            "longer than the stream."
         )
-    length = planned[0].windows
-    windows = "one window" if length == 1 else f"{length:,} windows together"
-    errors = " and ".join(f"{figures(one.std)} with release = {one.release}" for one in planned)
+    length, lags = planned[0].windows, planned[0].final_after
+    final = "final " if lags else ""
+    windows = f"one {final}window" if length == 1 else f"{length:,} {final}windows together"
+    errors = figures(planned[0].std)
+    if not lags:
+        errors = " and ".join(f"{figures(one.std)} with release = {one.release}" for one in planned)
     said = [f"the noise of {windows} has the standard deviation {errors}."]
     if terms.change is not None:
         change = f"A lasting change of {terms.change:g} in each window"
-        said += [f"With {one.release}: {delay_in_words(change, one.delay)}" for one in planned]
-        if size is None:
+        delays = [delay_in_words(change, one.delay, lags) for one in planned]
+        if not lags:
+            named = zip(planned, delays, strict=True)
+            delays = [f"With {one.release}: {delay}" for one, delay in named]
+        said += delays
+        if not planned[0].spread:
+            told = "the job's steps with --size state" if lags else "--size states"
             said.append(
-                "That is by noise alone; --size states how many rows there are, and counts then "
-                "vary as much as Poisson counts."
+                f"That is by noise alone; {told} how many rows there are, and counts then vary as "
+                f"much as Poisson counts."
             )
     return " ".join(said)
 

@@ -34,8 +34,8 @@ Floats = NDArray[np.float64]
 BASELINE = 14
 #: Points of the integral equation, and simulated windows of a contrast.
 _NODES, _SIMULATED = 96, 2**21
-#: Simulated charts of a mean delay.
-_CHARTS = 2_000
+#: Simulated charts of a mean delay, and windows before it in which a cumulative sum settles.
+_CHARTS, _SETTLED = 2_000, 50
 #: Least and largest rate of false alarms in one window.
 _LEAST, _LARGEST = 1e-5, 0.05
 
@@ -106,24 +106,27 @@ class Chart:
 
         Args:
             residuals: shape ``(charts, places)``.
-            before: number of places before those that count; a cumulative sum begins after them.
+            before: number of places before those that count. In them a cumulative sum begins anew
+                after each alarm, so that it has a usual value at the change.
 
         Returns:
             The mean; None if more than 1% of the charts have no alarm.
         """
+        limit, values = self.threshold, np.zeros_like(residuals)
         if self.over is None:
             up = down = np.zeros(len(residuals))
-            values = np.zeros_like(residuals)
-            for place in range(before, residuals.shape[1]):
+            for place in range(residuals.shape[1]):
                 up = np.maximum(0.0, up + residuals[:, place] - self.shift / 2)
                 down = np.maximum(0.0, down - residuals[:, place] - self.shift / 2)
                 values[:, place] = np.maximum(up, down)
+                if place < before:
+                    going_on = values[:, place] <= limit
+                    up, down = up * going_on, down * going_on
         else:
             sums = np.cumsum(np.pad(residuals, ((0, 0), (1, 0))), axis=1)
-            values = np.zeros_like(residuals)
             recent = sums[:, self.over :] - sums[:, : -self.over]
             values[:, self.over - 1 :] = np.abs(recent) / math.sqrt(self.over)
-        alarms = values[:, before:] > self.threshold
+        alarms = values[:, before:] > limit
         found = alarms.any(axis=1)
         if not found.mean() >= 0.99:
             return None
@@ -256,7 +259,7 @@ def mean_delay(
         design, changed = _whiten(noise, max(spread, 1e-9 * noise[0, 0]), design, changed)
     # Before the change nothing is missed, so that residuals from there on tell all.
     means = np.array([missed for missed, _ in _forecasts(design, changed, after)])
-    before, degrees = chart.over or 0, after - design.shape[1] + np.arange(len(means))
+    before, degrees = chart.over or _SETTLED, after - design.shape[1] + np.arange(len(means))
     rng = np.random.default_rng(after)
     missed = means + rng.standard_normal((_CHARTS, len(means)))
     squares = rng.chisquare(degrees[0], (_CHARTS, 1)) + np.cumsum(missed**2, axis=1) - missed**2

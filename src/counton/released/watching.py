@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -19,6 +20,7 @@ from counton.released.periods import groups_named, season_of
 from counton.released.release import Release
 from counton.released.revisions import final_windows
 from counton.released.series import Series, local_times
+from counton.strategies import AsOf, WindowVersions
 
 #: Most compared windows; earlier ones are left out.
 _MOST = 1_500
@@ -102,9 +104,8 @@ class WatchReport:
             )
         for group, (size, delay) in self.of_change.items():
             of_group = "" if len(self.alarms) == 1 else f" of {group}"
-            said.append(
-                delay_in_words(f"A lasting change of {size:g} in each window{of_group}", delay)
-            )
+            change = f"A lasting change of {size:g} in each window{of_group}"
+            said.append(delay_in_words(change, delay, windows.lags))
         return " ".join(said)
 
 
@@ -181,6 +182,9 @@ def delays_in(
 ) -> list[float | None]:
     """Return mean delays of the alarm of a change, in windows; None: there may be no alarm.
 
+    Where windows are revised, the noise is that of final windows, and a delay counts windows up to
+    the one whose final number gives the alarm. That number comes some windows later.
+
     Args:
         design: design of counts or sums of windows.
         known: number of windows before the change. Fewer precede it where the stream ends too soon
@@ -189,7 +193,8 @@ def delays_in(
         spreads: variances of the numbers beside noise, for which delays are wanted.
         chart, season, trend: see `find_changes`.
     """
-    least, horizon = least_windows(season, trend=trend), design.strategy.horizon
+    least = least_windows(season, trend=trend)
+    design, horizon = _of_final_windows(design)
     last = max(known, least) + _AFTER
     last = last if horizon is None else min(last, horizon)
     if last <= least:
@@ -203,11 +208,41 @@ def delays_in(
     ]
 
 
-def delay_in_words(change: str, delay: float | None) -> str:
-    """State the mean delay of a change's alarm, in a sentence."""
+def _of_final_windows(design: Design) -> tuple[Design, int | None]:
+    """Return the design whose windows alarms compare, and the number of these; None: no end.
+
+    Revised windows have the noise of their final versions. The last windows of a stream are never
+    final.
+    """
+    strategy: Any = design.strategy
+    if isinstance(strategy, AsOf):
+        strategy = strategy.windows
+    if not isinstance(strategy, WindowVersions):
+        return design, strategy.horizon
+    return replace(design, strategy=strategy), strategy.horizon - strategy.lags
+
+
+def delay_in_words(change: str, delay: float | None, lags: int = 0) -> str:
+    """State the mean delay of a change's alarm, in a sentence.
+
+    Args:
+        change: the change, as the subject of the sentence.
+        delay: mean number of windows, the one with the alarm included; None: there may be no alarm.
+        lags: number of further windows after which a window is final.
+
+    >>> print(delay_in_words("A change of 40", 2.5, 14))
+    A change of 40 brings an alarm after 2.5 final windows on the average. A window is final 14
+    windows after its end, so the alarm comes after 16.5 windows.
+    """
     if delay is None:
         return f"{change} may bring no alarm, since the level is learnt from later windows too."
-    return f"{change} brings an alarm after {delay:.1f} windows on the average."
+    if not lags:
+        return f"{change} brings an alarm after {delay:.1f} windows on the average."
+    later = "a window" if lags == 1 else f"{lags:,} windows"
+    return (
+        f"{change} brings an alarm after {delay:.1f} final windows on the average. A window is "
+        f"final {later} after its end, so the alarm comes after {delay + lags:.1f} windows."
+    )
 
 
 def last_watched(released: Release) -> int:

@@ -58,12 +58,18 @@ class PlannedAlarm(NamedTuple):
         std: standard deviation of the noise of so many windows together; typical of all steps.
         delay: mean number of windows until a lasting change gives an alarm; None: no size of a
             change is stated, or there may be no alarm.
+        final_after: number of further windows after which a window is final, and can have an alarm;
+            they come on top of ``delay``.
+        spread: variance of a window's count beside the noise, with which the delay is planned; 0:
+            by noise alone.
     """
 
     release: str
     windows: int
     std: float
     delay: float | None
+    final_after: int = 0
+    spread: float = 0.0
 
 
 def planned_alarms(
@@ -71,17 +77,21 @@ def planned_alarms(
 ) -> tuple[PlannedAlarm, ...]:
     """Plan the alarms of a job, with windows released and with totals; less noise comes first.
 
+    Windows that are revised are planned with the noise of their final numbers, and without totals:
+    these would count rows by arrival.
+
     Args:
         job: the job.
         terms: terms of its alarms.
         definition: definition of its stream.
-        steps: number of windows to plan for.
-        size: number of rows by the last step. Counts then vary by themselves as Poisson counts do;
-            without it a delay is of noise alone.
+        steps: number of windows to plan for; of a job with ``revise`` its own number of windows is
+            taken.
+        size: number of rows by the last step; None: that of the job. Counts then vary by themselves
+            as Poisson counts do. Without it a delay is of noise alone, and so it is if a job with
+            ``revise`` states no number of windows (``steps``, ``around``).
 
     Returns:
-        A plan for each series; nothing for a statistic without counts or sums of windows, and for
-        windows that are revised, whose alarms are of final windows.
+        A plan for each series; nothing for a statistic without counts or sums of windows.
 
     >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
     ...           steps=365, epsilon="0.2")
@@ -90,27 +100,35 @@ def planned_alarms(
     ...     print([(one.release, round(one.std, 1)) for one in found])
     [('windows', 7.1), ('totals', 17.1)]
     [('totals', 48.6), ('windows', 67.0)]
+    >>> revised = job.having(revise="14d", steps=None)
+    >>> (found,) = planned_alarms(revised, AlarmTerms(change=40), define(revised), 0)
+    >>> found.release, round(found.std, 1), round(found.delay, 1), found.final_after
+    ('windows', 22.0, 4.1, 14)
     """
     cut = definition.cut
-    if not cut.timed or cut.lags or not definition.statistic.card.additive:
+    if not cut.timed or not definition.statistic.card.additive:
         return ()
+    size = job.promise.size if size is None else size
+    if cut.lags:
+        stated = job.times.steps or job.times.around
+        size, steps = (size if stated else None), stated or cut.steps
     groups = max(len(definition.groups), 1)
     chart = chart_for(terms.false_alarms, terms.over, cut.every, groups)
     length, found = chart.over or 1, list[PlannedAlarm]()
-    if length > steps:
+    if length > steps - cut.lags:
         return ()
-    for release in ("windows", "totals"):
+    for release in (definition.release,) if cut.lags else ("windows", "totals"):
         of = definition
         if release != definition.release:
             try:
                 of = define(job.having(release=release))
             except CountonError:  # a stream without end has no windows of one error, for example
                 continue
-        design, starts = design_of(of, of.shape), np.arange(steps - length + 1)
+        design = design_of(of, of.shape)
+        starts = np.zeros(1, np.int64) if cut.lags else np.arange(steps - length + 1)
         std = math.sqrt(float(np.mean(design.window_std(starts, starts + length) ** 2)))
-        delay = None
+        delay, spread = None, 0.0 if size is None else size / steps / groups
         if terms.change is not None:
-            spread = 0.0 if size is None else size / steps / groups
             (delay,) = delays_in(
                 design,
                 min(steps // 2, _KNOWN),
@@ -120,7 +138,7 @@ def planned_alarms(
                 season=season_of(cut.every),
                 trend=terms.trend,
             )
-        found.append(PlannedAlarm(release, length, std, delay))
+        found.append(PlannedAlarm(release, length, std, delay, cut.lags, spread))
     return tuple(sorted(found, key=lambda one: one.std))
 
 

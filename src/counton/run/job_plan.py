@@ -154,6 +154,12 @@ class PlannedJob:
                 f"job {self.name!r} finds its groups in its rows, so they are unknown before a "
                 f"run: declare them ({field('domain')}) to simulate their numbers"
             )
+        if definition.cut.lags:
+            raise InvalidInput(
+                f"job {self.name!r} publishes each window {definition.cut.lags + 1:,} times "
+                f"({field('revise')}), and the numbers do not say which rows come late: leave it "
+                f"out to simulate, and read the errors of each version in the plan"
+            )
         terms = design_of(definition, definition.shape, self.spend.name)
         nothing = terms.of_exact(np.zeros((1, *terms.shape), np.int64))
         begun = Release.of(definition, terms, nothing, self.level, shown=self.shown)

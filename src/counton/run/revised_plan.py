@@ -50,8 +50,13 @@ class PlannedDelay(NamedTuple):
 
 
 def newest_at(terms: Design, lags: int) -> Design:
-    """Return the design of revised windows at a step that publishes all versions."""
+    """Return the design of revised windows at a step that publishes all versions.
+
+    A stream may end before its first window is final; the noise is that of a longer one.
+    """
     strategy: Any = terms.strategy
+    if strategy.horizon <= lags:
+        strategy = WindowVersions(lags + 1, strategy.inner, strategy.corrections)
     return replace(terms, strategy=AsOf(strategy, lags + 1))
 
 
