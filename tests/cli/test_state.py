@@ -209,7 +209,9 @@ def test_show_has_the_last_numbers_in_twelve_lines(place: Any, events: str) -> N
         ["b", "1"],
     ]
     (strategy,) = [line for line in lines if line.startswith("strategy: ")]
-    assert ", with Laplace noise; J. D. Andersson" in strategy
+    assert strategy.startswith(
+        "strategy: noise for each window, with Laplace noise; J. D. Andersson"
+    )
     assert "promise: one event more or less makes no output more than" in shown
     assert shown.endswith("format 16; the account of each promise: --full\n")
     full = place("show", str(place.state), "--full").out
@@ -544,6 +546,16 @@ def test_a_state_of_which_no_witness_knows_asks_for_a_word(place: Any) -> None:
     done = place("verify", str(place.state), "--accept-old-copy")
     assert done.code == 0, done.out
     said = " ".join(done.err.split())
-    assert "takes your word that 'events' is the newest" in said
+    assert "holds this copy of 'events' for the newest" in said
     assert "is given up, as lost for good" in said
     assert place("count", rows, *place.again).code == 0
+
+
+def test_a_plan_of_a_table_over_time_names_its_strategy_in_words(place: Any, events: str) -> None:
+    done = place(
+        *("contingency", events, "--columns", "group", "--domain", "group=a,b", "--time", "time"),
+        *("--every", "1d", "--start", "2013-01-01", "--steps", "365", "--epsilon", "1", "--plan"),
+    )
+    assert done.code == 0
+    (strategy,) = [line for line in done.out.splitlines() if line.startswith("strategy")]
+    assert strategy.split() == ["strategy", "solved", "over", "365", "windows"]

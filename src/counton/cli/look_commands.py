@@ -139,8 +139,8 @@ def print_ledger(options: LedgerOptions) -> None:
     console.write_table(table if history is None else _history_table(history))
     if not all(begun):
         console.write_line(
-            "reserved: by a run that was interrupted before its stream was made; it counts, and "
-            "that run takes it up when it is begun again"
+            "reserved: a run was interrupted before it made its stream; the reservation counts, "
+            "and the same run uses it when it is repeated"
         )
     for spend in spends[: len(spends) - len(others)]:
         if spend.follows is not None:
@@ -208,7 +208,7 @@ def _names_of_added() -> Iterator[None]:
 
 
 def _foreign_spend(options: LedgerOptions) -> dict[str, Any] | None:
-    """Return what is added to the ledger, as `Store.add_spend` takes it; None: nothing is."""
+    """Return the arguments of `Store.add_spend` for ``--add``; None without ``--add``."""
     numbers = options.add_epsilon, options.add_delta, options.add_rho
     if options.add is None:
         for name in ("add_epsilon", "add_delta", "add_rho", "add_unit"):
@@ -256,7 +256,7 @@ def _print_totals(console: Console, found: Mapping[str, tuple[Relation, Limit | 
 def _counts_as(
     guarantee: Guarantee, counted: list[Limit | None] | None, number: int
 ) -> dict[str, dict[str, Any] | None]:
-    """Return for JSON the guarantee as which a spend counts, if that differs from its own."""
+    """Return for JSON the guarantee that a spend counts as, if that differs from its own."""
     if counted is None or counted[number] == guarantee:
         return {}
     present = counted[number]
@@ -264,7 +264,7 @@ def _counts_as(
 
 
 def _as_json(remaining: dict[str | None, Limit | None]) -> dict[str, Any] | None:
-    """Return the rest if there is one; null: nothing is left, or there are several units."""
+    """Return the rest of the only unit; None if nothing is left or there are several units."""
     rest = next(iter(remaining.values()), None)
     return rest.to_dict() if rest is not None and len(remaining) == 1 else None
 
@@ -311,7 +311,7 @@ def print_state(state: str, name: str | None, as_json: bool, *, full: bool = Fal
             for stream in described["streams"]:
                 _print_stream(console, _in_zone(stream), store, full=full)
                 _tell_of_late_rows(store, stream["name"])
-            if len(described["streams"]) > 1:  # each line of a promise is about one of them
+            if len(described["streams"]) > 1:  # the promises above hold for one stream each
                 _print_totals(console, store.totals)
             account = f"state {described['state']}, format {described['format']}"
             if described["streams"] and not full:
@@ -323,7 +323,7 @@ def print_state(state: str, name: str | None, as_json: bool, *, full: bool = Fal
 
 
 def _tell_of_late_rows(store: Store, name: str) -> None:
-    """Say on standard error which part of the rows came late, to whoever may read it."""
+    """Print the share of late rows on standard error, if this process may read exact numbers."""
     from counton.cli.run_words import EXACT
     from counton.run.continuation import late_rows_for_operator
 
@@ -379,7 +379,7 @@ def print_release(released: Release, as_json: bool, *, full: bool = False) -> No
     _write_last(console, released)
     console.write_line(f"promise: {promise_in_words(definition)}")
     if not once:
-        console.write_line(f"strategy: {_strategy(terms)}")
+        console.write_line(f"strategy: {_strategy(terms, definition.cut.noun)}")
     if not full:
         console.write_line("the account of the promise: --full")
         return
@@ -420,17 +420,18 @@ def _write_last(console: Console, released: Release) -> None:
         console.write_line(note)
 
 
-def _strategy(design: Design) -> str:
-    """Describe the strategy in a line: its parameters, and its paper or theorem."""
+def _strategy(design: Design, noun: str = "step") -> str:
+    """Describe the strategy in a line: its name, its noise, and its paper or theorem."""
     from counton.base.literature import origin_of
+    from counton.released.stream_words import strategy_in_words
 
-    said = shorten(repr(design.strategy), 100, placeholder=" ...")
+    named = strategy_in_words(design.strategy, noun)
     noise = f"with {design.family.capitalize()} noise"
-    return f"{said}, {noise}; {origin_of(design.strategy.sources)}"
+    return f"{named}, {noise}; {origin_of(design.strategy.sources)}"
 
 
 def _steps_there(steps: Sequence[int]) -> dict[str, int | None]:
-    """Return the first and the last step, and how many between them are missing."""
+    """Return the first and the last step, and the number of missing steps between them."""
     first, last = (steps[0], steps[-1]) if steps else (None, None)
     missing = steps[-1] - steps[0] + 1 - len(steps) if steps else 0
     return {"first": first, "last": last, "missing_steps": missing}
@@ -505,11 +506,11 @@ def _write_events(console: Console, stream: dict[str, Any], store: Store) -> Non
         _write_last(console, read_released(reader, definition, None))
     console.write_line(f"promise: {promise(definition)}")
     if definition.cut.goes_on:
-        console.write_line(f"strategy: {_strategy(reader.design)}")
+        console.write_line(f"strategy: {_strategy(reader.design, definition.cut.noun)}")
 
 
 def _write_steps(console: Console, stream: dict[str, Any], store: Store) -> None:
-    """Print the numbers that a program has fed, whose meaning it knows."""
+    """Print the numbers of a stream that a program feeds; only the program knows their meaning."""
     design, last = store.reader(stream["name"]).design, stream["last"]
     console.write_line(f"stream {stream['name']}: {_steps_of(stream)}", bold=True)
     if last is not None and last["values"] is not None:
@@ -530,6 +531,7 @@ def _steps_of(stream: dict[str, Any]) -> str:
 def _of_steps(stream: dict[str, Any], store: Store) -> list[tuple[str, str]]:
     """Describe a stream that a program feeds."""
     from counton.base.literature import origin_of
+    from counton.released.stream_words import strategy_in_words
 
     terms, details = stream["terms"], stream["details"]
     guarantee = guarantee_from_dict(terms["guarantee"])
@@ -539,7 +541,7 @@ def _of_steps(stream: dict[str, Any], store: Store) -> list[tuple[str, str]]:
         ("released", _steps_of(stream)),
         ("protected", contribution.describe(details.get("unit"))),
         ("guarantee", f"{guarantee}, {guarantee.scope}"),
-        ("strategy", repr(strategy)),
+        ("strategy", strategy_in_words(strategy)),
         ("paper", origin_of(strategy.sources)),
     ]
     return [*rows, *_error(stream)]
@@ -627,7 +629,7 @@ def _accept_old_copy(options: VerifyOptions, keys: Sequence[str | None]) -> None
         taken = accept_old_copy(options.state, key, options.name)
         for name in taken.streams:
             Console(stderr=True).write_line(
-                f"the witness takes your word that {name!r} is the newest"
+                f"the witness now holds this copy of {name!r} for the newest, on your word"
             )
         for place in taken.places:
             Console(stderr=True).write_line(f"the witness in {place} is given up, as lost for good")

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
+from counton.base import strategy_names as names
 from counton.base.columns import BETWEEN, list_in_words
 from counton.base.exact import quantity
 from counton.base.lazy import software
@@ -20,7 +21,7 @@ from counton.released.description import Description, counted_anew
 from counton.released.series import Series
 from counton.statistics.by_group import inner_of, members_of
 from counton.statistics.statistic import units_of
-from counton.strategies import Independent, StreamStrategy
+from counton.strategies import Independent, StreamStrategy, WindowVersions
 
 #: A public introduction to differential privacy.
 _MORE = "https://doi.org/10.6028/NIST.SP.800-226"
@@ -379,7 +380,7 @@ def groups_in_words(definition: Description) -> str | None:
 
 
 def subject_in_words(definition: Description) -> str:
-    """Return the counted or added-up quantity, in the language of a chart."""
+    """Return what a stream counts or adds up, such as "number of visits", in a chart's language."""
     subject = definition.subject
     if (found := local_name(subject)) != subject:
         return found
@@ -532,6 +533,45 @@ def cost_in_words(definition: Description) -> str:
         f"{spent} for the whole stream, which is this series of releases: later ones cost nothing "
         f"more; another stream about the same {unit} costs its own, and costs add up"
     )
+
+
+def strategy_in_words(strategy: StreamStrategy, noun: str = "step") -> str:
+    """Return the name of a strategy in plans; its parameters are for experts.
+
+    Args:
+        noun: what a step is called, such as "window".
+
+    >>> from counton.strategies import Binary, KAry
+    >>> strategy_in_words(Binary(1000)), strategy_in_words(KAry(365, 20))
+    ('binary', 'k-ary with subtraction')
+    """
+    stated, name = strategy.parameters, strategy.saved_name
+    if isinstance(strategy, WindowVersions):
+        return f"versions of each {noun}, {strategy_in_words(strategy.inner, noun)}"
+    if name == "KAry" and stated["arity"] > stated["horizon"]:
+        kind = names.EACH_STEP
+    elif name == "KAry":
+        kind = names.SUBTRACTING if stated["subtraction"] else names.KARY
+    elif name == "Octave":
+        kind = names.WHOLE_OCTAVE if stated["whole"] else names.OCTAVE
+    elif name in _NAMES:
+        kind = _NAMES[name]
+    else:
+        return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
+    return kind.words.replace("step", noun)
+
+
+#: Names of strategies in plans, by their names in states.
+_NAMES = {
+    "GrowingCascade": names.CASCADE,
+    "GrowingSquareRoot": names.GROWING_ROOT,
+    "HonakerOnline": names.HONAKER,
+    "Independent": names.INDEPENDENT,
+    "LookAhead": names.LOOK_AHEAD,
+    "NormalisedSqrt": names.NORMALISED,
+    "SmoothBinary": names.SMOOTH,
+    "SqrtToeplitz": names.SQUARE_ROOT,
+}
 
 
 def sharing_in_words(strategy: StreamStrategy) -> str:

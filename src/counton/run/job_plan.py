@@ -26,6 +26,7 @@ from counton.numbers.intervals import check_level
 from counton.privacy import ZCDP, ApproxDP, Guarantee, Ledger, PureDP
 from counton.privacy.contribution import Relation, known_unit
 from counton.privacy.ledger import Spend, totals
+from counton.released.stream_words import strategy_in_words
 from counton.rows.paths import NoFiles, event_paths
 from counton.rows.sources import EventFrame, Source
 from counton.run.definition import Definition
@@ -543,6 +544,8 @@ def planned_table(job: Job) -> tuple[dict[str, str], list[dict[str, Any]]]:
         return words, statistic.spread(law.std)
     steps = definition.strategy.horizon
     assert steps is not None
-    words["strategy"] = f"{definition.strategy!r} over {steps:,} steps"
+    noun = definition.cut.noun
+    named = strategy_in_words(definition.strategy, noun)
+    words["strategy"] = f"{named} over {steps:,} {noun}s"
     words["errors"] = "std is typical of all steps, largest_std that of the worst step"
     return words, statistic.accuracy(definition.guarantee, steps)

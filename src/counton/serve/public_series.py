@@ -25,7 +25,7 @@ from counton.released.nowcasting import Nowcasts, nowcast
 from counton.released.release import Release
 from counton.released.release_facts import facts_of
 from counton.released.series import finite
-from counton.released.stream_words import measured_in, protection_in_words
+from counton.released.stream_words import measured_in, protection_in_words, strategy_in_words
 from counton.run.clock import length_of
 from counton.run.definition import Definition
 from counton.run.journal_values import level_of, read_released
@@ -78,8 +78,7 @@ def json_rows(rows: pl.DataFrame) -> list[dict[str, Any]]:
 
 
 class Against(NamedTuple):
-    """The number to subtract: of another group, another time, or both; None keeps that of the
-    number itself.
+    """The group and the times of the number to subtract; None: as in the number itself.
 
     >>> Against(group="shop").until is None
     True
@@ -109,8 +108,7 @@ class Journal:
     def refresh(self) -> int:
         """Look for new steps, and return the number of steps.
 
-        A state that has forgotten releases is not believed: `refused` is then true, and the earlier
-        facts stay.
+        If the state has forgotten releases, `refused` becomes true and the earlier facts stay.
         """
         try:
             position = self._store.position(self.name, self.job.keeping.key)
@@ -118,7 +116,7 @@ class Journal:
                 found = self._look()
                 self._store.position(
                     self.name, self.job.keeping.key
-                )  # it was no older copy meanwhile
+                )  # raises if the state has become an older copy
                 self._found, self._position = found, position
         except StateError:
             self.refused = True
@@ -184,7 +182,7 @@ class Journal:
     def promise(self) -> dict[str, str]:
         """Return the protected unit, the guarantee and the address of the description.
 
-        Addresses that answer with a few numbers repeat these, since their reader may see no more.
+        Answers with a few numbers repeat these facts, since their reader may see nothing else.
         """
         definition = self.definition
         return {
@@ -218,7 +216,7 @@ class Journal:
                 f"{definition.guarantee}, {definition.guarantee.scope}",
                 definition.guarantee.meaning_for(unit),
                 *([] if definition.people_note is None else [definition.people_note]),
-                repr(definition.strategy),
+                strategy_in_words(definition.strategy, definition.cut.noun),
             ],
             "protects": protection_in_words(definition),
             "people": definition.people_note,
@@ -276,7 +274,7 @@ class Journal:
                 return self._kept[key]
             reader = self._store.reader(self.name, self.job.keeping.key)
             released = read_released(reader, definition, level)
-            self._store.position(self.name, self.job.keeping.key)  # it is no older copy
+            self._store.position(self.name, self.job.keeping.key)  # raises if it is an older copy
             self._kept[(reader.step, level)] = released
             while len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)
@@ -321,7 +319,7 @@ class Journal:
         self, released: int, start: str | None, until: str | None, last: int | None, since: int
     ) -> range:
         windows = self.definition.windows
-        # If windows are revised, those that were not final by then have changed since.
+        # Revised windows that were not final at step `since` have changed: return them again.
         first, stop = max(1, since + 1 - windows.lags), released + 1
         ends = windows.ends(range(released + 1))  # from the stream's beginning
         if start is not None:
@@ -343,7 +341,7 @@ class Journal:
         against: Against | None = None,
     ) -> dict[str, Any]:
         """Return the number of events between two moments with its interval, or its difference to
-        another.
+        the number of another group or time.
 
         The moments are moved to the nearest ends of released windows before or at them.
 
