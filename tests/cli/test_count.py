@@ -90,7 +90,7 @@ def test_the_output_says_what_is_protected(place: Any) -> None:
         "pure differential privacy with epsilon = 1, for all releases of the stream together",
         "guesses right, after all releases, with a probability of at most 73.11%",
         "cost epsilon = 1 of the privacy of each visit, spent once",
-        "against readers who know all other rows, or choose them",
+        "against readers who know or choose all other rows, and who choose the time and place of",
         "noise releases share it, so that totals stay accurate",
         "error standard deviation",
         "so a small one can be below 0",
@@ -460,7 +460,7 @@ def test_windows_totals_or_both_are_released_as_asked(place: Any) -> None:
 def test_sums_are_written_beside_the_table(place: Any) -> None:
     events, out = place.write("e.csv", [*EVENTS, "06:30,a"]), place.folder / "out.csv"
     done = place("count", events, *place.new(steps="48"), "--sums", "1d,1w", "--out", str(out))
-    assert f"each 1d by itself written to {place.folder / 'out.1d.csv'}" in _flat(done.out)
+    assert f"sums of each 1d written to {place.folder / 'out.1d.csv'}" in _flat(done.out)
     days = pl.read_csv(place.folder / "out.1d.csv")
     assert days.select("first_step", "last_step", "whole", "group", "sum").rows() == [
         (1, 6, False, "a", 3),

@@ -128,7 +128,7 @@ def test_plan_shows_loss_by_age_and_error_and_draws_them(place: Any) -> None:
     ]
     assert all(row["exact"] <= row["paper"] for row in plan["loss_by_age"])
     assert plan["loss_by_age"][4]["exact"] <= 3
-    assert "nothing is asked beyond 365d" in done.out
+    assert "no largest loss is stated beyond 365d" in done.out
     options = plan["options"].split()
     done = place(
         "count", place.write("e.csv", ROWS), *place.new(steps=None, epsilon=None), *options
@@ -142,7 +142,7 @@ def test_plan_shows_the_loss_at_the_ages_that_were_asked_for(place: Any) -> None
     assert done.code == 0, done.err
     for words in ("after a day", "after ten years", "after 20y"):
         assert words in done.out
-    assert "nothing is asked beyond" not in done.out
+    assert "no largest loss is stated beyond" not in done.out
     rows = json.loads(place(*asked, "--json").out)["loss_by_age"]
     assert [row["steps"] for row in rows] == [0, 1, 7, 366, 3653, 7305]
     assert rows[1]["exact"] <= 1
@@ -168,8 +168,8 @@ def test_plan_prints_its_table_where_losses_are_huge(place: Any) -> None:
         (["--epsilon", "1d:1,24h:2", "--every", "1h"], "two losses for an age of 24 steps"),
         (["--epsilon", "1d:1", "--every", "1h", "--per-step", "0"], "per_step is 0"),
         (["--epsilon", "1d:1", "--every", "1h", "--plot", "loss.txt"], "does not end in"),
-        (["--every", "1h"], "the largest losses are needed once"),
-        (["--epsilon", "1d:1", "--rho", "1d:1"], "the largest losses are needed once"),
+        (["--every", "1h"], "state the largest losses once"),
+        (["--epsilon", "1d:1", "--rho", "1d:1"], "state the largest losses once"),
         (["--epsilon", "1d:1", "--every", "1h", "--rmse", "1"], "the least is"),
         (["--epsilon", "1y:0.01", "--every", "1h", "--largest-error", "2"], "no mechanism at all"),
     ],

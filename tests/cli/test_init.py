@@ -155,7 +155,7 @@ def test_names_are_asked_again_until_they_are_some(terminal: Terminal, loans: Pa
     )  # fmt: skip
     assert done.code == 0
     assert "'north' twice" in done.out
-    assert "Take the names from a list that is public" in done.out
+    assert "Take the names from a public list" in done.out
     job = job_of(loans)
     assert (job["domain"], job["unknown"], "other" in job) == ("branches.txt", "drop", False)
 
@@ -238,8 +238,8 @@ def test_a_header_alone_is_asked_for_its_times_with_the_reason(
         column_of_times=["", "borrowed_at"], how_its_times=form,
     )  # fmt: skip
     assert (done.code, done.left) == (0, {}), done.out
-    assert "header.csv has no rows yet, which would tell: name its column." in done.out
-    assert "Error: no answer is usual here, so Enter takes none; type one" in done.out
+    assert "header.csv has no rows yet: name the column of times." in done.out
+    assert "Error: this question has no usual answer: type one" in done.out
     assert "or epoch, or ISO (2026-10-24 09:00) [ISO]: " in done.out
     job = job_of(loans)
     assert (job["time"], job.get("time-format")) == ("borrowed_at", kept)
@@ -258,9 +258,9 @@ def test_a_first_window_after_all_rows_is_taken_only_when_typed_twice(
 
 def test_a_bound_for_ever_has_no_usual_value(terminal: Terminal, loans: Path) -> None:
     done = terminal("loans.csv", protect_what=["ever"], how_many_rows=["", "4"])
-    assert "how many rows of one count at most: " in done.out
+    assert "how many rows of one person count at most: " in done.out
     assert "of the events from 2026-10-24 to 2026-10-25: 42.9% with 1, 14.3% with 2" in done.out
-    assert "Error: no answer is usual here" in done.out
+    assert "Error: this question has no usual answer" in done.out
     assert job_of(loans)["most"] == 4
 
 
@@ -276,8 +276,8 @@ def test_columns_that_may_name_people_are_shown_and_a_row_is_named(
     (loans / "kunde.csv").write_text(LOANS.replace(",", ";").replace("reader", "Kunde"))
     done = terminal("kunde.csv", column_of_groups=["branch"], names=["north,south,east"],
                     what_one_row=["Ausleihe"])  # fmt: skip
-    assert "columns with repeated values, as of people: Kunde (4)\n" in done.out
-    assert "With none, one row more or less is hidden, and no person" in done.out
+    assert "columns whose values repeat, as people's do: Kunde (4)\n" in done.out
+    assert "With none, each single row is hidden, but no person" in done.out
     assert "A row that lacks nothing but its branch is not left out: it counts in the group" in (
         done.out
     )
@@ -302,7 +302,7 @@ IN_THE_NEXT = (
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        (("--unit", "loan"), "without ids does not tell late rows; --revise 2d with --id counts"),
+        (("--unit", "loan"), "without ids late rows cannot be told; --revise 2d with --id counts"),
         (("--user", "reader"), IN_THE_NEXT.format(" with --id")),
         (("--user", "reader", "--id", "row"), IN_THE_NEXT.format("")),
         (("--append", "--unit", "loan"), IN_THE_NEXT.format("")),
@@ -391,7 +391,7 @@ def test_without_a_terminal_one_refusal_says_all_with_a_command_that_runs(
 def test_yes_says_what_is_left_and_asks_nothing(init: Callable[..., Result]) -> None:
     refused = init("loans.csv", "--yes", *SAID[:-4], "--by", "branch")
     assert refused.code == 2
-    assert "no file tells some facts" in refused.err
+    assert "events do not tell some options" in refused.err
     assert "--domain A,B,C" in refused.err
     assert "--timezone Europe/Berlin:" not in refused.err
     assert init("loans.csv", "--yes", *SAID).code == 0
@@ -539,7 +539,7 @@ def test_of_a_large_file_a_sample_from_the_start_is_looked_at_and_said(
     (loans / "loans.csv").write_text(LOANS + rows + "broken,line\n")
     done = terminal("loans.csv")
     assert done.code == 0
-    assert "a sample from the start is looked at, not all rows" in done.out
+    assert "only the first rows are read" in done.out
 
 
 @pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="the kernel counts no bytes read")
@@ -561,7 +561,7 @@ def test_of_ten_gigabytes_a_small_part_is_read(loans: Path) -> None:
     words = [sys.executable, "-c", program, "init", "big.csv", "--yes", *SAID]
     done = subprocess.run(words, cwd=loans, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "Of the rows a sample from the start was looked at, not all." in done.stdout
+    assert "Only the first rows were read." in done.stdout
     read, kilobytes = map(int, done.stderr.split())
     assert read < 2**27
     assert kilobytes < 2**20
@@ -580,7 +580,7 @@ def test_of_a_table_of_a_database_the_first_rows_are_asked_for(
         library.commit()
     asked = ("init", "sqlite:///library.db", "--query", "SELECT * FROM loans;", "--yes")
     left = place.plain(*asked)
-    assert ("a sample from the start was looked at" in left.err) == (sample == 3)
+    assert ("only the first rows were read" in left.err) == (sample == 3)
     said = ("--start", "2026-10-24", "--unit", "loan", "--epsilon", "1", "--timezone", "UTC")
     assert place.plain(*asked, *said).code == 0
     ran = place.plain("run", "nightly.toml", "--until", "2026-10-25T06:00")

@@ -123,7 +123,7 @@ def test_a_job_that_is_saved_is_read_again(file: Path, tmp_path: Path) -> None:
         name="takings", sums="1w", out=tmp_path / "t.csv", key="env:KEY", level=0.9,
     )  # fmt: skip
     file.write_text("# ours\n" + FILE)
-    with pytest.raises(InvalidInput, match="defaults which the job does not state"):
+    with pytest.raises(InvalidInput, match="defaults that the job does not state"):
         save(job, file)
     job = job.having(until="2024-03-03")
     with pytest.raises(InvalidInput, match="does not state"):  # a date is of one run
@@ -169,7 +169,7 @@ def test_a_command_saves_what_it_was_told(file: Path, place: Any) -> None:
         "1",
         None,
     )
-    assert "without --until 2024-03-03, which is of this run" in done.err
+    assert "without --until 2024-03-03, which holds for this run alone" in done.err
     done = place.plain("run", str(file.parent / "new.toml"))  # the clock decides, a year and more
     assert "would release 7 windows" in done.err or "data of the past" in done.err
     done = place.plain("run", str(file.parent / "new.toml"), "--until", "2024-03-04")

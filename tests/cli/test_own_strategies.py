@@ -80,7 +80,7 @@ def test_it_is_a_key_of_job_files_and_an_option(events: Path, tmp_path: Path, pl
         "count", events, *words, f"--strategy={tmp_path / 'mine.json'}", f"--state={tmp_path}/b.db"
     )
     assert done.code == 0, done.err
-    with pytest.raises(InvalidInput, match="which a job file names by a file"):
+    with pytest.raises(InvalidInput, match="but a job file names a file that holds the"):
         save(Job("count", str(events), "c.db", strategy=root(), **STREAM), tmp_path / "new.toml")
 
 

@@ -59,7 +59,7 @@ def test_a_file_is_planned_in_a_folder_where_nothing_changes(
     for words in (
         "visits: number of events of 2 groups, 12 windows of 1w; epsilon = 1",
         "in each window",
-        "waits: how far off means, quantiles and the like are",
+        "waits: the error of means, quantiles and the like",
         "pure differential privacy with epsilon = 2, for one event added or removed; limit pure "
         "differential privacy with epsilon = 4; left pure differential privacy with epsilon = 2",
         "25%",

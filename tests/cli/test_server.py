@@ -101,7 +101,7 @@ def test_a_machine_that_was_away_is_told_what_to_say(on_server: Any) -> None:
     assert "say so (counton verify --accept-old-copy)" in away.err
     taken = on_server("verify", on_server.state, "--key", str(copy), "--accept-old-copy")
     assert taken.code == 0, taken.out + taken.err
-    assert "takes your word that 'events' is the newest" in " ".join(taken.err.split())
+    assert "holds this copy of 'events' for the newest" in " ".join(taken.err.split())
     assert on_server.count(rows, "--key", str(copy)).code == 0
 
 

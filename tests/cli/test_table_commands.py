@@ -314,7 +314,7 @@ def test_a_table_with_the_counts_is_no_public_domain_in_any_order(desk: Desk) ->
     done = desk.ranges("--rho", "1", "--label", "hour", "--domain", line)
     assert done.exit_code == 2
     assert "has the column of the counts, 'visits'" in done.stderr
-    assert "list what is publicly known to exist" in done.stderr
+    assert "list the cells that are publicly known to exist" in done.stderr
     assert desk.rest() == before | {"other.CSV", "line2.csv"}
 
 

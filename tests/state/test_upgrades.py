@@ -93,7 +93,7 @@ def test_the_command_says_what_it_did(state: Path) -> None:
     assert f"format {NOW}, which is this version's: nothing to do" in done.stdout
     with next_version():
         done = CliRunner().invoke(app, ["upgrade", str(state)])
-        said = f"carried over from format {NOW} to {NOW + 1}; as it was, it is kept in"
+        said = f"carried over from format {NOW} to {NOW + 1}; the old state is kept in"
         assert said in done.stdout
         assert upgrade(state) == (NOW + 1, NOW + 1, None)
 

@@ -38,7 +38,7 @@ from counton.run.written_files import (
 
 #: Questions answered by one number.
 _QUESTIONS = ("difference", "ratio", "change", "share", "total", "revision")
-#: Questions answered by rows, and one on groups that are not declared.
+#: Questions answered by rows, and ``hidden``, which asks about groups that are not shown.
 _TABLES = ("sums", "by", "changes", "band", "hidden", "nowcast")
 #: Tables that have a chart.
 _DRAWABLE = (["changes"], ["by"], ["band"], ["nowcast"])
@@ -153,8 +153,8 @@ def _table(released: Release, options: AnswerOptions, steps: range) -> pl.DataFr
     if options.changes:
         if options.other_steps is None:
             raise InvalidInput(
-                f"{field('changes', True)} is from some steps to others: give "
-                f"{field('other_steps')}, the earlier ones, too"
+                f"{field('changes', True)} compares steps with earlier ones: give the earlier "
+                f"steps too ({field('other_steps')})"
             )
         return released.changes(steps, options.other_steps, of=options.of)
     found = _steps_of(released, options)
@@ -182,7 +182,8 @@ def _read_release(options: AnswerOptions, source: str, name: str | None) -> Rele
     token, like = options.token, options.like if source == options.source else None
     if token is not None and source == options.source and not source.startswith(ADDRESSES):
         raise InvalidInput(
-            f"{field('token')} is for a service, and {source!r} is no address of one: leave it out"
+            f"{field('token')} is for a service, but {source!r} is not the address of a service: "
+            f"leave the token out"
         )
     level = options.level
     if (public := read_public(source, name=name, level=level, token=token, like=like)) is not None:
@@ -221,7 +222,7 @@ def _answer(
     later = None
     if options.other_steps is not None:
         later = (beside or released).steps_named(options.other_steps)
-    elif beside is not None:  # equal words may mean other steps of another stream
+    elif beside is not None:  # the same words may name different steps in another stream
         later = beside.steps_named(options.steps)
     question = {
         "difference": released.difference,

@@ -20,7 +20,8 @@ from counton.job.job import RowFormat
 def application(words: Sequence[str]) -> typer.Typer:
     """Return the command line for some words: the command that they name, or all commands.
 
-    To build all of them takes a twelfth of a run that releases nothing. Once built, they serve.
+    Building all commands takes a twelfth of the time of a run that releases nothing. Once all are
+    built, they are used for every call.
 
     >>> _whole.cache_clear()
     >>> [one.name for one in application(["plan", "--steps", "9"]).registered_commands]
@@ -74,7 +75,8 @@ def root(
     """Private running totals: counts published again and again, which hide every single row."""
 
 
-#: Commands that pass their words on to a statistic's command, whose options are loaded at its call.
+#: Arguments of typer for commands that pass their words on to a statistic's command. The options of
+#: the statistic are loaded when the command is called.
 _PASSED_ON: dict[str, Any] = {
     "add_help_option": False,
     "context_settings": {"allow_extra_args": True, "ignore_unknown_options": True},
@@ -160,7 +162,7 @@ def _statistic(app: typer.Typer) -> None:
     app.command(name="statistic", rich_help_panel=RELEASE, **_PASSED_ON)(statistic)
 
 
-#: What adds each command, in the order of the list.
+#: Functions that add each command, in the order of the list of commands.
 _ADD: dict[str, Callable[[typer.Typer], None]] = {
     **{name: partial(_beside, name, says) for name, says in BESIDE.items()},
     "statistic": _statistic,

@@ -8,8 +8,8 @@ READ, KEEP = "Read and publish what was released", "Keep a state"
 OTHER = "Commands"
 HEADINGS = (RELEASE, PLAN, READ, KEEP, OTHER)
 
-#: Statistics that are commands of their own, with their lines in the list, which loads none of
-#: them.
+#: Statistics that are commands of their own, with their lines in the list of commands. The list
+#: loads none of these statistics.
 BESIDE = {
     "count": "Release the running number of events after each window, by group.",
     "sum": "Release the running sum of a column, by group.",
@@ -18,10 +18,10 @@ BESIDE = {
     "ranges": "Release counts along a line, such as age, so that every interval is accurate.",
 }
 
-#: Purposes of a visit, and the command to begin with.
+#: Aims of a new user, and the command to begin with.
 INTENTS = {
     "a number each day": "counton init visits.csv asks six questions, and writes a job file for "
     "counton run; in one command: counton count -h",
-    "protect people": "the same asks whom to protect; in one command: --user COLUMN --most N",
+    "protect people": "counton init asks whom to protect; in one command: --user COLUMN --most N",
     "a table": "counton contingency -h, hierarchy -h, ranges -h: once, or after each window",
 }

@@ -77,8 +77,8 @@ class RunOptions(OptionRecord):
     """Run the jobs of a file, one after the other, as every night.
 
     A job that fails is reported, and the others run all the same; the exit code is that of the
-    first failure. counton count ... --save nightly.toml writes such a file; --schema says what it
-    may hold. What is said of one night holds in all of its jobs, whatever the file says.
+    first failure. counton count ... --save nightly.toml writes a job file; --schema prints all
+    that it may hold. An option of this command overrides the file, in all jobs, for this run.
     """
 
     file: str | None = argument("a job file: TOML with [defaults] and [jobs.NAME]", None)
@@ -99,11 +99,11 @@ class RunOptions(OptionRecord):
 
 @dataclass(frozen=True)
 class InitOptions(OptionRecord):
-    """Make a job file for events: it asks what has to be said, with what it found as the default.
+    """Make a job file for events: ask for each missing option, and suggest an answer.
 
-    It reads the header and the first rows, spends nothing, and writes the job file alone. What is
-    stated is not asked. --yes asks nothing, and says what is left to say. Then: counton run
-    nightly.toml
+    It reads the header and the first rows, spends nothing, and writes the job file alone. It does
+    not ask for an option that is given. --yes asks nothing, and lists the options that are still
+    missing. Then: counton run nightly.toml
     """
 
     events: str = argument(
@@ -176,8 +176,8 @@ class ServeOptions:
 class TokenOptions:
     """List, make or revoke the tokens of a service, while it runs.
 
-    A token is for ingest (sending rows), read (reading released series) or operate (seeing the
-    numbers that only who runs it may see: they are exact). Only digests of tokens are kept.
+    A token is for ingest (sending rows), read (reading released series) or operate (seeing exact
+    numbers, which only the operator of the service may see). Only digests of tokens are kept.
     """
 
     file: str = argument("the job file of the service")
@@ -191,10 +191,10 @@ class TokenOptions:
 
 @dataclass(frozen=True)
 class SendOptions:
-    """Send rows to a service in batches, each until it is acknowledged: it counts once.
+    """Send rows to a service in batches, each until it is acknowledged: each row counts once.
 
-    What was acknowledged is noted beside the file. The same command sends what is new, also after
-    it was killed, or the service was. From a pipe (-) rows are sent as they come.
+    A file beside the rows notes the acknowledged ones. The same command later sends only new rows,
+    even after it or the service was killed. From a pipe (-) rows are sent as they come.
     """
 
     rows: str = argument("JSON lines, or CSV with a header; - for JSON lines from standard input")
@@ -208,7 +208,7 @@ class SendOptions:
         None, "file that notes which rows were acknowledged; default: FILE.sent; needed for a pipe"
     )
     batch_rows: int = option(5000, "how many rows a batch has at most")
-    wait: float = option(1, "of a pipe: how many seconds a batch waits for more rows")
+    wait: float = option(1, "with a pipe: how many seconds a batch waits for more rows")
     patience: float = option(600, "for how many seconds to try a batch again before giving up")
     json: bool = option(False, JSON)
 
@@ -233,7 +233,7 @@ class LeftOutOptions:
 
 @dataclass(frozen=True)
 class FitOptions:
-    """How the numbers of a released table are made to fit, if its state does not say so."""
+    """Constraints that the shown numbers of a table keep, if its state states none."""
 
     integers: bool = option(False, "show whole numbers that add up")
     nonnegative: bool = option(
@@ -263,8 +263,8 @@ class PlanOptions(OptionRecord):
     Strategies are ranked, best first. --within finds the smallest epsilon for an accuracy that you
     want. A job file is planned whole: the error of every number of its jobs, and what they cost;
     --simulate shows what readers would see if the true numbers were those of a file. plan-expiring
-    plans a stream whose protection fades, and a table's own command with --plan that table. No rows
-    are read.
+    plans a stream whose protection fades; a table's own command plans it, with --plan. No rows are
+    read.
     """
 
     asked: str | None = argument(
@@ -377,9 +377,7 @@ class ExpiringPlanOptions(OptionRecord):
     every: str | None = option(None, "length of a window: 15m, 1h, 1d, 1w, 1mo")
     per_step: float = option(1, "expected events per window; the error of a delay grows with them")
     rmse: float | None = option(None, "root-mean-square error that the plan must reach")
-    largest_error: float | None = option(
-        None, "bound that all errors together keep with probability 2/3"
-    )
+    largest_error: float | None = option(None, "bound that no error exceeds, with probability 2/3")
     steps: int | None = option(
         None, "number of windows whose errors are averaged; default: the largest age"
     )
@@ -420,8 +418,8 @@ class InspectOptions(OptionRecord):
     )
     share: str = option(
         "0.95",
-        "share of the users: the answer is how many events a user of this share has at "
-        "most; or several shares: A,B",
+        "share of the users: the answer is a number of events that this share of the users does "
+        "not exceed; or several shares: A,B",
     )
     at_most: int = option(
         1024,
@@ -493,9 +491,9 @@ class EndOptions:
 class ForgetOptions:
     """Delete what a state keeps of a person, or of all people of long ago (--older).
 
-    A state keeps digests of whose rows have counted. What was released stays, and sums stay as they
-    are. A service may run meanwhile: give --wait 60. The rows themselves, and copies of the state,
-    are yours to delete.
+    A state keeps digests of the people whose rows have counted. Released numbers and sums stay as
+    they are. A service may run meanwhile: give --wait 60. The rows themselves, and copies of the
+    state, are yours to delete.
     """
 
     state: str = argument("SQLite file or database URL that keeps the streams; secret")
@@ -556,13 +554,13 @@ class LedgerOptions:
     unit: str | None = option(
         None,
         'unit that the limit protects, as in reader or "reader\'s month"; a release that protects '
-        "less is refused; default: whatever each release protects, each unit apart",
+        "less is refused; default: the unit of each release, each unit apart",
         "limit-unit",
     )
     allow_raise: bool = option(
         False,
-        "change a limit that is set to larger numbers, or in another way than to smaller ones; "
-        "the ledger notes who did it, and when",
+        "raise a limit, or change it in any way but lowering it; the ledger notes who did it, and "
+        "when",
         "raise",
     )
     add: str | None = option(
@@ -658,8 +656,8 @@ class ShowOptions:
 class UpgradeOptions:
     """Carry a state of an earlier version over to the format of this one.
 
-    The first run that writes does the same; commands that read need no upgrade. The state as it was
-    is kept beside it, and programs of the earlier version that still use the state are refused.
+    The first run that writes does the same; commands that read need no upgrade. A copy of the old
+    state is kept beside it. Programs of the earlier version that still use the state are refused.
     """
 
     state: str = argument("SQLite file or database URL that keeps the releases, secret")
@@ -671,7 +669,7 @@ class UpgradeOptions:
 class BackupOptions:
     """Copy a state that is a SQLite file, even while a run or a service writes it.
 
-    The copy is complete, but for the key and its witness: keep those elsewhere.
+    The copy lacks the key and the witness; keep these in another place.
     """
 
     state: str = argument("SQLite file that keeps the releases; secret")
@@ -928,7 +926,7 @@ class VerifyOptions:
     json: bool = option(False, JSON)
 
 
-#: Names in messages that are commands, and no options of this one.
+#: Names in messages that stand for commands, not for options.
 _COMMANDS = {
     "what": "counton",
     "end_stream(state, name)": "counton end STATE --name NAME",
@@ -949,7 +947,7 @@ def takes(
     Args:
         kinds: one dataclass for each argument of the function.
         own: options of a statistic, which `Job` takes besides its fields.
-        unneeded: fields that may be left out, with their values then.
+        unneeded: fields that may be left out, and their default values.
         fixed: values of fields that are no options of this command.
 
     >>> @dataclass(frozen=True)
@@ -1017,7 +1015,9 @@ def takes(
 def words_of(*kinds: type) -> Mapping[str, str]:
     """Return the command line's names of all fields that an error about dataclasses may name."""
     found = option_names(*kinds)
-    if not {Job, PlanOptions, InspectOptions}.isdisjoint(kinds):  # these two take words of a job
+    if not {Job, PlanOptions, InspectOptions}.isdisjoint(
+        kinds
+    ):  # plan and inspect take words of a job
         from counton.job.stated_options import all_options
 
         known = {**all_options(), **options_of(Job)}
@@ -1026,7 +1026,7 @@ def words_of(*kinds: type) -> Mapping[str, str]:
 
 
 def of_statistic(name: str) -> dict[str, Any]:
-    """Return the arguments of `takes` for a statistic's command: its own options, and absent ones.
+    """Return arguments of `takes` for a statistic: its own options, and values of absent ones.
 
     >>> of_statistic("count")["own"], of_statistic("count")["what"]
     ((), 'count')
@@ -1039,7 +1039,7 @@ def of_statistic(name: str) -> dict[str, Any]:
     return {"own": of.card.options, "what": name, **gone}
 
 
-#: Views of readings, which only some statistics have.
+#: Options for views of released numbers, which only some statistics have.
 _OF_READINGS = ("shares", "ask", "cut", "over", "sums", "integers", "nonnegative", "known")
 
 

@@ -22,13 +22,13 @@ def perform(options: ExpiringPlanOptions) -> None:
     stated = {name: losses for name, losses in asked.items() if losses is not None}
     if len(stated) != 1:
         raise InvalidInput(
-            f"the largest losses are needed once: give {field('epsilon', '1d:1,365d:3')}, or "
+            f"state the largest losses once: give {field('epsilon', '1d:1,365d:3')}, or "
             f"{field('rho', '1d:0.1,365d:0.3')}"
         )
     ((unit, losses),), every = stated.items(), options.every
     if every is None:
         raise InvalidInput(
-            f"{field(unit, losses)} speaks of time; give the length of a window, "
+            f"{field(unit, losses)} states ages as times: give the length of a window, "
             f"{field('every', '1h')}"
         )
     check_chart(options.plot, options.width)
@@ -112,7 +112,7 @@ def _show(console: Console, plan: FadingPlan, ages: dict[str, int], every: str) 
     if max(ages.values()) > last:
         age = next(name for name, steps in ages.items() if steps == last)
         console.write_line(
-            f"nothing is asked beyond {age}, where the loss grows on like log(age)^{growth:g}"
+            f"no largest loss is stated beyond {age}: there it grows like log(age)^{growth:g}"
         )
     tenths = 10 if plan.best.largest_error() < 1000 else 1  # it is a bound, so it is rounded up
     largest = figures(math.ceil(tenths * plan.best.largest_error()) / tenths)

@@ -35,7 +35,7 @@ _ROWS = 40
 def perform(options: ExportOptions, fit: FitOptions) -> None:
     """Read a release from its state, and write it to a file, or print its description.
 
-    ``fit`` has the constraints that numbers are adjusted to, as whole or non-negative numbers.
+    ``fit`` has the constraints that the numbers are adjusted to: whole, or non-negative.
     """
     ending = "" if options.out is None else options.out.suffix.lower()
     asked: dict[str, Any] = {**vars(options), "fit": fit_of(vars(fit))}
@@ -125,8 +125,8 @@ def _perform_all(options: ExportOptions, asked: dict[str, Any]) -> None:
     """Write all releases, a file for each."""
     if options.out is None:
         raise InvalidInput(
-            f"{options.state} is a job file, whose releases are written to a file each: give --out "
-            f"with {NAMED} where the name of each is to stand, as in --out '{NAMED}.csv'"
+            f"{options.state} is a job file, and each release is written to a file of its own: "
+            f"give --out with {NAMED} for the name of the release, as in --out '{NAMED}.csv'"
         )
     found = export_all(options.state, options.out, **asked)
     if options.json:
@@ -198,12 +198,12 @@ def print_methods(options: MethodsOptions) -> None:
 
 
 def _print_registry(options: MethodsOptions) -> None:
-    """Print records in YAML, each a document; fields to fill in are marked."""
+    """Print each record as a document of YAML, and mark the fields to fill in."""
     from counton.released.registry import TO_WRITE, as_yaml
 
     if options.level is not None:
         raise InvalidInput(
-            f"{field('level', options.level)} is of intervals, and a record has none; leave it out"
+            f"{field('level', options.level)} is for intervals, but a record has none: leave it out"
         )
     found = registry(options.state, options.name, like=options.like)
     if public_places(options.state) is None:
@@ -216,7 +216,9 @@ def _print_registry(options: MethodsOptions) -> None:
         return
     for place, one in enumerate(found.values()):
         head = "---\n" if place else ""
-        sys.stdout.write(f"{head}# Write what begins with {TO_WRITE!r}.\n{as_yaml(one)}\n")
+        sys.stdout.write(
+            f"{head}# Fill in the texts that begin with {TO_WRITE!r}.\n{as_yaml(one)}\n"
+        )
 
 
 def print_published(options: PublishOptions) -> None:

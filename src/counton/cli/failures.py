@@ -14,10 +14,10 @@ from counton.job.stated_options import words_of_files
 def failure(error: BaseException) -> tuple[ExitCode, str]:
     """Return the exit code of a failed job and its message, for the operator alone.
 
-    A refusal may name a row's value; of a defect the message names the type alone.
+    The message of a refusal may show a row's value. The message of a defect shows the type of the
+    error alone.
 
-    Options that may be stated for one night have the command's names, all others those of job
-    files.
+    Messages name options of ``counton run`` as the command does, and all others as job files do.
     """
     if isinstance(error, ModuleNotFoundError) and error.name in NEEDED:
         error = missing(error.name, error)

@@ -16,9 +16,9 @@ from typer.core import TyperCommand, TyperGroup
 from counton.base.errors import hide_secrets
 from counton.cli.command_list import BESIDE, HEADINGS, INTENTS, OTHER
 
-#: Longer than the first sentence of any help, so that it is never cut.
+#: Length at which the first sentence of a help is cut: longer than each of them.
 _SENTENCE = 200
-#: Arguments of all commands. Rich's help would take most of the time of --help.
+#: Arguments of typer for all commands. Without rich, --help takes a fraction of the time.
 BARE: dict[str, Any] = {
     "add_completion": False,
     "rich_markup_mode": None,
@@ -32,7 +32,7 @@ _ORDER = (
 )
 _SHORT, _LONG = "-h", "--help"
 _PAGES = {_SHORT: "one screen: the options of most runs", _LONG: "all options"}
-#: Key of the page of help in a context.
+#: Key under which a context keeps the wanted page of help.
 _ASKED = "counton.cli.help_pages"
 #: Number of columns of an example, which is not wrapped.
 _EXAMPLE = 76
@@ -54,8 +54,8 @@ def without_passwords() -> Iterator[None]:
 class _PlainWords:
     """A conversion of a parameter's words to a text, a path, or the result of its parser.
 
-    Typer leaves this to pydantic, whose import takes longer than many a command, and builds a
-    checker of each option that is not given. Words that are wrong are left to typer all the same.
+    Typer would use pydantic, whose import takes longer than many commands, and which builds a
+    checker for each option, given or not. Wrong words are left to typer, which explains them.
     """
 
     def __init__(self, parameter: Any, by_typer: Callable[[], Any]) -> None:
@@ -82,7 +82,7 @@ class _PlainWords:
 
 
 def _can_be_read(path: str) -> bool:
-    """Whether a path can be read, or is of nothing yet."""
+    """Whether a path can be read, or does not exist yet."""
     return os.access(path, os.R_OK) or not os.path.exists(path)
 
 
@@ -106,7 +106,7 @@ class CommandWithHeadings(TyperCommand):
     example: Sequence[str] = ()
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the parameters of a command, with the one that asks for help."""
+        """Return the parameters of a command, with its help option."""
         return _taken_plainly(super().get_params(ctx))
 
     def make_context(self, *words: Any, **more: Any) -> Any:
@@ -178,7 +178,7 @@ class Commands(TyperGroup):
     """A group of commands, some of them statistics with further names."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the parameters before a command, with the one that asks for help."""
+        """Return the parameters before a command, with the help option."""
         return _taken_plainly(super().get_params(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -194,7 +194,7 @@ class Commands(TyperGroup):
                 formatter.write_dl([*INTENTS.items()])
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        """Write rarely needed facts on the long page."""
+        """Write the exit codes, on the long page only."""
         if ctx.meta.get(_ASKED) == _LONG:
             super().format_epilog(ctx, formatter)
         elif self.epilog is not None:

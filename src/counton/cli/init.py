@@ -51,7 +51,7 @@ from counton.run.job_plan import PlannedJob
 _OF_FILE = ("save", "force", "yes")
 #: The answer for "nothing".
 _NONE = "none"
-#: A larger privacy loss is remarked upon.
+#: Largest epsilon that `init` accepts without a remark.
 _USUAL_EPSILON = 3
 #: The answer for names that stay as they are.
 _KEEP = "keep"
@@ -67,11 +67,13 @@ def perform(options: InitOptions) -> None:
     console = Console()
     if options.save.exists() and not options.force:
         raise InvalidInput(
-            f"{str(options.save)!r} is there, and may be a stream's: write another one "
-            f"({field('save', 'other.toml')}), or in its place ({field('force', True)})"
+            f"{str(options.save)!r} exists, and may define a stream: write another file "
+            f"({field('save', 'other.toml')}), or overwrite it ({field('force', True)})"
         )
     if options.events == "-":
-        raise InvalidInput("standard input comes once, and a job runs every night: name a file")
+        raise InvalidInput(
+            "standard input can be read only once, but a job runs every night: name a file"
+        )
     said = _read_options(options)
     refuse_state(job_of(said))
     look = look_at(job_of(said))
@@ -105,7 +107,7 @@ def _is_open(stated: object) -> bool:
 
 
 def _refuse_unsaid(options: InitOptions, said: Said, look: FirstLook) -> None:
-    """Refuse open questions, all at once, with a whole command to edit."""
+    """Refuse missing options, all at once, and show a whole command to edit."""
     left = unsaid(said, look)
     if options.yes and not left:
         return
@@ -117,9 +119,9 @@ def _refuse_unsaid(options: InitOptions, said: Said, look: FirstLook) -> None:
         f"  {' '.join(field(name, value) for name, value in one.example.items())}: {one.why}"
         for one in left
     ]
-    whole = "" if look.whole else "; of the rows a sample from the start was looked at"
+    whole = "" if look.whole else "; only the first rows were read"
     columns = f"its columns are {', '.join(look.columns)}{whole}"
-    why = "no file tells some facts" if options.yes else "there is no terminal to ask at"
+    why = "events do not tell some options" if options.yes else "there is no terminal to ask at"
     raise MissingOptions(
         "\n".join([f"{why}; {columns}; state each of these:", *lines, "as in:", command]),
         [name for one in left for name in one.example],
@@ -127,10 +129,11 @@ def _refuse_unsaid(options: InitOptions, said: Said, look: FirstLook) -> None:
 
 
 def _check_rows(job: Job, look: FirstLook, *, asked: bool) -> None:
-    """Read the first rows as a run does: refuse what it refuses, and tell what it leaves out.
+    """Read the first rows as a run does: raise its refusal, and print how many rows it leaves out.
 
     Args:
-        asked: whether questions have told the operator of these rows; then a refusal is told, too.
+        asked: whether questions have shown the operator these rows; then a refusal is printed, not
+            raised.
     """
     errors = Console(stderr=True)
     try:
@@ -172,11 +175,11 @@ class _Questions:
 
     def ask_all(self) -> Said:
         """Ask all questions, and return the fields that options and answers state."""
-        sample = "" if self.look.whole else "; a sample from the start is looked at, not all rows"
+        sample = "" if self.look.whole else "; only the first rows are read"
         self.say(f"columns: {', '.join(self.look.columns)}{sample}")
         self.say(
-            "Numbers that are called exact are for you alone, not private: they are shown here, "
-            "and written nowhere. Enter takes what stands in brackets."
+            "Numbers that are called exact are not private: they are for you alone, and written "
+            "nowhere. Enter takes the answer in brackets."
         )
         for question in (self.when, self.what, self.groups, self.whom, self.rows, self.error):
             self.console.write_line("")
@@ -206,7 +209,7 @@ class _Questions:
                 if answer := self.console.ask_line(f"{shown}: ") or usual:
                     take(answer)
                     return
-                raise InvalidInput("no answer is usual here, so Enter takes none; type one")
+                raise InvalidInput("this question has no usual answer: type one")
             except EOFError:
                 raise typer.Abort from None
             except CountonError as error:
@@ -227,13 +230,13 @@ class _Questions:
         if self.job.times.time is None:
             usual = self.look.times[0].name if self.look.times else None
             if not self.facts().rows:
-                self.say(f"  {self.job.events} has no rows yet, which would tell: name its column.")
+                self.say(f"  {self.job.events} has no rows yet: name the column of times.")
             elif usual is None:
                 self.say("  No column holds times in a known format: name one, and its format.")
             self.ask("   column of times", usual, self.take_time)
         column = next((one for one in self.look.times if one.name == self.job.times.time), None)
         if column is None or column.local:
-            text = "zone of these local times" if column else "zone of times that say none"
+            text = "zone of these local times" if column else "zone of times without a zone"
             self.field("timezone", f"   {text}", _zone_here())
         else:
             self.field("timezone", "   zone in which days begin", _zone_here())
@@ -250,14 +253,14 @@ class _Questions:
             self.ask(text, usual_start(), lambda answer: self.take_start(answer, refused))
 
     def take_start(self, answer: str, refused: list[str]) -> None:
-        """Refuse a beginning after all rows once; accept it the second time, for rows to come."""
+        """Refuse a first window after all rows once; accept the same answer the second time."""
         said, newest = self.said | {"start": answer}, self.facts().newest
         begins = check_job(said, self.look)[1].definition.windows.start
         if newest is not None and newest < begins and answer not in refused:
             refused.append(answer)
             raise InvalidInput(
                 f"no row would count: the newest is of {newest:%Y-%m-%d}, before {answer}; give "
-                f"an earlier day, or this one again where only rows to come shall count"
+                f"an earlier day, or this day again if only later rows shall count"
             )
         self.said = said
 
@@ -313,14 +316,14 @@ class _Questions:
         names = [*self.facts().names]
         self.exact(f"{len(names):,} names: {_some(names, 20)}" if names else "no names yet")
         self.say(
-            "  Do not take these as they are: a name that one person's row brings says that this "
-            "person is there. Take the names from a list that is public."
+            "  Do not copy these names: a name that only one person's rows have reveals that "
+            "person. Take the names from a public list."
         )
         text = "   names, A,B,C, or a file with one in each line"
         self.ask(text, None, self.take_domain)
         self.compare_names()
         if not {"other", "unknown"} & {*self.said}:
-            text = f"   rows of other names, or of none: the name of a group for them, or {_NONE}"
+            text = f"   rows of other names, or without one: a group for them, or {_NONE}"
             self.ask(text, "other", self.take_other)
 
     def take_by(self, answer: str) -> None:
@@ -370,9 +373,9 @@ class _Questions:
                 repeated = self.facts().repeated.items()
                 shown = [f"{name} ({many:,})" for name, many in repeated if name not in by]
                 if shown:
-                    self.exact(f"columns with repeated values, as of people: {_some(shown)}")
+                    self.exact(f"columns whose values repeat, as people's do: {_some(shown)}")
             self.say(
-                f"  With {_NONE}, one row more or less is hidden, and no person: who has 100 rows "
+                f"  With {_NONE}, each single row is hidden, but no person: a person with 100 rows "
                 f"loses 100 times as much."
             )
             text = f"   column that names the person, or {_NONE} to protect one row"
@@ -396,7 +399,7 @@ class _Questions:
         usual = None if self.job.people.per is None else "3"
         if usual is None:
             self.say("  No number is usual for ever: how many rows of one person may there be?")
-        self.ask("   how many rows of one count at most", usual, self.take_most)
+        self.ask("   how many rows of one person count at most", usual, self.take_most)
 
     def take_user(self, answer: str) -> None:
         if answer != _NONE:
@@ -433,14 +436,14 @@ class _Questions:
             [one.name for one in self.look.times if one.name != self.job.times.time],
         )
         if others:
-            text = f"   column that says when a row was there ({', '.join(others)}), or {_NONE}"
+            text = f"   column that says when a row arrived ({', '.join(others)}), or {_NONE}"
             said: list[str] = []
             self.ask(text, _NONE, lambda answer: said.append(self.take_entered(answer)))
             entered = None if said[-1] == _NONE else said[-1]
         late = self.facts(entered).late
         if late:
             shares = ", ".join(f"{share:.1%} after {wait}" for wait, share in late.items())
-            self.exact(f"rows that come later than that after their window's end: {shares}")
+            self.exact(f"share of rows that arrive so long after their window's end: {shares}")
         self.say(
             f"  A row that comes after its window is released {self.words(_late_row(self.job))}."
         )
@@ -461,14 +464,14 @@ class _Questions:
     def error(self) -> None:
         if not is_unpromised(self.said):
             return
-        self.say("6. How accurate? What is more accurate hides less.", bold=True)
+        self.say("6. How accurate? More accurate numbers hide less.", bold=True)
         for epsilon in ("1", "0.1"):
             plan = check_job(self.said | {"epsilon": epsilon}, self.look)[1]
             self.say(f"   epsilon = {epsilon}: {'; '.join(errors_in_words(plan))}")
         release = complete_job(self.said, self.look).noise.release
         of_windows = release == "windows" or self.job.times.revise is not None
         what = "it" if of_windows else "the total at the end"
-        text = f"   how far off may {what} be, as in 15; or what one may lose, as in epsilon=1"
+        text = f"   how far off may {what} be, as in 15; or the privacy loss, as in epsilon=1"
         self.ask(text, "epsilon=1", self.take_error)
         if Fraction(str(self.said["epsilon"])) > _USUAL_EPSILON:
             self.say(f"  An epsilon of {self.said['epsilon']} hides little; at most 1 is usual.")
@@ -507,9 +510,7 @@ def _late_row(job: Job) -> str:
     revised = f"; {option} counts it in its own, which is published anew for two days"
     if new or known or job.people.user is not None:
         return f"counts in the next one{revised}"
-    return (
-        f"does not count, since a file of all events without ids does not tell late rows{revised}"
-    )
+    return f"does not count: in a file of all events without ids late rows cannot be told{revised}"
 
 
 def _zone_here() -> str:
@@ -528,8 +529,8 @@ def _comments(job: Job, plan: PlannedJob) -> dict[str, str]:
     errors = "; ".join(errors_in_words(plan))
     noun = noun_of(job.times.every or "1d")
     heading = (
-        "Run every night by: counton run. Change what you like before the first run; after it\n"
-        "what defines the stream stays. Paths are seen from the folder of this file."
+        "Run every night by: counton run. Change anything before the first run. After it, options\n"
+        "that define the stream are fixed. Paths are relative to the folder of this file."
     )
     whose = "one row" if job.people.user is None else f"one {plan.definition.unit}"
     return {
@@ -541,17 +542,17 @@ def _comments(job: Job, plan: PlannedJob) -> dict[str, str]:
         "every": f"length of a window: a {noun}" if noun != "window" else "length of a window",
         "steps": "how many windows there will ever be",
         "start": "beginning of the first window: published, so not taken from rows",
-        "watermark": "a window is released so long after its end, for rows that come late",
-        "revise": "late rows count in their own window so long, and it is published anew",
-        "quiet": "more windows than this without a row stop a run (is a file missing?); where "
-        "single rows are days apart, yes = true releases these, too",
+        "watermark": "how long after its end a window is released, so that late rows count",
+        "revise": "how long late rows count in their own window, which is published anew",
+        "quiet": "more windows than this without a row stop a run (is a file missing?); if single "
+        "rows are days apart, yes = true releases such windows too",
         "timezone": "zone of local times, and of days",
         "by": "column of the groups",
         "domain": "the groups, published: from a public list, not from the rows",
         "other": "one more group, for rows of other names or of none",
         "unknown": "rows of other groups",
         "epsilon": f"what {whose} may lose by all releases together: {errors}",
-        "unit": "what is protected is called so",
+        "unit": "name of what is protected",
         "row": "what one row is called",
         "release": {
             "windows": f"each {noun}'s own number",
@@ -562,13 +563,13 @@ def _comments(job: Job, plan: PlannedJob) -> dict[str, str]:
             "what is published",
         ),
         "user": "column that names the person, who is protected",
-        "most": "so many rows of one person count; further ones do not",
-        "per": "in each of these, and one of them of a person is protected",
+        "most": "how many rows of one person count at most",
+        "per": "length of a period: most holds in each, and one period of a person is protected",
         "append": "each file holds new rows only, and counts once",
         "clock-change": "local times that come twice when clocks go back",
         "bad-rows": "rows that cannot be read are set aside in this file, which is secret",
         "missing": "rows without a time, group, person or id: skip leaves them out",
-        "separator": "what stands between fields",
+        "separator": "character between fields",
         "time-format": "how times are written",
         "out": "the numbers, which may be published",
     }
@@ -591,7 +592,7 @@ def _print(console: Console, job: Job, plan: PlannedJob, look: FirstLook, file: 
         console.write_line(f"  {said[0].upper()}{said[1:]}.")
     console.write_line(f"  promise: {promise(definition)}")
     if not look.whole:
-        console.write_line("  Of the rows a sample from the start was looked at, not all.")
+        console.write_line("  Only the first rows were read.")
     console.write_line(
         f"  For {job.times.steps:,} windows at most. No {noun} is released yet."
         if job.times.steps
@@ -627,7 +628,7 @@ def _program() -> str:
 
 
 def _clock(job: Job) -> tuple[str, str]:
-    """Return hour and minute at which the last day is over for a run, in the job's zone."""
+    """Return hour and minute, in the job's zone, at which a run can release the last day."""
     wait = job.times.watermark or "0s"
     seconds = int(wait[:-1]) * {"s": 1, "m": 60, "h": 3600, "d": 86_400}[wait[-1]]
     minutes = seconds // 60 % 1440 + 5

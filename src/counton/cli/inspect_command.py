@@ -32,16 +32,16 @@ _WARNING = (
     "NOT PRIVATE: these are exact facts about the events. They are not protected, and no guarantee "
     "covers what you choose by them: use them for public data only"
 )
-#: Options of exact facts.
+#: Options that go with ``--exact``.
 _EXACT = ("events", "user", "per", "time", "timezone", "plan", "exact", "plot", "width", "json")
 #: Options of the command itself, unknown to `inspect`.
 _PRINTED = ("events", "sweep", "plan", "exact", "plot", "width", "json")
-#: Options excluded by ranges of values.
+#: Options that ``--bounds`` excludes, and the reason.
 _BOUNDS = dict.fromkeys(("sweep", "plan", "plot"), ", which asks for values, not for their number")
 
 
 def print_inspection(options: InspectOptions, rows: RowFormat) -> None:
-    """Print a private answer with its suggestion; or exact facts, if stated."""
+    """Print a private answer and its suggestion, or exact facts with ``--exact``."""
     check_chart(options.plot, options.width)
     planned = _planned_releases(options)
     if options.exact:
@@ -125,8 +125,8 @@ def _print_private(options: InspectOptions, rows: RowFormat, planned: dict[str, 
 def _inspect_arguments(options: InspectOptions) -> dict[str, Any]:
     if options.state is None:
         raise InvalidInput(
-            f"{field('state')} is missing: a private look counts as a release does, in the ledger "
-            f"of a state; give {field('state', 'visits.db')} and {field('epsilon', '0.1')} for "
+            f"{field('state')} is missing: a private answer is a release, which the ledger of a "
+            f"state records; give {field('state', 'visits.db')} and {field('epsilon', '0.1')} for "
             f"example. For public data {field('exact', True)} shows exact numbers"
         )
     found = {name: value for name, value in vars(options).items() if name not in _PRINTED}
@@ -191,7 +191,7 @@ def _print_sweep(
 def _draw_private(options: InspectOptions, found: Inspection, swept: Sequence[Swept]) -> None:
     whole = found.events
     if whole is None:
-        return  # no user seems to be there
+        return  # the private answer finds no user
     noise = [(one.halfwidth or 0.0) / whole for one in swept]
     lost = [1 - (one.kept or 0.0) for one in swept]
     what = "estimated from a private release; noise: half-width of the last total"
@@ -263,8 +263,8 @@ def _print_bounds(console: Console, bounds: Sequence[BoundCost], best: BoundCost
         )
         return
     console.write_line(
-        f"noise and loss together are least at --most {best.most}: both is the root of the noise's "
-        f"variance and the square of the events dropped, in the last total of all"
+        f"noise and loss together are least at --most {best.most}: 'both' is the root of the "
+        f"noise's variance plus the squared number of dropped events, for the last total"
     )
 
 

@@ -34,7 +34,7 @@ from counton.run.job_plan import (
 from counton.run.revised_plan import PlannedDelay
 from counton.statistics.by_group import inner_of, members_of
 
-#: Options of a plan that a job file takes; all others are in the file.
+#: Options of ``plan`` that go with a job file. The file states all others.
 _TAKES = ("asked", "level", "size", "simulate", "out", "json")
 
 
@@ -147,8 +147,8 @@ def _print(
         console.write_line(f"±: half-width of the {' or '.join(sorted(levels))} interval")
         if any(job.definition.cut.lags for job in found.jobs.values()):
             console.write_line(
-                "of windows that are revised: of the first version of one, one in the middle, and "
-                "the final one"
+                "revised windows: errors of the first version, of one in the middle, and of the "
+                "final one"
             )
     for job in found.jobs.values():
         _write_delays(console, job)
@@ -165,12 +165,14 @@ def _print(
             "apart their values are depends on the data: ± is for rows spread evenly"
         )
     if several:
-        console.write_line(f"of {', '.join(several)}: of an even share of the rows for each group")
+        console.write_line(
+            f"{', '.join(several)}: in per cent of an even share of the rows for each group"
+        )
     more = [name for name, job in found.jobs.items() if job.needs_size]
     if more:
         console.write_line(
-            f"{', '.join(more)}: how far off means, quantiles and the like are depends on how many "
-            f"rows there are; state that with --size"
+            f"{', '.join(more)}: the error of means, quantiles and the like depends on the number "
+            f"of rows; state it with --size"
         )
     for name, job in found.jobs.items():
         if job.bound_note is not None:
@@ -192,7 +194,7 @@ def _alarms_in_words(terms: AlarmTerms, planned: Sequence[PlannedAlarm]) -> str:
     """Describe the noise and the delay of a job's alarms, with windows and with totals released."""
     if not planned:
         return (
-            "no error can be planned: they look at windows of counts and sums, and for changes no "
+            "no error can be planned: alarms need windows of counts or sums, and changes no "
             "longer than the stream."
         )
     length, lags = planned[0].windows, planned[0].final_after
@@ -299,10 +301,10 @@ def _write_delays(console: Console, job: PlannedJob) -> None:
     by_lag = _asked_delay(job).by_lag
     shown = sorted({*np.linspace(0, len(by_lag) - 1, _SHOWN_LAGS).astype(int).tolist()})
     said = ", ".join(f"{lag}: {figures(by_lag[lag])}" for lag in shown)
-    console.write_line(f"by how many more windows had ended: {said}")
+    console.write_line(f"standard deviation by the number of windows that ended later: {said}")
 
 
-#: Of so many versions standard deviations are shown one by one, at most.
+#: Largest number of versions of a window whose standard deviations are shown.
 _SHOWN_LAGS = 16
 
 
@@ -313,7 +315,7 @@ def _asked_delay(job: PlannedJob) -> PlannedDelay:
 
 
 def _label(number: PlannedNumber, job: PlannedJob) -> str:
-    """Return the name of a number; its job or part, if that has one kind of number."""
+    """Return the name of a number, or words for the quantity if its job or part has only one."""
     definition = job.definition
     part = members_of(definition.inner).get(number.what)
     if number.what and (part is None or inner_of(part).card.known_beforehand is None):

@@ -52,7 +52,7 @@ def print_upgrade(options: UpgradeOptions) -> None:
     elif done.before == done.after:
         typer.echo(f"the state has format {done.after}, which is this version's: nothing to do")
     else:
-        kept = "" if done.kept is None else f"; as it was, it is kept in {done.kept}, as secret"
+        kept = "" if done.kept is None else f"; the old state is kept in {done.kept}: secret too"
         typer.echo(f"carried over from format {done.before} to {done.after}{kept}")
 
 
@@ -77,16 +77,15 @@ def print_key(options: KeyOptions) -> None:
 
 
 def print_forgotten(options: ForgetOptions) -> None:
-    """Print what was deleted, and what stays; the same words for known and unknown people."""
+    """Print what was deleted and what stays. The words do not tell whether the person was known."""
     from counton.cli.print_forms import Console
     from counton.run.erasure import forget, forget_older
 
     state, name, key = options.state, options.name, options.key
     if (options.person is None) == (options.age is None):
-        given = "both" if options.person is not None else "neither"
+        given = "both are" if options.person is not None else "neither is"
         raise InvalidInput(
-            f"a person and {field('age')} are two ways to say who is forgotten, and {given} of "
-            f"them is given: give one"
+            f"a person or {field('age')} says whom to forget, and {given} given: give one of them"
         )
     if options.age is not None:
         done = forget_older(state, options.age, name=name, key=key, wait=options.wait)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from counton.planning import StreamPlan
     from counton.strategies.strategy import Metric, ReleaseForm
 
-#: Options excluded by a statistic, whose own words bound its users.
+#: Options that ``--of`` excludes: the words of a statistic bound its users.
 OF = dict.fromkeys(
     ("most", "per", "most_a_window"), ", whose words say it where a statistic has users"
 )
@@ -36,7 +36,7 @@ _OF_STREAM = (
     *("steps", "around", "epsilon", "delta", "rho", "within", "level", "least", "size"),
     *("metric", "release", "simple"),
 )
-#: The object of ranked variances, in a sentence.
+#: Words for the numbers whose variances are ranked, by ``--release``.
 _OF = {"totals": "", "windows": "of each step's own count ", "both": "of totals and counts "}
 
 
@@ -85,8 +85,8 @@ def _print_plan(options: PlanOptions, planned: dict[str, Any], whom: str | None)
     if options.steps is None and options.around is None:
         raise InvalidInput(
             "--steps is missing: how many windows will the stream ever have? for a stream without "
-            "an end give --around, a number that you have in mind; where protection fades, "
-            "plan-expiring plans it"
+            "an end give --around, the number of first windows to plan for; for fading protection "
+            "use plan-expiring"
         )
     if options.steps is not None and options.around is not None:
         raise InvalidInput(
@@ -151,7 +151,7 @@ def _print_plan(options: PlanOptions, planned: dict[str, Any], whom: str | None)
     _write_strategies(console, ranked, seconds, full=options.full)
     if options.release == "windows" and (options.most or 1) > 1 and options.most_a_window is None:
         console.write_line(
-            f"note: where a user's {options.most:,} events may come in several windows, late ones "
+            f"note: early windows may use up a user's {options.most:,} events, and later windows "
             f"are counted too low; plan --most-a-window 1 too, which leaves them some"
         )
     if options.full:
@@ -214,8 +214,8 @@ def _write_limits(console: Console, ranked: StreamPlan) -> None:
         numbers = f"{figures(bound.at_least or 0.0):>7} {here:<11}"
         console.write_line(f"  {bound.quantity:<26}{numbers}{bound.source}: {bound.holds_for}")
     console.write_line(
-        "planned: time to find and weigh it; release: time of one, of one group, measured here; "
-        "keeps: numbers of 8 bytes for each group while it runs, beside its total"
+        "planned: time to find the strategy; release: time of one release of one group, measured "
+        "here; keeps: numbers of 8 bytes that a run holds for each group, besides its total"
     )
     for note in ranked.notes:
         console.write_line(f"note: {note}")

@@ -61,7 +61,7 @@ def print_over(options: PlanOptions, asked: dict[str, Any]) -> None:
         table.add_row(f"{steps:,}", *("-" if one is None else figures(one) for one in row))
     console.write_table(table)
     if "auto" in named:
-        console.write_line("auto: the best of all that plans rank")
+        console.write_line("auto: the best of all ranked strategies")
     console.write_files(None, options.plot)
 
 

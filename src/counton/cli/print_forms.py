@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from counton.privacy import Guarantee
     from counton.state import Store
 
-#: On fewer columns a table that does not fit is shown row by row.
+#: A narrow screen has fewer columns: a table that does not fit is shown row by row.
 _NARROW = 80
 #: Columns that a narrow screen leaves out, the first one first: other columns imply them.
 _SPARED = ("window_end", "step")
@@ -303,5 +303,5 @@ def check_chart(plot: Path | None, width: float | None) -> None:
         check_width(width)
     elif width is not None:
         raise InvalidInput(
-            f"--width {width:g} is of a chart, and none is drawn: give --plot too, or leave it out"
+            f"--width {width:g} is for a chart, and none is drawn: give --plot too, or leave it out"
         )

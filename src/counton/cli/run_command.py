@@ -140,7 +140,7 @@ def _publish(job: Job, to: str, console: Console, *, silently: bool) -> None:
 
 
 def _tonight(job: Job, options: RunOptions, *, known: bool) -> Job:
-    """Return a job with the options of one night; for cut time, those of time too."""
+    """Return a job with the options of one night; a new job without times takes no ``until``."""
     nightly = (name for name, said in options_of(Job).items() if said.nightly)
     said = {name: options.option(name) for name in nightly if options.states(name)}
     if job.times.time is None and not known:

@@ -59,7 +59,7 @@ def perform(job: Job, printing: Printing | None = None, *, bar: bool = False) ->
 
         save(job, printing.save)
         date = last_date(job)
-        less = f", without --until {date}, which is of this run" if date else ""
+        less = f", without --until {date}, which holds for this run alone" if date else ""
         Console(stderr=True).write_line(f"saved as job {job.keeping.name} in {printing.save}{less}")
     if printing.json:
         print_json(report)
@@ -177,7 +177,7 @@ def show(console: Console, outcome: Outcome, written: WrittenOutputs, outputs: O
             f"give --state: otherwise another stream begins, and spends again"
         )
     for every, path in outputs.sums.items():
-        console.write_line(f"each {every} by itself written to {path}")
+        console.write_line(f"sums of each {every} written to {path}")
     console.write_files(outputs.out, outputs.plot if written.drawn else None)
 
 

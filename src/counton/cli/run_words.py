@@ -27,7 +27,7 @@ EXACT = "exact, not to be published"
 
 
 class SetAside(NamedTuple):
-    """Rows that earlier runs set aside, which are not reported again every night.
+    """Rows that earlier runs set aside; reports leave them out.
 
     Attributes:
         file: file of rows that are set aside; None: there is none.
@@ -45,7 +45,7 @@ class SetAside(NamedTuple):
         return cls(file, _lines(file))
 
     def new(self, now: int) -> int:
-        """Return how many of this many rows were not there before."""
+        """Return how many of the ``now`` rows set aside are new in this run."""
         return min(now, len(_lines(self.file) - self.before))
 
 
@@ -106,8 +106,8 @@ def operator_notes(outcome: Outcome, aside: int, *, waits: bool) -> list[str]:
         (f"rows of undeclared groups{unnamed}, not counted", counts.unknown),
         *of_each,
         ("rows that an earlier run had counted, not counted again", counts.known),
-        (f"rows that took the place of others or took them back, {counted_at}", counts.corrected),
-        ("rows whose others had been corrected as often as they may be, not counted", counts.often),
+        (f"rows that replaced others or took them back, {counted_at}", counts.corrected),
+        ("rows that would correct another row too often, not counted", counts.often),
         (closed, counts.closed),
         (_SHUT, counts.shut),
         gone,
@@ -161,8 +161,8 @@ def _aside(new: int, now: int) -> str:
 #: The attacker of every guarantee.
 _AGAINST = (
     "against",
-    "readers who know all other rows, or choose them, and who decide by what they have read when "
-    "and where the protected one comes",
+    "readers who know or choose all other rows, and who choose the time and place of the protected "
+    "one after they have read earlier releases",
 )
 
 
@@ -251,7 +251,7 @@ def _surest(guarantee: Guarantee) -> list[tuple[str, str]]:
     if not isinstance(guarantee, PureDP):
         return []
     right = figures(math.ceil(1e4 / (1 + math.exp(-float(guarantee.epsilon)))) / 100)
-    words = "somebody who would toss a coin over it guesses right, after all releases, with a"
+    words = "somebody who otherwise tosses a coin guesses right, after all releases, with a"
     return [("", f"{words} probability of at most {right}%, always")]
 
 
@@ -263,7 +263,7 @@ def _of_table(definition: Definition, law: NoiseDistribution) -> list[tuple[str,
     return [
         *_guarantee_lines(definition, definition.contribution.unit),
         ("cost", cost_in_words(definition)),
-        ("against", "readers who know all other rows, or choose them"),
+        ("against", "readers who know or choose all other rows"),
         ("noise", f"{law.family.capitalize()}{of and f'. {of}'}"),
     ]
 
@@ -285,7 +285,7 @@ def _of_statistic(definition: Definition) -> list[tuple[str, str]]:
         ("statistic", _statistic_in_words(definition)),
         ("protected", protected_in_words(definition)),
         *people,
-        ("hidden", f"which was counted, of two data sets that differ {differ}"),
+        ("hidden", f"which of two data sets was counted, if they differ {differ}"),
         *_guarantee_lines(definition, definition.contribution.unit),
         ("cost", cost_in_words(definition)),
         _AGAINST,
@@ -308,7 +308,7 @@ def until_newest(outcome: Outcome, watermark: str | None) -> list[str]:
 
 
 def next_release(outcome: Outcome, watermark: str | None) -> list[str]:
-    """Say what the next window waits for, if nothing was released; none: there is no such window.
+    """Return a line on what the next window waits for, if nothing was released; else no line.
 
     Args:
         outcome: of a run.
@@ -334,9 +334,9 @@ def _succession(definition: Definition, before: Continuation) -> list[tuple[str,
     )
     if before.apart:
         cost = (
-            f"nobody's part of the data is in both streams, so that of their guarantees the larger "
-            f"one counts in the ledger, not the sum; rows that come late for {before.name!r} are "
-            f"counted nowhere"
+            f"nobody's part of the data is in both streams, so the ledger counts the larger of "
+            f"their guarantees, not the sum; rows that come late for {before.name!r} are counted "
+            f"nowhere"
         )
     elif definition.counting.users:
         cost = "a person who is in both streams loses in both: the ledger adds the losses up"

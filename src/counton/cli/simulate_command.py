@@ -61,7 +61,7 @@ def _numbers(path: Path, job: PlannedJob) -> NDArray[np.float64]:
     if not definition.statistic.card.additive:
         raise InvalidInput(
             f"job {job.name!r} releases {definition.what}, and a file has numbers of counts and "
-            f"sums; in Python planned_job(job).simulate(...) takes what its cells change by"
+            f"sums; in Python planned_job(job).simulate(...) takes the changes of its cells"
         )
     grouped = definition.domain is not None
     wanted = [_STEP, *([_GROUP] if grouped else []), _NUMBER]

@@ -180,7 +180,7 @@ def _with_examples(name: str, job: Job, missing: Sequence[str], look: FirstLook)
     return job.having(**{one: said.get(one, one.upper()) for one in missing if one != "rho"})
 
 
-#: Options of every statistic's example besides its own: days of a year.
+#: Options that every example has besides the statistic's own: 365 windows of a day.
 _DAYS = {
     "time": "time",
     "every": "1d",
