@@ -40,7 +40,7 @@ def refused(file: Path, only: tuple[str, ...] = ()) -> str:
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
-        ({"events": "visits.csv"}, "its rows come from elsewhere; leave it out"),
+        ({"events": "visits.csv"}, "its rows come from another source; leave it out"),
         ({"epsilon": -1}, "epsilon"),
         ({"until": "newest"}, "a service releases by its clock"),
         ({"until": "2026-03-02"}, "a service releases by its clock"),
@@ -288,7 +288,7 @@ def test_a_job_whose_stream_has_ended_is_shown_and_said(tmp_path: Path) -> None:
         ({"statistic": "cuont"}, "did you mean 'count'?"),
         ({"epsilom": 1}, "did you mean 'epsilon'?"),
         ({"steps": [60]}, "it must be a whole number"),
-        ({"events": "visits.csv"}, "its rows come from elsewhere"),
+        ({"events": "visits.csv"}, "its rows come from another source"),
     ],
 )
 def test_a_job_that_cannot_run_is_said_and_stops_no_other(

@@ -161,7 +161,7 @@ def test_a_token_is_needed_where_reading_is_not_public(
         assert "give --token, or set COUNTON_TOKEN" in said
         out, said = answered(str(tmp_path / "visits.db"), "--token", "env:VAULT")
         assert not out
-        assert "is no address of one" in said
+        assert "is not the address of a service" in said
 
 
 def test_before_the_first_release_the_service_says_so(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_before_the_first_release_the_service_says_so(tmp_path: Path) -> None:
     ("status", "headers", "body", "says"),
     [
         (503, {}, b"{}", "cannot be read now"),
-        (302, {"Location": "/elsewhere/v1/streams/visits"}, b"", "sends elsewhere"),
+        (302, {"Location": "/elsewhere/v1/streams/visits"}, b"", "redirects to another"),
         (200, {}, b"<html>", "answers with no release"),
         (200, {}, b"[1]", "answers with no release"),
         (200, {}, b'{"rows": [], "description": {"format": 99}}', "reads format"),

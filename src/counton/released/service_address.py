@@ -127,8 +127,8 @@ def _refusal(address: str, error: urllib.error.HTTPError) -> InvalidInput | Stat
         return InvalidInput(f"{address!r} {remedies[error.code]}")
     if 300 <= error.code < 400:
         return InvalidInput(
-            f"{address!r} sends elsewhere, which is not followed since a token would go there: "
-            f"give the address that it leads to"
+            f"{address!r} redirects to another address, which would see the token: give that "
+            f"address if you trust it"
         )
     if error.code == 503:
         return StateUnavailable(

@@ -16,9 +16,10 @@ Given = Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)]
 
 
 class Access:
-    """The scopes of requests.
+    """Checks that a request's token has the scope that its path needs.
 
     Args:
+        tokens: the tokens of the service.
         public: whether everybody may read.
         log: receives a note if the file of tokens cannot be read.
     """

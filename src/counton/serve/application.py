@@ -43,7 +43,7 @@ def application(service: Service) -> FastAPI:
     app = FastAPI(
         title="counton",
         version=version("counton"),
-        description="Released series under differential privacy, and the way in for their rows.",
+        description="Released series under differential privacy, and the path that takes rows.",
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,  # a client could name any host as the target
@@ -124,7 +124,7 @@ def problem_in_words(problem: Mapping[str, Any]) -> str:
     for asked, says in _ASKED:
         if kind in asked:
             return f"{name} is {_short(problem['input'])}; {says.format(**bounds)}"
-    return f"{name} is {_short(problem['input'])}, which is not read; see /docs"
+    return f"{name} is {_short(problem['input'])}, which is not allowed; see /docs"
 
 
 #: Remedies by kinds of pydantic's findings.
@@ -187,7 +187,7 @@ _METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH")
 
 
 def _document(app: FastAPI) -> None:
-    """Add a page about the paths whose scripts come from this service."""
+    """Add the page /docs about all paths; its scripts come from this service."""
     from swagger_ui_bundle import swagger_ui_path
 
     app.mount("/docs/files", StaticFiles(directory=swagger_ui_path), name="docs files")

@@ -58,7 +58,7 @@ def _rows_of_batch(message: memoryview, body: memoryview) -> int:
     place = _slot(message, batch, 0)
     rows: int = struct.unpack_from("<q", message, batch + place)[0] if place else 0
     buffers = _pairs(message, batch, 2)
-    most = max(rows, 8 * sum(size for _, size in buffers))  # of lists, in bits: more than rows
+    most = max(rows, 8 * sum(size for _, size in buffers))  # items of lists: a bit each, at least
     at, many = _vector(message, batch, 4, 8)  # number of buffers of texts
     counts = struct.unpack_from(f"<{many}q", message, at)
     if not (
@@ -118,7 +118,7 @@ def _slot(message: memoryview, table: int, field: int) -> int:
 
 
 def _table(message: memoryview, table: int, field: int) -> int | None:
-    """Return the position of a table that is a field of another."""
+    """Return the position of a table in a field of another table; None if it is missing."""
     place = _slot(message, table, field)
     if not place:
         return None

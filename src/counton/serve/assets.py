@@ -1,6 +1,6 @@
 """The page at ``/``: static files, read once, sent compressed, kept by browsers until they change.
 
-The page reads from the same paths as every other reader, and knows nothing else. It draws with
+The page reads the paths that are open to every reader, and nothing else. It draws with
 uPlot 1.6.16, whose files and licence are in ``uplot``.
 """
 
@@ -112,7 +112,7 @@ def _answer(request: Request, asset: Asset, keep: str) -> Response:
 
 
 def takes_gzip(request: Request) -> bool:
-    """Whether a client accepts gzip: it may name it to refuse it."""
+    """Whether a client accepts gzip. A client may name gzip with q=0 to refuse it."""
     for one in request.headers.get("accept-encoding", "").lower().split(","):
         coding, _, quality = one.partition(";")
         if coding.strip() == "gzip":

@@ -189,8 +189,9 @@ def _aside(served: ServedJob, id: str, body: Body, bad: pl.DataFrame) -> list[tu
 class UnderWay:
     """Batches that have arrived whole and are not committed yet, by time of arrival.
 
-    A fold waits for earlier batches before it ends. So the time to check one sender's rows does not
-    decide with which rows another sender's are counted.
+    A fold is the batches that are counted together. It waits until all earlier batches are
+    committed. So the time to check one sender's rows does not decide which rows of other senders
+    are counted together.
     """
 
     def __init__(self, clock: Clock) -> None:

@@ -104,7 +104,7 @@ def decompress(body: bytes, encoding: str, most: int) -> bytes:
 
 
 def _gunzip(body: bytes, most: int) -> bytes:
-    """Decompress gzip in steps: only the rest of a member's last step is copied."""
+    """Decompress gzip in small steps, so that no member's end copies the whole rest of the body."""
     found, place, members = bytearray(), 0, 0
     inflate = None
     while place < len(body):
@@ -141,7 +141,7 @@ def read_rows(
     Raises:
         TooLarge: there are more rows.
         InvalidInput: the body does not have its media type, has no rows or lines that are no rows,
-            or lacks a column that its format names once for all rows.
+            or lacks a column in the schema of an Arrow stream.
     """
     if media == ARROW:
         rows = _arrow(body, columns, most, name)

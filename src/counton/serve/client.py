@@ -1,5 +1,4 @@
-"""A client that sends rows to a service in batches, each until it is acknowledged; each counts
-once.
+"""A client that sends batches of rows to a service, each until it is acknowledged.
 
 A batch is sent again, with its id, until the service answers: nothing is lost and nothing counts
 twice, whatever process is killed meanwhile. Acknowledged batches are noted in a file, so that a
@@ -37,7 +36,7 @@ ROWS, BYTES, SECONDS = 5000, 4 * 2**20, 1.0
 PATIENCE, _TIME_OUT = 600.0, 60.0
 #: Seconds before the first repetition, doubled each time up to the longest wait.
 _FIRST_WAIT, _LONGEST_WAIT = 0.25, 30.0
-#: Answers after which a batch is sent again: it arrived incomplete, or is put off.
+#: Statuses after which a batch is sent again: it arrived incomplete, or was not taken yet.
 _AGAIN = (400, 408, 425, 429, *range(500, 600))
 _SMALL = 1000
 _ANSWER = 2**16
@@ -170,8 +169,8 @@ def _refusal(address: str, batch: str, error: urllib.error.HTTPError) -> Excepti
         return InvalidInput(f"{said}; give a {called('token')} for ingest")
     if 300 <= error.code < 400:
         return InvalidInput(
-            f"{address!r} sends elsewhere, which is not followed since a token would go there: "
-            f"give the address that it leads to"
+            f"{address!r} redirects to another address, which would see the token: give that "
+            f"address if you trust it"
         )
     return InvalidInput(said)
 

@@ -65,8 +65,8 @@ class Rates:
 class Rooms:
     """Memory for bodies of requests, with a room for each sender.
 
-    The first sender has room for sixteen batches at once, the second for eight, the n-th for one
-    n-th of that, and every sender for one.
+    The first sender has room for sixteen batches at once, the second for eight, the n-th for
+    sixteen divided by n, and every sender for at least one.
 
     >>> rooms, ann, bob = Rooms(100), Sender("ann", 1), Sender("bob", 40)
     >>> rooms.take(ann, 1600), rooms.take(ann, 1), rooms.take(bob, 100), rooms.take(bob, 1)
@@ -146,7 +146,7 @@ class ReadingLimit:
 def address_of(request: Request, proxies: int) -> str | None:
     """Return the address of a request; None: this machine.
 
-    For IPv6 it is the network: a client with one of its addresses has all of them.
+    For IPv6 return the first 64 bits: a client may use all addresses that begin with them.
     """
     told = [
         hop.strip()

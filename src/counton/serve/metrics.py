@@ -62,8 +62,8 @@ def _all(
     service: Service, batches: Counter[tuple[str, str]], rows: Counter[tuple[str, str]]
 ) -> Iterator[tuple[str, str, str, list[Number]]]:
     for name, says, counted in (
-        ("batches", "batches by what became of them", batches),
-        ("rows", "rows of batches by what became of them", rows),
+        ("batches", "batches by outcome", batches),
+        ("rows", "rows of batches by outcome", rows),
     ):
         numbers = [
             Number({"stream": stream, "outcome": what}, many)
@@ -94,7 +94,7 @@ def _all(
     for field in ("batches", "rows", "bytes"):
         numbers = _by_stream({name: getattr(load, field) for name, load in loads.items()})
         yield f"counton_waiting_{field}", "gauge", f"{field} that wait to be counted", numbers
-    says = "part of a sender's share of the stream that is filled; at 1 he is refused"
+    says = "filled part of a sender's share of the stream; at 1 the sender is refused"
     filled = [
         Number({"stream": name, "sender": sender}, part)
         for name, inbox in inboxes.items()
@@ -103,7 +103,7 @@ def _all(
     yield "counton_share_filled_ratio", "gauge", says, filled
     says = "acknowledged rows that no run could count, kept in the state"
     yield "counton_left_out_rows", "gauge", says, _by_stream(left_out)
-    says = "rows that are to be set aside and that no file holds yet"
+    says = "rows to be set aside that are not in their file yet"
     yield "counton_unwritten_rows", "gauge", says, _by_stream(unwritten)
     now = service.clock()
     steps, lags, refused = {}, {}, {}

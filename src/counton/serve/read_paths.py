@@ -29,9 +29,7 @@ Level = Annotated[
     ),
 ]
 Moment = Annotated[str | None, Query(max_length=64, description="a time, ISO 8601")]
-Groups = Annotated[
-    list[str] | None, Query(description="only this group; several times: only these")
-]
+Groups = Annotated[list[str] | None, Query(description="only this group; may be repeated")]
 _CSV, _ARROW, _JSON = "text/csv", "application/vnd.apache.arrow.stream", "application/json"
 #: Shorter answers, in bytes, are not compressed.
 _SHORT = 1000
@@ -187,10 +185,10 @@ def refusals(says: Mapping[int, str]) -> dict[int | str, dict[str, Any]]:
 #: Refusals of every path.
 REFUSALS = refusals(
     {
-        401: "no token, or one that is not known",
-        403: "a token for something else",
+        401: "no token, or an unknown token",
+        403: "a token without the needed scope",
         404: "no such stream",
-        422: "a value outside what is allowed",
+        422: "a value that is not allowed",
         429: "more than allowed in this time; come again after Retry-After seconds",
         503: "the state cannot be used now; ask again after Retry-After seconds",
     }
@@ -204,7 +202,7 @@ def as_json(status: int) -> dict[str, Any]:
 
 
 def check_name(name: str, known: Collection[str], failed: Collection[str]) -> None:
-    """Refuse a request for an unknown stream, or one whose job could not begin."""
+    """Refuse a request for an unknown stream, or for a stream whose job could not begin."""
     if name in known:
         return
     if name in failed:
@@ -257,7 +255,7 @@ def router(
         until: Annotated[Moment, Query(alias="to")] = None,
         of_: Annotated[
             Literal["totals", "windows"] | None,
-            Query(alias="of", description="of counts and sums: totals, or each window alone"),
+            Query(alias="of", description="for counts and sums: totals, or each window alone"),
         ] = None,
         level: Level = None,
         last: Annotated[
@@ -283,13 +281,13 @@ def router(
         name: Name,
         start: Annotated[str, Query(alias="from", max_length=64, description="a time, ISO 8601")],
         until: Annotated[str, Query(alias="to", max_length=64, description="a time, ISO 8601")],
-        group: Annotated[str | None, Query(description="needed where there are several")] = None,
+        group: Annotated[str | None, Query(description="needed if there are several")] = None,
         level: Level = None,
         against: Annotated[
-            str | None, Query(max_length=1000, description="less what happened in this group")
+            str | None, Query(max_length=1000, description="subtract the number of this group")
         ] = None,
         against_from: Annotated[
-            Moment, Query(description="less what happened from this time on, with against_to")
+            Moment, Query(description="subtract the number between this time and against_to")
         ] = None,
         against_to: Moment = None,
     ) -> dict[str, Any]:
@@ -327,7 +325,7 @@ def router(
             str | None, Header(description="the last step that the reader knows", max_length=20)
         ] = None,
         after: Annotated[
-            int | None, Query(ge=0, le=2**53, description="the same, where there is no header")
+            int | None, Query(ge=0, le=2**53, description="instead of the header Last-Event-ID")
         ] = None,
     ) -> StreamingResponse:
         """New steps as they are released: server-sent events."""

@@ -185,14 +185,14 @@ class Releaser:
         return self._due(us) and self._run(None, us)
 
     def _take(self, fold: Fold, us: int) -> bool:
-        """Count a fold; batches that no run can count are taken out first."""
+        """Count a fold. If its rows make that fail, leave the wrong batches out instead."""
         try:
             return self._run(fold, us)
         except BaseException as error:
             if not _of_rows(error):
                 raise
             self._leave_out(fold, self._wrong(fold, us, error), type(error).__name__)
-        return False  # the rest of the fold is the next one
+        return False  # the other batches are the next fold
 
     def _leave_out(self, fold: Fold, batches: dict[int, str], error: str) -> None:
         """Take batches that no run can count out of the inbox, and log them."""

@@ -96,7 +96,7 @@ def explain(error: CountonError) -> str:
 
 @contextmanager
 def about(name: str) -> Iterator[None]:
-    """Turn any error into one that names the job."""
+    """Turn any error into an error that names the job."""
     try:
         yield
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
@@ -114,7 +114,7 @@ def about(name: str) -> Iterator[None]:
 def prepare(
     path: str | Path, only: str | Sequence[str] | None = None
 ) -> tuple[dict[str, ServedJob], dict[str, CountonError]]:
-    """Prepare the jobs of a file separately, by their streams; this changes nothing but a limit.
+    """Prepare the jobs of a file separately, by their streams; only a stated limit is written.
 
     Returns:
         Jobs that a service can carry out, or show if their stream has ended; and for other jobs a
@@ -192,8 +192,8 @@ def _as_served(name: str, opened: OpenedJob) -> ServedJob:
         )
     if isinstance(job.what, str) and job.times.time is None and known is None:
         raise InvalidInput(
-            f"it has no column of times ({field('time')}), so that it releases once, or a step for "
-            f"each row; a service releases at the ends of windows: state {field('time')}, or use "
+            f"the job has no column of times ({field('time')}), so it releases once or after each "
+            f"row, but a service releases at the ends of windows: state {field('time')}, or use "
             f"counton run"
         )
     if known is not None and known.details.get("ended") is not None:

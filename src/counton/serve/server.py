@@ -1,4 +1,4 @@
-"""The server below the application: its address, and its patience with clients."""
+"""The server below the application: its address, and its limits on slow clients."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ _QUEUE = 1024
 
 
 class State:
-    """One database of the service: its inbox, and this process's turn to release."""
+    """One database of the service: its inbox, and this process's turn to release its streams."""
 
     def __init__(self, address: str, keys: Mapping[str, Kept]) -> None:
         self.names = frozenset(keys)
@@ -175,7 +175,7 @@ class Service:
 
     @property
     def remarks(self) -> list[str]:
-        """Remarks at the start: on old copies, and on jobs that only show, or fail."""
+        """Remarks at the start: on missing witnesses, ended streams, and jobs that cannot run."""
         ended = [
             f"job {self.served[name].called!r}: stream {name!r} has ended at step "
             f"{journal.definition.ended:,}: what it released is shown, and it takes no rows"
@@ -197,8 +197,9 @@ class Service:
         return self.states[str(self.served[name].job.keeping.state)]
 
     def why_closed(self, name: str, came: int) -> str | None:
-        """Return why a stream does not take a batch; None if it does, unless it is closed
-        meanwhile.
+        """Return why a stream does not take a batch; None if it takes it.
+
+        The stream may still be closed before the batch is committed.
 
         Args:
             name: name of the stream.
@@ -315,7 +316,7 @@ class Service:
             self.stopping.wait(LASTS / 4)
 
     def _left_to_others(self, state: State) -> frozenset[str]:
-        """Return streams that another server may release better, since their jobs cannot run here.
+        """Return streams that this server leaves to others, since their jobs cannot run here.
 
         Streams whose last runs failed are asked for again when their next run is due.
         """
@@ -341,8 +342,8 @@ class Service:
                     state.watch.look(state.store.database, served.job.keeping.key, [name])
         for name in sorted(state.watch.unknown - before):
             warn(
-                "waits, since nobody saw here who wrote last: another server goes on, or somebody "
-                "says by counton verify that the state is the newest",
+                "waits, since no witness here knows the newest release: the server that wrote it "
+                "goes on, or somebody confirms the state by counton verify",
                 stream=name,
             )
         with suppress(CountonError):  # an unreachable server takes no rows

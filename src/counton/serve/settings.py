@@ -24,7 +24,7 @@ class Settings(JobPart):
     """
 
     tokens: str = option(
-        "", "file of the tokens' digests, seen from the job file; default: JOBFILE.tokens"
+        "", "file of the tokens' digests, relative to the job file; default: JOBFILE.tokens"
     )
     public: bool = option(False, "whether released series are read without a token")
     batch_bytes: int = option(
@@ -35,8 +35,8 @@ class Settings(JobPart):
     batch_rows: int = option(500_000, "rows of one batch at most", bounds=(1, 100_000_000))
     waiting_bytes: int = option(
         256 * _MEGABYTE,
-        "bytes of the first sender that wait in the inbox at most, and of the n-th one an n-th of "
-        "it; beyond them a client is told to wait",
+        "how many bytes of the first sender wait in the inbox at most; the n-th sender has an n-th "
+        "of it; beyond it a client is told to wait",
         bounds=(_MEGABYTE, 2**40),
     )
     rows_per_second: int = option(
@@ -58,7 +58,7 @@ class Settings(JobPart):
     )
     proxies: int = option(
         0,
-        "how many proxies in front add to X-Forwarded-For, in which readers' addresses are found",
+        "how many proxies in front of the service add a reader's address to X-Forwarded-For",
         bounds=(0, 16),
     )
     fold: str = option(

@@ -24,7 +24,7 @@ from counton.base.exact_sums import MOST_SENDERS
 from counton.base.outside_input import read_plain
 from counton.state.whole_file import replace_file
 
-#: Scopes of tokens. None of them contains another.
+#: Scopes of tokens. No scope includes another.
 SCOPES = ("ingest", "read", "operate")
 _SENDING = SCOPES[0]
 _PREFIX = "counton"
@@ -80,7 +80,7 @@ class Tokens:
         """Return the facts of a token; None if it is unknown."""
         given = hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
         found: Token | None = None
-        for known in self.all():  # all of them, so that the time tells nothing
+        for known in self.all():  # compare with each, so that the time reveals nothing
             if hmac.compare_digest(known.digest, given):
                 found = known
         return found

@@ -36,7 +36,7 @@ class BatchReceipt(BaseModel):
 
 
 def full_up(sender: Sender) -> str:
-    """Return the message for a sender whose rows exceed the rest of his share."""
+    """Return the message for a sender whose rows exceed the rest of the sender's share."""
     return (
         f"with this batch your rows would come to more than {sender.share:.3g} of what the sums of "
         f"the stream can hold, which is all that your token may ever send to it; ask for another "
@@ -63,9 +63,9 @@ _MORE = refusals(
         400: "the body was not sent whole",
         408: "the body did not come in time",
         409: "another batch has this id",
-        410: "the stream has ended, or takes no more of this sender",
+        410: "the stream has ended, or takes no more rows of this sender",
         413: "more bytes or rows than allowed",
-        415: "a media type or encoding that is not read",
+        415: "a media type or encoding that the service does not read",
         429: "more rows a second than allowed; send it again after Retry-After seconds",
         503: "too much waits; send it again after Retry-After seconds",
     }
@@ -106,7 +106,7 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
     ) -> JSONResponse:
         """Send rows. They are acknowledged when they are committed, and counted once."""
         check_name(name, service.served, service.failed)
-        if not _BATCH.fullmatch(batch):  # the pattern ends before a final newline, too
+        if not _BATCH.fullmatch(batch):  # the path's pattern also takes a final newline
             raise HTTPException(422, "the id of a batch is letters, digits and . _ : - only")
         media = request.headers.get("content-type", "").split(";")[0].strip().lower()
         encoding = request.headers.get("content-encoding", "identity").strip().lower()
