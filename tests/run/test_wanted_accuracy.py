@@ -192,7 +192,7 @@ def test_bounds_of_a_report_are_kept_with_the_planned_strategy_alone(
     assert first.what == "visits"
     assert first.halfwidths[-1] <= 100
     file.write_text(text.replace("epsilon = 2", f"epsilon = 2\n{line}"))
-    with pytest.raises(InvalidInput, match="kept with the strategy that is chosen by itself"):
+    with pytest.raises(InvalidInput, match="which holds for the strategy that the plan chooses"):
         planned_job(load(file)["shop"])
 
 

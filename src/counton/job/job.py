@@ -65,7 +65,7 @@ def option(
         default: ``...`` if the option must be given.
         help: meaning, in one line.
         called: name in commands and files if it differs from the field's; without dashes.
-        repr: whether a representation shows it; not if a frame would show its rows.
+        repr: whether ``repr`` shows the field; False for events, because a frame shows its rows.
         more: further attributes of the `Option`.
 
     >>> from dataclasses import dataclass
@@ -137,7 +137,7 @@ def check_most(most: int | None) -> None:
     >>> check_most(3)
     >>> check_most(10**9)
     Traceback (most recent call last):
-    counton.base.errors.InvalidInput: most=1000000000 is more than any noise could hide: ...
+    counton.base.errors.InvalidInput: most=1000000000 is too large: the noise grows with ...
     """
     if most is not None and most < 1:
         raise InvalidInput(
@@ -146,9 +146,9 @@ def check_most(most: int | None) -> None:
         )
     if most is not None and most > MOST_EVENTS:
         raise InvalidInput(
-            f"{field('most', most)} is more than any noise could hide: it grows with this number, "
-            f"and would drown what is counted; give at most {MOST_EVENTS:,}, better a few more "
-            f"than most users have"
+            f"{field('most', most)} is too large: the noise grows with this number, and would "
+            f"drown the counts; give at most {MOST_EVENTS:,}, better a few more than most users "
+            f"have"
         )
 
 
@@ -171,9 +171,9 @@ def check_people_columns(user: str | None, row: str | None) -> None:
     """
     if user is not None and user == row:
         raise InvalidInput(
-            f"{field('user', user)} and {field('id', row)} name one column, so that of each user "
-            f"one row alone would ever count; name the column that tells one row from another, or "
-            f"leave {field('id')} out (to count each user once, give {field('first', True)})"
+            f"{field('user', user)} and {field('id', row)} name one column, so only one row of "
+            f"each user would ever count; name a column that differs from row to row, or leave "
+            f"{field('id')} out (to count each user once, give {field('first', True)})"
         )
 
 
@@ -210,7 +210,8 @@ class JobPart(OptionRecord):
 
     Attributes:
         heading: section of the help for the part's fields.
-        kept: how a stream keeps fields that do not say it (`counton.base.options.Kept`).
+        kept: how a stream keeps the part's fields (`counton.base.options.Kept`); a field may state
+            another way.
     """
 
     heading: ClassVar[str] = ""
@@ -248,7 +249,7 @@ def _check_key(value: object) -> None:
     from counton.noise import Key
 
     if not isinstance(value, Key | os.PathLike):
-        wanted = "a counton.Key, or where one is kept: a file, env:NAME or command:..."
+        wanted = "a counton.Key, or the place of a key: a file, env:NAME or command:..."
         raise wrong_type("key", value, wanted)
 
 
@@ -256,9 +257,8 @@ def _check_key(value: object) -> None:
 class Keeping(JobPart):
     """The place and the name of a stream.
 
-    With ``drop_waiting`` some rows count nowhere: those that wait in the stream that ends, and come
-    in no file again. If no `ledger` is named, a state goes on with the ledger that already counts
-    it.
+    ``drop_waiting`` drops the rows that wait in the ended stream: they count nowhere, since no file
+    holds them again. If no ``ledger`` is named, a state keeps the ledger that counts it already.
     """
 
     heading = "State"
@@ -439,7 +439,7 @@ class Groups(JobPart):
     unknown: str = option(
         "refuse",
         "what happens to rows of groups that are not in the domain: refuse (the run stops) or "
-        "drop; discover: publish groups as enough rows have them, privately",
+        "drop; discover: publish a group, privately, when enough rows have it",
         kept="policy",
         choices=("refuse", "drop", "discover"),
     )
@@ -459,7 +459,7 @@ class Promise(JobPart):
 
     epsilon: Number | None = option(
         None,
-        "privacy loss of one row, or with user of one user: a smaller number protects more and "
+        "privacy loss of one row, or (with user) of one user: a smaller number protects more and "
         "adds more noise",
         kept="stream",
         often=True,
@@ -554,13 +554,14 @@ class Arrangement(JobPart):
 
 @dataclass(frozen=True, repr=False)
 class Users(JobPart):
-    """The column of users, and the bound on the events of each that count.
+    """The column of users, and the bounds on how many events of each user count.
 
-    With ``per`` the protected unit is one period of a user. A late event counts among the
-    ``most_a_window`` of the window that releases it, so that late windows of a period keep some.
+    With ``per`` the protected unit is one period of a user. ``most_a_window`` leaves some of
+    ``most`` to the later windows of a period; a late event counts in the bound of the window that
+    releases it.
     After ``retain``, 35 days unless stated, the next release deletes the digests of a period's
     users, and no further row of that period counts; a later run may change this length. With
-    ``first`` a user counts once in each of ``most`` groups (1).
+    ``first`` a user counts once, in each of up to ``most`` groups (default: 1).
     """
 
     heading = "People"
@@ -784,7 +785,7 @@ class Showing(JobPart):
     heading = "Output"
     kept = "view"
 
-    over: int | None = option(None, "show what came in this many last steps, instead of all so far")
+    over: int | None = option(None, "show the sum of this many last steps, instead of all so far")
     shares: str | Sequence[float] | None = option(
         None, "which quantiles to show, as in 0.25,0.5,0.75; 0.5 is the median"
     )

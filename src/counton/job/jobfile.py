@@ -115,7 +115,7 @@ _TYPES = {str: "a text", int: "a whole number", float: "a number", bool: "true o
 
 
 def _keys(options: Iterable[Option]) -> dict[str, Option]:
-    """Return the options that a file may state for every job and some more, by their keys."""
+    """Return the options of every job, and further options, by their keys in files."""
     return {option.key: option for option in (*options_of(Job).values(), *options)}
 
 
@@ -123,7 +123,7 @@ def load(path: str | os.PathLike[str], *, without_rows: bool = False) -> dict[st
     """Read the jobs of a file, by name, in their order.
 
     Args:
-        without_rows: no row is read. Jobs of a service are allowed then, which name no events.
+        without_rows: whether no row will be read. Then a job may name no events, as in a service.
 
     Raises:
         InvalidInput: the file is missing or no TOML, or it has an unknown key or a wrong value; the
@@ -388,8 +388,8 @@ def _with_variables(value: Any, where: str, absent: dict[str, str]) -> Any:
         return value
     if where.rpartition(".")[2] == "query":
         raise InvalidInput(
-            f"{where} has ${{ in it, and no variable is pasted into SQL; name {{since}} and "
-            f"{{until}}, whose values are bound, or make a view"
+            f"{where} has ${{ in it, but no variable is pasted into SQL; use {{since}} and "
+            f"{{until}}, which are bound values, or make a view"
         )
     if (other := _NO_VARIABLE.search(value)) is not None:
         raise InvalidInput(
@@ -405,7 +405,7 @@ def _with_variables(value: Any, where: str, absent: dict[str, str]) -> Any:
 def _refuse_no_text(value: Any, where: str) -> None:
     """Refuse texts anywhere in the tables that no file and no database can hold."""
     if isinstance(value, str) and not is_text(value):
-        raise InvalidInput(f"{where} is {value[:80]!r}, with NUL in it, which no text has")
+        raise InvalidInput(f"{where} is {value[:80]!r}, with the character NUL; take it out")
     tables = dict(enumerate(value, 1)) if isinstance(value, list) else value
     for key, one in tables.items() if isinstance(tables, dict) else ():
         _refuse_no_text(str(key), f"a key of {where or 'it'}")
@@ -446,7 +446,7 @@ def _job(
     if events is not None:
         if "events" in taken:
             raise InvalidInput(
-                f"{where} says 'events', and its rows come from elsewhere; leave it out"
+                f"{where} names 'events', but its rows come from another source; leave it out"
             )
         taken["events"] = events
     of_service = without_rows and "events" not in taken
@@ -587,9 +587,9 @@ def save(
     shared = [key for key in document.get("defaults", {}) if key not in stated and key in known]
     if shared:
         raise InvalidInput(
-            f"job file {str(file)!r} has defaults which the job does not state "
-            f"({', '.join(shared)}), so that it would mean something else there; state them, or "
-            f"save it into another file"
+            f"job file {str(file)!r} has defaults that the job does not state "
+            f"({', '.join(shared)}), and they would change the job; state them, or save it into "
+            f"another file"
         )
     for key, value in stated.items():
         if key in comments:
@@ -647,13 +647,13 @@ def job_entries(job: Job, folder: Path | None = None) -> dict[str, Any]:
             }
         elif item.name == "key":
             raise InvalidInput(
-                f"{field('key')} is a Key at hand, and a job file says where one is kept: save it "
-                f"(Key.save) and give its file"
+                f"{field('key')} is a Key in memory, but a job file names the place of a key: save "
+                f"it (Key.save) and give its file"
             )
         elif item.name == "strategy":
             raise InvalidInput(
-                f"{field('strategy')} is {value!r}, which a job file names by a file: write it "
-                f"with counton.job.own_strategies.write_strategy"
+                f"{field('strategy')} is {value!r}, but a job file names a file that holds the "
+                f"strategy: write it with counton.job.own_strategies.write_strategy"
             )
         elif not isinstance(value, bool | int | float):
             value = str(value)
@@ -697,9 +697,9 @@ def schema() -> dict[str, Any]:
             properties[key]["default"] = item.default
     properties[ALARM] = {
         "type": "object",
-        "description": "when released numbers are an alarm: see counton watch",
+        "description": "when released numbers give an alarm: see counton watch",
         "properties": {
-            "false_alarms": {"type": "number", "description": "accepted in a year; default: 1"},
+            "false_alarms": {"type": "number", "description": "expected in a year; default: 1"},
             "over": {"type": "string", "description": "length of the changes, as 1d or 30d"},
             "groups": {"type": "string", "description": "the groups that are watched: A,B"},
             "trend": {"type": "boolean", "description": "steady growth is no change"},

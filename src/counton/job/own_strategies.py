@@ -31,7 +31,7 @@ def is_file_of(given: object) -> bool:
 
 
 def own_strategy(given: object) -> StreamStrategy | None:
-    """Return the strategy that a job itself carries; None if it names one, or none.
+    """Return a job's own strategy; None if the job names a strategy of counton, or states none.
 
     Args:
         given: a strategy, such as `counton.strategies.Factorisation`; a JSON file with the output
@@ -53,13 +53,13 @@ def own_strategy(given: object) -> StreamStrategy | None:
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else "it is no JSON"
             raise InvalidInput(
-                f"{field('strategy', given)} cannot be read ({why}); write into it what to_dict() "
-                f"of a strategy says, as JSON"
+                f"{field('strategy', given)} cannot be read ({why}); write the output of a "
+                f"strategy's to_dict() into it, as JSON"
             ) from error
         if not isinstance(read, dict):
             raise InvalidInput(
-                f"{field('strategy', given)} holds no strategy; write into it what to_dict() of "
-                f"one says, as JSON"
+                f"{field('strategy', given)} holds no strategy; write the output of a strategy's "
+                f"to_dict() into it, as JSON"
             )
         return strategy_from_dict(read)
     if not isinstance(given, StreamStrategy):
@@ -71,8 +71,8 @@ def own_strategy(given: object) -> StreamStrategy | None:
     text = json.dumps(given.to_dict())
     if len(text) > _MOST_TEXT:
         raise InvalidInput(
-            f"{field('strategy')} says {len(text):,} characters of itself, and a state and its "
-            f"files take up to {_MOST_TEXT:,}; give one of fewer steps"
+            f"{field('strategy')} has {len(text):,} characters as JSON, and a state and its files "
+            f"take up to {_MOST_TEXT:,}; give a strategy of fewer steps"
         )
     try:
         again = strategy_from_dict(json.loads(text))
@@ -83,8 +83,8 @@ def own_strategy(given: object) -> StreamStrategy | None:
         ) from error
     if again != given:
         raise InvalidInput(
-            f"{field('strategy')} is {given!r}, and what it says of itself makes {again!r}; mend "
-            f"its parameters, or write it as counton.strategies.Factorisation"
+            f"{field('strategy')} is {given!r}, but its to_dict() makes {again!r}; mend its "
+            f"parameters, or write it as counton.strategies.Factorisation"
         )
     return given
 
@@ -99,5 +99,7 @@ def write_strategy(strategy: StreamStrategy, path: str | os.PathLike[str]) -> No
     2
     """
     if not is_file_of(os.fspath(path)):
-        raise InvalidInput(f"{os.fspath(path)!r} is to hold a strategy; let it end in {ENDING}")
+        raise InvalidInput(
+            f"{os.fspath(path)!r} does not end in {ENDING}, as files of strategies do; rename it"
+        )
     Path(path).write_text(json.dumps(strategy.to_dict()), "utf-8")

@@ -168,6 +168,6 @@ def refuse_counts(domain: Any, value: str | None) -> None:
     if is_file(os.fspath(domain)) and value in table_columns(domain):
         raise InvalidInput(
             f"{field('domain', os.fspath(domain))} has the column of the counts, {value!r}, so it "
-            f"looks like the private rows; what has counts would show in what is released: list "
-            f"what is publicly known to exist"
+            f"looks like the private rows; the release would show which cells have counts: list "
+            f"the cells that are publicly known to exist"
         )

@@ -25,12 +25,12 @@ EXCLUDED: Mapping[str, Mapping[str, str]] = {
     "within": {
         "epsilon": ", which finds it",
         "rho": f", which finds it if you say {field('least', 'rho')}",
-        "expire": ", which says by losses what is promised",
+        "expire": ", whose promise is stated by losses",
         "continues": ", which goes on from totals that have noise of their own",
-        "target": ", which says itself how accurate a table is",
+        "target": ", which states how accurate a table is",
     },
     "expire": {"strategy metric simple": ", which has a strategy of its own"},
-    "around": {"steps expire release metric": ": such a stream has no end and releases totals"},
+    "around": {"steps expire release metric": ": a stream without an end releases totals"},
     "revise": {
         "release": ", which publishes each window by itself, version by version",
         "expire around delay": ", whose noise is that of one window",
@@ -56,17 +56,17 @@ EXCLUDED: Mapping[str, Mapping[str, str]] = {
         "expire around growth delay": ", which is planned for one step",
         "strategy": f", which arranges no noise over steps ({field('line')} says how cells are "
         "measured)",
-        "metric": ", which has one step, whose error is the mean and the largest",
+        "metric": ", which has one step, so its mean and largest errors are equal",
         "simple": ", which releases integers",
-        "append": ", which is of all its rows",
+        "append": ", which counts all its rows at once",
     },
     "counts": {
         "user": ": user bounds the rows of one user, and a row with a count is about many users",
         "id": ": id finds repeated rows, and the protected unit is less than one row",
     },
     "half-widths of parts": {
-        "simple strategy metric release around": " of a statistic of a report, which is kept with "
-        "the strategy that is chosen by itself",
+        "simple strategy metric release around": " of a statistic of a report, which holds for the "
+        "strategy that the plan chooses",
     },
     "rows of users": {
         "first most_a_window distinct row": ", which has its own rule for rows of a user",
@@ -85,8 +85,8 @@ EXCLUDED: Mapping[str, Mapping[str, str]] = {
     "in order": {
         "append": " which compares its file with all events since the first step, to find late "
         "rows and changes of order",
-        "missing bad_rows": " which publishes its number of steps, one a row, so would publish how "
-        "many rows are left out",
+        "missing bad_rows": " which publishes its number of steps, one for each row, and with it "
+        "how many rows are left out",
     },
 }
 
@@ -128,7 +128,7 @@ def refuse_of_service(job: Job) -> None:
                 f"by itself; leave it out"
             )
     if job.times.until is not None:
-        why = "the newest event is somebody's" if job.times.until == NEWEST else "time goes on"
+        why = "the newest event is a person's" if job.times.until == NEWEST else "time goes on"
         raise InvalidInput(
             f"{field('until', job.times.until)}: a service releases by its clock, since {why}; "
             "leave it out"

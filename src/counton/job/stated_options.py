@@ -324,7 +324,7 @@ def _check(job: Job, own: Sequence[Option]) -> None:
         ]
         what = f"belongs to {', '.join(having)}, and this is {job.what}"
         if not having:
-            what = "is nothing that a job can state"
+            what = "is no option of a job"
         raise InvalidInput(
             f"{field(name, value if isinstance(value, str | int) else None)} {what}; leave it out"
         )
