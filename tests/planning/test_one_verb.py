@@ -69,7 +69,7 @@ def test_one_guarantee_is_stated(verb: Any, given: Any, words: str) -> None:
     [
         ({}, "nothing to plan for: give losses"),
         ({"epsilon": {1: 1}, "rho": {1: 1}}, "two different losses"),
-        ({"epsilon": {1: 1}, "least": "rho"}, "least=rho is of a plan for an age"),
+        ({"epsilon": {1: 1}, "least": "rho"}, "least=rho needs age: give an age"),
         ({"age": 9, "rmse": 3, "least": "delta"}, "must be 'epsilon' or 'rho'"),
     ],
 )

@@ -155,7 +155,7 @@ def test_a_mean_is_as_far_off_as_planned_for_rows_spread_evenly() -> None:
         ({"within": 0}, "must be above 0"),
         ({"within": "much"}, "within is 'much'"),
         ({"within": "2%"}, "state the size, which must be public"),
-        ({"within": "mean=2%", "size": 9}, "mean is none: give it as a number"),
+        ({"within": "mean=2%", "size": 9}, "mean is no such number: give it as a number"),
         ({"within": {}}, "names nothing"),
         ({"within": 20, "guarantee": PureDP(1)}, "leave one of them out"),
         ({"within": 20, "least": "delta"}, "must be 'epsilon' or 'rho'"),

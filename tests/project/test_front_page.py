@@ -200,7 +200,7 @@ def test_the_row_names_the_search_that_ties_to_some_length() -> None:
     [
         (
             "how far from possible",
-            r"how far from possible: .* times what is proved to be the least for any mechanism",
+            r"how far from possible: .* times the proved lower bound for any mechanism",
         ),
         ("one limit for many streams", r"limit: .* epsilon = 1 .*\nremaining: "),
         ("people, not rows", r"(?s)--user.*--most.*--per"),

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 #: Fewer steps than this say little about an endless stream.
 _SHORTEST_AVERAGE = 1000
-#: Growths whose best choices are shown beside the best of all, this far apart.
+#: Distance of the growths whose best choices are shown beside the best of all.
 _BETWEEN = Fraction(1, 2)
 
 
@@ -48,9 +48,10 @@ class FadingPlan(Plan[Design[Expiring]]):
     """A plan with fading protection: the best growth, delay and epsilon or rho, and the best of
     some other growths.
 
+    The choices after the best have the growths 0, 1/2, 1, ...
+
     Attributes:
-        targets: largest losses by age, which all choices keep. The other choices have growths
-            0, 1/2, 1, ...
+        targets: largest losses by age; all choices keep them.
 
     >>> from counton import plan_expiring
     >>> found = plan_expiring({24: 1, 8760: 3})
@@ -173,23 +174,23 @@ def plan_expiring(
     Args:
         epsilon: largest loss by age in steps. Beyond the largest age there is no target, and the
             loss grows on like log(age)^growth: state a target for the oldest age that matters.
-        rho: the same in rho of zero-concentrated privacy; the noise is Gaussian.
+        rho: largest loss by age in rho of zero-concentrated privacy; the noise is Gaussian.
         age: instead of losses: the age at which the loss is minimised.
         least: with ``age``: what is minimised, "epsilon" or "rho".
         rmse: wanted root of the mean squared error, from noise and delay.
         largest_error: wanted bound on all errors up to ``steps``, with probability 2/3. With
             targets the plan minimises this bound, and no longer the rmse. If both are wanted, it
-            minimises the larger of their parts of what is wanted.
+            minimises the larger ratio of a planned error to its wanted value.
         steps: releases over which errors are taken; default: the largest age, at least 1,000.
         per_step: items a step is expected to have. A delay of B steps leaves B * per_step out.
-        delays: delays to choose from; default: all that can pay off.
+        delays: delays to choose from; default: all that can lower the error.
         largest_growth: growths to choose from are 0 to this, in hundredths. With more growth the
-            error is smaller if only the first few releases of an item are limited, and what it
-            loses later is close to its age.
+            error is smaller if targets limit only the first few releases of an item; its later
+            loss is then close to its age.
 
     Raises:
         InvalidInput: an argument is out of range, or no choice can keep targets together with the
-            wanted error (the message says so where no mechanism at all can).
+            wanted error (the message says so if no mechanism at all can).
 
     >>> best = plan_expiring(age=8760, rmse=30).best
     >>> best.strategy.growth, best.rmse <= 30, best.loss([8760]).round(2).tolist()
@@ -206,7 +207,7 @@ def plan_expiring(
         raise InvalidInput(f"{field('least', least)} must be 'epsilon' or 'rho'")
     if targets is not None and least != "epsilon":
         raise InvalidInput(
-            f"{field('least', least)} is of a plan for an age: give {field('age')}, or leave it out"
+            f"{field('least', least)} needs {field('age')}: give an age, or leave it out"
         )
     concentrated = rho is not None or least == "rho"
     wanted_rmse = None if rmse is None else _positive("rmse", rmse)
@@ -286,7 +287,7 @@ def _beside(
         if growth != best.strategy.growth:
             try:
                 others.append(search(replace(space, growth=growth)))
-            except InvalidInput:  # no delay of those asked for leaves room for its noise
+            except InvalidInput:  # no wanted delay leaves room for the noise of this growth
                 continue
     return others
 

@@ -1,7 +1,7 @@
 """The search for the growth, delay and epsilon, or rho, of a stream whose protection fades.
 
-What is searched are the forms of noise (Laplace with an epsilon, Gaussian with a rho) over growths
-and delays; what is made smallest is a measure of error, or the loss at one age.
+The search tries growths and delays for one form of noise (Laplace with an epsilon, Gaussian with a
+rho). It minimises a measure of error, or the loss at one age.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from counton.privacy import Contribution, ExpiringDP, ExpiringZCDP, expiration_l
 from counton.privacy.loss_by_age import Analysis, concentrated_loss, is_wide, loss_above
 from counton.strategies import Expiring
 
-#: With which plans promise their largest error, as Theorem 5.1 does.
+#: Probability with which plans promise their largest error, as in Theorem 5.1.
 PROBABILITY = 2 / 3
 #: Distance of the growths that are tried at first, and then around the best of them.
 _COARSE, *_FINER = Fraction(1, 4), Fraction(1, 20), Fraction(1, 100)
@@ -99,7 +99,7 @@ PURE, CONCENTRATED = _Pure(), _ConcentratedLoss()
 
 @cache
 def _first_loss(growth: Fraction, age: int, analysis: Analysis) -> float:
-    """Return the loss of a stream's first item, which is the largest; exact losses check it
+    """Return the loss of a stream's first item: the largest of all items, which exact losses check
     later.
     """
     return float(expiration_loss(Expiring(growth), [age], analysis, position=1)[0])
@@ -176,7 +176,7 @@ class Space:
         largest_growth: growths from 0 to this are tried.
         delays: delays to choose from, in order; None for all that can pay off.
         steps: delays are shorter than this.
-        growth: the only one to try; None for all.
+        growth: the only growth to try; None for all.
     """
 
     form: Form
@@ -249,7 +249,7 @@ def least_error(
 ) -> Design[Expiring]:
     """Return the design that keeps the targets and has the smallest errors relative to the limits.
 
-    Delays stay below the largest age, since a longer one leaves nothing to protect.
+    Delays are at most the largest age: a longer delay leaves nothing to protect.
     """
     form = space.form
 
@@ -279,7 +279,7 @@ def _largest_parameter(form: Form, expiry: Expiry, targets: Mapping[int, float])
         return all(form.loss(expiry, parameter, age) <= loss for age, loss in limits.items())
 
     least = min(loss / loss_above(expiry, age, "exact") for age, loss in limits.items())
-    low = _five_digits(least, math.floor)  # always kept, and for epsilon the most that is
+    low = _five_digits(least, math.floor)  # keeps all targets; for epsilon the largest
     high = min(limits.values())  # an item loses the parameter at once
     if form is PURE or not low < high:
         return low

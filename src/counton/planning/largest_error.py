@@ -2,8 +2,8 @@
 
 "Ranges", Definition 3.12: err_{W,inf} is the expectation of the largest error of all queries of a
 workload W. Every run draws the mechanism's own exact noise. Over all intervals of a line the
-largest error of one draw is the largest running sum of the noise less the least, so that no query
-has to be left out: the paper samples 5,000 of them, which comes out too small.
+largest error of one draw is the largest running sum of the noise less the least, so no query is
+left out. The paper samples 5,000 intervals, and its numbers are too small.
 """
 
 from __future__ import annotations
@@ -30,10 +30,9 @@ class LargestError(NamedTuple):
     """The expected largest error, with the confidence interval of a simulation.
 
     Attributes:
-        mean: over the runs, in units of the counts.
-        lower: the expectation lies between ``lower`` and ``upper`` ...
-        upper: see ``lower``.
-        level: ... with this confidence (Student's interval).
+        mean: mean over the runs, in units of the counts.
+        lower, upper: ends of the expectation's confidence interval (Student's).
+        level: confidence of the interval.
         runs: number of independent draws of all noise.
 
     >>> print(LargestError(12.5, 12.0, 13.0, 0.95, 200))
@@ -74,7 +73,7 @@ def expected_largest_error(
 
     Raises:
         InvalidInput: a grid of several axes, too few runs, a level outside (0, 1), or a workload
-            of random subsets, of which the largest error depends on how many are asked.
+            of random subsets: their largest error depends on their number.
 
     >>> from counton import ApproxDP
     >>> from counton import plan_cells

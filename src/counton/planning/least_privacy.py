@@ -11,7 +11,7 @@ from counton.base.errors import InvalidInput, field
 from counton.base.exact import Number, exact, figures, quote, text
 from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP
 
-#: What is made small: the loss of pure or approximate privacy, or of zero-concentrated privacy.
+#: Kind of loss to minimise: of pure or approximate privacy, or of zero-concentrated privacy.
 Loss = Literal["epsilon", "rho"]
 #: Losses are looked for among numbers of this many digits.
 DIGITS = 4
@@ -19,7 +19,7 @@ DIGITS = 4
 _LOWEST, _HIGHEST = -9, 3
 
 
-#: What a bound is said of: a number, "2%" of a public size, or bounds by name.
+#: A wanted half-width: a number, "2%" of a public size, or half-widths by name.
 TargetWidth = Number | str | Mapping[str, Number | str]
 
 
@@ -27,10 +27,10 @@ class ReachedHalfwidths(NamedTuple):
     """Wanted half-widths, and the planned ones.
 
     Attributes:
-        step: at which they are.
+        step: the step of these half-widths.
         level: probability with which each interval holds.
-        wanted: by name; "" where there is one kind of number.
-        planned: the same, of the plan.
+        wanted: wanted half-widths by name; "" if there is one kind of number.
+        planned: planned half-widths by name.
     """
 
     step: int
@@ -80,9 +80,9 @@ def bounds_of(within: TargetWidth, size: int | None = None) -> dict[str, float]:
             remedy = (
                 "state the size, which must be public" if size is None else "give it as a number"
             )
+            why = "no size is stated" if size is None else f"{name} is no such number"
             raise InvalidInput(
-                f"{field('within', one)} is a part of the number of rows, and "
-                f"{('no size is stated' if size is None else f'{name} is none')}: {remedy}"
+                f"{field('within', one)} is a part of the number of rows, and {why}: {remedy}"
             )
         number = exact(one.strip().removesuffix("%") if isinstance(one, str) else one, "within")
         if number <= 0:
@@ -179,7 +179,7 @@ def least_guarantee(
     Args:
         least: "epsilon" or "rho".
         delta: with epsilon, of approximate privacy.
-        near: a loss that may be close to it, where the search begins.
+        near: a guess of the loss, where the search begins.
 
     >>> least_guarantee(lambda guarantee: 30 / float(guarantee.epsilon), within=20)
     PureDP(epsilon=1.5)
@@ -221,8 +221,8 @@ def least_guarantee(
     if error_at(high) > within:
         raise InvalidInput(
             f"{field('within')} cannot be reached: with {least} = {text(_loss_at(highest))}, which "
-            f"protects nothing, a number is off by {figures(error_at(highest) / within)} times as "
-            f"much; ask for less accuracy"
+            f"protects nothing, a number is off by {figures(error_at(highest) / within)} times the "
+            f"wanted half-width; ask for less accuracy"
         )
     while high - low > 1:
         middle = _between(low, high, error_at, within)
@@ -230,7 +230,7 @@ def least_guarantee(
     return of_loss(_loss_at(high), least, delta)
 
 
-#: The first of the numbers of this many digits with one power of ten, and how many there are.
+#: The least number of four digits, and how many numbers of four digits a power of ten has.
 _FIRST: int = 10 ** (DIGITS - 1)
 _ONE_DECADE = 9 * _FIRST
 
@@ -265,6 +265,6 @@ def _between(low: int, high: int, error_at: Callable[[int], float], within: floa
     part = math.log(first / within) / math.log(first / last)
     ends = [math.log(_loss_at(low)), math.log(_loss_at(high))]
     guess = _place_of(Fraction(math.exp(ends[0] + (ends[1] - ends[0]) * part)))
-    # A guess at an end leaves the other end where it is: so never nearer than a 16th.
+    # A guess close to one end would not move the other end: stay a 16th away from both.
     room = max((high - low) // 16, 1)
     return min(max(guess, low + room), high - room)

@@ -15,9 +15,9 @@ For every A = B C whose columns of C have norm at most 1, in units of the varian
   little: the best strategies known need several times as much, and no better bound is known to us.
 
 For noise of any law, and for any mechanism at all, the papers state bounds up to constants, which
-say nothing of a given size. Here stands what their arguments prove with numbers.
-`StreamPlan.factors` says in two numbers how far a plan is from them, `StreamPlan.bounds` has all of
-them, and names vacuous what says nothing there.
+say nothing about a given size. This file computes the numbers that their arguments prove.
+`StreamPlan.factors` says in two numbers how far a plan is from the bounds. `StreamPlan.bounds` has
+all bounds, and marks a bound that says nothing as vacuous.
 """
 
 from __future__ import annotations
@@ -46,33 +46,34 @@ if TYPE_CHECKING:
 
 #: Sums of more terms are replaced by their limit, to within 1e-12.
 _MOST_TERMS = 2**20
-#: Below every rounding of what is summed here.
+#: Factor for bounds: it lowers them by more than all rounding errors of the sums.
 _SAFE = 1 - 1e-9
-#: Probability with which a mechanism is to keep all its errors below a bound, unless a theorem has
-#: another, and that of "Count on Your Elders", Theorem 1.4.
+#: Probability with which a mechanism keeps all its errors below a bound: in all theorems but one,
+#: and in Theorem 1.4 of "Count on Your Elders".
 _PROBABILITY, _RANDOM_PROBABILITY = 2 / 3, 3 / 4
-#: Sizes of blocks tried for it.
+#: Number of block sizes tried for that theorem.
 _BLOCKS = 200
-#: So many terms of a binomial law are added up one by one.
+#: Largest number of terms of a binomial law that are added up one by one.
 _FEW_TERMS = 2**12
-#: Of ln(C(2m, m) sqrt(pi m) / 4^m): the terms of 1/m, 1/m^3, 1/m^5 and 1/m^7, and the m from which
-#: they are enough.
+#: Coefficients of 1/m, 1/m^3, 1/m^5 and 1/m^7 in ln(C(2m, m) sqrt(pi m) / 4^m), and the m from
+#: which they are enough.
 _CENTRAL, _STIRLING = (-1 / 8, 1 / 192, -1 / 640, 17 / 14336), 32
-#: From here on float64 has no bound above 0.
+#: Loss from which on float64 has no bound above 0.
 _LARGEST_LOSS = 700.0
-#: So large an epsilon hides nothing that is worth a bound, beside any delta.
+#: Largest epsilon for which a bound is computed: beyond it hardly anything is hidden.
 _LARGEST_CLOSE = 30.0
-#: Moves are taken together up to this loss and this delta; no delta is taken for less than that.
+#: Moves are taken together up to this loss and this delta. A smaller delta than the last counts as
+#: the last.
 _SHORT_LOSS, _SHORT_DELTA, _LEAST_DELTA = 0.2, 0.02, 1e-15
-#: Where laws on the integers may have their mean, up to symmetry.
+#: Means of laws on the integers, up to symmetry, at which bounds are computed.
 _CENTRES = (0.0, 1 / 64, 1 / 16, 1 / 8, 1 / 4, 3 / 8, 1 / 2)
 #: Fraction bits of a lattice on which noise is as good as continuous.
 _FINE = 12
-#: By which part a bound on standard deviations stays below what the finest lattice needs.
+#: Part by which a bound on standard deviations is lowered, since a coarser lattice may need less.
 _COARSER = 1e-5
-#: Steps that are in mind where nothing is said of them.
+#: Number of steps that is assumed if none is stated.
 _AROUND = 2**16
-#: Up to here the tighter bound, which has to be searched for, takes under a second.
+#: Largest horizon for which a search finds the tighter bound in under a second.
 LARGEST_SEARCHED = 256
 
 
@@ -122,7 +123,7 @@ def nuclear_norm(horizon: int) -> float:
     >>> round(nuclear_norm(2), 6)  # of [[1, 0], [1, 1]]: the square root of 5
     2.236068
     """
-    # As many cosecants as on one side of the middle of Mathias' sum over 2T + 1, where stands 1.
+    # The cosecants on one side of the middle of Mathias' sum over 2T + 1; the middle is 1.
     odd = 2 * check_integer("horizon", horizon, 1, 2**62) + 1
     return (odd * mathias_sum(odd) - 1) / 4
 
@@ -559,8 +560,8 @@ def far_from_possible(
 
     Args:
         design, factors, metric: see `factors_of_design`.
-        of: whose error it is, as in "a cell"; default: nothing is said.
-        cited: whether sources stand in it.
+        of: the numbers that have this error, as in "a cell"; "": none are named.
+        cited: whether the sentence names sources.
 
     >>> from counton import ZCDP, plan
     >>> ranked = plan(1024, ZCDP(0.5))
@@ -632,10 +633,10 @@ class LowerBound:
         >>> from counton import ZCDP, plan
         >>> for factor in plan(1024, ZCDP(0.5)).factors:
         ...     print(factor.distance)
-        mean std: 1.02 times what is proved to be the least for matrix mechanisms with...
-        mean std: 1.33 times what is proved to be the least for any mechanism; after...
+        mean std: 1.02 times the proved lower bound for matrix mechanisms with Gaussian...
+        mean std: 1.33 times the proved lower bound for any mechanism; after...
         """
-        least = f"what is proved to be the least for {self.holds_for}"
+        least = f"the proved lower bound for {self.holds_for}"
         return f"{self.quantity}: {self.times} times {least}; {self.source}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -725,10 +726,10 @@ def _of_largest_errors(design: Design) -> Iterator[LowerBound]:
     guarantee, horizon = design.guarantee, design.steps
     expiration = "Gradual Privacy Expiration, Theorem 5.1"
     elders = "Count on Your Elders, Theorem 1.4"
-    all_errors, flips = "largest of all errors", "the same, on coin flips"
+    all_errors, flips = "largest of all errors", "largest on coin flips"
     why = _once(design)
     if why is None and design.release == "windows":
-        why = "it speaks of totals"
+        why = "stated for totals"
     if why is None and not isinstance(guarantee, PureDP):
         why = "stated for pure privacy"
     if why is not None or not isinstance(guarantee, PureDP):
@@ -773,7 +774,7 @@ def _of_others(design: Design) -> Iterator[LowerBound]:
     if why is not None or not isinstance(guarantee, PureDP):
         yield LowerBound(quantity, None, None, str(why), source)
         return
-    # A unit that is added enters a cell which was empty: there is no usual letter.
+    # An added unit may enter any cell; a replaced unit has left one of them.
     replaced = design.contribution.relation == "replace"
     least = least_error_of_cells(cells - replaced, design.steps, guarantee.epsilon)
     who = "any mechanism, all cells and steps"

@@ -1,9 +1,9 @@
 """The planner: it computes the error of every candidate strategy and noise, and ranks them.
 
-With units that act once, both sensitivities of a tree follow from its height. With more steps they
-follow from where a unit's steps can lie, so every arity, height and number of zeros is weighed by
-what such a unit moves it; of those that are worse than another in both norms and in error, none can
-be the best for any guarantee.
+If units act once, both sensitivities of a tree follow from its height. If units act in several
+steps, they depend on where these steps can lie: then the planner computes both norms for every
+arity, height and number of zeros. A strategy that another one beats in both norms and in error is
+best for no guarantee.
 """
 
 from __future__ import annotations
@@ -54,28 +54,28 @@ if TYPE_CHECKING:
     from counton.planning.least_privacy import ReachedHalfwidths
     from counton.planning.lower_bounds import LowerBound
 
-#: More numbers than this, of all cells together, no stream is planned to hold while it runs (128
-#: MB), or to draw before its first release: strategies that solve for the whole horizon.
+#: Most numbers, of all cells together, that a planned stream holds while it runs (128 MB), and that
+#: it draws before its first release. Strategies that solve for the whole horizon need many.
 MOST_HELD, MOST_DRAWN = 2**24, 2**27
-#: Beyond this horizon fewer trees are weighed for units that act several times.
+#: Horizon beyond which fewer trees are considered for units that act several times.
 _LONG = 2**14
 #: Releases over which the time of one is measured, and most numbers that are drawn for it.
 _MEASURED, _MOST_MEASURED = 2**12, 2**21
-#: From here on kinds that are only compared with are left out where nobody looks at them.
+#: Horizon from which on kinds that are never best are left out, unless a plan compares strategies.
 _SHORT = 64
-#: Beyond this horizon the square root is not weighed for Laplace noise.
+#: Horizon beyond which the square root is not considered for Laplace noise.
 _LONG_SERIES = 2**16
-#: Kinds whose later members are coarser, for noise that is too wide for the first.
+#: Kinds whose later members have coarser weights, for noise that is too wide for the first member.
 _EVER_COARSER = {
     kind.words for kind in (names.NORMALISED, names.OCTAVE, names.WHOLE_OCTAVE, names.GROWING_ROOT)
 }
-#: Steps that are in mind where nothing is said of them.
+#: Number of steps that is assumed if none is stated.
 _AROUND = 2**16
-#: From this many steps on it is weighed: weights are known there.
+#: Least horizon of the octave strategy: its weights are known from here on.
 _SHORTEST_OCTAVE = 512
-#: Choices that are printed unless all are.
+#: Number of choices that are printed without ``full``.
 _BRIEF = 3
-#: How a metric is called in sentences.
+#: Names of metrics in sentences.
 _MEASURE = {"mean": "mean", "max": "largest"}
 
 
@@ -303,7 +303,7 @@ class StreamPlan(Plan[Design]):
         """
         step = check_integer("step", step, 1)
         if self.own_halfwidths is not None:
-            # How many rows there are is stated of the last step alone.
+            # The number of rows is stated for the last step alone.
             size = {} if over is None and step == self.steps else {"rows": None}
             return self.own_halfwidths(self, step, level, over=over, **size)
         if over is None:
@@ -390,7 +390,7 @@ class StreamPlan(Plan[Design]):
         mean std: at least 4.874 (here 13.39); any mechanism, over all streams of counts; ...
         max std: at least 4.874 (here 14.91); any mechanism, over all streams of counts; ...
         largest of all errors: at least 3 (here 76.29); any mechanism, probability 2/3; ...
-        the same, on coin flips: at least 2 (here 77.98); any mechanism, probability 3/4; ...
+        largest on coin flips: at least 2 (here 77.98); any mechanism, probability 3/4; ...
         minimum cut or degree: vacuous; of graphs, not of totals; Constant Matters, Theorem 5
         counts of letters: vacuous; of several cells, not of one; Constant Matters, Theorem 6
         """
@@ -424,7 +424,7 @@ class StreamPlan(Plan[Design]):
         reason = calibration_of(*of).reason
         std, least = choice.by(self.metric), self.best.by(self.metric)
         if choice is not self.best:
-            # 0 where a huge epsilon needs no noise that float64 can tell
+            # 0 if epsilon is so large that float64 shows no noise
             above = f"{std / least - 1:.1%} above the best" if least else "no better than the best"
             return f"{above}; {reason}"
         ahead = ""
@@ -455,8 +455,8 @@ class StreamPlan(Plan[Design]):
         """Return one row for each design: rank, strategy, noise, mean_std, max_std (data units),
         kind, cost, why.
 
-        The cost is planning_seconds, and held, numbers of 8 bytes that a running stream keeps; the
-        paper is the refereed one that describes the strategy, with its venue, or begins with
+        The cost is planning_seconds, and held: numbers of 8 bytes that a running stream keeps. The
+        paper is the refereed paper that describes the strategy, with its venue; or it begins with
         "ours" and names the theorems that a machine has checked.
         """
         return [
@@ -518,7 +518,7 @@ def plan_stream(
     if unknown := sorted(wanted - {"auto", *names.KINDS, *names.PAPERS}):
         raise InvalidInput(
             f"{field('strategy', unknown[0])} is not known; give one of "
-            f"{', '.join((*names.KINDS, *names.PAPERS))}, or auto for all that plans rank"
+            f"{', '.join((*names.KINDS, *names.PAPERS))}, or auto for all ranked kinds"
         )
     check_metric(metric)
     check_release_form(release)
@@ -529,7 +529,7 @@ def plan_stream(
         if around is not None:
             raise InvalidInput(
                 f"horizon is {horizon} and around {around}; a stream with a last step is planned "
-                f"for that: leave around out, or give None as the horizon"
+                f"up to its last step: leave around out, or give None as the horizon"
             )
     check_guarantee(guarantee)
     contribution = Contribution.add_remove() if contribution is None else contribution
@@ -553,8 +553,8 @@ def plan_stream(
             simple=simple,
             compare=compare or not ranks,
             several=often,
-            # Only what is causal keeps the better calibration of units in several steps: there
-            # kinds may be the best that never are otherwise.
+            # Only causal strategies have the better calibration of units in several steps. So
+            # kinds may be best here that never are otherwise.
             everything=often and isinstance(guarantee, ApproxDP),
             norms=_norms(guarantee),
         )
@@ -678,7 +678,7 @@ class _Question(NamedTuple):
 
     @property
     def plain(self) -> bool:
-        """True if units count once and totals are released, for which ``best`` of each family
+        """True if units count once and totals are released: then ``best`` of each family
         applies.
         """
         return self.steps == 1 and self.release == "totals"
@@ -765,7 +765,7 @@ def _square_root(asked: _Question, norm: Norm) -> Iterable[StreamStrategy]:
 
 
 def _normalised_sqrt(asked: _Question, norm: Norm) -> Iterable[StreamStrategy]:
-    # Fine weights leave less room for wide noise: what cannot have it is left out.
+    # Fine weights leave less room for wide noise; the plan leaves out a strategy without room.
     return [known.NormalisedSqrt(asked.horizon), known.NormalisedSqrt(asked.horizon, 8)]
 
 
@@ -800,8 +800,8 @@ class _StrategyKind(NamedTuple):
         contends: norms with which it may be best from 64 steps on.
         simple: whether it releases integers.
         only_simple: whether another kind is better if fractions may be released.
-        published: known to all, and never the best for units that count in one step: with those,
-            what is chosen is compared with it.
+        published: whether papers describe it and it is never best for units that count in one
+            step; for these units plans only compare with it.
     """
 
     kind: KindOfStrategy
@@ -829,7 +829,7 @@ class _StrategyKind(NamedTuple):
         return tuple(norm for norm in asked if norm in of)
 
 
-#: Of strategies that are equally good the first is the best.
+#: Kinds of strategies for totals. Of equally good strategies the first is chosen.
 _BOTH: tuple[_StrategyKind, ...] = (
     _StrategyKind(names.SOLVED, _solved_shapes, simple=False),
     _StrategyKind(names.LOOK_AHEAD, _look_ahead, simple=False),

@@ -25,7 +25,7 @@ If every part has a bound and something is left, all shares grow by one factor: 
 accurate than it must be, under pure privacy all by the same factor.
 
 Whole numbers come last: the smallest ones with which every error is within a thousandth of that,
-and every bound is kept. Privacy hangs on them alone, and they are exact.
+and every bound is kept. Privacy depends on them alone, and they are exact.
 """
 
 from __future__ import annotations
@@ -47,17 +47,18 @@ from counton.privacy import ApproxDP, Contribution, Guarantee, PureDP
 from counton.strategies import Metric
 from counton.strategies.strategy import ReleaseForm
 
-#: How what is left is shared: see the module.
+#: Rule that shares the rest of the budget: see the module.
 By = Literal["shares", "errors"]
-#: The error of a cell under a guarantee, where one unit moves all cells by these norms: l1, and
-#: the square of l2.
+#: Function that returns the error of a cell from the guarantee, and from the l1 and squared l2 norm
+#: of one unit's change in all cells.
 Noise = Callable[[Guarantee, int, int], float]
 
-#: Whole numbers leave errors this much room; half of it below a bound, so that it is kept.
+#: Largest relative difference between errors with whole numbers and ideal errors. Errors stay half
+#: of it below a bound, so that the bound is kept.
 _TOLERANCE = 1e-3
 #: Parts without a bound have at least this share together.
 _LEAST_REST = 0.01
-#: A unit that moves cells by so much has noise that is as good as continuous.
+#: Change of cells by one unit from which on noise is as good as continuous.
 _FINE = 2**8
 #: Rounds in which a split and the error of its noise come to agree, and whole numbers to try.
 _MOST_ROUNDS, _MOST_SIZE = 8, 2**14
