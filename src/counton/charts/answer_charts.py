@@ -59,7 +59,7 @@ def plot_answers(answers: Sequence[Answer], words: Caption) -> Figure:
     from matplotlib.ticker import MaxNLocator
 
     if not 1 <= len(answers) <= _MOST:
-        raise InvalidInput(f"{len(answers):,} answers are no chart; draw 1 to {_MOST} of them")
+        raise InvalidInput(f"a chart has 1 to {_MOST} answers, not {len(answers):,}: draw fewer")
     axis, width = words.axis, words.width
     ends = np.array([(one.value, one.lower, one.upper) for one in answers], np.float64).T
     values = [_number(one) for one in answers]
@@ -218,7 +218,7 @@ def plot_week(table: pl.DataFrame, words: Caption) -> Figure:
     Of more than 6 groups the chart shows those with the largest sum of averages, and says so.
 
     Args:
-        table: a table of `Release.pattern` by both.
+        table: a table of `Release.pattern` by weekday and hour.
         words: the words around the chart; the axis has the meaning of the colours.
 
     Raises:

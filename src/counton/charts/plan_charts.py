@@ -66,12 +66,12 @@ class _Curve(NamedTuple):
 
 @drawing
 def plot_plan(ranked: StreamPlan, title: str, *, width: float | None = None) -> Figure:
-    """Draw standard deviations of the best choice over time, and of the best of the other kind.
+    """Draw standard deviations of a plan's best choice over time, with and without a last step.
 
-    Lines are the mean over some neighbouring steps, bands their least and largest. For a plan with
-    a last step the other kind is the best one without a last step, and the reverse: the cost of an
-    unknown end. Below are the ratios of both to the possible, with a line at the least error of any
-    mechanism.
+    Lines are the mean over some neighbouring steps, bands their least and largest. If the plan has
+    a last step, the second curve is the best choice without a last step, and the reverse: it shows
+    the cost of an unknown end. A dashed line is the least error of any mechanism. The foot states
+    the ratios of the plan's error to lower bounds.
 
     Args:
         ranked: the result of `plan`.
@@ -87,7 +87,7 @@ def plot_plan(ranked: StreamPlan, title: str, *, width: float | None = None) -> 
     """
     if ranked.best.errors_of.what:
         raise InvalidInput(
-            "the plan is of a statistic, whose errors depend on what it reads; draw one of counts"
+            "this plan is of a statistic, whose errors depend on its rows; draw a plan of counts"
         )
     steps = ranked.steps
     shown = _parts(steps)
@@ -141,7 +141,8 @@ def plot_over(
     """Draw the error of each strategy's best choice, by the number of steps.
 
     Args:
-        plans: plans by the name of a strategy, and by steps; None: it cannot serve that many.
+        plans: plans by the name of a strategy, and by the number of steps; None: the strategy
+            cannot serve that many.
         title: the title of the chart.
         width: width in inches, such as 4 for a telephone.
 
@@ -198,7 +199,7 @@ def plot_over(
 
 
 def _curves(ranked: StreamPlan, shown: Integers) -> list[_Curve]:
-    """Return the best choice, and the best of the other kind if there is one."""
+    """Return curves of the plan's best choice, and of the best choice with another kind of end."""
     best = ranked.best
     bounded = ranked.horizon is not None
     names = {True: "last step known:\n{}", False: "no last step:\n{}"}
@@ -378,7 +379,7 @@ def plot_bounds(
         most: the bounds, ascending.
         noise: standard deviation of the noise, as a share of all events.
         dropped: share of events that do not count.
-        title, subtitle: the words above the chart, which is drawn from exact events: say so.
+        title, subtitle: the words above the chart. They have to say that it shows exact events.
         width: width in inches, such as 4 for a telephone.
 
     >>> figure = plot_bounds([1, 2], [0.01, 0.02], [0.3, 0], "Visits", "not private")

@@ -41,9 +41,10 @@ if TYPE_CHECKING:
 
 #: Columns that name the subject of a row; the first one present is used.
 _NAMES = ("group", "name", "cell", "share", "degree", "cut")
-#: With more cells than this, a line is drawn cell by cell after the last step, not over time.
+#: Largest number of cells of a line that are drawn over time. More cells are drawn side by side,
+#: after the last step.
 _MOST_CURVES = 12
-#: Up to this many cells of a line are bars, more are steps.
+#: Largest number of cells of a line that are drawn as bars. More cells are drawn as steps.
 _MOST_COLUMNS = 60
 
 
@@ -69,15 +70,15 @@ def plot_statistic(
         table: columns of `counton.run.StatisticOutcome.table`, at least one row.
         times: times of steps, as `counton.run.StatisticOutcome.times`; for step 0 the beginning.
         level: probability that an interval holds the truth.
-        words: the words around it; the statistic's own replace a missing title or axis. The
-            subtitle states the times of the numbers.
+        words: the words around the chart; the statistic's own words replace a missing title or
+            axis. The subtitle states the times of the numbers.
         by: the grouping columns, in words; None: no groups.
         of: the column with the values.
         counted: what cells count, in words.
         over: number of steps shown together, or the period up to each, such as "week"; None: all so
             far.
-        begins: for each step the step before its period, if periods are counted anew.
-        anew: states that users are counted anew in each period and added up; None: they are not.
+        begins: for each step, the last step before its period; None: there are no periods.
+        anew: words that users are counted anew in each period and added up; None: they are not.
 
     Raises:
         MissingExtra: matplotlib is not installed.
@@ -190,8 +191,8 @@ def _by_group(
 ) -> tuple[dict[str, NDArray[Any]], str | None]:
     """Return one curve for each group, and the share that it shows, if any.
 
-    If a group has several numbers, it is the one that a chart of the group shows; among shares the
-    middle one.
+    If a group has several numbers, the curve shows the number of the group's own chart; of several
+    shares it shows the middle one.
     """
     found = dict(table)
     if chosen is not None and "name" in found:

@@ -338,7 +338,7 @@ def names_below(figure: Figure, names: Sequence[tuple[str, str]], bottom: float)
     Args:
         figure: the chart.
         names: names with their colours, from the top down.
-        bottom: height at which they end, in inches.
+        bottom: height of the lowest name, in inches.
     """
     tall, width = figure.get_figheight(), figure.get_figwidth()
     y = bottom + names_inches(names, width)
@@ -402,9 +402,9 @@ def tick(value: float) -> str:
 
 
 def number_ticks(text: str = "{number}") -> FuncFormatter:
-    """Return a formatter of numbers on an axis, in the language that is present now.
+    """Return a formatter of numbers on an axis, in the present language.
 
-    A figure calls it when it is written, and then another language may be present.
+    It keeps this language: a figure may be written when another language is present.
 
     >>> number_ticks("step {number}")(1000.0, None)
     'step 1,000'

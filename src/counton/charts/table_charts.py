@@ -62,7 +62,7 @@ def plot_table(
 
     Args:
         reading: the reading of a hierarchy, a line, or a contingency table.
-        words: the words around it; defaults replace a missing title or axis.
+        words: the words around the chart; defaults replace a missing title or axis.
         what: the name of what is counted.
         fit: how the numbers are made consistent.
         level: probability with which each interval holds.
@@ -101,8 +101,8 @@ def plot_hierarchy(reading: HierarchyReading, words: Caption, *, fit: Fit | None
 
     Args:
         reading: the released numbers.
-        words: the words around it: the counted and the protected units; the axis has the meaning of
-            areas.
+        words: the words around the chart: the counted and the protected units; the axis has the
+            meaning of areas.
         fit: how the numbers are made consistent; None: as released.
 
     >>> from counton import ZCDP, Hierarchy, Key, Running
@@ -159,7 +159,7 @@ def _call(ax: Axes, name: str) -> None:
 
 
 def _cell_name(values: Sequence[str], longest: int = 24) -> str:
-    """Return the name of a table's cell: its values, none of them cut off.
+    """Return the name of a table's cell: its values, the longest shortened so that all are seen.
 
     >>> _cell_name(["Bavaria and the Palatinate", "men"]), _cell_name(["Berlin", "men"])
     ('Bavaria and the Pa…, men', 'Berlin, men')
@@ -300,7 +300,7 @@ def squarify(sizes: NDArray[np.float64], box: tuple[float, float, float, float])
 
 
 def _worst(row: Sequence[float], short: float) -> float:
-    """Return the least square box of a row: the ratio of its sides."""
+    """Return the largest ratio of the sides of a box in a row."""
     whole = sum(row) ** 2
     return max(short**2 * row[0] / whole, whole / (short**2 * row[-1]))
 
@@ -517,8 +517,8 @@ def plot_contingency(
         names: names of the columns.
         margins: rows by margin: the columns (None if all values are added up), estimate, lower,
             upper.
-        words: the words around it: the counted and the protected units; the axis has the meaning of
-            lengths.
+        words: the words around the chart: the counted and the protected units; the axis has the
+            meaning of lengths.
 
     >>> none = np.array([None, "f", "m"], dtype=object)
     >>> counts = np.array([7.0, 5.0, 2.0])

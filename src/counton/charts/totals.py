@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MOST_POINTS = 2_000
-#: Most groups that share a chart, one for each hue; and most small charts if there are more groups.
+#: Largest number of groups that share a chart, a hue each; and largest number of small charts.
 MOST_LINES, MOST_PANELS = len(PALETTE), 24
 #: Most bars of one group side by side.
 _MOST_BARS = 80
@@ -76,7 +76,8 @@ class Curves:
         all_groups: number of all groups; None: only these.
         starts: starts of the windows, if each estimate is of its own window; ``times`` are their
             ends.
-        places: place of each group among all groups, which decides its colour; None: these are all.
+        places: place of each group among all groups, which decides its colour; None: there are no
+            other groups.
         running: True if estimates are of all time so far; False if of a limited time, such as
             windows.
         provisional: number of last windows that may still change.
@@ -182,7 +183,7 @@ def plot_totals(
     """Draw running totals, or windows; groups of very different size get their own axes.
 
     A window's number is drawn over its window: a bar if there is one group and few windows, else a
-    level from start to end. A group's colour depends only on its place.
+    level from start to end. A group's colour depends only on its place among all groups.
 
     More than 8 groups get small charts, the largest first; with more than 24 the chart says so.
     Fewer groups get small charts if their bands overlap. A single step has bars side by side; a

@@ -46,7 +46,7 @@ class Versions:
 
     Attributes:
         starts, ends: starts and ends of the windows, ``datetime64``, shape ``(windows,)``.
-        groups: a name for each.
+        groups: names of the groups.
         estimates, lower, upper: arrays of shape ``(windows, lags, groups)``; NaN if not published
             yet.
         final: the lag with which a window is final.
@@ -115,7 +115,8 @@ class Forecasts:
     """Forecasts of the final numbers of the last windows. Contains released values only.
 
     Attributes:
-        estimates, lower, upper: shape ``(windows, groups)``, of the groups of the versions.
+        estimates, lower, upper: arrays of shape ``(windows, groups)``, for the groups of the
+            versions.
     """
 
     estimates: Floats
@@ -127,13 +128,13 @@ class Forecasts:
 def plot_nowcast(
     versions: Versions, forecasts: Forecasts, words: Caption, *, period: str = "window"
 ) -> Figure:
-    """Draw the newest version of each window, and what provisional ones will be when final.
+    """Draw the newest version of each window, and the forecast of each provisional window.
 
     Args:
         versions: at least one window.
-        forecasts: for each provisional window.
-        words: around it.
-        period: what a window is called, as "day".
+        forecasts: the forecast of each provisional window.
+        words: the words around the chart.
+        period: the name of a window, such as "day".
 
     >>> days = np.arange("2026-01-01", "2026-01-04", dtype="datetime64[D]")
     >>> values = np.cumsum(np.ones((3, 2, 1)), axis=1)
@@ -189,7 +190,7 @@ def plot_versions(versions: Versions, words: Caption, *, period: str = "window")
 
     Args:
         versions: at least one window.
-        words: the words around it.
+        words: the words around the chart.
         period: the name of a window, such as "day".
 
     >>> days = np.arange("2026-01-01", "2026-01-04", dtype="datetime64[D]")
@@ -297,7 +298,9 @@ def _draw_map(figure: Figure, ax: Axes, versions: Versions, period: str, narrow:
     from matplotlib.colors import LinearSegmentedColormap
 
     white = LinearSegmentedColormap.from_list("known", ["#ffffff", shade(PALETTE[0], 1.0)])
-    low = float(np.floor(20 * np.nanquantile(shares, 0.02)) / 20)  # a late file hides no others
+    low = float(
+        np.floor(20 * np.nanquantile(shares, 0.02)) / 20
+    )  # one late file hides no other shares
     mesh = ax.pcolormesh(edges, lags, shares, cmap=white, vmin=min(low, 0.95), vmax=1.0)
     ax.set_xlim(edges[0], edges[-1])
     ax.set_ylim(lags[-1], lags[0])
