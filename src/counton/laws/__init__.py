@@ -6,13 +6,13 @@ Each function raises `LawBroken` at the first law that does not hold; the error 
 >>> from counton.laws import check_strategy
 >>> check_strategy(Binary(12))
 
-And those of a strategy for lines:
+The laws of a strategy for lines:
 
 >>> from counton.strategies.lines import SquareRoot
 >>> from counton.laws import check_line_strategy
 >>> check_line_strategy(SquareRoot(12))
 
-And of one for trees:
+Of a strategy for trees:
 
 >>> from counton.strategies.trees import Tree
 >>> from counton.strategies.trees.tree_strategy import tree_strategy_for
@@ -20,19 +20,19 @@ And of one for trees:
 >>> tree = Tree.from_leaves({"state": [1, 1, 2], "county": [1, 2, 3]}, ["state", "county"])
 >>> check_tree_strategy(tree_strategy_for(tree, [1.0, 1.0, 2.0], norm=1)[0])
 
-And of one for training:
+Of a strategy for training:
 
 >>> from counton.strategies.training import Echo
 >>> from counton.laws import check_training_strategy
 >>> check_training_strategy(Echo.fit(12, 3))
 
-And of a statistic:
+Of a statistic:
 
 >>> from counton.statistics import Sum
 >>> from counton.laws import check_statistic
 >>> check_statistic(Sum(0, 10, resolution=1), [[3, 12], [], [4]])
 
-Whatever it is, `check` knows its laws:
+`check` finds the laws of any of these:
 
 >>> from counton.laws import check
 >>> check(Sum(0, 10, resolution=1), [[3, 12], [], [4]])

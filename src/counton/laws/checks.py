@@ -14,7 +14,7 @@ from counton.strategies.lines import LineStrategy
 
 #: Horizons of streams, and numbers of cells of lines, at which examples of a class are checked.
 SIZES = (1, 2, 7, 12)
-#: Names of laws by the base class that a strategy has: each is loaded when one comes.
+#: Names of the functions that check a strategy, by its base class. They are imported when needed.
 _LAWS = {
     "StreamStrategy": "check_strategy",
     "LineStrategy": "check_line_strategy",
@@ -39,7 +39,7 @@ def check(
         unit_of: for a statistic: returns the unit of an event; None: each event is a unit.
 
     Raises:
-        InvalidInput: it is neither, or its events are missing.
+        InvalidInput: the subject is neither a statistic nor a strategy, or events are missing.
         LawBroken: a law does not hold; the message says which, and where.
 
     >>> from counton.statistics import Sum

@@ -80,11 +80,11 @@ def band(
     """Return half-widths within which the noise of all steps together lies with probability
     ``level``.
 
-    Those of the union bound (Bonferroni), times the factor that this many runs ask for: of the
-    largest ratio of noise to half-width in each run, the order statistic that is below the wanted
-    quantile with a probability of at most 1e-6, whatever the law of the ratio is (it is Beta). So
-    the band is that of the joint law, and wider than need be by what the runs leave open. Where
-    that is no gain, as over a few steps, it is the union bound.
+    They are the half-widths of the union bound (Bonferroni), times one factor. Each run gives the
+    largest ratio of noise to half-width. The factor is an order statistic of these ratios: it is
+    below the wanted quantile with a probability of at most 1e-6, whatever the law of the ratio is.
+    So the band holds for all steps together, and more runs make it narrower. If the factor is not
+    below 1, as over a few steps, the band is the union bound.
 
     Args:
         strategy, law, steps: as in `simulate`.

@@ -30,7 +30,7 @@ from counton.strategies.strategy import (
     window_rounding,
 )
 
-#: Calibrated laws under which errors are compared: wide ones, and of few integers (data units).
+#: Calibrated laws under which errors are compared: wide laws, and laws on few integers of data.
 _WIDE: tuple[NoiseDistribution, ...] = (
     DiscreteLaplace(Fraction(2**30)),
     DiscreteGaussian(Fraction(2**60)),
@@ -43,7 +43,7 @@ _NARROW: tuple[NoiseDistribution, ...] = (
 _NEAR = 1e-9
 _METRICS: tuple[Metric, ...] = ("mean", "max")
 _FORMS: tuple[ReleaseForm, ...] = ("totals", "windows", "both")
-#: Mean square of rounding that is no part of an error, in data units.
+#: Mean square of rounding, in data units, that a strategy need not state.
 _FINE = 4.0**-4
 
 
@@ -85,9 +85,7 @@ def check_noise_variance(strategy: StreamStrategy, steps: int | None = None) -> 
 
 
 def _narrow(strategy: StreamStrategy) -> tuple[NoiseDistribution, ...]:
-    """Return narrow laws: on few integers if the lattice is that of integers, else with as little
-    noise.
-    """
+    """Return narrow laws, in lattice units: their noise takes few integers in data units."""
     unit = 1 << strategy.facts.lattice_bits
     laplace, gaussian = _NARROW
     assert isinstance(laplace, DiscreteLaplace)
@@ -125,9 +123,9 @@ def check_largest_reads(strategy: StreamStrategy, steps: int | None = None) -> N
     state.
 
     Half-widths of intervals depend on these bounds if weights are fractions, since sums of few
-    equal nodes have heavier tails than sums of many. ``largest_reads`` counts each node by the
-    scale (or standard deviation) of its law, of one kind of noise at least. ``largest_read`` may be
-    at most twice the true value over this many steps, or 1 if that is more.
+    equal nodes have heavier tails than sums of many. In ``largest_reads`` each node counts by the
+    scale (or standard deviation) of its law; the bound has to hold for one kind of noise at least.
+    ``largest_read`` is at most twice the true value over this many steps, or at most 2.
 
     >>> from counton.strategies import Binary
     >>> check_largest_reads(Binary(12))

@@ -36,7 +36,7 @@ _TOLERANCE = 6e-6
 #: Steps of 2^-10, and noise that is large against them for any weights of up to 2^20.
 _BITS = 10
 _SPREAD = 2**36
-#: Up to here all subsets of the cells are gone through.
+#: Largest number of cells of which all subsets are tried.
 _FEW_CELLS = 11
 
 
@@ -120,9 +120,9 @@ def check_line_estimates(strategy: LineStrategy) -> None:
     (``works_on_grids``) must be sums of its cells, since those of a grid are.
 
     Raises:
-        LawBroken: they do not, cells are read otherwise than they are estimated, an axis of a grid
-            answers otherwise than by its cells, or a consistent strategy weighs measurements
-            otherwise than would be best.
+        LawBroken: an estimate is biased; cells are read with other weights than they are estimated
+            with; an axis of a grid gives answers that are not sums of its cells; or a consistent
+            strategy does not weigh measurements in the best way.
     """
     counts = np.arange(2 * strategy.cells).reshape(strategy.cells, 2) ** 2 % 97
     for lines in (counts, counts[:, 0]):
@@ -199,8 +199,8 @@ def check_running_sums(strategy: LineStrategy) -> None:
     privacy rests on this.
 
     Raises:
-        LawBroken: not one draw a measurement, sums that are wrong without noise, that change with
-            x where y does not, or whose noise has another covariance.
+        LawBroken: a measurement has not one draw; sums are wrong without noise, or change although
+            y does not; or their noise has another covariance.
     """
     cells, counts = strategy.cells, np.arange(strategy.cells) ** 2 % 97
     matrix, table = strategy.matrix(), HashedNoise(spread=_SPREAD)

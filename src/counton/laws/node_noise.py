@@ -45,8 +45,8 @@ class ShiftedNoise:
 
     Args:
         table: the table underneath.
-        shifts: how far the node (level, index) moves, in lattice units: in the first coordinate, or
-            in those that are given, by their number in a flattened array.
+        shifts: shift of the node (level, index), in lattice units: a number for the first
+            coordinate, or numbers by their place in the flattened array of coordinates.
 
     >>> table = HashedNoise()
     >>> (ShiftedNoise(table, {(0, 1): 5}).run(0, range(3)) - table.run(0, range(3))).tolist()

@@ -23,9 +23,9 @@ from counton.strategies.participation import (
 from counton.strategies.strategy import Norm
 
 _NORMS: tuple[Norm, Norm] = (1, 2)
-#: Columns that are written out.
+#: Largest number of columns that are written out.
 _WRITTEN_OUT = 64
-#: Up to this many steps claims are at most so far above the truth, squared.
+#: Largest horizon on which claims are bounded from above: the ratio of squared claims to the truth.
 _SHORT, _SLACK = 16, Fraction(5, 4)
 #: Runs of lengths, offsets, sizes, times and first steps.
 _RUNS: tuple[tuple[Run, ...], ...] = (
@@ -98,16 +98,18 @@ def check_pattern_sensitivity(strategy: StreamStrategy, changes: int = 4) -> Non
     """Check the sensitivity to units that change counts in a pattern: ``moved`` is not below brute
     force.
 
-    Runs of consecutive steps are tried from every first step, what comes and goes in all sets of
-    steps (on long horizons in some), in one cell and in several; changes that are
-    `BoundedChange` as the worst column, and as one that comes where another goes.
-    ``largest_alternating`` is no less than the most that this many changes of +1 and -1 in turn
-    move, and ``each_alternating`` for each of them. On up to 16 steps the largest is at most 1.25
-    times the truth (squared), and runs are where columns are aligned. They are if that is said.
+    Runs of consecutive steps are tried from every first step. Changes of +1 and -1 in turn are
+    tried in all sets of steps (on long horizons in some), in one cell and in several. A
+    `BoundedChange` is tried as the worst column, and as a move from one step to another.
+
+    ``largest_alternating`` is at least what this many changes in turn move, and so is
+    ``each_alternating`` times their number. On up to 16 steps the squared claims are at most 1.25
+    times the truth: for changes in turn, and for runs if columns are aligned. Columns are aligned
+    if the strategy says so.
 
     Args:
-        strategy: what claims them; with a horizon.
-        changes: tried are up to so many that come and go.
+        strategy: a strategy with a horizon.
+        changes: largest number of changes in turn to try.
 
     >>> from counton.strategies import Binary
     >>> check_pattern_sensitivity(Binary(12))
@@ -181,9 +183,9 @@ def check_short_ways(strategy: StreamStrategy) -> None:
     """Check that the facts used by `counton.strategies.participation` are not below those of the
     columns.
 
-    ``falling_series``: what consecutive steps add up to; ``largest_sum``: what steps apart, and
-    those of a schedule; ``overlaps``: products of two columns; ``nodes_by_level``: which steps meet
-    in a node, exactly; ``divisions``: parts that add up to the whole horizon.
+    ``sums_of_runs`` bounds sums of consecutive columns; ``largest_sum`` bounds sums of columns of
+    steps apart, or of a schedule; ``overlaps`` bounds products of two columns. ``nodes_by_level``
+    says exactly which steps share a node. The parts of ``divisions`` add up to the horizon.
 
     >>> from counton.strategies import Binary
     >>> check_short_ways(Binary(12))

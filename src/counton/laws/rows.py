@@ -193,7 +193,7 @@ def lattice_units(strategy: StreamStrategy, nodes: Iterable[Node]) -> dict[Addre
 
 
 def takes(strategy: StreamStrategy, law: NoiseDistribution) -> bool:
-    """Whether a calibrated law is not refused."""
+    """Whether a strategy accepts a calibrated law."""
     try:
         check_law(strategy, law)
     except InvalidInput:

@@ -36,15 +36,15 @@ from counton.statistics.statistic_plan import least_errors, plan_statistic
 from counton.statistics.tally_statistic import is_tallied
 from counton.strategies import Independent, StreamStrategy, matrices
 
-#: What is proven for the largest of all errors is far below this many of the largest deviations.
+#: A proven lower bound on the largest error is below this many of the largest standard deviations.
 _REACH = 10.0
-#: Cells on demand that are counted all.
+#: Largest number of cells on demand: these laws count all cells.
 _MOST_CELLS = 2**12
-#: Names that are looked up.
+#: Largest number of names that are looked up.
 _NAMES = 64
-#: Of the half-width by a formula that of a law of its own may be so much, where it is exact.
+#: Least ratio of a number's own half-width to the half-width by its formula.
 _AS_WIDE = 0.7
-#: What errors of a plan are of, unless a statistic says else.
+#: Default of ``error_of``: the errors of a plan are those of one cell.
 _OF_ONE_CELL = ("one cell", 1.0, 1.0)
 #: Units that have a name of their own; all others are events.
 _UNITS = ("user", "edge", "letter")
@@ -77,7 +77,7 @@ def check_statistic(
     >>> check_statistic(Average(0, 10, resolution=1), [[3, 12, -1], [], [10, 0.4]])
     """
     check_statistic_description(statistic, batches)
-    # What is counted for a guarantee of either norm, each once: one that is left open is none.
+    # A statistic is settled by the norm of its noise: check what either norm makes of it, once.
     steps = len(batches)
     promises = PureDP(1), ZCDP(Fraction(1, 2))
     first, second = (statistic.settle(promise, steps) for promise in promises)
@@ -177,11 +177,11 @@ def check_statistic_counts(statistic: Statistic, batches: Batches) -> None:
 def check_statistic_rows(statistic: Statistic, batches: Batches) -> None:
     """Check that rows of a `TallyStatistic` add up in any order, within its stated bounds.
 
-    Each row changes known places by no less and no more than ``row_bounds``, where ``counts_rows``
-    is said one place by 1, and no cell that is measured of it is larger than ``largest_entry``
-    times what ``row_bounds`` says of a place. ``measured`` is linear, and where it is ``additive``
-    the sums themselves. The sums of two halves of the rows add up to those of all. A statistic by
-    group (`Grouped`) is in each group what the statistic itself is of that group's rows.
+    Each row changes known places, by amounts within ``row_bounds``; with ``counts_rows`` it changes
+    one place by 1. No cell measured from one row is larger than ``largest_entry`` times the largest
+    amount of ``row_bounds``. ``measure`` is linear; the cells of an ``additive`` statistic are the
+    sums. The sums of two halves of the rows add up to the sums of all rows. Each group of a
+    statistic by group (`Grouped`) has the cells of the statistic over the group's rows.
     """
     tallied: Any = statistic
     whole = _changes(statistic, batches)
@@ -232,7 +232,7 @@ def _rows_added(statistic: Any, batches: Batches, whole: Integers) -> None:
     require(said.dtype == np.int64, statistic, f"said is {said.dtype}, not int64")
     least, most = statistic.row_bounds()
     if not all(isinstance(place, int) for place, _ in statistic.entries(said)):
-        said = said[said >= 0]  # the others are of no place
+        said = said[said >= 0]  # codes below 0 have no place
     rows, pairs = np.arange(len(said)), statistic.entries(said)
     adds = np.zeros((len(said), statistic.places), np.int64)
     for place, amount in pairs:
@@ -276,14 +276,13 @@ def check_statistic_neighbours(
     *,
     unit_of: Callable[[Any], Hashable] | None = None,
 ) -> None:
-    """Check that no unit changes more than ``contribution`` states, nor the measurements by
-    more.
+    """Check that no unit changes cells or measurements by more than ``contribution`` states.
 
-    Each unit's events are taken away or, where neighbours replace one event, each event is replaced
-    by every other one; moves are those of ``C d`` for a tree and for independent steps, exactly.
-    Steps are batches of events (``batched``), and then have one event each. Contributions, also
-    within this many steps, are no less, and no unit changes other steps or cells than a
-    contribution names.
+    Each unit's events are taken away; if neighbours replace one event, each event is replaced by
+    every other event. The change of measurements is ``C d``, computed exactly for a binary tree and
+    for independent steps. First the steps are the batches of events (``batched``), then they have
+    one event each. The contribution within this many steps is checked too. No unit changes steps or
+    cells beyond the contribution's.
     """
     alone: Batches = [[event] for batch in batches for event in batch]
     if not statistic.card.of_letters:
@@ -381,7 +380,7 @@ def _choices(statistic: Any, said: Integers, places: Sequence[Any]) -> None:
 
 
 def _check_gives(statistic: Any, terms: Any, batches: Batches) -> None:
-    """Check that counts, sums and means that it gives to other statistics are those of the rows.
+    """Check that counts, sums and means that a statistic gives to others are those of the rows.
 
     Rows without a known place do not count. Exact cells are used in place of released ones.
     """
@@ -521,7 +520,7 @@ def _numbers_follow(statistic: Statistic, release: StepRelease) -> None:
 
 
 def check_statistic_running(statistic: Statistic, batches: Batches) -> None:
-    """Check that cells on demand are shown as the machine releases them, and plans against
+    """Check that cells on demand are shown as the machine releases them, and that no plan is below
     ``least_errors``.
     """
     promise, steps = PureDP(1), len(batches)
@@ -541,7 +540,7 @@ def check_statistic_running(statistic: Statistic, batches: Batches) -> None:
     require(0 < of.mean <= of.largest, statistic, f"error_of is {of}: the largest below the mean")
     for bound in least_errors(this, steps, promise, batched=True):
         reached = _REACH * best.max_std if bound.achieved is None else bound.achieved
-        said = f"no {bound.quantity} is below {bound.at_least}, it says, and {reached:.6g} is met"
+        said = f"says no {bound.quantity} is below {bound.at_least}, but {reached:.6g} is reached"
         require((bound.at_least or 0) <= reached, statistic, said)
 
 
@@ -655,8 +654,8 @@ def _changes(statistic: Statistic, batches: Batches) -> Integers:
     """Return the change of each cell in each step."""
     if statistic.card.on_demand and math.prod(statistic.cells) > _MOST_CELLS:
         raise InvalidInput(
-            f"the cells of {statistic} are {math.prod(statistic.cells):,}, read on demand, of "
-            f"which these laws count all; check one with at most {_MOST_CELLS:,}"
+            f"{statistic} has {math.prod(statistic.cells):,} cells on demand, and these laws count "
+            f"them all; check a statistic with at most {_MOST_CELLS:,}"
         )
     if not batches:
         raise InvalidInput("batches is empty; give the events of at least one step")
@@ -664,7 +663,7 @@ def _changes(statistic: Statistic, batches: Batches) -> Integers:
 
 
 def _take_steps(statistic: Statistic, exact: Any, batches: Batches, first: int) -> Integers:
-    """Return the changes by some more steps, of which the first has this number."""
+    """Return the changes of cells by further steps; ``first`` is the number of the first."""
     events: Any = [event for batch in batches for event in batch]
     stops = np.cumsum([len(batch) for batch in batches], dtype=np.int64)
     try:

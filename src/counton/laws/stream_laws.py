@@ -74,20 +74,20 @@ from counton.strategies.strategy import (
 )
 
 _NORMS: tuple[Norm, Norm] = (1, 2)
-#: Attributes that are stated of a strategy.
+#: Attributes in which a rebuilt strategy agrees with the first.
 _STATED = (
     "horizon",
     "facts",
     "_largest_read",
     "sources",
 )
-#: Up to this many steps `StreamStrategy.matrices` are compared.
+#: Largest number of steps up to which `counton.strategies.matrices` is compared.
 _ALL_MATRICES = 64
-#: Up to this many steps every set of steps is tried.
+#: Largest number of steps of which every set is tried.
 _ALL_SETS = 16
-#: Claims for units that act several times are at most so far above the truth, squared.
+#: Largest ratio of a squared claim to the truth, for units that act several times.
 _SLACK = Fraction(5, 4)
-#: Calibrated laws, of which no node's may be narrower: of all widths that there are.
+#: Calibrated laws of all widths: the law of no node may be narrower.
 _SCALES = (Fraction(1, 7), *(Fraction(2**bits) for bits in (1, 8, 17, 24, 30, 35, 38, 40)))
 _LAWS: tuple[NoiseDistribution, ...] = (
     *(DiscreteLaplace(scale) for scale in _SCALES),
@@ -96,7 +96,7 @@ _LAWS: tuple[NoiseDistribution, ...] = (
 
 
 def check_strategy(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check every law that applies.
+    """Check every law of a strategy for streams.
 
     >>> from counton.strategies import Binary
     >>> check_strategy(Binary(12))
@@ -231,7 +231,7 @@ def check_arguments(strategy: StreamStrategy) -> None:
     except InvalidInput as error:
         raise LawBroken(f"{strategy}: refuses a step that it serves: {error}") from error
     accepted = accepted and ends == [[0] * len(steps), steps]
-    require(accepted, strategy, "takes steps for others than they are")
+    require(accepted, strategy, "takes a step for another one")
 
 
 def check_factorisation(strategy: StreamStrategy, steps: int | None = None) -> None:
@@ -320,7 +320,8 @@ def check_sensitivity(strategy: StreamStrategy, steps: int | None = None) -> Non
     bounds.
 
     Raises:
-        LawBroken: another column is worse, or none is as bad; of bounds, none is nearly as bad.
+        LawBroken: a column exceeds the stated sensitivity, or none attains it; or a bound is more
+            than 1.25 times the largest (squared) norm of a column.
 
     >>> from counton.strategies import Binary
     >>> check_sensitivity(Binary(12))
@@ -350,8 +351,8 @@ def check_endless_sensitivity(strategy: StreamStrategy, steps: int | None = None
     """Check, for a strategy without a horizon, that no column exceeds the stated sensitivity.
 
     Weights count by the noise of their node: for the 1-norm by its scale, for the squared 2-norm by
-    its variance, in units of the calibrated law, of whatever width. A norm may be refused, then so
-    is its law. Units that act several times are tried in some sets of their steps;
+    its variance, in units of the calibrated law. Laws of all widths are tried, and no law of a norm
+    that is refused. Units that act several times are tried in some sets of their steps;
     ``sensitivities`` and ``sensitivity`` may refuse them.
 
     >>> from counton.strategies import Expiring
@@ -418,9 +419,9 @@ def check_participation(strategy: StreamStrategy, steps: int = 5, separation: in
     every start, to the end and for this many scheduled steps in a row.
 
     Args:
-        strategy: what claims them; with a horizon.
-        steps: tried are units that act up to this many times,
-        separation: at least 1, 2, .. up to this many steps apart, or just this many.
+        strategy: a strategy with a horizon.
+        steps: largest number of times that a unit acts.
+        separation: units act at least 1, 2, .. up to this many steps apart, or exactly so many.
 
     >>> from counton.strategies import Binary
     >>> check_participation(Binary(12))
@@ -476,11 +477,10 @@ def check_participation(strategy: StreamStrategy, steps: int = 5, separation: in
 
 
 def check_node_law(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that a calibrated law that is not refused is wide enough for the noise of every
-    node.
+    """Check that every node has a law of noise, for each calibrated law that the strategy takes.
 
-    Laws of all widths are tried. Comparisons of sensitivities show that no node is too narrow,
-    since entries of C count by the noise of their node.
+    Calibrated laws of all widths are tried. `check_endless_sensitivity` shows that no node's law is
+    too narrow, since it counts entries of C by the noise of their node.
 
     >>> from counton.strategies import Binary
     >>> check_node_law(Binary(12))
@@ -524,8 +524,8 @@ def check_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
 def check_window_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
     """Check that ``window_variance`` is that of the rows' difference (totals) or sum (windows).
 
-    With ``unit_rows`` they have no other entries than 1, 0 and
-    -1. Over pairs of ends: all up to 64 steps (some where weights are fractions), some beyond.
+    With ``unit_rows`` these have the entries 1, 0 and -1 alone. Up to 64 steps all pairs of ends
+    are tried (some if weights are fractions), beyond that some pairs.
 
     >>> from counton.strategies import Binary
     >>> check_window_variance(Binary(12))

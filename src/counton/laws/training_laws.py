@@ -144,7 +144,7 @@ def check_training_schedules(strategy: TrainingStrategy) -> None:
     """Check that another schedule is refused, or gives the same noise with a sensitivity that holds
     there.
     """
-    strategy.squared_sensitivity()  # what is kept of it must not be taken along
+    strategy.squared_sensitivity()  # a cached value must not pass to the other schedule
     for epochs in range(1, min(strategy.steps, 3) + 1):
         for order in ("fixed", "separated"):
             if order == "fixed" and strategy.steps % epochs:
@@ -161,7 +161,7 @@ def check_training_schedules(strategy: TrainingStrategy) -> None:
 
 
 def sets_of_steps(steps: int, schedule: Schedule) -> Iterator[list[int]]:
-    """Yield all largest sets of steps, from 0, in which one example may count.
+    """Yield sets of steps, from 0, in which one example may count: if not ``fixed``, all sets.
 
     >>> list(sets_of_steps(4, Schedule(2, 2, True)))
     [[0, 2], [1, 3]]
