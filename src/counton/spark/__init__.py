@@ -85,7 +85,7 @@ def run(
         return start(job, frame, checkpoint, trigger, check)
     if checkpoint is not None or trigger is not None:
         raise InvalidInput(
-            "checkpoint and trigger are of streaming frames, and this one is not; leave them out"
+            "checkpoint and trigger are for streaming frames, and this one is not; leave them out"
         )
     source: Any = SparkSource(frame)
     job = job.having(events=source)
@@ -201,7 +201,7 @@ def _check_of(
         if not definition.cut.goes_on and frame.isStreaming:
             raise InvalidInput(
                 f"a {definition.what} of rows without times is released once, and a streaming "
-                f"frame goes on; give {field('time')} and windows, or a frame that is whole"
+                f"frame goes on; give {field('time')} and windows, or a frame that is not streaming"
             )
         if approve is not None:
             approve(definition)

@@ -136,8 +136,8 @@ class MicroBatch(Rows):
     kind = "a data frame"
     numbered = False
     again = (
-        "and it had other rows then: its source does not give the same rows when Spark runs a "
-        "batch again, as files and Kafka do; read from one that does"
+        "and it had other rows then: its source gives other rows when Spark runs a batch again; "
+        "read from a source that repeats its rows, as files and Kafka do"
     )
 
     def __init__(self, query: str, number: int) -> None:
@@ -392,7 +392,7 @@ def _guard(
         raise InvalidInput(
             f"rows cannot be counted on an executor ({type(error).__name__}); its words are left "
             f"out, since they may quote a row and Spark logs them: count some of these rows with "
-            f"counton.run.run to read them"
+            f"counton.run.run to see the message"
         ) from None
 
 

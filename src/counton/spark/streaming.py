@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from counton.released.release import Release
     from counton.run.definition import Definition
 
-#: Largest number of consecutive empty batches: the stream has no mark of those.
+#: Largest number of consecutive empty batches: a stream keeps nothing of an empty batch.
 _EMPTY: Final = 1000
 _QUARANTINE = "quarantine:"
 #: Errors about states, keys and budgets, which tell nothing of rows or their number.
@@ -85,7 +85,7 @@ class Batches:
 
     Attributes:
         job: the job.
-        check: refuses definitions that are not for Spark.
+        check: refuses definitions that a Spark frame cannot serve.
         empty: number of the query's first batches without rows.
     """
 
@@ -156,10 +156,9 @@ class Batches:
                 stream.write(f"{said}\n{error}\n\n{words}")
             os.replace(made, file)
         except OSError as unwritten:
-            return f"{said}; why is kept out of Spark's logs, and {file} cannot be written: " + str(
-                unwritten.strerror
-            )
-        return f"{said}; why stands in {file}, which its owner alone can read: it may quote rows"
+            said += f"; the reason is kept out of Spark's logs, and {file} cannot be written: "
+            return said + str(unwritten.strerror)
+        return f"{said}; the reason is in {file}, for its owner alone, since it may quote rows"
 
     def _count(self, rows: DataFrame, number: int) -> Release | None:
         if rows.isEmpty():
@@ -192,7 +191,7 @@ class Batches:
         return f"{_QUARANTINE}{file.with_name(f'{stem}.{number}{file.suffix}')}"
 
     def _refuse_unknown(self, opened: OpenedJob, query: str, number: int) -> None:
-        """Refuse a query and a state of which one has forgotten what the other knows."""
+        """Refuse a query and a state if one of them has forgotten batches that the other has."""
         if self.job.times.yes:
             return
         name, there = self.job.keeping.name, opened.saved is not None
