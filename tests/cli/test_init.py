@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import signal
 import sqlite3
 import subprocess
@@ -12,6 +13,7 @@ import threading
 import tomllib
 from collections.abc import Callable
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -326,6 +328,23 @@ def test_the_question_about_late_rows_names_both_options(
     )
     if "3d" in said:
         assert "It publishes each day's own number" in done.out
+
+
+def test_each_line_of_the_file_has_a_comment_and_revised_numbers_both_errors(
+    loans: Path, init: Callable[..., Result]
+) -> None:
+    (loans / "loans.csv").write_text("id,reader,borrowed_at,branch\n1,ann,2026-10-24 09:00,north\n")
+    said = [one.replace("100", "1") for one in SAID]
+    said += ["--append", "--id", "id", "--revise", "5d", "--key", "k", "--witness", "w"]
+    done = init("loans.csv", "--yes", *said, "--name", "loans", "--format", "csv")
+    off = r"off by at most (\d+) when it is first published and (\d+) when it is final, in 95"
+    first, final = map(int, re.search(off, done.out).groups())  # type: ignore[union-attr]
+    assert 0 < first < final
+    lines = (loans / "nightly.toml").read_text().partition("[jobs.")[2].splitlines()[1:]
+    lacking = [
+        line for before, line in pairwise(lines) if "=" in line and not before.startswith("# ")
+    ]
+    assert [line for line in lacking if not line.startswith("#")] == []
 
 
 def test_dates_of_files_tell_how_late_rows_come(terminal: Terminal, loans: Path) -> None:

@@ -541,6 +541,7 @@ def _comments(job: Job, plan: PlannedJob) -> dict[str, str]:
         "time": "column of the times",
         "every": f"length of a window: a {noun}" if noun != "window" else "length of a window",
         "steps": "how many windows there will ever be",
+        "around": "how many windows there may be: the noise is least for so many",
         "start": "beginning of the first window: published, so not taken from rows",
         "watermark": "how long after its end a window is released, so that late rows count",
         "revise": "how long late rows count in their own window, which is published anew",
@@ -551,6 +552,7 @@ def _comments(job: Job, plan: PlannedJob) -> dict[str, str]:
         "domain": "the groups, published: from a public list, not from the rows",
         "other": "one more group, for rows of other names or of none",
         "unknown": "rows of other groups",
+        "first": "these groups of a person count: the earliest ones",
         "epsilon": f"what {whose} may lose by all releases together: {errors}",
         "unit": "name of what is protected",
         "row": "what one row is called",
@@ -565,12 +567,21 @@ def _comments(job: Job, plan: PlannedJob) -> dict[str, str]:
         "user": "column that names the person, who is protected",
         "most": "how many rows of one person count at most",
         "per": "length of a period: most holds in each, and one period of a person is protected",
+        "delta": f"the chance that {whose} may lose more than epsilon",
+        "rho": f"what {whose} may lose by all releases together: {errors}",
+        "within": f"how far off a number may be; it decides what {whose} may lose: {errors}",
+        "id": "column that tells one row from another: each counts once, in whatever file",
+        "query": "the question whose answer holds the rows",
+        "format": "what kind of file it is",
         "append": "each file holds new rows only, and counts once",
         "clock-change": "local times that come twice when clocks go back",
         "bad-rows": "rows that cannot be read are set aside in this file, which is secret",
         "missing": "rows without a time, group, person or id: skip leaves them out",
         "separator": "character between fields",
         "time-format": "how times are written",
+        "name": "name of the stream",
+        "key": "the key of the noise: secret",
+        "witness": "a second place that remembers how far the stream is",
         "out": "the numbers, which may be published",
     }
 
@@ -593,11 +604,8 @@ def _print(console: Console, job: Job, plan: PlannedJob, look: FirstLook, file: 
     console.write_line(f"  promise: {promise(definition)}")
     if not look.whole:
         console.write_line("  Only the first rows were read.")
-    console.write_line(
-        f"  For {job.times.steps:,} windows at most. No {noun} is released yet."
-        if job.times.steps
-        else ""
-    )
+    if job.times.steps:
+        console.write_line(f"  For {job.times.steps:,} windows at most. No {noun} is released yet.")
     run = shlex.join(["counton", "run", str(file)])
     console.write_line("")
     console.write_line("the first time:", bold=True)

@@ -409,7 +409,9 @@ def errors_in_words(plan: PlannedJob) -> list[str]:
     for number in plan.numbers:
         halves = [figures(one) for one in number.halfwidths]
         off = f"is off by at most {halves[0]}"
-        if len(set(halves)) > 1:
+        if len(set(halves)) > 1 and definition.cut.lags:
+            off += f" when it is first published and {halves[-1]} when it is final,"
+        elif len(set(halves)) > 1:
             off += f" at first, {halves[len(halves) // 2]} half-way and {halves[-1]} at the end"
         if number.what == EACH_WINDOW:
             a = "an" if noun == "hour" else "a"
