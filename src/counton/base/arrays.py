@@ -6,6 +6,7 @@ import base64
 import math
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -57,26 +58,19 @@ def narrowest(least: int, largest: int) -> np.dtype[Any]:
 
 def integers_from_text(text: object, shape: tuple[int, ...]) -> Integers:
     """Decode the text of `integers_to_text` to int64 of the stated shape."""
-    wrong = InvalidInput(
+    widths = "1:", "2:", "4:", "8:"
+    if type(text) is str and text[:2] in widths and min(shape, default=0) >= 0:
+        width, count = int(text[0]), math.prod(shape)
+        with suppress(ValueError, zlib.error):
+            unpacker, packed = zlib.decompressobj(), base64.b64decode(text[2:], validate=True)
+            # one byte more than wanted, so that no text fills the memory
+            planes = unpacker.decompress(packed, count * width + 1)
+            if len(planes) == count * width and unpacker.eof:
+                held = np.frombuffer(planes, np.uint8).reshape(width, count).T
+                return np.ascontiguousarray(held).view(f"<i{width}").reshape(shape).astype(np.int64)
+    raise InvalidInput(
         f"a text does not hold integers of shape {shape}: give one that counton wrote, unchanged"
     )
-    if (
-        type(text) is not str
-        or text[:2] not in ("1:", "2:", "4:", "8:")
-        or min(shape, default=0) < 0
-    ):
-        raise wrong
-    width, count = int(text[0]), math.prod(shape)
-    try:
-        unpacker = zlib.decompressobj()
-        # # one byte more than wanted, so that no text fills the memory
-        planes = unpacker.decompress(base64.b64decode(text[2:], validate=True), count * width + 1)
-    except (ValueError, zlib.error):
-        raise wrong from None
-    if len(planes) != count * width or not unpacker.eof:
-        raise wrong
-    held = np.frombuffer(planes, np.uint8).reshape(width, count).T
-    return np.ascontiguousarray(held).view(f"<i{width}").reshape(shape).astype(np.int64)
 
 
 def pack(numbers: NDArray[Any], read: Callable[[NDArray[Any]], Integers] | None = None) -> bytes:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, Decimal, InvalidOperation
 from fractions import Fraction
 from numbers import Integral, Rational, Real
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ T = TypeVar("T")
 Number = int | float | str | Decimal | Fraction
 
 _LARGEST_EXPONENT = 300  # within float64; "1e-999999999" would otherwise fill the memory with zeros
+_LARGEST = 10**_LARGEST_EXPONENT
 #: Largest absolute value of counters, indices and sums.
 LARGEST_INTEGER = 2**62
 _LONGEST_TEXT = 1000
@@ -87,28 +88,26 @@ def exact(value: Number, name: str) -> Fraction:
     >>> exact(0.1, "epsilon"), exact("1/3", "epsilon"), exact(1e-6, "delta")
     (Fraction(1, 10), Fraction(1, 3), Fraction(1, 1000000))
     """
-    wrong = InvalidInput(
+    found, cause, given = None, None, cast("object", None if isinstance(value, bool) else value)
+    if isinstance(given, Rational):
+        found = Fraction(int(given.numerator), int(given.denominator))
+    elif isinstance(given, (str, Decimal, Real)):
+        text = str(given).strip()
+        try:
+            if len(text) <= _LONGEST_TEXT and "/" in text:
+                found = Fraction(text)
+            elif len(text) <= _LONGEST_TEXT:
+                decimal = Decimal(text)
+                if decimal.is_finite() and abs(decimal.adjusted()) <= _LARGEST_EXPONENT:
+                    return Fraction(decimal)
+        except (ValueError, InvalidOperation, ZeroDivisionError) as error:
+            cause = error
+    if found is not None and (not found or 1 <= abs(found) * _LARGEST <= _LARGEST**2):
+        return found
+    raise InvalidInput(
         f"{name} is {repr(shorten(value)) if is_one(value) else _by_type(value)}; it must be a "
         f"finite number from 1e-300 to 1e300: {_how_written(value)}"
-    )
-    if isinstance(value, bool):
-        raise wrong
-    if isinstance(value, Rational):
-        return _moderate(Fraction(int(value.numerator), int(value.denominator)), wrong)
-    if not isinstance(value, (str, Decimal, Real)):
-        raise wrong
-    text = str(value).strip()
-    if len(text) > _LONGEST_TEXT:
-        raise wrong
-    try:
-        if "/" in text:
-            return _moderate(Fraction(text), wrong)
-        decimal = Decimal(text)
-        if not decimal.is_finite() or abs(decimal.adjusted()) > _LARGEST_EXPONENT:
-            raise wrong
-        return Fraction(decimal)
-    except (ValueError, InvalidOperation, ZeroDivisionError) as error:
-        raise wrong from error
+    ) from cause
 
 
 def _how_written(value: object) -> str:
@@ -117,12 +116,6 @@ def _how_written(value: object) -> str:
     if value.count(",") == 1 and value.strip().replace(",", "").isdigit():
         return f"write it with a point, as in {shorten(value.strip()).replace(',', '.')}"
     return "write decimal text or a fraction, as in 0.5, 1e-6 or 1/3"
-
-
-def _moderate(value: Fraction, wrong: InvalidInput) -> Fraction:
-    if value and not 1 <= abs(value) * 10**_LARGEST_EXPONENT <= 10 ** (2 * _LARGEST_EXPONENT):
-        raise wrong
-    return value
 
 
 def text(value: Fraction) -> str:

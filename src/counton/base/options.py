@@ -220,8 +220,7 @@ def check_value(option: Option, value: Any) -> None:
     if option.kind == "flag":
         fits, wanted = isinstance(value, bool), "True or False"
     elif option.kind == "whole":
-        fits = isinstance(value, Integral) and not isinstance(value, bool)
-        wanted = f"a whole number, as in {field(option.name, 30)}"
+        fits, wanted = isinstance(value, Integral) and not isinstance(value, bool), "a whole number"
     elif option.exact or option.kind == "number":
         fits, wanted = isinstance(value, Number if option.exact else Real), "a number"
         fits = (fits or (option.exact and isinstance(value, str))) and not isinstance(value, bool)
@@ -234,6 +233,7 @@ def check_value(option: Option, value: Any) -> None:
     else:
         fits, wanted = _fits_text(option, value)
     if not fits:
+        wanted += f", as in {field(option.name, 30)}" if option.kind == "whole" else ""
         raise wrong_type(option.name, value, wanted)
     if text:
         check_text(option.name, os.fspath(value))

@@ -92,20 +92,20 @@ def windows_ended(
                 f"the stream should not be over, correct {field('start')}, {field('every')} or "
                 f"{field('steps')}"
             )
-        us, given = min(microseconds(now), whole), field("until", NOW)
+        us = min(microseconds(now), whole)
     else:
         text = until.isoformat() if isinstance(until, datetime) else str(until)
-        us, given = microseconds(parse_time(text, windows.timezone)), field("until", until)
+        us = microseconds(parse_time(text, windows.timezone))
     if us > microseconds(now):
         raise InvalidInput(
-            f"{given} lies in the future (now is {windows.local(now):%Y-%m-%dT%H:%M%z}), so "
-            f"windows would be released before they end and could not be counted again; give a "
-            f"time that has passed"
+            f"{field('until', until)} lies in the future (now is "
+            f"{windows.local(now):%Y-%m-%dT%H:%M%z}), so windows would be released before they end "
+            f"and could not be counted again; give a time that has passed"
         )
     if us > whole:
         last = end if watermark is None else f"{end} with its watermark of {watermark}"
         raise HorizonExceeded(
-            f"{given} is beyond the end of step {windows.steps:,}, {last}; give "
+            f"{field('until', until)} is beyond the end of step {windows.steps:,}, {last}; give "
             f"{field('until', end)} for the rest of this stream and start another one for what "
             f"follows"
         )
@@ -115,12 +115,13 @@ def windows_ended(
     us -= late
     if us <= begin:
         raise InvalidInput(
-            f"{given} is not after {windows.at(windows.start)}, when the first window begins, so "
-            f"no window can have ended; give a later time, or correct {field('start')}"
+            f"{field('until', until)} is not after {windows.at(windows.start)}, when the first "
+            f"window begins, so no window can have ended; give a later time, or correct "
+            f"{field('start')}"
         )
     count = windows.ended_by(us)
     if not yes:
-        _refuse_quiet(given, count, windows, seen, QUIET if quiet is None else quiet)
+        _refuse_quiet(until, count, windows, seen, QUIET if quiet is None else quiet)
     return us, count
 
 
@@ -148,7 +149,9 @@ def is_stated(until: str | datetime | None) -> bool:
     return (_UNSTATED if until is None else until) != NEWEST
 
 
-def _refuse_quiet(given: str, count: int, windows: Windows, seen: ClockFacts, most: int) -> None:
+def _refuse_quiet(
+    until: str | datetime, count: int, windows: Windows, seen: ClockFacts, most: int
+) -> None:
     """Refuse to release windows after many windows without a known event.
 
     New events alone do not tell whether there were events in windows released before.
@@ -161,11 +164,11 @@ def _refuse_quiet(given: str, count: int, windows: Windows, seen: ClockFacts, mo
         last = f"the newest event is of {windows.local(seen.newest)}, {since:,} windows before"
     would = f"{new:,} window{'s' * (new > 1)} as if nothing had happened"
     raise InvalidInput(
-        f"{given} would release {would} in {'them' if new > 1 else 'it'} ({last}), and a release "
-        f"is final. If a file is missing, add it; else give {field('yes', True)} if nothing "
-        f"happened, {field('until', NEWEST)} for data of the past, which tells readers the window "
-        f"of the newest event, whose time is not protected, or {field('quiet')} with the usual "
-        f"number of empty windows, chosen without these rows, since job files keep it"
+        f"{field('until', until)} would release {would} in {'them' if new > 1 else 'it'} ({last}), "
+        f"and a release is final. If a file is missing, add it; else give {field('yes', True)} if "
+        f"nothing happened, {field('until', NEWEST)} for data of the past, which tells readers the "
+        f"window of the newest event, whose time is not protected, or {field('quiet')} with the "
+        f"usual number of empty windows, chosen without these rows, since job files keep it"
     )
 
 

@@ -162,7 +162,7 @@ class Outputs:
             write_folder(self.out, read, steps, groups, *thresholds)
         if not (whole or self._needs_all(definition)):
             found = read(range(outcome.after, outcome.after + 1))
-            return WrittenOutputs(found, drawn=found.drawable)
+            return WrittenOutputs(found, drawn=False)
         released = outcome.read(self.level, self.shown)
         if self.out is not None and not is_folder(self.out):
             progress("writing the table", 0.75)
@@ -172,15 +172,15 @@ class Outputs:
             write_release(shown, self.out, style=self._style, **look)
         for every, path in self.sums.items():
             write_table(released.sums(every), path, facts_of(released), style=self._style)
-        failed = None
-        if self.plot is not None and released.drawable:
+        drawn, failed = self.plot is not None and released.drawable, None
+        if self.plot is not None and drawn:
             progress("drawing", 0.85)
             try:
                 draw_release(released, self.plot, **{name: self.job.option(name) for name in LOOK})
             except (CountonError, OSError) as error:  # the numbers are released by now
                 failed = str(error)
                 warn(failed)
-        return WrittenOutputs(released, released.drawable and failed is None, failed)
+        return WrittenOutputs(released, drawn and failed is None, failed)
 
     @property
     def _style(self) -> CsvStyle:
