@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any, NoReturn
 
 import numpy as np
@@ -162,13 +163,18 @@ class Counter:
         self.key_fingerprint = key.fingerprint
         self.design = terms.under(self.key_fingerprint)
         width = None if terms.counters is None else len(done.sums)
-        self._lookahead = NoiseAhead(terms.strategy, terms.noise_field(key, width))
+        self._field = terms.noise_field(key, width)
         self._std_window, self._stds = range(0), np.empty(0)
         self._done = Private(done)
         self._turn = OneAtATime(
             f"the counter of stream {terms.name!r}",
             elsewhere="hand it over by Counter.checkpoint() and Counter.resume(saved, key=key)",
         )
+
+    @cached_property
+    def _lookahead(self) -> NoiseAhead:
+        """The noise of the next steps: made when a step is released."""
+        return NoiseAhead(self.design.strategy, self._field)
 
     @property
     def step(self) -> int:
@@ -222,7 +228,7 @@ class Counter:
         Args:
             store: a store of this stream alone, to be kept as secret as a checkpoint.
         """
-        self._lookahead = NoiseAhead(self.design.strategy, self._lookahead.field, store)
+        self._lookahead = NoiseAhead(self.design.strategy, self._field, store)
 
     def release(self, x: Totals) -> StepRelease:
         """Release one step.
@@ -278,8 +284,8 @@ class Counter:
                 )
             if cells == there:
                 return
-            field = self.design.noise_field(check_key(key), cells)
-            self._lookahead = NoiseAhead(self.design.strategy, field)
+            self._field = self.design.noise_field(check_key(key), cells)
+            self._lookahead = NoiseAhead(self.design.strategy, self._field)
             self._std_window, self._stds = range(0), np.empty(0)
             self._done = Private(self._progress().wider(cells))
 

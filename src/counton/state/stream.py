@@ -116,7 +116,8 @@ class Stream(JournalReader, Closing):
         made = records.revive(row, key, strategy) if counter is None else counter
         super().__init__(database, row, made.design, details, key)
         self._key = key
-        self._ready: Counter | None = self._drawing_ahead(made)
+        self._ready: Counter | None = made
+        self._drawing: Counter | None = None  # the counter of the last release
         if not began:
             self._settle()
 
@@ -645,16 +646,8 @@ class Stream(JournalReader, Closing):
                         f"stream {self.name!r} was interrupted while it committed and stands at "
                         f"step {row.step}, not {self._step}: open it again and look at its step"
                     )
-                self._ready = self._drawing_ahead(records.revive(row, self._key, self._strategy))
+                self._ready = records.revive(row, self._key, self._strategy)
             return self._ready
-
-    def _drawing_ahead(self, counter: Counter) -> Counter:
-        """Let the counter keep noise in the state, if that saves work."""
-        if counter.noise_is_worth_keeping:
-            from counton.state.noise_table import NoiseTable  # only for many groups or steps
-
-            counter.keep_noise(NoiseTable(self._database, self._row.id))
-        return counter
 
     def _release(
         self, addition: Addition, first_step: int | None, also: CommitHook | None = None
@@ -721,6 +714,12 @@ class Stream(JournalReader, Closing):
         if counter.design.counters is not None:
             self._ready = None  # with new cells the counter is ahead of the journal
             counter.widen(xs.shape[1], self._key)
+        if len(xs) and counter is not self._drawing:
+            self._drawing = counter
+            if counter.noise_is_worth_keeping:
+                from counton.state.noise_table import NoiseTable  # only for many groups or steps
+
+                counter.keep_noise(NoiseTable(self._database, self._row.id))
         try:
             if (tallied := self._tally_statistic) is not None:
                 taken = open_private(counter.totals_taken)
