@@ -159,7 +159,7 @@ def with_unit(known: Iterable[units.SpentUnit], terms: Design, details: str) -> 
         default = statistic.contribution(batched=batched).unit
         if given == default and "unit" not in statistic.parameters:
             stated = None
-    kind = units.kind_of(terms.to_dict(), json.loads(details))
+    kind = units.kind_of(terms, json.loads(details))
     unit = units.unit_word(known, kind, stated, default)
     return replace(terms, contribution=replace(terms.contribution, unit=unit))
 

@@ -114,15 +114,18 @@ def by_its_clock(unit: str, record: Mapping[str, Any], window: object = None) ->
     return with_clock(unit, steps, *cut, zone, str(column))
 
 
-def kind_of(terms: Mapping[str, Any], details: Mapping[str, Any]) -> str | None:
-    """Return the kind of a stream's unit, from its terms and details; None if nobody said."""
+def kind_of(terms: Design | Mapping[str, Any], details: Mapping[str, Any]) -> str | None:
+    """Return the kind of a stream's unit, from its design, or the terms that say it, and details;
+    None if nobody said."""
     record = record_in(details)
     if record.get("user") is not None:  # the rows are a user's, whatever each row describes
         return "user"
-    if terms.get("statistic") is not None:
+    stated = terms.statistic if isinstance(terms, Design) else terms.get("statistic")
+    if stated is not None:
         from counton.statistics.live_statistic import statistic_of
 
-        return protects(statistic_of(Design.from_dict(terms))[0])
+        design = terms if isinstance(terms, Design) else Design.from_dict(terms)
+        return protects(statistic_of(design)[0])
     return "event" if record else None
 
 
