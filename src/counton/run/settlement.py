@@ -167,11 +167,11 @@ def resolve(
             check_retain(job.people.retain, definition)
         # If rows count in order, the unit gets the state's word when the stream is entered.
         if settled.saved is None and not definition.counting.in_order:
-            spend, book = settled.spend, settled.shared_book()
+            book = settled.shared_book()
             if settled.store is not None:
-                settled.store.refuse_beyond(spend)
+                settled.store.refuse_beyond(settled.spend)
             if book is not None:
-                book.spend(spend)
+                book.spend(settled.spend)
         return settled
     except BaseException:
         opened.close()
