@@ -230,8 +230,14 @@ def check_value(option: Option, value: Any) -> None:
     elif option.file:
         fits, wanted = text, "the path of a file"
         wanted += " or a database URL" if option.name in ("state", "ledger") else ""
+    elif option.words == "moment":
+        fits = isinstance(value, str | datetime)
+        wanted = "a date, a datetime or a text, as in 2013-01-01T00:00"
     else:
-        fits, wanted = _fits_text(option, value)
+        fits, wanted = isinstance(value, str), "a text or a list" if option.several else "a text"
+        fits = fits or (option.by_name and isinstance(value, Mapping))
+        if option.several and isinstance(value, Sequence) and not isinstance(value, bytes):
+            fits = fits or all(map(is_one, value))
     if not fits:
         wanted += f", as in {field(option.name, 30)}" if option.kind == "whole" else ""
         raise wrong_type(option.name, value, wanted)
@@ -241,19 +247,6 @@ def check_value(option: Option, value: Any) -> None:
         raise InvalidInput(
             f"{field(option.name)} is {value!r}; use one of {', '.join(option.choices)}"
         )
-
-
-def _fits_text(option: Option, value: Any) -> tuple[bool, str]:
-    """Return whether a value has an allowed type, and the name of that type."""
-    if option.words == "moment":
-        wanted = "a date, a datetime or a text, as in 2013-01-01T00:00"
-        return isinstance(value, str | datetime), wanted
-    if option.several:
-        fits = isinstance(value, str) or (
-            isinstance(value, Sequence) and not isinstance(value, bytes) and all(map(is_one, value))
-        )
-        return fits or (option.by_name and isinstance(value, Mapping)), "a text or a list"
-    return isinstance(value, str) or (option.by_name and isinstance(value, Mapping)), "a text"
 
 
 def check_text(name: str, value: object) -> None:

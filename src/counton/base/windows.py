@@ -89,11 +89,7 @@ def parse_time(text: str, timezone: str) -> datetime:
         ) from error
     if time.tzinfo is not None:
         return time
-    return _localise(time, load_zone(timezone))
-
-
-def _localise(time: datetime, zone: ZoneInfo) -> datetime:
-    """Attach a zone to a local time that exists exactly once there."""
+    zone = load_zone(timezone)
     first, second = (time.replace(tzinfo=zone, fold=fold) for fold in (0, 1))
     if first.utcoffset() != second.utcoffset():
         passed_twice = first.astimezone(UTC).astimezone(zone).replace(tzinfo=None) == time

@@ -231,18 +231,14 @@ class JobPart(OptionRecord):
             if said.kind == "whole":
                 object.__setattr__(self, name, int(value))
             if name == "key" and isinstance(value, str | os.PathLike):
-                _refuse_key(value)
+                from counton.noise.key import refuse_key_as_place
+
+                refuse_key_as_place(value)
 
     def __repr__(self) -> str:
         """Write the part as a call, without passwords of addresses."""
         shown = (f"{name}={getattr(self, name)!r}" for name in options_of(type(self)))
         return hide_secrets(f"{type(self).__name__}({', '.join(shown)})")
-
-
-def _refuse_key(value: str | os.PathLike[str]) -> None:
-    from counton.noise.key import refuse_key_as_place
-
-    refuse_key_as_place(value)
 
 
 def _check_key(value: object) -> None:
@@ -1019,7 +1015,11 @@ def _in_words(said: Option, given: Any) -> Any:
         return length_in_words(said.name, given)
     if said.words == "moment" and isinstance(given, date) and not isinstance(given, datetime):
         return given.isoformat()
-    if said.words == "columns" and isinstance(given, list | tuple) and _are_texts(given):
+    if (
+        said.words == "columns"
+        and isinstance(given, list | tuple)
+        and all(isinstance(value, str) for value in given)
+    ):
         return ",".join(given)
     return given
 
@@ -1067,10 +1067,6 @@ def _check_what(value: object) -> None:
             f"what is {quote(value)}; give a statistic such as Average(0, 200, resolution=1), or "
             f'the name of one, such as "count"; the events come after it'
         )
-
-
-def _are_texts(values: Sequence[object]) -> bool:
-    return all(isinstance(value, str) for value in values)
 
 
 def require_guarantee(guarantee: _Given | None) -> _Given:

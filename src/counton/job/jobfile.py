@@ -173,7 +173,8 @@ def load_each(
     for name, own in {**jobs, **reports}.items():
         try:
             _alarm_terms(name, own, file)
-            own = _without_alarm(own)
+            if isinstance(own, dict):
+                own = {key: value for key, value in own.items() if key != ALARM}
             stated = _report(name, own, file) if name in reports else own
             found[name] = _job(name, stated, defaults, file, events, without_rows=without_rows)
         except CountonError as error:
@@ -195,12 +196,6 @@ def _report(name: str, own: Any, file: Path) -> dict[str, Any]:
         )
     rest = {key: one for key, one in own.items() if key not in statistics}
     return {**rest, STATISTIC: REPORT, "statistics": statistics}
-
-
-def _without_alarm(own: Any) -> Any:
-    if not isinstance(own, dict):
-        return own
-    return {key: value for key, value in own.items() if key != ALARM}
 
 
 def _alarm_terms(name: str, own: Any, file: Path) -> AlarmTerms | None:

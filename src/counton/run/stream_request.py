@@ -101,7 +101,11 @@ def ask(job: Job, units: Iterable[SpentUnit] = ()) -> StreamRequest:
     once = statements.is_once(job)
     check_words(job, once=once)
     statistic, parts = _new_statistic(job, once=once)
-    job = _fill_open_fields(job, statistic)
+    fills, declares = statements.kind_of(job.what).card.fills, statistic.card.declares
+    filled = dict(fills(job.statement)) if isinstance(job.what, str) and fills else {}
+    if declares is not None and job.groups.domain is None and job.times.time is not None:
+        filled["domain"] = list(declares)
+    job = job.having(**filled) if filled else job
     ordered = not (once or job.times.time is not None) or not is_tallied(statistic)
     _check_beside(job, statistic, parts, ordered=ordered)
     refuse_without(job, *(("domain",) if ordered else ("user", "domain")), "expire")
@@ -166,27 +170,22 @@ def check_words(job: Job, *, once: bool, known: bool = False) -> None:
     if job.times.revise is not None and not known:
         refuse(job, EXCLUDED["revise"], field("revise", job.times.revise))
     if not known:
-        _check_corrections(job)
+        if job.times.revise is None:
+            refuse_without(job, "revise")
+        if job.times.corrections is None:
+            refuse_without(job, "corrections")
+        else:
+            asked = field("corrections", job.times.corrections)
+            check_integer("corrections", job.times.corrections, 1, _MOST_CORRECTIONS)
+            refuse(job, EXCLUDED["corrections"], asked)
+            if job.rows.id is None:
+                raise InvalidInput(
+                    f"{asked} needs {field('id')}, the column that says which row another one "
+                    f"corrects; give it"
+                )
     if job.times.around is not None and not known:
         both = ("release",) if job.noise.release == "both" else ()  # the difference of two totals
         refuse(job, EXCLUDED["around"], field("around", job.times.around), but=both)
-
-
-def _check_corrections(job: Job) -> None:
-    """Refuse corrections of a new stream that has no windows to correct, or no ids."""
-    if job.times.revise is None:
-        refuse_without(job, "revise")
-    if job.times.corrections is None:
-        refuse_without(job, "corrections")
-        return
-    asked = field("corrections", job.times.corrections)
-    check_integer("corrections", job.times.corrections, 1, _MOST_CORRECTIONS)
-    refuse(job, EXCLUDED["corrections"], asked)
-    if job.rows.id is None:
-        raise InvalidInput(
-            f"{asked} needs {field('id')}, the column that says which row another one corrects; "
-            f"give it"
-        )
 
 
 def _new_statistic(job: Job, *, once: bool) -> tuple[Statistic, OwnColumns]:
@@ -228,15 +227,6 @@ def _lacks(lacking: Sequence[str]) -> MissingOptions:
         f"{field('name')}",
         InvalidInput(several).fields,
     )
-
-
-def _fill_open_fields(job: Job, statistic: Statistic) -> Job:
-    """Complete a new stream's job with the fields that its statistic fills."""
-    fills, declares = statements.kind_of(job.what).card.fills, statistic.card.declares
-    filled = dict(fills(job.statement)) if isinstance(job.what, str) and fills else {}
-    if declares is not None and job.groups.domain is None and job.times.time is not None:
-        filled["domain"] = list(declares)
-    return job.having(**filled) if filled else job
 
 
 def _check_beside(job: Job, statistic: Statistic, parts: OwnColumns, *, ordered: bool) -> None:
