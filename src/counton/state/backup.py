@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import tempfile
 from contextlib import closing, suppress
 from pathlib import Path
 
 from counton.base.errors import InvalidInput, StateUnavailable
-from counton.noise.key import sync_folder
 from counton.state.database import LOCK_TIMEOUT_SECONDS, Database
-from counton.state.sqlite_file import moment_of, open_file
+from counton.state.sqlite_file import copy_of, open_file
 from counton.state.upgrades import Upgrade
 
 
@@ -53,32 +51,13 @@ def back_up(state: str | os.PathLike[str], copy: str | os.PathLike[str]) -> Path
         if os.path.lexists(taken):
             raise InvalidInput(f"{str(taken)!r} is there already; name a new file for the copy")
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)  # mode 0600
-        try:
-            with os.fdopen(handle):  # closed before the link gives the copy a name others may lock
-                before = moment_of(database.path)
-                with (
-                    closing(open_file(database.path, timeout=LOCK_TIMEOUT_SECONDS)) as source,
-                    closing(sqlite3.connect(name)) as whole,
-                ):
-                    source.backup(whole)  # its log included, in one step, under one snapshot
-                    if moment_of(database.path) != before:
-                        raise sqlite3.OperationalError(
-                            "it was changed meanwhile, where it has no locks"
-                        )
-                    # Whoever found the copy could subtract this noise from later releases.
-                    whole.execute("DELETE FROM counton_noise")
-                    whole.commit()
-                    whole.execute("VACUUM").close()
-                    # The file alone is the copy.
-                    whole.execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
-                os.fsync(handle)
-            os.link(name, target)  # never over another file
-            sync_folder(target.parent)
-        finally:
-            for suffix in ("", "-wal", "-shm", "-journal"):
-                with suppress(FileNotFoundError):
-                    os.unlink(name + suffix)
+        with copy_of(database.path, target, os.link, LOCK_TIMEOUT_SECONDS) as whole:
+            # Whoever found the copy could subtract this noise from later releases.
+            whole.execute("DELETE FROM counton_noise")
+            whole.commit()
+            whole.execute("VACUUM").close()
+            # The file alone is the copy.
+            whole.execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
     except (sqlite3.Error, OSError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise StateUnavailable(

@@ -8,7 +8,8 @@ import re
 import sqlite3
 import stat
 import tempfile
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from counton.base.errors import (
     StateUnavailable,
 )
 from counton.base.sqlite_header import sqlite_header
-from counton.noise.key import give_name
+from counton.noise.key import give_name, sync_folder
 from counton.state import schema
 from counton.state.sql import Connection, for_kind
 
@@ -87,6 +88,45 @@ def moment_of(path: Path) -> tuple[object, ...] | None:
         return None
     found = path.stat()
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+@contextmanager
+def copy_of(
+    path: Path, target: Path, name_it: Callable[[str, Path], object], timeout: float
+) -> Iterator[sqlite3.Connection]:
+    """Copy a file as it stands at one moment; the copy appears whole, or not at all.
+
+    Yields a connection to the copy, which gets its name when the block ends.
+
+    Args:
+        target: path of the copy, made with mode 0600.
+        name_it: gives the copy its name: ``os.link`` never over another file, or ``os.replace``.
+        timeout: seconds to wait for a lock of the file.
+
+    Raises:
+        sqlite3.Error, OSError: the file could not be copied; no copy is left.
+    """
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)  # mode 0600
+    try:
+        with os.fdopen(handle):  # closed before the copy has a name that others may lock
+            before = moment_of(path)
+            with (
+                closing(open_file(path, timeout=timeout)) as source,
+                closing(sqlite3.connect(name)) as whole,
+            ):
+                source.backup(whole)  # its log included, in one step, under one snapshot
+                if moment_of(path) != before:
+                    raise sqlite3.OperationalError(
+                        "it was changed meanwhile, where it has no locks"
+                    )
+                yield whole
+            os.fsync(handle)
+        name_it(name, target)
+        sync_folder(target.parent)
+    finally:
+        for suffix in ("", "-wal", "-shm", "-journal"):
+            with suppress(FileNotFoundError):
+                os.unlink(name + suffix)
 
 
 def identity(path: Path) -> tuple[int, int] | None:

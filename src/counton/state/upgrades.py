@@ -11,15 +11,13 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import tempfile
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 from counton.base.errors import StateError, StateUnavailable
-from counton.noise.key import sync_folder
 from counton.state import schema, sqlite_file
 from counton.state.sql import Connection, Connections
 
@@ -141,27 +139,14 @@ def carry_over(
 def _copy_file(path: Path, found: int) -> str:
     """Copy a file beside itself; the copy appears whole, or not at all."""
     target = path.with_name(f"{path.name}.format{found}")
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=path.parent)  # mode 0600
     try:
-        with os.fdopen(handle):
-            with (
-                closing(sqlite_file.open_file(path, timeout=0)) as source,
-                closing(sqlite3.connect(name)) as whole,
-            ):
-                source.backup(whole)
-                whole.execute("PRAGMA journal_mode=DELETE").close()
-            os.fsync(handle)
-        os.replace(name, target)
-        sync_folder(path.parent)
+        with sqlite_file.copy_of(path, target, os.replace, timeout=0) as whole:
+            whole.execute("PRAGMA journal_mode=DELETE").close()
     except (sqlite3.Error, OSError) as error:
         raise StateUnavailable(
             f"state {path} could not be copied to {target} ({error}), so that it was not carried "
             f"over: make room, or upgrade without a copy"
         ) from error
-    finally:
-        for suffix in ("", "-wal", "-shm", "-journal"):
-            with suppress(FileNotFoundError):
-                os.unlink(name + suffix)
     return str(target)
 
 
