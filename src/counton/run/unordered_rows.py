@@ -270,13 +270,11 @@ class AddedRows(ReadRows):
         Raises:
             SumOverflow: sums would not be exact.
         """
-        definition, taken = self.settled.definition, (0, 0.0)
-        kept: Observed = {}
+        definition, kept = self.settled.definition, cast("Observed", {})
         if stream is not None:
             # New rows are compared with the totals of their own windows, and of waiting windows.
             touched = Private(cells["step"].unique().sort().to_numpy()) if new else None
             kept = open_private(stream.observed_blocks(touched))
-            taken = open_private(stream.amounts)
         intake = compare(
             kept,
             cells,
@@ -287,10 +285,12 @@ class AddedRows(ReadRows):
             append=new,
             cut=definition.cut,
         )
-        alone = definition.strategy.facts.workload != "totals"
-        refuse_inexact_rows(
-            definition, *intake.largest_sums(definition.places, alone=alone), *taken
-        )
+        if len(intake.cells["step"]):  # sums without these were exact before
+            taken = (0, 0.0) if stream is None else open_private(stream.amounts)
+            alone = definition.strategy.facts.workload != "totals"
+            refuse_inexact_rows(
+                definition, *intake.largest_sums(definition.places, alone=alone), *taken
+            )
         return intake
 
 
