@@ -342,12 +342,21 @@ def figures_above(value: float) -> str:
     return f"{above.normalize():,f}"
 
 
-def without_mask(values: Any, what: str) -> Any:
+#: Types of numbers and texts, which contain no further values.
+_PLAIN = frozenset(
+    {int, float, bool, str, bytes, type(None), Fraction, Decimal, np.int64, np.float64, np.str_}
+)
+_HOLDING_PLAIN = (str, bytes, bytearray, memoryview, range, np.generic, Mapping)
+_DEEPEST = 64  # no array has more dimensions
+
+
+def without_mask(values: Any, what: str, depth: int = _DEEPEST) -> Any:
     """Refuse values of which any is masked: arbitrary numbers stand below a mask.
 
     Args:
         values: anything that numpy makes an array of; lists may be nested to any depth.
         what: name of the values in messages.
+        depth: how many lists are looked into.
 
     Returns:
         ``values``, or the array that their ``__array__`` returns.
@@ -360,18 +369,6 @@ def without_mask(values: Any, what: str) -> Any:
     counton.base.errors.InvalidInput: element 1 of the counts has 1 masked values, the first at
     position 2; ...
     """
-    return _without_mask(values, what, _DEEPEST)
-
-
-#: Types of numbers and texts, which contain no further values.
-_PLAIN = frozenset(
-    {int, float, bool, str, bytes, type(None), Fraction, Decimal, np.int64, np.float64, np.str_}
-)
-_HOLDING_PLAIN = (str, bytes, bytearray, memoryview, range, np.generic, Mapping)
-_DEEPEST = 64  # no array has more dimensions
-
-
-def _without_mask(values: Any, what: str, depth: int) -> Any:
     kind = type(values)
     if kind in _PLAIN or not depth or (kind is np.ndarray and values.dtype != object):
         return values
@@ -397,7 +394,7 @@ def _without_mask(values: Any, what: str, depth: int) -> Any:
     if not _PLAIN.issuperset(map(type, parts)):
         for place, part in enumerate(parts, 1):
             if type(part) not in _PLAIN:
-                _without_mask(part, f"element {place:,} of {what}", depth - 1)
+                without_mask(part, f"element {place:,} of {what}", depth - 1)
     return values
 
 

@@ -317,7 +317,8 @@ class Windows:
         """
         column = pl.col(us)
         if self._even is not None:
-            step = (column - (self._first - self._even)) // self._even
+            before, length = self._even
+            step = (column - before) // length
         else:
             step = column.map_batches(
                 lambda moments: pl.Series(self.step_of(moments.to_numpy())),
@@ -328,21 +329,20 @@ class Windows:
         return pl.when(column > NO_MOMENT).then(inside).otherwise(column - NO_MOMENT)
 
     @cached_property
-    def _first(self) -> int:
-        return int(self.starts(range(1, 2))[0])
-
-    @cached_property
-    def _even(self) -> int | None:
-        """Microseconds of each window if all have one length, as days in UTC have; else None."""
-        if self.length is None and (np.diff(self._edges) == self._edges[1] - self._edges[0]).all():
-            return int(self._edges[1] - self._edges[0])
-        return self.length
+    def _even(self) -> tuple[int, int] | None:
+        """Start of window 0, and microseconds of each window, if all have one length, as days in
+        UTC have; else None."""
+        length = self.length
+        if length is None and (np.diff(self._edges) == self._edges[1] - self._edges[0]).all():
+            length = int(self._edges[1] - self._edges[0])
+        return None if length is None else (int(self.starts(range(1, 2))[0]) - length, length)
 
     def step_of(self, us: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the window of each moment; at most 0 before window 1, ``steps + 1`` after the
         last."""
         if self._even is not None:
-            steps = (us - (self._first - self._even)) // self._even
+            before, length = self._even
+            steps = (us - before) // length
             return np.minimum(steps, self.steps + 1)
         if len(us):
             # Most windows are as long as their neighbours: rows of some days need one division.

@@ -892,7 +892,16 @@ class Job(OptionRecord):
         state: str | os.PathLike[str],
         **more: Unpack[JobFields],
     ) -> None:
-        _check_what(what)
+        if not isinstance(what, str):
+            from counton.base.exact import quote
+            from counton.statistics import Statistic
+
+            if not isinstance(what, Statistic):
+                raise InvalidInput(
+                    f"what is {quote(what)}; give a statistic such as Average(0, 200, "
+                    f"resolution=1), or the name of one, such as "
+                    f'"count"; the events come after it'
+                )
         stated: dict[str, Any] = {**more, "state": state}
         stated["name"] = stated.get("name") or _stream_of(what)
         taken: dict[str, Any] = {"what": what, "events": events}
@@ -1054,19 +1063,6 @@ def length_in_words(name: str, length: timedelta) -> str:
         if seconds % size == 0:
             return f"{int(seconds // size)}{word}"
     return f"{int(seconds)}s"
-
-
-def _check_what(value: object) -> None:
-    if isinstance(value, str):
-        return
-    from counton.base.exact import quote
-    from counton.statistics import Statistic
-
-    if not isinstance(value, Statistic):
-        raise InvalidInput(
-            f"what is {quote(value)}; give a statistic such as Average(0, 200, resolution=1), or "
-            f'the name of one, such as "count"; the events come after it'
-        )
 
 
 def require_guarantee(guarantee: _Given | None) -> _Given:

@@ -750,7 +750,7 @@ class Contribution:
         >>> Contribution.values(0, 10, resolution=0.1).grid_total(0.1 + 0.2)
         array(3)
         """
-        return np.asarray(value_grid.totals(totals, self.resolution))
+        return np.asarray(value_grid.totals_and_extremes(totals, self.resolution)[0])
 
     def exact_from_grid(self, grid: NDArray[np.int64]) -> NDArray[Any]:
         """Convert grid integers to data units so that converting back gives the same integers.

@@ -52,21 +52,17 @@ def _float(value: Any) -> float:
 
 def counts(values: Numbers, per_cell: int) -> NDArray[np.int64]:
     """Convert values of single units to integers of at most ``per_cell``."""
-    numbers = totals(values, None)
+    numbers, *_ = totals_and_extremes(values, None)
     beyond = (numbers > per_cell) | (numbers < -per_cell)
     _refuse(beyond, numbers, "value", f"one unit may count for at most {per_cell}: raise per_cell")
     return numbers
 
 
-def totals(values: Numbers, resolution: Fraction | None) -> NDArray[np.int64]:
-    """Convert totals in data units to exact grid integers."""
-    return totals_and_extremes(values, resolution)[0]
-
-
 def totals_and_extremes(
     values: Numbers, resolution: Fraction | None
 ) -> tuple[NDArray[np.int64], int, int]:
-    """Return the totals as grid integers, the smallest and the largest (0 and 0 if empty)."""
+    """Convert totals in data units to exact grid integers; return also the smallest and the
+    largest (0 and 0 if empty)."""
     numbers = _numbers(values, "total")
     if numbers.dtype.kind in "iu" and (resolution is None or resolution == 1):
         smallest, largest = extremes(numbers)

@@ -252,7 +252,7 @@ class Database:
                 )
             found = upgrades.format_of(connection)
         upgrades.refuse_unknown(found, self.label)
-        self._earlier, self._looked = found if upgrades.is_earlier(found) else None, True
+        self._earlier, self._looked = found if found < schema.FORMAT else None, True
         if self._earlier is not None and self.path is not None:
             wait = self.lock_timeout_seconds
             self._own, self._connections = (

@@ -21,7 +21,6 @@ from numpy.typing import ArrayLike, NDArray
 from counton.base.arrays import pack, unpack
 from counton.base.errors import InvalidInput, ReplayMismatch, StateError
 from counton.base.exact import name_alone, text, without_mask
-from counton.noise import Key
 from counton.numbers import Releases
 from counton.privacy.value_grid import to_data
 from counton.state.database import reading
@@ -380,11 +379,6 @@ def _rows_around(
     which = which.format(around=" OR ".join(each) or "1 = 0")
     said = f"SELECT * {_OBSERVED} AND ({which}) ORDER BY step"
     return connection.rows(said, **asked, **dict(ends))
-
-
-def source_key(key: Key, name: str) -> bytes:
-    """Return the subkey of the digests by which a state recognises a stream's sources."""
-    return key.derive(b"sources", name.encode())
 
 
 def write_sources(

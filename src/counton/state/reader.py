@@ -240,7 +240,8 @@ class JournalReader:
 
     @cached_property
     def _source_key(self) -> bytes:
-        return journal.source_key(self._key, self._row.name)
+        """The subkey of the digests by which the state recognises the stream's sources."""
+        return self._key.derive(b"sources", self._row.name.encode())
 
     def _looking(self) -> Any:
         """Open a transaction that writes nothing."""

@@ -67,7 +67,7 @@ TABLES: Final = (
     written BIGINT NOT NULL, steps {bytes} NOT NULL, totals {bytes} NOT NULL,
     PRIMARY KEY (stream_id, step, shape)
 );"""
-    # Keyed digests of counted source files: see journal.source_key.
+    # Keyed digests of counted source files: see journal.has_source.
     """CREATE TABLE counton_sources (
     {of_stream}, digest VARCHAR(200) NOT NULL, step BIGINT NOT NULL,
     PRIMARY KEY (stream_id, digest)

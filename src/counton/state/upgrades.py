@@ -56,11 +56,6 @@ def format_of(connection: Connection) -> int:
     return int(connection.value("SELECT format FROM counton_database"))
 
 
-def is_earlier(found: int) -> bool:
-    """Return whether a format is an earlier one that this version reads."""
-    return OLDEST <= found < schema.FORMAT
-
-
 def refuse_unknown(found: int, label: str) -> None:
     """Refuse a format that this version does not read.
 

@@ -289,7 +289,8 @@ def counter_of(
     """
     if contribution is None:
         contribution = statistic.contribution(batched=batched, horizon=strategy.horizon)
-    said = statistic_terms(statistic, batched)
+    # The statistic's entry in the terms of a stream, which are the noise's address.
+    said = {**statistic_to_dict(statistic), "batched": batched}
     if not statistic.card.on_demand:
         return Counter(
             strategy,
@@ -309,11 +310,6 @@ def counter_of(
     design = design_for(strategy, guarantee, contribution, shape, name=name, statistic=said)
     check_addresses(strategy, shape)
     return design
-
-
-def statistic_terms(statistic: Statistic, batched: bool) -> dict[str, Any]:
-    """Return the statistic's entry in the terms of a stream, which are the noise's address."""
-    return {**statistic_to_dict(statistic), "batched": batched}
 
 
 def statistic_of(terms: Design) -> tuple[Statistic, bool]:
