@@ -513,6 +513,54 @@ def plan_stream(
     also: Iterable[StreamStrategy] = (),
 ) -> StreamPlan:
     """Plan a stream: see `counton.plan`."""
+    choices, notes = ranked_designs(
+        *(horizon, guarantee, metric, contribution, shape, strategies),
+        release=release,
+        simple=simple,
+        compare=compare,
+        around=around,
+        also=also,
+    )
+    last = None if horizon is None else int(horizon)
+    if last is None:
+        length = f"no last step, errors of the first {int(around or _AROUND):,} steps"
+    else:
+        length = f"{last:,} steps"
+    cells = f" of {math.prod(shape):,} cells" if shape else ""
+    protected = Contribution.add_remove() if contribution is None else contribution
+    return StreamPlan(
+        choices=tuple(choice for choice, _ in choices),
+        words=(
+            f"{length}{cells}, least {_MEASURE[metric]} error first",
+            f"guarantee: {guarantee}",
+            f"protected: {protected}",
+        ),
+        shown=("strategy", "noise", "mean_std", "max_std"),
+        brief=("kind", "noise", "mean_std", "max_std"),
+        horizon=last,
+        metric=metric,
+        notes=tuple(notes),
+        planning_seconds=tuple(seconds for _, seconds in choices),
+    )
+
+
+def ranked_designs(
+    horizon: int | None,
+    guarantee: Guarantee,
+    metric: Metric = "mean",
+    contribution: Contribution | None = None,
+    shape: Sequence[int] = (),
+    strategies: Iterable[StreamStrategy | str] | None = None,
+    *,
+    release: ReleaseForm = "totals",
+    simple: bool = False,
+    compare: bool = True,
+    around: int | None = None,
+    also: Iterable[StreamStrategy] = (),
+) -> tuple[list[tuple[Design, float]], list[str]]:
+    """Return the designs of a stream, best first, each with the seconds that it took to find; and
+    notes on what was left out. For the arguments see `counton.plan`.
+    """
     asked = None if strategies is None else [*strategies]
     wanted = {one for one in asked or () if isinstance(one, str)}
     if unknown := sorted(wanted - {"auto", *names.KINDS, *names.PAPERS}):
@@ -610,24 +658,7 @@ def plan_stream(
         reason = f"{notes[0].partition(': ')[2]}" if notes else "there is none"
         raise InvalidInput(f"no strategy can give {guarantee} {steps}: {reason}{several}")
     choices.sort(key=lambda pair: (pair[0].by(metric), pair[0].by(other)))
-    length = f"{around if horizon is None else horizon:,} steps"
-    if horizon is None:
-        length = f"no last step, errors of the first {length}"
-    of_cells = f" of {math.prod(cells):,} cells" if cells else ""
-    return StreamPlan(
-        choices=tuple(choice for choice, _ in choices),
-        words=(
-            f"{length}{of_cells}, least {_MEASURE[metric]} error first",
-            f"guarantee: {guarantee}",
-            f"protected: {contribution}",
-        ),
-        shown=("strategy", "noise", "mean_std", "max_std"),
-        brief=("kind", "noise", "mean_std", "max_std"),
-        horizon=horizon,
-        metric=metric,
-        notes=tuple(notes),
-        planning_seconds=tuple(seconds for _, seconds in choices),
-    )
+    return choices, notes
 
 
 def _norms(guarantee: Guarantee) -> tuple[Norm, ...]:

@@ -214,12 +214,12 @@ def _strategy(
     name = "auto" if job.noise.strategy is None else job.noise.strategy
     if (own := own_strategy(name)) is not None:
         _check_own(own, horizon, release)
-        from counton.planning.planner import plan_stream
+        from counton.planning.planner import ranked_designs
 
-        found = plan_stream(
+        found, _ = ranked_designs(
             horizon, guarantee, contribution=contribution, shape=shape, strategies=[own]
         )
-        return found.best.strategy
+        return found[0][0].strategy
     assert isinstance(name, str)
     for kind in (PAPERS[name],) if name in PAPERS else KINDS.get(name, ()):
         if kind.windows != (release == "windows"):
@@ -286,14 +286,14 @@ def _best(
     Raises:
         InvalidInput: no strategy of the kind can serve the stream.
     """
-    from counton.planning.planner import plan_stream  # a later run needs no planner
+    from counton.planning.planner import ranked_designs  # a later run needs no planner
 
     also = (
         []
         if periods is None or horizon is None
         else [KAry(horizon, horizon + 1, subtraction=False)]
     )
-    ranked = plan_stream(
+    ranked, _ = ranked_designs(
         horizon,
         guarantee,
         metric,
@@ -306,13 +306,14 @@ def _best(
         around=around,
         also=also,
     )
+    designs = [design for design, _ in ranked]
     if corrections:
         from counton.run.revised_plan import error_with_corrections
 
         def error_corrected(choice: Design) -> float:
             return error_with_corrections(choice, corrections, metric)
 
-        return min(ranked.choices, key=error_corrected).strategy
+        return min(designs, key=error_corrected).strategy
     if periods is not None:
         starts, stops = np.asarray(periods).T
 
@@ -320,8 +321,8 @@ def _best(
             found = choice.window_std(starts, stops) ** 2
             return float(found.max() if metric == "max" else found.mean())
 
-        return min(ranked.choices, key=error).strategy
-    for choice in ranked.choices:
+        return min(designs, key=error).strategy
+    for choice in designs:
         facts = choice.strategy.facts
         if whole and not facts.fraction_bits == facts.lattice_bits == 0:
             continue
