@@ -198,7 +198,7 @@ class Windows:
                 f"{self.steps:,} calendar windows are too many; at most {_LARGEST_CALENDAR:,} are "
                 f"allowed: use hours, which have no limit"
             )
-        if self._end_of(self.steps) > microseconds(_LATEST):
+        if self.end > microseconds(_LATEST):
             raise InvalidInput(
                 f"{self.steps:,} windows of {self.every} from {self.at(self.start)} "
                 f"end after the year 9999; lower the number of steps"
@@ -255,11 +255,6 @@ class Windows:
                 f"the year 9999; lower the number of steps"
             ) from error
 
-    def _end_of(self, step: int) -> int:
-        if self.length is not None:
-            return self._origin + step * self.length
-        return int(self._edges[step])
-
     def local(self, time: int | datetime) -> datetime:
         """Return a moment in the windows' time zone.
 
@@ -297,7 +292,9 @@ class Windows:
 
     @property
     def end(self) -> int:
-        return self._end_of(self.steps)
+        if self.length is not None:
+            return self._origin + self.steps * self.length
+        return int(self._edges[self.steps])
 
     def starts(self, steps: range) -> NDArray[np.int64]:
         """Return the first microsecond of each window: shape ``(len(steps),)``."""

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
@@ -455,7 +455,8 @@ class Intake:
     ) -> dict[int, NDArray[np.int64]]:
         """Return the kept totals of changed windows after the release of some steps.
 
-        Each has shape ``(2, measures, groups)``: seen, counted.
+        Each has shape ``(2, measures, groups)``: seen, counted; in the smallest integer type, since
+        they may be large.
 
         Args:
             first: these are the first new steps. Their release also covers the released windows,
@@ -464,24 +465,19 @@ class Intake:
         """
         begin, end = 0 if first else steps.start, np.inf if last else steps.stop
         changed = [step for step in self.changed if begin <= step < end]
-        return self._pack(changed, counted_until=steps.stop - 1 if steps else 0)
-
-    def _pack(self, steps: Sequence[int], counted_until: int) -> dict[int, NDArray[np.int64]]:
-        """Return the totals of some windows, ascending, in the smallest integer type: they may be
-        large."""
-        if not steps:
+        if not changed:
             return {}
-        first, last = np.searchsorted(self.cells["step"], (steps[0], steps[-1] + 1))
-        cells = {name: column[first:last] for name, column in self.cells.items()}
-        those = np.isin(cells["step"], steps)
+        after, until = np.searchsorted(self.cells["step"], (changed[0], changed[-1] + 1))
+        cells = {name: column[after:until] for name, column in self.cells.items()}
+        those = np.isin(cells["step"], changed)
         if not those.all():
             cells = {name: column[those] for name, column in cells.items()}
         sizes = [cells[f"{of}_{name}"] for of in ("seen", "counted") for name in self.measures]
         ends = [0, *chain(*map(extremes, (*sizes, -cells["whole"])))]
         kind = narrowest(min(ends), max(ends))
-        packed = np.zeros((len(steps), 2, len(self.measures), self.groups), kind)
-        rows, groups = np.searchsorted(steps, cells["step"]), cells["group"]
-        counted_now = cells["step"] <= counted_until
+        packed = np.zeros((len(changed), 2, len(self.measures), self.groups), kind)
+        rows, groups = np.searchsorted(changed, cells["step"]), cells["group"]
+        counted_now = cells["step"] <= (steps.stop - 1 if steps else 0)
         for index, measure in enumerate(self.measures):
             seen, before = cells[f"seen_{measure}"], cells[f"counted_{measure}"]
             packed[rows, 0, index, groups] = seen
@@ -489,7 +485,7 @@ class Intake:
                 whole = cells["whole"]
                 before = np.where(whole > 0, -whole, before)
             packed[rows, 1, index, groups] = np.where(counted_now, seen, before)
-        return dict(zip(steps, packed, strict=True))
+        return dict(zip(changed, packed, strict=True))
 
 
 def compare(
