@@ -646,7 +646,7 @@ def ranked_designs(
         if not least:
             notes += refused
         seconds = perf_counter() - begin
-        known_already = {(choice.strategy, choice.family) for choice, _ in choices}
+        known_already = [(choice.strategy, choice.family) for choice, _ in choices]
         choices += [
             (choice, seconds)
             for choice in least.values()

@@ -654,7 +654,21 @@ class Stream(JournalReader, Closing):
     ) -> Releases:
         """Release steps, or answer released steps from the journal."""
         counter = self._counter()
-        array, grid = self._inputs(counter, cast("ArrayLike", addition.inputs))
+        xs = without_mask(cast("ArrayLike", addition.inputs), "the inputs")
+        try:
+            array = np.asarray(xs)
+        except (ValueError, TypeError) as error:
+            raise InvalidInput(
+                f"inputs of type {type(xs).__name__} do not form an array ({error}): pass one "
+                f"total for each step and declared cell"
+            ) from error
+        shape = counter.shape if counter.design.counters is None else array.shape[1:]
+        if array.ndim == 0 or array.shape[1:] != shape or len(shape) != len(counter.shape):
+            raise InvalidInput(
+                f"inputs of stream {self.name!r} have shape {array.shape}; it must be "
+                f"{('n', *counter.shape)}: pass one total for each step and declared cell"
+            )
+        grid = counter.design.contribution.grid_total(array)  # what the counter will add
         first = self._step + 1 if first_step is None else first_step
         first = check_integer("first step", first, 0)
         if not 1 <= first <= self._step + 1:
@@ -670,24 +684,6 @@ class Stream(JournalReader, Closing):
             fresh = self._advance(counter, array[known:], grid[known:], addition, also)
             answer = np.concatenate([answer, fresh.values])
         return Releases(range(first, first + len(grid)), answer, counter.design)
-
-    def _inputs(self, counter: Counter, xs: ArrayLike) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Return inputs as given, and as the exact integers which the counter will add."""
-        xs = without_mask(xs, "the inputs")
-        try:
-            array = np.asarray(xs)
-        except (ValueError, TypeError) as error:
-            raise InvalidInput(
-                f"inputs of type {type(xs).__name__} do not form an array ({error}): pass one "
-                f"total for each step and declared cell"
-            ) from error
-        shape = counter.shape if counter.design.counters is None else array.shape[1:]
-        if array.ndim == 0 or array.shape[1:] != shape or len(shape) != len(counter.shape):
-            raise InvalidInput(
-                f"inputs of stream {self.name!r} have shape {array.shape}; it must be "
-                f"{('n', *counter.shape)}: pass one total for each step and declared cell"
-            )
-        return array, counter.design.contribution.grid_total(array)
 
     def _answer(self, counter: Counter, first: int, grid: NDArray[np.int64]) -> NDArray[Any]:
         """Return the journal's values of released steps, if these are their inputs."""
