@@ -155,18 +155,17 @@ class NoiseAhead:
         found = self._find(steps, cells)
         if found is not None:
             return found
-        window = self._up_to_horizon(steps.start, max(len(steps), self._next_length(steps)))
-        noise = self._compute(window, cells)
-        self._keep(window, cells, noise)
-        return noise
-
-    def _next_length(self, steps: range) -> int:
         if self._store is not None or not self._reader.local:
             # The window costs as much as all before it: make it as long as memory allows.
             least = _FIRST if self._store is None else _KEPT_STEPS
-            return min(max(steps.start, least), max(_MOST // self._size, 1))
-        self._ahead = min(2 * self._ahead, max(_LARGEST // self._size, 1))
-        return self._ahead
+            more = min(max(steps.start, least), max(_MOST // self._size, 1))
+        else:
+            self._ahead = min(2 * self._ahead, max(_LARGEST // self._size, 1))
+            more = self._ahead
+        window = self._up_to_horizon(steps.start, max(len(steps), more))
+        noise = self._compute(window, cells)
+        self._keep(window, cells, noise)
+        return noise
 
     def _up_to_horizon(self, start: int, steps: int) -> range:
         longest = last_served_step(self._strategy)

@@ -92,7 +92,7 @@ class Outputs:
             None if path is None else Path(path) for path in (job.output.out, job.output.plot)
         )
         sums = {} if job.output.sums is None else files_of_sums(job.output.sums, out)
-        for file in (out, *sums.values()):
+        for file in () if out is None and plot is None else (out, *sums.values()):
             read = [*event_paths(job.events, job.rows.file_format), job.groups.domain]
             read += () if job.keeping.ledger is None else ledger_files(job.keeping.ledger)
             check_outputs(file, plot, state=job.keeping.state, key=job.keeping.key, read=read)
