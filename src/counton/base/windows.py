@@ -268,10 +268,6 @@ class Windows:
         zone = load_zone(self.timezone)
         return (time if isinstance(time, datetime) else moment(time)).astimezone(zone)
 
-    def label_of(self, step: int) -> str:
-        """Name a window in messages: its number and its beginning."""
-        return f"window {step:,} (from {self.at(int(self.starts(range(step, step + 1))[0]))})"
-
     def at(self, time: int | datetime) -> str:
         """Return a moment as ISO 8601 text with the offset of the windows' zone."""
         return self.local(time).isoformat()
