@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
@@ -61,7 +62,16 @@ class Expiry:
     levels: int | None
 
     def __init__(self, growth: Number, delay: int = 0, levels: int | None = None) -> None:
-        object.__setattr__(self, "growth", _checked_growth(growth))
+        value = Fraction(-1)
+        with suppress(InvalidInput):
+            value = exact(growth, "growth")
+        if not 0 <= value <= LARGEST_GROWTH or value.denominator > 10**18:
+            raise InvalidInput(
+                f"growth is {shorten(growth)!r}; it must be a number between 0 and "
+                f"{LARGEST_GROWTH}: 1 keeps the same noise on all levels, larger values give less "
+                f"error to older sums"
+            )
+        object.__setattr__(self, "growth", value)
         object.__setattr__(
             self, "delay", check_integer("delay", delay, 0, LARGEST_DELAY, "count it in steps")
         )
@@ -96,20 +106,6 @@ class Expiry:
             raise InvalidInput(
                 f"growth and delay {saved!r} do not fit ({error}): restore them from a copy"
             ) from error
-
-
-def _checked_growth(growth: Number) -> Fraction:
-    wrong = InvalidInput(
-        f"growth is {shorten(growth)!r}; it must be a number between 0 and {LARGEST_GROWTH}: "
-        f"1 keeps the same noise on all levels, larger values give less error to older sums"
-    )
-    try:
-        value = exact(growth, "growth")
-    except InvalidInput:
-        raise wrong from None
-    if not 0 <= value <= LARGEST_GROWTH or value.denominator > 10**18:
-        raise wrong
-    return value
 
 
 @cache

@@ -160,7 +160,14 @@ def csv_rows(stream: IO[bytes], columns: Sequence[str], separator: str = ",") ->
         return _of_height(frame.select(columns), len(records))
 
     def fields_of(record: bytes) -> int:
-        return _fields_of(record, separator)
+        if b'"' not in record:
+            return record.count(separator.encode()) + 1 if record.rstrip(b"\r\n") else 0
+        try:
+            return len(
+                next(csv.reader([record.decode("utf-8", "replace")], delimiter=separator), ())
+            )
+        except csv.Error:
+            return 0
 
     lines: list[bytes] = []
     for more in _blocks(stream):
@@ -205,15 +212,6 @@ def _read_csv(
         # If a quotation mark was open, the lines after it may be rows.
         lines = lines[begin + (1 if lossy is None else sizes[read]) :]
     return []
-
-
-def _fields_of(record: bytes, separator: str) -> int:
-    if b'"' not in record:
-        return record.count(separator.encode()) + 1 if record.rstrip(b"\r\n") else 0
-    try:
-        return len(next(csv.reader([record.decode("utf-8", "replace")], delimiter=separator), ()))
-    except csv.Error:
-        return 0
 
 
 def has_short_line(stream: IO[bytes], width: int, separator: str = ",") -> bool:

@@ -171,7 +171,13 @@ def _publish_rows(
     if not definition.shows_cells:
         _publish_readings(source, definition, place, begun, level, readings)
     elif source.step > begun.step:
-        _publish_cells(read_cells(source, definition, level, readings), place, begun)
+        released = read_cells(source, definition, level, readings)
+        stream_id, before, _ = begun
+        size = max(1, _CHUNK // max(1, len(released.groups)))
+        for first in range(before + 1, released.steps.stop, size):
+            steps = range(first, min(first + size, released.steps.stop))
+            with place.transaction(write=True) as connection:
+                _write(connection, stream_id, released, steps)
 
 
 def _refuse_unpublished(name: str, definition: Definition) -> None:
@@ -182,17 +188,6 @@ def _refuse_unpublished(name: str, definition: Definition) -> None:
         why = "has no windows of time"
     if why is not None:
         raise InvalidInput(f"stream {name!r} {why}; write its table with {field('out')} instead")
-
-
-def _publish_cells(
-    released: Release, place: published.Place | _OneTransaction, begun: published.PublishedReach
-) -> None:
-    stream_id, before, _ = begun
-    size = max(1, _CHUNK // max(1, len(released.groups)))
-    for first in range(before + 1, released.steps.stop, size):
-        steps = range(first, min(first + size, released.steps.stop))
-        with place.transaction(write=True) as connection:
-            _write(connection, stream_id, released, steps)
 
 
 def _publish_readings(

@@ -146,15 +146,6 @@ def read_rows(
     if media == ARROW:
         rows = _arrow(body, columns, most, name)
         return Body(rows, range(1, rows.frame().select(pl.len()).collect().item() + 1))
-    return _json_lines(body, columns, most, name, aside)
-
-
-def no_column(name: str, column: str) -> InvalidInput:
-    """Build the error for a column that every row lacks."""
-    return InvalidInput(f"{name} has no column {column!r}; send it in each row")
-
-
-def _json_lines(body: bytes, columns: Sequence[str], most: int, name: str, aside: bool) -> Body:
     if body.count(b"\n") > most:
         raise TooLarge
     wanted: dict[str, list[str | None]] = {column: [] for column in columns}
@@ -181,6 +172,11 @@ def _json_lines(body: bytes, columns: Sequence[str], most: int, name: str, aside
     frame = pl.DataFrame(wanted, schema=dict.fromkeys(columns, pl.String))
     lacking = [column for column in columns if column not in there] if numbers else []
     return Body(InboxRows(frame, name), numbers, no_rows, lacking)
+
+
+def no_column(name: str, column: str) -> InvalidInput:
+    """Build the error for a column that every row lacks."""
+    return InvalidInput(f"{name} has no column {column!r}; send it in each row")
 
 
 def _row_of(line: bytes, columns: Sequence[str]) -> dict[str, str | None] | tuple[str, str]:

@@ -208,7 +208,16 @@ class Nodes(WeightedTree):
     @cached_property
     @override
     def joint_law(self) -> TreeLaw:
-        complete, last = _upward(self.cells, self.radices, self.weights)
+        # The variance of a node's estimate from its subtree, by level: complete, last.
+        whole = end = 1 / self.weights[0] ** 2
+        complete, last, count = [whole], [end], self.cells
+        for radix, weight in zip(self.radices, self.weights[1:], strict=True):
+            parents = -(-count // radix)
+            total = (count - (parents - 1) * radix - 1) * whole + end
+            whole, end = (1 / (1 / value + weight**2) for value in (radix * whole, total))
+            complete.append(whole)
+            last.append(end)
+            count = parents
         return TreeLaw(self.cells, self.radices, tuple(complete[:-1]), tuple(last[:-1]), last[-1])
 
     @property
@@ -227,22 +236,6 @@ class Nodes(WeightedTree):
         if self.leaves_only:
             return self.cells * (self.cells + 1) * (self.cells + 2) / (6 * self.weights[0] ** 2)
         return super().ranges_variance()
-
-
-def _upward(
-    cells: int, radices: Sequence[int], weights: Sequence[float]
-) -> tuple[list[float], list[float]]:
-    """Return the variance of a node's estimate from its subtree, by level: complete, last."""
-    whole = end = 1 / weights[0] ** 2
-    complete, last, count = [whole], [end], cells
-    for radix, weight in zip(radices, weights[1:], strict=True):
-        parents = -(-count // radix)
-        total = (count - (parents - 1) * radix - 1) * whole + end
-        whole, end = (1 / (1 / value + weight**2) for value in (radix * whole, total))
-        complete.append(whole)
-        last.append(end)
-        count = parents
-    return complete, last
 
 
 def best_branching(workload: Workload, norm: Norm) -> tuple[tuple[int, ...], Floats]:

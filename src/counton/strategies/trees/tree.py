@@ -20,8 +20,8 @@ from counton.base.columns import (
 from counton.base.errors import InvalidInput
 
 Path = tuple[Hashable, ...]
-#: Names of the levels below the total, and for each level every node's parent and own label.
-_Nodes = tuple[list[str], list[Integers], list[NDArray[Any]]]
+#: Names of the levels below the total, and for each level every node's parent, own label and place
+#: in the order of the table.
 _Ordered = tuple[list[str], list[Integers], list[NDArray[Any]], list[Integers]]
 
 #: Name of the top level: one node, which holds everything.
@@ -96,7 +96,31 @@ class Tree:
         >>> Tree.from_parents({"a": "root", "b": "root", "aa": "a"}).sizes
         [1, 2, 1]
         """
-        return cls(*_nodes_from_parents(parents))
+        above = _one_parent_each(_pairs(parents))
+        below: dict[Hashable, list[Hashable]] = {}
+        for node, parent in above.items():
+            if parent is not None:
+                below.setdefault(parent, []).append(node)
+        nodes = set(above) | set(below)
+        if not nodes:
+            raise InvalidInput("the tree has no nodes; it must have at least one")
+        tops = [node for node in dict.fromkeys([*below, *above]) if above.get(node) is None]
+        current = below.get(tops[0], []) if len(tops) == 1 else tops
+        reached = {*tops, *current}
+        found: list[Integers] = []
+        labels: list[NDArray[Any]] = []
+        place = np.zeros(len(current), np.int64)
+        while current:
+            found.append(place)
+            labels.append(_objects(current))
+            families = [below.get(node, []) for node in current]
+            place = np.repeat(np.arange(len(current)), [len(family) for family in families])
+            current = [node for family in families for node in family]
+            reached.update(current)
+        if len(reached) < len(nodes):
+            lost = min(map(str, nodes - reached))
+            raise InvalidInput(f"node {lost!r} is its own ancestor: break the cycle")
+        return cls([f"level {number}" for number in range(1, len(labels) + 1)], found, labels)
 
     @property
     def sizes(self) -> list[int]:
@@ -319,37 +343,6 @@ def _refuse_double_leaves(
         raise InvalidInput(
             f"row {row + 1:,} of the domain repeats a leaf: every leaf must be listed once"
         )
-
-
-def _nodes_from_parents(
-    parents: Mapping[Hashable, Hashable] | Sequence[tuple[Hashable, Hashable]],
-) -> _Nodes:
-    """Return the nodes of `Tree.from_parents`."""
-    above = _one_parent_each(_pairs(parents))
-    below: dict[Hashable, list[Hashable]] = {}
-    for node, parent in above.items():
-        if parent is not None:
-            below.setdefault(parent, []).append(node)
-    nodes = set(above) | set(below)
-    if not nodes:
-        raise InvalidInput("the tree has no nodes; it must have at least one")
-    tops = [node for node in dict.fromkeys([*below, *above]) if above.get(node) is None]
-    current = below.get(tops[0], []) if len(tops) == 1 else tops
-    reached = {*tops, *current}
-    found: list[Integers] = []
-    labels: list[NDArray[Any]] = []
-    place = np.zeros(len(current), np.int64)
-    while current:
-        found.append(place)
-        labels.append(_objects(current))
-        families = [below.get(node, []) for node in current]
-        place = np.repeat(np.arange(len(current)), [len(family) for family in families])
-        current = [node for family in families for node in family]
-        reached.update(current)
-    if len(reached) < len(nodes):
-        lost = min(map(str, nodes - reached))
-        raise InvalidInput(f"node {lost!r} is its own ancestor: break the cycle")
-    return [f"level {number}" for number in range(1, len(labels) + 1)], found, labels
 
 
 def _pairs(parents: Any) -> list[tuple[Hashable, Hashable]]:
