@@ -119,10 +119,8 @@ class LimitChange(NamedTuple):
         differential privacy with epsilon = 2, about one reader
         """
         when = f"on {self.time[:10]} at {self.time[11:16]} UTC"
-        if self.before is None:
-            return f"set {when} to {limit_in_words(self.after)}"
-        verb = "raised" if self.higher else "lowered"
-        return f"{verb} {when} from {limit_in_words(self.before)} to {limit_in_words(self.after)}"
+        before = "" if self.before is None else f" from {limit_in_words(self.before)}"
+        return f"{self.verb} {when}{before} to {limit_in_words(self.after)}"
 
     @property
     def verb(self) -> str:
