@@ -285,7 +285,7 @@ class AddedRows(ReadRows):
             append=new,
             cut=definition.cut,
         )
-        if len(intake.cells["step"]):  # sums without these were exact before
+        if intake.cells["step"].any():  # sums without these were exact before
             taken = (0, 0.0) if stream is None else open_private(stream.amounts)
             alone = definition.strategy.facts.workload != "totals"
             refuse_inexact_rows(
