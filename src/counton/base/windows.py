@@ -328,7 +328,7 @@ class Windows:
         length = self.length
         if length is None and (np.diff(self._edges) == self._edges[1] - self._edges[0]).all():
             length = int(self._edges[1] - self._edges[0])
-        return None if length is None else (int(self.starts(range(1, 2))[0]) - length, length)
+        return None if length is None else (int(self.ends(range(1))[0]) - length, length)
 
     def step_of(self, us: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the window of each moment; at most 0 before window 1, ``steps + 1`` after the

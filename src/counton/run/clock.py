@@ -73,7 +73,7 @@ def windows_ended(
     stated, until = until is not None, _UNSTATED if until is None else until
     late = length_of(watermark)
     whole = windows.end + late  # the time when the last window is released
-    end = windows.at(min(whole, microseconds(_LATEST)))
+    end = min(whole, microseconds(_LATEST))
     if (seen.released or 0) >= windows.steps:  # then nothing more can be released
         return windows.end, windows.steps
     if until == NEWEST:
@@ -87,10 +87,10 @@ def windows_ended(
             raise InvalidInput(
                 f"the last window ended at {windows.at(windows.end)}, so these are data of "
                 f"the past, and the clock does not say up to when they are complete. Give that "
-                f"time, at most {field('until', end)}{sure}; or {field('until', NEWEST)}, which "
-                f"tells readers the window of the newest event, whose time is not protected. If "
-                f"the stream should not be over, correct {field('start')}, {field('every')} or "
-                f"{field('steps')}"
+                f"time, at most {field('until', windows.at(end))}{sure}; or "
+                f"{field('until', NEWEST)}, which tells readers the window of the newest event, "
+                f"whose time is not protected. If the stream should not be over, correct "
+                f"{field('start')}, {field('every')} or {field('steps')}"
             )
         us = min(microseconds(now), whole)
     else:
@@ -103,11 +103,12 @@ def windows_ended(
             f"and could not be counted again; give a time that has passed"
         )
     if us > whole:
-        last = end if watermark is None else f"{end} with its watermark of {watermark}"
+        last = windows.at(end)
+        last += "" if watermark is None else f" with its watermark of {watermark}"
         raise HorizonExceeded(
             f"{field('until', until)} is beyond the end of step {windows.steps:,}, {last}; give "
-            f"{field('until', end)} for the rest of this stream and start another one for what "
-            f"follows"
+            f"{field('until', windows.at(end))} for the rest of this stream and start another one "
+            f"for what follows"
         )
     begin = microseconds(windows.start)
     if us - late <= begin and (us > begin or (until == NOW and (late or yes))):
@@ -180,7 +181,7 @@ def _quiet_windows(count: int, windows: Windows, seen: ClockFacts) -> tuple[int,
     return new, count - newest if seen.all_of_them else new
 
 
-def _newest(windows: Windows, seen: ClockFacts, end: str, now: datetime) -> int:
+def _newest(windows: Windows, seen: ClockFacts, end: int, now: datetime) -> int:
     """Return the moment up to which the newest event ends windows."""
     if seen.newest is None:
         raise InvalidInput(
@@ -191,8 +192,9 @@ def _newest(windows: Windows, seen: ClockFacts, end: str, now: datetime) -> int:
     if seen.beyond:
         raise HorizonExceeded(
             f"the newest event ({newest.isoformat()}) is beyond the end of step "
-            f"{windows.steps:,}, {windows.at(windows.end)}; give {field('until', end)} for "
-            f"the rest of this stream and start another one for what follows"
+            f"{windows.steps:,}, {windows.at(windows.end)}; give "
+            f"{field('until', windows.at(end))} for the rest of this stream and start another one "
+            f"for what follows"
         )
     if newest > now:
         raise InvalidInput(
