@@ -53,11 +53,6 @@ _FIRST_LINES = 2**16
 _NO_UTF8 = "has bytes that are not UTF-8"
 
 
-def _beginning(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read(_LOOKED_AT)
-
-
 def refuse_sqlite(path: str) -> None:
     """Refuse a SQLite file, before it is opened as another kind of file: see `sqlite_header`."""
     with suppress(OSError):
@@ -283,7 +278,10 @@ class EventFile(Rows):
         )
 
     def _start(self) -> bytes:
-        return _beginning(self.path) if self._bytes is None else self._bytes[:_LOOKED_AT]
+        if self._bytes is not None:
+            return self._bytes[:_LOOKED_AT]
+        with open(self.path, "rb") as file:
+            return file.read(_LOOKED_AT)
 
     def _lines(self) -> IO[bytes]:
         """Open the file without its compression, and without lines that are no rows."""

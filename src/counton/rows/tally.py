@@ -162,7 +162,11 @@ def sums_by_cell(
     rows: pl.LazyFrame, domain: Sequence[str] | None, adds: Adds | None, **more: Any
 ) -> pl.LazyFrame:
     """Return sums of marked rows by window and position of a group: see `_add`."""
-    return _add(_place(rows, domain), _cell(domain), adds, **more)
+    # A row's window and group as one number; below 0 for a bad row.
+    cell = pl.col("step")
+    if domain is not None:
+        cell = cell * (len(domain) + 1) + pl.col("place").cast(pl.Int64).fill_null(len(domain))
+    return _add(_place(rows, domain), cell, adds, **more)
 
 
 def _place(rows: pl.LazyFrame, domain: Sequence[str] | None) -> pl.LazyFrame:
@@ -242,14 +246,6 @@ def _places_of(labels: pl.Series, domain: Sequence[str]) -> pl.Series:
             found = some.join(placed, on="group", how="inner")
             places[found["row"].to_numpy()] = found["place"].to_numpy().astype(np.int64) + start
     return pl.Series("place", places)
-
-
-def _cell(domain: Sequence[str] | None) -> pl.Expr:
-    """Return an expression that numbers a row's window and group; below 0 for a bad row."""
-    groups: pl.Expr = pl.lit(0, pl.Int64)
-    if domain is not None:
-        groups = pl.col("place").cast(pl.Int64).fill_null(len(domain))
-    return pl.col("step") * (1 if domain is None else len(domain) + 1) + groups
 
 
 def added_up(parts: Iterable[pl.DataFrame], groups: int, adds: Adds | None) -> pl.DataFrame:
