@@ -898,9 +898,8 @@ class Job(OptionRecord):
 
             if not isinstance(what, Statistic):
                 raise InvalidInput(
-                    f"what is {quote(what)}; give a statistic such as Average(0, 200, "
-                    f"resolution=1), or the name of one, such as "
-                    f'"count"; the events come after it'
+                    f"what is {quote(what)}; give a statistic such as Average(0, 200, resolution=1)"
+                    f', or the name of one, such as "count"; the events come after it'
                 )
         stated: dict[str, Any] = {**more, "state": state}
         stated["name"] = stated.get("name") or _stream_of(what)
