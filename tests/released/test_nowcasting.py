@@ -76,3 +76,21 @@ def test_what_cannot_be_foretold_is_refused(state: Path, tmp_path: Path) -> None
     )  # fmt: skip
     with pytest.raises(InvalidInput, match="no versions at hand"):
         nowcast(plain)
+
+
+@pytest.mark.parametrize("lower", [-5, 0])
+def test_sums_that_may_fall_have_no_forecast(tmp_path: Path, lower: int) -> None:
+    """Rows still to come may lower such a sum, whereas a forecast takes them for growth."""
+    for day in range(1, DAYS + 1):
+        rows = [(f"2024-03-{day - lag:02}T09:00", 4) for lag in (0, 1, 2) if day > lag]
+        found = release(
+            "sum", pl.DataFrame(rows * 20, schema=["at", "paid"], orient="row"), append=True,
+            until=f"2024-03-{day + 1:02}", state=tmp_path / "paid.db", value="paid", lower=lower,
+            upper=5, resolution=1, guarantee=PureDP(100), **TOLD,
+        )  # fmt: skip
+    if lower < 0:
+        with pytest.raises(InvalidInput, match=r"adds up values down to -5.*of at least 0"):
+            nowcast(found)
+    else:
+        (row, _) = nowcast(found).table().to_dicts()
+        assert row["lower"] <= 3 * 20 * 4 <= row["upper"]

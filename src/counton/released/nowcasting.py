@@ -94,8 +94,8 @@ def nowcast(released: Release, groups: str | Sequence[str] | None = None) -> Now
         groups: the groups; None: all that are shown.
 
     Raises:
-        InvalidInput: windows that are released once, a statistic without sums, or too few final
-            windows to learn delays from.
+        InvalidInput: windows that are released once, a statistic without sums, sums of values below
+            0, or too few final windows to learn delays from.
 
     >>> import polars as pl
     >>> from counton import PureDP, release
@@ -115,6 +115,12 @@ def nowcast(released: Release, groups: str | Sequence[str] | None = None) -> Now
         raise InvalidInput(
             f"nowcasts are of counts and sums, and {released.design.name!r} releases "
             f"{released.definition.what}; ask for a count or a sum"
+        )
+    if (lower := released.definition.contribution.lower or 0) < 0:
+        raise InvalidInput(
+            f"nowcasts are of numbers that grow while rows come in, and {released.design.name!r} "
+            f"adds up values down to {lower}; ask for a count, or for a sum of values of at least "
+            f"0 (a new stream with {field('lower', 0)})"
         )
     known = list(released.definition.groups)
     named = list(released.groups) if groups is None else groups_named(groups, known)
