@@ -23,7 +23,7 @@ from typing_extensions import override
 from counton.base.errors import CountonError, InvalidInput
 from counton.base.exact import name_alone
 from counton.base.private import Private, open_private
-from counton.base.windows import NO_MOMENT, moment
+from counton.base.windows import NO_MOMENT, load_zone, moment
 from counton.job.job import NEWEST, Job
 from counton.rows.files import EventFile
 from counton.rows.paths import SEPARATORS
@@ -176,7 +176,7 @@ class FirstLook:
             given = _moments(sample, job.times.time, zone, job.rows.time_format)
             times = given.filter(given > NO_MOMENT)
         span: list[Any] = [] if times.is_empty() else [times.min(), times.max()]
-        first, newest = [moment(int(us)).astimezone(_zone(zone)) for us in span] or (None, None)
+        first, newest = [moment(int(us)).astimezone(load_zone(zone)) for us in span] or (None, None)
         return FirstFacts(
             *(sample.height - unreadable, first, newest, without, (unreadable, reason)),
             names=_names(sample, job.groups.by),
@@ -384,12 +384,6 @@ def _is_empty(sample: pl.DataFrame, name: str) -> pl.Expr:
 def _moments(sample: pl.DataFrame, name: str, zone: str, form: str | None) -> pl.Series:
     dtype = sample.schema[name]
     return sample.select(moments(name, dtype, zone, "earliest", form)).to_series()
-
-
-def _zone(name: str) -> Any:
-    from zoneinfo import ZoneInfo
-
-    return ZoneInfo(name)
 
 
 def _names(sample: pl.DataFrame, by: str | None) -> dict[str, int]:
