@@ -91,7 +91,7 @@ def test_users_are_units() -> None:
 
 
 def test_what_the_laws_do_not_cover_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="read on demand"):
+    with pytest.raises(InvalidInput, match="cells on demand"):
         check_statistic(Cuts(100), [[(1, 2)]])
     with pytest.raises(InvalidInput, match="at least one step"):
         check_statistic(Count(), [])
