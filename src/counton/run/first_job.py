@@ -299,8 +299,8 @@ def complete_job(said: Said, look: FirstLook) -> Job:
     if job.rows.id is None and holds_new_events(job.events):
         found["append"] = True
     if job.people.user is not None and path is not None and not job.people.first:
-        found["row"] = _unit(_stem(path))
-    found["unit"] = _unit(job.people.user or ("" if path is None else _stem(path)))
+        found["row"] = _row_of(path)
+    found["unit"] = _row_of(path) if job.people.user is None else _unit(job.people.user)
     if path is not None:
         found |= {
             "name": _stem(path),
@@ -313,6 +313,16 @@ def complete_job(said: Said, look: FirstLook) -> Job:
 def is_unpromised(said: Said) -> bool:
     """Return True if a job states neither a privacy loss nor a half-width."""
     return not {"epsilon", "rho", "within"} & {*said}
+
+
+def _row_of(path: Path | None) -> str:
+    """Return the word for one row: the name of its file if that is a plural.
+
+    >>> _row_of(Path("loans.csv")), _row_of(Path("in")), _row_of(Path("2024.csv")), _row_of(None)
+    ('loan', 'row', 'row', 'row')
+    """
+    name = "" if path is None else _stem(path)
+    return _unit(name) if re.search(r"[^s]s$", name, re.I) else "row"
 
 
 def _unit(name: str) -> str:
