@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -80,3 +81,16 @@ def test_export_draws_versions(state: Path, tmp_path: Path) -> None:  # noqa: F8
     done = CliRunner().invoke(app, ["export", str(state), "--versions", "all", "--out", str(out)])
     assert done.exit_code == 0, done.stderr
     assert out.read_bytes().startswith(b"\x89PNG")
+
+
+def test_numbers_below_zero_are_within_the_axis() -> None:
+    """Noise takes small numbers below zero: an interval that ends at zero would be a false one."""
+    versions = _versions()
+    below = replace(versions, **{
+        name: getattr(versions, name) - 100 for name in ("estimates", "lower", "upper")
+    })  # fmt: skip
+    panel, *_ = plot_versions(below, Caption("Visits", "per day", "visits"), period="day").axes
+    assert panel.get_ylim()[0] < -42 < 2 < panel.get_ylim()[1]
+    ahead = Forecasts(*(np.full((2, 1), value) for value in (-10.0, -70.0, 4.0)))
+    (panel,) = plot_nowcast(below, ahead, Caption("Visits", "per day", "visits")).axes
+    assert panel.get_ylim()[0] < -70 < 4 < panel.get_ylim()[1]

@@ -169,8 +169,8 @@ def plot_nowcast(
         )
         ax.fill_between(times, low, high, color=PALETTE[1], alpha=0.3, linewidth=0)
         ax.plot(times, value, color=PALETTE[1], linewidth=1.3)
-        newest = float(versions.newest(versions.upper)[:, place].max())
-        ax.set_ylim(0, 1.06 * max(newest, float(high.max())))
+        newest = (versions.newest(part)[:, place] for part in (versions.lower, versions.upper))
+        _reach(ax, *newest, low, high)
         title = shorten(name) if panels > 1 else words.axis
         ax.set_title(title, loc="left", size=9, color=FAINT, pad=4, parse_math=False)
         _name_days(ax, versions, narrow, hidden=ax is not axes[-1])
@@ -247,6 +247,14 @@ def _edges(versions: Versions) -> Floats:
     return np.asarray(edges, np.float64)
 
 
+def _reach(ax: Axes, *shown: NDArray[np.float64]) -> None:
+    """Let the vertical axis hold zero and all values: noise takes small numbers below zero."""
+    low = min(0.0, *(float(np.nanmin(part)) for part in shown))
+    high = max(0.0, *(float(np.nanmax(part)) for part in shown))
+    margin = 0.06 * ((high - low) or 1.0)
+    ax.set_ylim(low - margin * (low < 0), high + margin)
+
+
 def _draw_group(
     ax: Axes, versions: Versions, place: int, shown: Sequence[int], greys: Sequence[str]
 ) -> None:
@@ -257,7 +265,7 @@ def _draw_group(
     )
     clean(ax, grid="y")
     ax.set_xlim(edges[0], edges[-1])
-    ax.set_ylim(0, 1.06 * float(np.nanmax(versions.upper[:, :, place])))
+    _reach(ax, versions.estimates[:, :, place], low, versions.upper[:, :, place])
     if versions.provisional:
         hatch(ax, edges[-1 - versions.provisional], edges[-1])
     times = np.stack([edges[:-1], edges[1:]], axis=1).ravel()
