@@ -210,7 +210,7 @@ def test_what_a_ranking_draws_is_the_largest_of_the_whole_time(tmp_path: Path) -
     assert set(drawn_colours(figure)) == {"Cathedral", "Harbour"}
     assert "the 2 largest" in words(figure)
     assert "the largest over the whole time" in words(figure)
-    table = release("top-k", events, top=2, over=1, **asked).last_rows()
+    table = release("top-k", events, top=2, over=1, **asked).numbers.last_rows()
     assert table["group"][0] == "Zoo"
 
 

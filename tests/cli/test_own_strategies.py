@@ -51,7 +51,7 @@ def test_any_factorisation_is_the_strategy_of_a_stream(
     export(job.keeping.state, out=out)
     read = counton.read(out)
     assert read.table().equals(released)
-    assert read.design.strategy == mine
+    assert read.numbers.design.strategy == mine
     assert place("verify", str(job.keeping.state)).code == 0
 
 

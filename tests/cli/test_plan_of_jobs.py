@@ -248,10 +248,10 @@ def test_what_readers_would_see_is_simulated_from_the_plan(place: Workplace, fil
     assert "SIMULATED visits: 2 windows of 1w simulated" in done.out
     assert not (place.folder / "visits.db").exists()
     seen = counton.read(place.folder / "seen.parquet")
-    assert seen.definition.simulated
+    assert seen.numbers.definition.simulated
     found = json.loads(place.plain(*given, "--json").out)
     assert found["simulated"] is True
-    for released in (seen.last_numbers(), found):
+    for released in (seen.numbers.last_numbers(), found):
         groups = {one["group"]: one for one in released["groups"]}
         assert abs(groups["home"]["estimate"] - 4000) < 100
         assert groups["home"]["lower"] < groups["home"]["upper"]

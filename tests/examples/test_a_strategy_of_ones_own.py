@@ -92,7 +92,7 @@ def test_a_job_file_names_it_and_its_stream_is_verified(installed: Path) -> None
         assert "Blocks" in said(words[0], str(installed / "visits.db"), words[1])
     said("export", str(installed / "visits.db"), f"--out={out}")
     read = counton.read(out)
-    assert read.design.strategy == blocks(168, 24)
+    assert read.numbers.design.strategy == blocks(168, 24)
     assert read.table().height == 96
     assert "Blocks(horizon=168, block=24)" in read.methods(full=True)
 

@@ -54,7 +54,7 @@ def test_missing_delays_are_left_out_as_a_job_leaves_them_out(tmp_path: Path) ->
     with pytest.raises(InvalidInput, match="no value"):
         run(job).close()
     with run(job.having(missing="skip")) as outcome:
-        totals = outcome.read().totals
+        totals = outcome.read().numbers.totals
     assert totals is not None
     delays = rows.drop_nulls("delay").group_by("day").agg(pl.col("delay").clip(0, 180).sum())
     expected = np.cumsum(delays.sort("day")["delay"].to_numpy())

@@ -47,6 +47,7 @@ MADE_OF = {
     ("run/private_look.py", "Quantiles"),
     ("released/look_report.py", "Count"),
     ("released/look_report.py", "Quantiles"),
+    ("released/release.py", "Report"),
     ("released/released_numbers.py", "Report"),
 }
 #: Written from the catalogue by ``python -m tools.keywords``; a test holds the two together.

@@ -66,13 +66,13 @@ def test_only_large_rows_are_written_and_read_again(
     assert found.table().equals(wanted.select(found.table().columns))
     shown = counton.read(file)
     assert shown.table().equals(found.table())
-    assert shown.left_out()[0] == found.left_out()[0] > 0
-    described = counton.read(file).definition.above
+    assert shown.numbers.left_out()[0] == found.numbers.left_out()[0] > 0
+    described = counton.read(file).numbers.definition.above
     assert described is not None
     assert (described.value, described.of == "lower", described.declared) == (
         *(value, of == "surely_above", 40),
     )
-    assert set(shown.groups) == set(wanted["group"])
+    assert set(shown.numbers.groups) == set(wanted["group"])
     beside = file if ending == "parquet" else tmp_path / f"large.{ending}.json"
     text = beside.read_bytes()
     hidden = set(PAGES) - set(wanted["group"])
@@ -88,7 +88,7 @@ def release(job: Job) -> Release:
         with commit(settled, read_rows(settled)) as outcome:
             released = outputs.write(outcome).released
     assert released is not None
-    return released
+    return Release(released)
 
 
 @pytest.mark.parametrize("of", ["above", "surely_above"])
@@ -143,12 +143,12 @@ def test_what_is_not_shown_is_not_answered(state: Path, tmp_path: Path) -> None:
     shown, whole = counton.read(file), export(state)
     one, step = shown.table().select("group", "step").row(0)
     with pytest.raises(InvalidInput, match="rows are left out whose estimate is not above 20"):
-        shown.number_of("page 0")
+        shown.numbers.number_of("page 0")
     away = [each for each in (1, 2, 3) if each not in shown.table().filter(group=one)["step"]]
     with pytest.raises(InvalidInput, match=r"not among the rows .*not above 20"):
-        shown.difference(one, shown.groups[-1], steps=f"{away[0]}:{away[0]}")
+        shown.difference(one, shown.numbers.groups[-1], steps=f"{away[0]}:{away[0]}")
     for refused in (
-        shown.whole,
+        shown.numbers.whole,
         shown.band,
         lambda: shown.simulate(n=1),
         lambda: shown.changes("2:2", "1:1"),
@@ -183,6 +183,6 @@ def test_refuses_what_has_no_rows_to_choose(state: Path, tmp_path: Path) -> None
     with pytest.raises(InvalidInput, match="chooses among groups"):
         export(tmp_path / "t.db", above=3)
     nothing = export(state, tmp_path / "none.parquet", above=10**6)
-    assert (nothing.table().height, nothing.groups) == (0, ())
+    assert (nothing.table().height, nothing.numbers.groups) == (0, ())
     assert counton.read(tmp_path / "none.parquet").table().height == 0
-    assert only_above(export(state), -(10**6)).table().height == 120
+    assert only_above(export(state).numbers, -(10**6)).table().height == 120

@@ -228,13 +228,18 @@ def test_a_file_answers_as_its_run_and_streams_stand_beside_each_other(tmp_path:
     assert both.interval() == file.difference("home", "shop", of="mean", steps=day).interval()
     beside = own.difference("home", "home", of="count", beside=other)
     assert beside.what == "count of home of one minus count of home of two"
-    alone = [one.number_of("home", None, "count").std for one in (own, other)]
+    alone = [one.numbers.number_of("home", None, "count").std for one in (own, other)]
     assert beside.std == pytest.approx(math.hypot(*alone))
     with pytest.raises(InvalidInput, match="its noise may be the same"):
         own.difference("home", "home", of="count", beside=file)
+    comparisons: Any = (own.difference, own.ratio, own.change)
+    for compare in comparisons:
+        with pytest.raises(TypeError, match="'step'"):
+            compare("home", "shop", step="1:2")  # a mistyped option is not left out
+    of_groups = {"lower": 0, "upper": 8, "cells": 8, "by": "page", "domain": ["home", "shop"]}
+    found = run_of("quantiles", tmp_path, "q", value="paid", **of_groups)
     with pytest.raises(InvalidInput, match="not the sum of their numbers"):
-        run_of("quantiles", tmp_path, "q", value="paid", lower=0, upper=8, cells=8, by="page",
-               domain=["home", "shop"]).number_of(["home", "shop"], None, "0.5")  # fmt: skip
+        found.numbers.number_of(["home", "shop"], None, "0.5")
     alike = run_of("average", tmp_path, "plain", **bounds)
     assert alike.difference("mean", "mean", steps="2:2", other_steps="1:1").what == (
         "mean (2 March 2024) minus mean (1 March 2024)"
@@ -245,9 +250,9 @@ def test_a_file_answers_as_its_run_and_streams_stand_beside_each_other(tmp_path:
 
 def test_comparisons_of_what_is_shown_by_size_hold_for_all_pairs(tmp_path: Path) -> None:
     shown = run_of("top-k", tmp_path, "top", by="page", domain=["home", "shop", "far"], top=2)
-    assert shown._comparisons == 3
+    assert shown.numbers._comparisons == 3
     found = shown.difference("home", "far")
-    asked = difference(shown.number_of("home"), shown.number_of("far"))
+    asked = difference(shown.numbers.number_of("home"), shown.numbers.number_of("far"))
     assert found.interval() == asked.interval(1 - (1 - 0.95) / 3)
     assert shown.share("home").what == "home, of all groups"
 
@@ -259,18 +264,18 @@ def test_numbers_of_a_report_share_noise_where_they_share_cells(tmp_path: Path) 
         statistics={"rows": {"statistic": "count"}, "paid": paid},
     )  # fmt: skip
     rows = grouped.part("rows")  # follows from the cells of the average
-    home, shop = rows.number_of("home"), rows.number_of("shop")
+    home, shop = rows.numbers.number_of("home"), rows.numbers.number_of("shop")
     assert rows.difference("home", "shop").std == pytest.approx(math.hypot(home.std, shop.std))
     same = grouped.difference("home", "home", of="rows", steps="2:3", other_steps="2:3")
     assert (same.std, same.lower, same.upper) == (0, 0, 0)
-    window = grouped.number_of("home", "2:3", "rows").formula
+    window = grouped.numbers.number_of("home", "2:3", "rows").formula
     assert window is not None
     assert {part.start for one, _ in window.sums for part in one.parts} == {1}
     alike = run_of(
         "report", tmp_path, "alike",
         statistics={"paid": paid, "again": {**paid, "value": "again"}},
     )  # fmt: skip
-    both = [alike.number_of(f"{name} sum").std for name in ("paid", "again")]
+    both = [alike.numbers.number_of(f"{name} sum").std for name in ("paid", "again")]
     apart = alike.difference("paid sum", "again sum")
     assert apart.std == pytest.approx(math.hypot(*both))
     for beside in (alike.part("paid"), alike.part("again")):  # never taken for another stream

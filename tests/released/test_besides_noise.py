@@ -19,6 +19,7 @@ from counton.cli.app import app
 from counton.released.besides_noise import besides_noise
 from counton.released.description import Description
 from counton.released.release_facts import promise_of
+from counton.released.screen import screen_of
 from counton.run import Job, export, run
 from counton.run.new_stream import define
 from counton.run.written_files import write_release
@@ -158,7 +159,7 @@ def test_a_description_says_what_its_numbers_leave_out(
     more = DROPS if drops else {"unknown": "drop"} if what == "contingency" else {}
     asked = job(tmp_path, what, {**OPTIONS[option], **more})
     with run(asked) as outcome:
-        definition, design = outcome.definition, outcome.read().design
+        definition, design = outcome.definition, outcome.read().numbers.design
         lines = besides_noise(definition)
     assert lines == expected(what, option, dropped=bool(more))
     # Of the public description alone, and the same whatever the rows are.
@@ -248,11 +249,11 @@ def test_every_door_says_it(what: str, option: str, tmp_path: Path) -> None:
     with run(asked) as outcome:
         released = outcome.read()
         lines = besides_noise(outcome.definition)
-        screen = released.screen().notes
+        screen = screen_of(released.numbers).notes
         drawn = [one.get_text() for one in next(iter(released.figures().values())).texts]
         file = tmp_path / "t.csv"
-        write_release(released, file)
-        write_release(released, tmp_path / "t.html")
+        write_release(released.numbers, file)
+        write_release(released.numbers, tmp_path / "t.html")
         texts = [released.describe(), released.methods(), released.methods(full=True)]
     again = read(file)
     with Store(asked.keeping.state) as store:
@@ -264,10 +265,13 @@ def test_every_door_says_it(what: str, option: str, tmp_path: Path) -> None:
         assert line in " ".join(text.split()), text
     assert len(lines) > 1 or what == "sum"
     counted = "by the time of each row, for 2d" if option == "revised" else "by arrival"
-    assert promise_of(again)["counted"] == counted
+    assert promise_of(again.numbers)["counted"] == counted
     assert screen == [f"besides noise: {line}" for line in lines]
     assert (
-        promise_of(again)["besides_noise"] == promise_of(released)["besides_noise"] == page == lines
+        promise_of(again.numbers)["besides_noise"]
+        == promise_of(released.numbers)["besides_noise"]
+        == page
+        == lines
     )
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from counton import Counter
 from counton.released.release import Release
+from counton.released.released_numbers import ReleasedNumbers
 from counton.released.series import Series
 from counton.run import Job
 from counton.run.definition import Definition
@@ -49,7 +50,10 @@ def zeros_released(definition: Definition, number: int, levels: tuple[float, ...
         shape=definition.shape,
     )
     releases = counter.release_many(np.zeros((STEPS, CELLS), np.int64))
-    return [Release.of(definition, counter.design, releases.values, level) for level in levels]
+    return [
+        Release(ReleasedNumbers.of(definition, counter.design, releases.values, level))
+        for level in levels
+    ]
 
 
 def held(series: Series) -> NDArray[Any]:
@@ -62,12 +66,12 @@ def shares(definition: Definition, released: Release) -> dict[str, float]:
     starts = np.arange(10, STEPS - 30, 7)
     quarters = released.sums("3mo")
     kinds = {
-        "windows": held(released.between(np.arange(STEPS), np.arange(1, STEPS + 1))),
-        "differences": held(released.between(starts, starts + 23)),
+        "windows": held(released.numbers.between(np.arange(STEPS), np.arange(1, STEPS + 1))),
+        "differences": held(released.numbers.between(starts, starts + 23)),
         "quarters": ((quarters["lower"] <= 0) & (quarters["upper"] >= 0)).to_numpy(),
     }
     if definition.release != "windows":
-        kinds["totals"] = held(released.own)
+        kinds["totals"] = held(released.numbers.own)
     return {kind: float(np.mean(inside)) for kind, inside in kinds.items()}
 
 

@@ -122,13 +122,14 @@ class Stream(NamedTuple):
         definition, terms, statistic = self.definition, self.design, self.definition.statistic
         shaped = values if statistic.card.on_demand else values.reshape(len(values), *terms.shape)
         if statistic.card.additive:
-            return Release.of(definition, terms, shaped.reshape(len(values), -1), LEVEL)
+            flat = shaped.reshape(len(values), -1)
+            return Release(ReleasedNumbers.of(definition, terms, flat, LEVEL))
         steps = range(1, len(values) + 1)
         readings = Readings.of(statistic, terms, shaped)
         if statistic.card.on_demand:
             machine: Any = FromAllCells(terms, statistic, shaped)
             readings = Readings(statistic, steps, None, machine)
-        found = Release(definition, terms, steps, readings, LEVEL, shown=View())
+        found = Release(ReleasedNumbers(definition, terms, steps, readings, LEVEL, shown=View()))
         return found.part(part) if part else found
 
 
@@ -261,23 +262,23 @@ class Name(NamedTuple):
 def names_of(found: Release) -> list[Name]:
     """What may be asked about: groups with each of their numbers, or numbers."""
     last = found.table(found.steps[-1:])
-    if found.statistic.card.additive:
-        return [Name(found.groups[0], found.groups[-1], None)]
+    if found.numbers.statistic.card.additive:
+        return [Name(found.numbers.groups[0], found.numbers.groups[-1], None)]
     about = [name for name in labels_of(last) if name not in ("step", "rank")]
     names = []
     for row in last.select(about).rows():
         names += ["/".join(map(str, row)), " ".join(map(str, row)), *map(str, row)]
     asked = []
-    if found.groups and "group" in last.columns:
+    if found.numbers.groups and "group" in last.columns:
         for of in [None, *names]:
             with suppress(InvalidInput):
-                found.number_of(found.groups[0], None, of)
-                asked.append(Name(found.groups[0], found.groups[1], of))
+                found.numbers.number_of(found.numbers.groups[0], None, of)
+                asked.append(Name(found.numbers.groups[0], found.numbers.groups[1], of))
         return asked
     known = []
     for name in dict.fromkeys([*names, "all"]):
         with suppress(InvalidInput):
-            found.number_of(name)
+            found.numbers.number_of(name)
             known.append(name)
     return [Name(known[at], known[at - 1], None) for at in range(min(len(known), MOST))]
 
@@ -312,19 +313,23 @@ def apart(found: Release) -> dict[str, Any]:
 #: Every method of a release with an error in what it returns, and how to ask it.
 QUESTIONS: dict[str, Question] = {
     "table": lambda r, _: of_table(r.table(r.steps[-1:])),
-    "last_rows": lambda r, _: of_table(r.last_rows()),
-    "numbers": lambda r, _: of_table(r.numbers()),
+    "last_rows": lambda r, _: of_table(r.numbers.last_rows()),
+    "plain_table": lambda r, _: of_table(r.numbers.plain_table()),
     "band": lambda r, _: of_table(r.only(r.steps[-1:]).band()),
-    "totals": lambda r, _: of_series(r.totals),
-    "windows": lambda r, _: of_series(r.windows),
-    "series": lambda r, _: of_series(r.series),
-    "own": lambda r, _: of_series(r.own),
-    "between": lambda r, _: of_series(r.between(np.array([0, 1]), np.array([1, r.steps[-1]]))),
+    "totals": lambda r, _: of_series(r.numbers.totals),
+    "windows": lambda r, _: of_series(r.numbers.windows),
+    "series": lambda r, _: of_series(r.numbers.series),
+    "own": lambda r, _: of_series(r.numbers.own),
+    "between": lambda r, _: of_series(
+        r.numbers.between(np.array([0, 1]), np.array([1, r.steps[-1]]))
+    ),
     "sums": lambda r, _: of_table(r.sums("1d")),
     "pattern": lambda r, _: of_table(r.pattern("weekday")),
     "total": each(lambda r, n: of_answers(r.total(n.one, of=n.of))),
-    "number_of": each(lambda r, n: of_answers(answer(r.number_of(n.one, None, n.of), LEVEL))),
-    "whole": each(lambda r, n: of_answers(answer(r.whole(None, n.of), LEVEL))),
+    "number_of": each(
+        lambda r, n: of_answers(answer(r.numbers.number_of(n.one, None, n.of), LEVEL))
+    ),
+    "whole": each(lambda r, n: of_answers(answer(r.numbers.whole(None, n.of), LEVEL))),
     "difference": each(lambda r, n: of_answers(r.difference(n.one, n.other, of=n.of))),
     "ratio": each(lambda r, n: of_answers(r.ratio(n.one, n.other, of=n.of))),
     "change": each(lambda r, n: of_answers(r.change(n.one, n.one, of=n.of, **apart(r)))),
@@ -356,6 +361,16 @@ def test_every_question_is_here() -> None:
     }
     # In a report it needs users with a bound, as tests/statistics/test_reach.py has them.
     assert {*PARTS, "reach"} == tallied
+
+
+def members(kind: type) -> set[str]:
+    return {name for name in (*dir(kind), *kind.__annotations__) if not name.startswith("_")}
+
+
+def test_a_release_has_thirty_members_and_inherits_none() -> None:
+    assert len(members(Release)) <= 30
+    assert len(members(ReleasedNumbers)) <= 52
+    assert Release.__bases__ == (object,)
 
 
 class Checked(NamedTuple):
@@ -498,24 +513,24 @@ def test_what_holds_together_and_simulations_have_that_noise(
     found = stream.released(part, stream.exact)
     of = "sum" if name == "average" or part == "average" else None
     asked = names_of(found)[-1]._replace(of=of)
-    one = answer(found.number_of(asked.one, None, asked.of), LEVEL)
+    one = answer(found.numbers.number_of(asked.one, None, asked.of), LEVEL)
     assert one.asked is not None
     if one.asked.formula is not None and one.asked.formula.linear:
         # Both miss together, so both hold together as often as one of them does.
         for both in jointly([one, one]):
             share = (both.upper - both.lower) / (one.upper - one.lower)
             assert 0.87 < share < 1.04
-    if found.statistic.card.additive and len(stream.exact) > 1:  # nor is a band narrower
-        alone = found.only(groups=found.groups[:1])
-        band, table = alone.band(), alone.numbers()
+    if found.numbers.statistic.card.additive and len(stream.exact) > 1:  # nor is a band narrower
+        alone = found.only(groups=found.numbers.groups[:1])
+        band, table = alone.band(), alone.numbers.plain_table()
         wide = [(each["upper"] - each["lower"])[-1] for each in (band, table)]
         assert 0.99 < wide[0] / wide[1] < 1.5
     released = stream.released("", stream.exact)
     drawn = [each.part(part) if part else each for each in released.simulate(n=250)]
     errors = []
     for name in (asked.one, asked.other):
-        known = found.number_of(name, None, asked.of)
-        values = [each.number_of(name, None, asked.of).value for each in drawn]
+        known = found.numbers.number_of(name, None, asked.of)
+        values = [each.numbers.number_of(name, None, asked.of).value for each in drawn]
         errors.append((np.array(values) - known.value) / known.std)
     assert 0.87 < np.sqrt(np.mean(np.square(errors))) < 1.13
 

@@ -23,6 +23,7 @@ from counton.released import stream_words as wording
 from counton.released.figures import totals_curves, window_curves
 from counton.released.release import Release
 from counton.released.release_facts import facts_of
+from counton.released.released_numbers import ReleasedNumbers
 from counton.run import Job, commit, export, publish, read_rows, recall, resolve, run
 from counton.run.outputs import Outputs
 from counton.run.written_files import write_table
@@ -109,12 +110,12 @@ def made(kind: str, folder: Path, **more: Any) -> Job:
     return Job(own.pop("what", "count"), **{**terms, **own, **more})
 
 
-def released(job: Job) -> Any:
+def released(job: Job) -> Release:
     """What the run gives, and the run's files."""
     return released_at(job)[0]
 
 
-def released_at(job: Job, level: float = 0.5) -> tuple[Any, pl.DataFrame]:
+def released_at(job: Job, level: float = 0.5) -> tuple[Release, pl.DataFrame]:
     """The same, and its table at another level."""
     job = recall(job)
     with resolve(job) as settled:
@@ -123,7 +124,7 @@ def released_at(job: Job, level: float = 0.5) -> tuple[Any, pl.DataFrame]:
             outputs.write(outcome)
             found = outcome.read(shown=outputs.shown)
             other = outcome.read(level, outputs.shown).table()
-            return found.at_hand(), other
+            return Release(found.numbers.at_hand()), other
 
 
 @pytest.mark.parametrize("name", JOBS)
@@ -170,13 +171,13 @@ def test_a_file_answers_what_the_run_answers(name: str, tmp_path: Path) -> None:
         found: Any = read(file)
         assert found.table().equals(own.table()), file
         assert found.describe() == own.describe()
-        assert found.level == own.level
+        assert found.numbers.level == own.numbers.level
         if file not in (files[0], files[-1]):  # another reader of the same table and description
             continue
         assert found.methods() == own.methods()
         assert found.methods(full=True) == own.methods(full=True)
         assert read(file, level=0.5).table().equals(wide), file
-        if own.statistic.card.additive and own.since is None:
+        if own.numbers.statistic.card.additive and own.numbers.since is None:
             _answers_alike(found, own)
 
 
@@ -190,7 +191,7 @@ def test_what_is_exported_of_some_steps_hangs_on_no_later_one(name: str, tmp_pat
     for until in ("2024-03-06", "2024-03-11"):
         released(made(name, tmp_path, until=until))
         some = export(tmp_path / "s.db", tmp_path / "some.parquet", steps="2:4")
-        found.append((facts_of(some), some.table().to_dicts()))
+        found.append((facts_of(some.numbers), some.table().to_dicts()))
     assert found[0] == found[1]
 
 
@@ -202,15 +203,15 @@ def _as(ending: str, out: Path) -> Path:
 
 
 def _answers_alike(found: Release, own: Release) -> None:
-    one, other = own.groups[0], own.groups[-1]
+    one, other = own.numbers.groups[0], own.numbers.groups[-1]
     for steps in (None, "2:4"):
         assert found.difference(one, other, steps=steps) == own.difference(one, other, steps=steps)
         assert found.ratio(one, other, steps=steps) == own.ratio(one, other, steps=steps)
     assert found.shares_of_groups().equals(own.shares_of_groups())
-    if not own.delay:
+    if not own.numbers.delay:
         assert found.sums("1w").equals(own.sums("1w"))
     for kind in ("totals", "windows"):
-        mine, theirs = getattr(found, kind), getattr(own, kind)
+        mine, theirs = getattr(found.numbers, kind), getattr(own.numbers, kind)
         assert (mine is None) == (theirs is None)
         if mine is not None:
             assert (mine.estimates == theirs.estimates).all()
@@ -231,7 +232,7 @@ def test_a_stream_that_goes_on_from_another_one_answers_alike(tmp_path: Path) ->
         out=out,
     )
     own = released(second)
-    assert own.carried is not None
+    assert own.numbers.carried is not None
     found = read(out)
     assert found.table().equals(own.table())
     _answers_alike(found, own)
@@ -252,7 +253,10 @@ def test_totals_before_a_stream_stand_by_the_names_of_groups(name: str, tmp_path
             until="2024-03-11",
         )
     )
-    assert own.carried.estimates[0] != own.carried.estimates[2]  # almost without noise
+    assert own.numbers.carried is not None
+    assert (
+        own.numbers.carried.estimates[0] != own.numbers.carried.estimates[2]
+    )  # almost without noise
     state, parts = tmp_path / "s.db", [tmp_path / "1.csv", tmp_path / "2.csv"]
     for groups in ("far,home", "far,shop,home"):
         export(state, parts[0], name="next", groups=groups)
@@ -274,7 +278,7 @@ def test_rows_that_people_cut_or_shuffled_are_answered_and_others_said(tmp_path:
     assert read(out).table().equals(own.table())
     rows.filter(pl.col("step").is_between(3, 6) & (pl.col("group") != "far")).write_csv(out)
     found = read(out)
-    assert found.groups == ("home", "shop")
+    assert found.numbers.groups == ("home", "shop")
     there = own.table().filter(pl.col("step").is_between(3, 6) & (pl.col("group") != "far"))
     assert found.table().equals(there)
     assert found.difference("home", "shop", steps="4:6") == own.difference(
@@ -299,9 +303,11 @@ def test_a_chart_has_no_number_where_a_row_was_left_out(name: str, tmp_path: Pat
     rows = pl.read_csv(out)
     rows.filter((pl.col("step") != 4) | (pl.col("group") != "shop")).write_csv(out)
     found = read(out)
-    drawn = [] if name == "windows" else [(totals_curves(found), totals_curves(own))]
+    drawn = (
+        [] if name == "windows" else [(totals_curves(found.numbers), totals_curves(own.numbers))]
+    )
     if name != "count by group":
-        drawn.append((window_curves(found)[0], window_curves(own)[0]))
+        drawn.append((window_curves(found.numbers)[0], window_curves(own.numbers)[0]))
     for cut, whole in drawn:
         for one in ("estimates", "lower", "upper"):
             given = getattr(cut, one)
@@ -317,25 +323,27 @@ def test_numbers_of_steps_that_were_left_out_are_refused_by_name(name: str, tmp_
     gone = pl.col("step").is_in([1, 2, 5]) & (pl.col("group") == "shop")
     rows.filter(~gone).write_csv(out)
     found = read(out)
-    kinds = [kind for kind in ("totals", "windows") if getattr(own, kind) is not None]
-    asked: dict[str, Callable[[Release], Any]] = {
+    kinds = [kind for kind in ("totals", "windows") if getattr(own.numbers, kind) is not None]
+    asked: dict[str, Callable[[ReleasedNumbers], Any]] = {
         **{kind: attrgetter(kind) for kind in (*kinds, "series", "own")},
-        "main_of": Release._main_of,
+        "main_of": ReleasedNumbers._main_of,
     }
     for of in asked.values():
         for number in ("estimates", "lower", "upper"):
             with pytest.raises(InvalidInput, match=r"steps 1 to 2, 5 are not among the rows"):
-                getattr(of(found), number)
-            one = getattr(of(found.only(groups=["far", "home"])), number)
-            assert (one == getattr(of(own), number)[:, [2, 0]]).all()
-        assert (of(found).std == of(own).std).all()
-    for mine, theirs in zip(found._last_series, own._last_series, strict=True):
+                getattr(of(found.numbers), number)
+            one = getattr(of(found.numbers.only(groups=["far", "home"])), number)
+            assert (one == getattr(of(own.numbers), number)[:, [2, 0]]).all()
+        assert (of(found.numbers).std == of(own.numbers).std).all()
+    for mine, theirs in zip(found.numbers._last_series, own.numbers._last_series, strict=True):
         assert (mine is None) == (theirs is None)
         assert mine is None or theirs is None or (mine.estimates == theirs.estimates).all()
     rows.filter(pl.col("step") != 10).write_csv(out)
     cut = read(out)
     for kind in kinds:
-        assert (getattr(cut, kind).estimates == getattr(own, kind).estimates[:9]).all()
+        assert (
+            getattr(cut.numbers, kind).estimates == getattr(own.numbers, kind).estimates[:9]
+        ).all()
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
@@ -372,7 +380,7 @@ def test_rows_of_any_statistic_that_were_cut_are_not_there_again(name: str, tmp_
     if "once" in name:
         with pytest.raises(InvalidInput, match="a chart of a table needs all"):
             found.figures()
-        assert not found.last_rows().is_empty()
+        assert not found.numbers.last_rows().is_empty()
 
 
 def test_a_table_without_the_names_of_its_rows_is_refused(tmp_path: Path) -> None:
@@ -479,10 +487,10 @@ def test_what_was_shown_is_shown_by_every_door(tmp_path: Path) -> None:
     assert written["over"].unique().to_list() == [1]
     found = export(job.keeping.state)
     assert found.table().equals(written)
-    assert found.level == 0.9
-    assert facts_of(found)["counted"] == "the last 1 windows"
+    assert found.numbers.level == 0.9
+    assert facts_of(found.numbers)["counted"] == "the last 1 windows"
     facts = json.loads(pl.read_parquet_metadata(out)["counton"])
-    assert facts["description"] == facts_of(found)["description"]
+    assert facts["description"] == facts_of(found.numbers)["description"]
     with run(
         Job("quantiles", job.events, job.keeping.state, name="it", until="2024-03-11")
     ) as outcome:
@@ -491,11 +499,11 @@ def test_what_was_shown_is_shown_by_every_door(tmp_path: Path) -> None:
         "quantiles", job.events, job.keeping.state, name="it", until="2024-03-12", level=0.5
     )
     own = released(again.having(out=out))
-    assert own.shown.over == 1  # one word said anew leaves the others as they were
+    assert own.numbers.shown.over == 1  # one word said anew leaves the others as they were
     assert export(job.keeping.state).table().equals(pl.read_parquet(out))
     released(again.having(out=out, over=0))  # back to all so far
     assert "over" not in pl.read_parquet(out).columns
-    assert facts_of(export(job.keeping.state))["counted"] == "all windows so far"
+    assert facts_of(export(job.keeping.state).numbers)["counted"] == "all windows so far"
 
 
 def test_cells_on_demand_are_compared_where_their_rows_are(tmp_path: Path) -> None:

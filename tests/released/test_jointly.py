@@ -21,6 +21,7 @@ from counton.privacy import Guarantee
 from counton.released.description import Description
 from counton.released.release import Release
 from counton.released.release_facts import facts_of
+from counton.released.released_numbers import ReleasedNumbers
 from counton.run import Job
 from counton.run.new_stream import define
 from counton.strategies import KAry, SqrtToeplitz, StreamStrategy
@@ -42,7 +43,7 @@ def zeros(release: Any, loss: dict[str, Any]) -> Release:
         shape=definition.shape,
     )  # fmt: skip
     values = counter.release_many(np.zeros((STEPS, GROUPS), np.int64)).values
-    return Release.of(definition, counter.design, values, LEVEL)
+    return Release(ReleasedNumbers.of(definition, counter.design, values, LEVEL))
 
 
 def held(table: pl.DataFrame) -> float:
@@ -56,15 +57,15 @@ def held(table: pl.DataFrame) -> float:
 @pytest.mark.parametrize("loss", [{"epsilon": 0.05}, {"rho": 0.0005}], ids=["laplace", "gaussian"])
 def test_a_band_holds_all_steps_of_a_group(release: str, loss: dict[str, Any]) -> None:
     found = zeros(release, loss)
-    bands = [found.only(groups=[group]).band() for group in found.groups[:1]]
+    bands = [found.only(groups=[group]).band() for group in found.numbers.groups[:1]]
     half = (bands[0]["upper"] - bands[0]["lower"]).to_numpy() / 2
-    table = found.numbers()
+    table = found.numbers.plain_table()
     each = half[table["step"].to_numpy() - 1]
     joint = table.with_columns(lower=table["estimate"] - each, upper=table["estimate"] + each)
     share = held(joint)
     assert LEVEL - BAND < share < LEVEL + 0.025 + BAND  # what a sample leaves open makes it wider
     assert held(table) < LEVEL - BAND  # wrong: one step at a time
-    bonferroni = found.at(1 - (1 - LEVEL) / STEPS).numbers()
+    bonferroni = found.at(1 - (1 - LEVEL) / STEPS).numbers.plain_table()
     assert held(bonferroni) >= share
     assert (bonferroni["upper"] - bonferroni["lower"]).max() >= 2 * half.max()
 
@@ -129,7 +130,7 @@ def test_what_is_not_shown_is_bounded(tmp_path: Path) -> None:
     )
     assert found.most_of_hidden(groups=1000).upper > bound.upper
     # A group that is larger by one is hidden that seldom, whenever its rows come.
-    terms, discovery = found.design, found.definition.cells
+    terms, discovery = found.numbers.design, found.numbers.definition.cells
     counter = Counter(terms.strategy, PureDP(1), key=chosen_key(), name="h", shape=(4000,))
     assert counter.design.law == terms.law
     x = np.zeros((2, 4000), np.int64)
@@ -146,22 +147,26 @@ def test_simulations_have_the_noise_of_the_stream_and_say_what_they_are(tmp_path
     found = run_of("count", tmp_path)
     numbers = [[100, 50, 0], [80, 90, 0], [0, 0, 7]]
     made = found.simulate(numbers, 200)
-    totals = np.array([one.totals.values for one in made if one.totals is not None])
+    totals = np.array([one.numbers.totals.values for one in made if one.numbers.totals is not None])
     away = totals - np.cumsum(numbers, axis=0)
     for step in range(3):
-        std = found.design.std(step + 1)
+        std = found.numbers.design.std(step + 1)
         assert abs(away[:, step].mean()) < 5 * std / math.sqrt(600)
         assert abs(away[:, step].std() / std - 1) < 0.2
     assert len({one.table().write_csv() for one in made}) > 190
     one = made[0]
-    assert one.design.name == "SIMULATED events"
+    assert one.numbers.design.name == "SIMULATED events"
     assert "SIMULATED" in one.describe()
     assert "publish none" in one.methods()
-    assert facts_of(one)["simulated"] is facts_of(one)["description"]["simulated"] is True
-    assert Description.of(one.design, one.definition.public()).simulated
-    assert "simulated" not in facts_of(found)
+    assert (
+        facts_of(one.numbers)["simulated"]
+        is facts_of(one.numbers)["description"]["simulated"]
+        is True
+    )
+    assert Description.of(one.numbers.design, one.numbers.definition.public()).simulated
+    assert "simulated" not in facts_of(found.numbers)
     again = one.simulate(numbers)[0]
-    assert again.design.name == one.design.name
+    assert again.numbers.design.name == one.numbers.design.name
     means = run_of("average", tmp_path, value="paid", lower=0, upper=9, resolution=1)
     like = means.simulate()[0]
     assert "SIMULATED" in like.describe()

@@ -127,7 +127,7 @@ def test_periods_are_those_of_sdmx(every: str, period: str, tmp_path: Path) -> N
     found = release(
         "count", ROWS, state=tmp_path / "s.db", every=every, guarantee=PureDP(1), **more
     )
-    assert metadata_of(found, "t.csv", "sdmx")["TIME_PERIOD"][0] == period
+    assert metadata_of(found.numbers, "t.csv", "sdmx")["TIME_PERIOD"][0] == period
 
 
 def test_what_has_no_such_metadata_is_said(written: Path, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from counton.charts.answer_charts import plot_pattern
 from counton.charts.style import Caption
 from counton.numbers import Answer
 from counton.released.periods import WEEKDAYS, occurrences_of
+from counton.released.release import Release
 
 
 def released(tmp_path: Path, every: str = "1h", hours: int = 29 * 24, **more: Any) -> Any:
@@ -54,7 +55,7 @@ def test_days_of_the_week_are_averages_of_sums_of_days(tmp_path: Path) -> None:
         ]
         together = sum(parts[1:], parts[0]) / times
         assert std == pytest.approx(together.std)
-        half = together.half(found.level)
+        half = together.half(found.numbers.level)
         assert (lower, upper) == pytest.approx((estimate - half, estimate + half))
 
 
@@ -85,7 +86,7 @@ def test_hours_of_the_week_are_averages_of_the_same_hours(tmp_path: Path) -> Non
     assert table.columns[:3] == ["weekday", "hour", "times"]
     assert table.equals(found.pattern("weekday,hour"))
     assert table.height == 2 * 7 * 24
-    windows = found.definition.windows
+    windows = found.numbers.definition.windows
     begun: dict[tuple[str, int], list[int]] = {}
     for step in range(5, 690):
         at = windows.local(int(windows.starts(range(step, step + 1))[0]))
@@ -99,7 +100,7 @@ def test_hours_of_the_week_are_averages_of_the_same_hours(tmp_path: Path) -> Non
         parts = [one.asked for one in totals]
         together = sum(parts[1:], parts[0]) / times
         assert std == pytest.approx(together.std)
-        half = together.half(found.level)
+        half = together.half(found.numbers.level)
         assert (lower, upper) == pytest.approx((estimate - half, estimate + half))
 
 
@@ -150,9 +151,10 @@ def test_a_chart_of_a_band_has_the_numbers_of_the_band(tmp_path: Path, form: str
     found = released(
         tmp_path, hours=40, release=form, strategy="binary" if form != "windows" else None
     ).only(range(5, 40))
-    table = found.with_band().numbers()
+    table = found.numbers.with_band().plain_table()
     assert table.equals(found.band())
-    (figure,) = found.with_band().figures().values()
+    figure: Any
+    (figure,) = Release(found.numbers.with_band()).figures().values()
     assert "with 95% intervals, which hold together" in [one.get_text() for one in figure.texts][1]
     ends = [path.vertices[:, 1] for each in figure.axes for one in each.collections
             for path in one.get_paths()]  # fmt: skip

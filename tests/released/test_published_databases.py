@@ -84,14 +84,14 @@ def test_what_grows_by_the_night_is_described_once_and_read_whole(
         assert mine.steps == theirs.steps
     assert len(said) == 3
     assert len(set(said)) == 1
-    assert counton.read(f"sqlite:///{public}", level=0.5).level == 0.5
+    assert counton.read(f"sqlite:///{public}", level=0.5).numbers.level == 0.5
 
 
 def test_another_level_and_a_name_for_a_spare_group_are_described_anew(tmp_path: Path) -> None:
     state, public = counted("count", tmp_path, "2024-03-04", spare=1), tmp_path / "public.db"
     publish(state, public)
     publish(state, public, level=0.5)
-    assert counton.read(public).level == 0.5
+    assert counton.read(public).numbers.level == 0.5
     assert counton.read(public).table().equals(export(state, level=0.5).table())
     run(Job("count", ROWS, state, also="near", until="2024-03-05")).close()
     publish(state, public)
@@ -108,7 +108,7 @@ def test_a_stream_that_goes_on_from_another_has_its_totals(tmp_path: Path) -> No
     publish(state, public, name="next")
     export(state, tmp_path / "t.parquet", name="next")
     found, own = counton.read(public, name="next"), counton.read(tmp_path / "t.parquet")
-    assert found.carried is not None
+    assert found.numbers.carried is not None
     assert found.table().equals(own.table())
     with pytest.raises(StateError, match=r"has 'events', 'next': say which with name"):
         counton.read(public)

@@ -47,7 +47,7 @@ def test_a_share_looks_for_no_group_by_itself(
     monkeypatch.setattr(GroupNames, "index", alone)
     monkeypatch.setattr(GroupNames, "__contains__", alone)
     assert visits.share(NAMES[3]).value == pytest.approx(expected)
-    assert visits.only(groups=NAMES[5:20]).groups == tuple(NAMES[5:20])
+    assert visits.only(groups=NAMES[5:20]).numbers.groups == tuple(NAMES[5:20])
     assert not looked
 
 
@@ -66,7 +66,7 @@ def test_shares_of_groups_are_those_of_each_and_count_what_is_alike_once(
         steps=30, by="page", until="2024-03-03", domain=NAMES[:12], guarantee=PureDP(50),
         state=tmp_path / "v.db", **paid,
     )  # fmt: skip
-    alone = [found.share(page, steps="1:2", of=of, at_once=12) for page in found.groups]
+    alone = [found.share(page, steps="1:2", of=of, at_once=12) for page in found.numbers.groups]
     cells = []
 
     class Seen(_Noise):

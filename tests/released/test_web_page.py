@@ -92,7 +92,7 @@ def test_files_of_a_page_are_read_back(tmp_path: Path) -> None:
         read(tmp_path / "page.html")
     there, stated = read(tmp_path / "events.csv"), export(tmp_path / "loans.db")
     assert there.table().equals(stated.table())
-    assert there.groups == tuple(NAMES)
+    assert there.numbers.groups == tuple(NAMES)
 
 
 def test_a_page_holds_what_was_chosen_and_not_too_much(

@@ -62,8 +62,8 @@ def test_two_shops_with_one_job_have_noise_of_their_own(
 ) -> None:
     states = [tmp_path / name for name in ("one.db", "two.db")]
     runs = [run_of("count", state, guarantee) for state in states]
-    assert runs[0].design.to_dict() == runs[1].design.to_dict()
-    assert runs[0].design.noise_id != runs[1].design.noise_id
+    assert runs[0].numbers.design.to_dict() == runs[1].numbers.design.to_dict()
+    assert runs[0].numbers.design.noise_id != runs[1].numbers.design.noise_id
     by_door = {"run": runs, "state": [export(state) for state in states]}
     for ending in ("parquet", "csv", "json", "xlsx"):
         files = [state.with_suffix(f".{ending}") for state in states]
@@ -76,13 +76,13 @@ def test_two_shops_with_one_job_have_noise_of_their_own(
     by_door["database"] = [counton.read(str(to)) for to in published]
     for door, (one, other) in by_door.items():
         # Of one stream it is the same noise, by whatever door: widths hang on the id alone.
-        ids = [each.design.noise_id for each in (one, other)]
-        assert ids == [each.design.noise_id for each in runs], door
+        ids = [each.numbers.design.noise_id for each in (one, other)]
+        assert ids == [each.numbers.design.noise_id for each in runs], door
         if door in ("run", "parquet", "database"):
             assert wider(asked(one), asked(other)) > 1.15, door
             assert wider(asked(runs[0]), asked(one)) < 1.06, door
         beside = one.difference("home", "home", beside=other)
-        alone = [each.number_of("home").std for each in (one, other)]
+        alone = [each.numbers.number_of("home").std for each in (one, other)]
         assert beside.std == pytest.approx(math.hypot(*alone)), door
         with pytest.raises(InvalidInput, match="its noise may be the same"):
             one.difference("home", "home", beside=runs[0])
@@ -97,7 +97,7 @@ def test_the_command_compares_two_shops(tmp_path: Path) -> None:
     given = [str(files[0]), "--difference", "home,home", "--json", "--with"]
     found = CliRunner().invoke(app, ["answer", *given, str(files[1])])
     assert found.exit_code == 0, found.output
-    alone = [counton.read(file).number_of("home").std for file in files]
+    alone = [counton.read(file).numbers.number_of("home").std for file in files]
     assert json.loads(found.stdout)["std"] == pytest.approx(math.hypot(*alone))
     same = CliRunner().invoke(app, ["answer", *given, str(files[0].with_suffix(".db"))])
     assert same.exit_code == 2
@@ -115,7 +115,7 @@ def test_a_file_that_does_not_say_whose_noise_it_has_is_taken_by_the_union_bound
         del facts["description"]["terms"]["noise_id"]  # as it was written once
         beside.write_text(json.dumps(facts))
     one, other = map(counton.read, files)
-    assert one.design.noise_id is None
+    assert one.numbers.design.noise_id is None
     assert wider(asked(one), asked(other)) == pytest.approx(BONFERRONI, rel=0.02)
     with pytest.raises(InvalidInput, match="its noise may be the same"):
         one.difference("home", "home", beside=other)

@@ -32,7 +32,7 @@ OPTIONS: dict[str, Any] = {
 
 def released(job: Job) -> list[int]:
     with run(job) as outcome:
-        totals = outcome.read().totals
+        totals = outcome.read().numbers.totals
     assert totals is not None
     return [round(float(one)) for one in totals.estimates.reshape(-1)]
 

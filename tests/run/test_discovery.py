@@ -222,7 +222,7 @@ def test_groups_are_shown_from_their_threshold_on_and_for_ever(tmp_path: Path) -
         released = outcome.read()
         least = discovery.thresholds(outcome.stream.design, released.steps)
         entry = Store(tmp_path / "visits.db").spends
-    assert released.since == {"home": 1, "shop": 1}
+    assert released.numbers.since == {"home": 1, "shop": 1}
     rows = released.table()
     assert rows.filter(pl.col("step") >= 1).height == 24
     exact = np.cumsum(np.full(12, 150))
@@ -252,11 +252,11 @@ def test_a_label_is_no_formula_in_csv_unless_it_is_kept(what: str, tmp_path: Pat
     with run(declared) as outcome:
         Outputs.of(declared).write(outcome)
         assert shown[0] == set(pl.read_csv(out)["group"])
-        assert set(read(out).groups) == set(labels)
+        assert set(read(out).numbers.groups) == set(labels)
         kept = declared.having(csv_formulas="keep")
         Outputs.of(kept).write(outcome)
     assert set(pl.read_csv(out)["group"]) == set(labels)
-    assert set(read(out).groups) == set(labels)
+    assert set(read(out).numbers.groups) == set(labels)
 
 
 def test_later_groups_come_after_earlier_ones_and_not_before_their_step(tmp_path: Path) -> None:
@@ -286,8 +286,8 @@ def test_exported_and_published_groups_are_those_of_the_run(what: str, tmp_path:
         for place in (tmp_path / "e.csv", public):
             found = read(place)
             assert found.table().equals(own)
-            assert own_facts_of(found) == own_facts_of(released)
-    assert own_facts_of(released)["since"] == {"home": 1, "shop": 1, "=aa": 6}
+            assert own_facts_of(found.numbers) == own_facts_of(released.numbers)
+    assert own_facts_of(released.numbers)["since"] == {"home": 1, "shop": 1, "=aa": 6}
     only, among = export(tmp_path / "visits.db", groups="=aa").table(), own.filter(group="=aa")
     assert only["estimate"].equals(among["estimate"])
     assert export(tmp_path / "visits.db", tmp_path / "o.csv", groups="=aa").table().equals(only)
@@ -454,8 +454,10 @@ def test_what_was_released_earlier_knows_no_later_group(tmp_path: Path) -> None:
     with run(asked(tmp_path, rows + late)) as outcome:
         released = outcome.read()
         early = released.only(range(1, 6))
-        assert "late" in released.groups
-        assert early.groups == tuple(group for group in released.groups if group != "late")
+        assert "late" in released.numbers.groups
+        assert early.numbers.groups == tuple(
+            group for group in released.numbers.groups if group != "late"
+        )
         assert early.table().equals(released.table().filter(pl.col("step") < 6))
         assert early.figures()
 
@@ -490,7 +492,11 @@ def test_labels_of_groups_not_shown_are_nowhere(
     (verified,) = verify(state)
     captured = capfd.readouterr()
     texts = [captured.out, captured.err, str(summary), repr(verified)]
-    texts += [str(methods(state)), str(facts_of(exported)), repr(own_facts_of(read(files[6])))]
+    texts += [
+        str(methods(state)),
+        str(facts_of(exported.numbers)),
+        repr(own_facts_of(read(files[6]).numbers)),
+    ]
     assert all("hush" not in text for text in texts)
     assert "home" in captured.out
     assert all(b"hush" not in path.read_bytes() and path.stat().st_size for path in files)
@@ -506,7 +512,7 @@ def test_nothing_is_shown_while_no_group_is_large(tmp_path: Path) -> None:
     plotted = tmp_path / "t.png"
     with run(asked(tmp_path, few)) as outcome:
         assert outcome.read().table().height == 0
-        assert outcome.read().largest(3).groups == ()
+        assert outcome.read().numbers.largest(3).groups == ()
     none = asked(tmp_path, [], name="empty", unit="event")
     assert table(none).height == 0
     later = START + timedelta(days=13)

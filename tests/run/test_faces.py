@@ -49,11 +49,11 @@ NEW: dict[str, Any] = {
 GROUPS: dict[str, Any] = {"by": "region", "domain": ["north", "south"]}
 
 
-def counted(folder: Path, **more: Any) -> Any:
+def counted(folder: Path, **more: Any) -> Release:
     return release("count", ROWS, state=folder / "s.db", **{**GROUPS, **NEW, **more})
 
 
-def averaged(folder: Path, **more: Any) -> Any:
+def averaged(folder: Path, **more: Any) -> Release:
     what = Average(0, 6, resolution=1)
     return release(what, ROWS, value="paid", state=folder / "s.db", **{**GROUPS, **NEW, **more})
 
@@ -69,7 +69,7 @@ def ledger() -> Ledger:
     return found
 
 
-def exported(folder: Path) -> Any:
+def exported(folder: Path) -> Release:
     counted(folder)
     return export(folder / "s.db")
 

@@ -20,6 +20,7 @@ from counton import read
 from counton.base.arrays import Floats
 from counton.job import jobfile
 from counton.numbers import Counter, StepRelease
+from counton.released.release import Release
 from counton.run import Job, export, run
 from counton.run.definition import Definition
 from counton.run.job_plan import planned_job
@@ -115,7 +116,7 @@ def test_a_report_is_planned_released_and_read_back(name: str, tmp_path: Path) -
     job = made(name, tmp_path)
     planned = planned_job(job, size=ROWS)
     with run(job) as outcome:
-        released = outcome.read().at_hand()
+        released = Release(outcome.read().numbers.at_hand())
         assert outcome.definition.contribution == planned.definition.contribution
         assert outcome.definition.strategy == planned.definition.strategy
     found = halfwidths(released.table())

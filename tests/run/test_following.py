@@ -74,7 +74,7 @@ def streams(
         events.write_text("user,time,paid,id\n" + "".join(lines))
         stated = {"epsilon": LOUD, "time": "time"} if number == 0 else {}
         with run(Job("count", events, folder / "state.db", **{**stated, **more})) as outcome:
-            released.append(outcome.read().own.estimates.tolist())
+            released.append(outcome.read().numbers.own.estimates.tolist())
             definition = outcome.definition
     assert definition.continues is not None
     return released, definition.continues.apart
@@ -335,7 +335,7 @@ def released_by(jobs: Sequence[Job]) -> tuple[list[int], Definition]:
     released = []
     for job in jobs:
         with run(job) as outcome:
-            released.append(round(outcome.read().own.estimates[-1, 0]))
+            released.append(round(outcome.read().numbers.own.estimates[-1, 0]))
             definition = outcome.definition
     return released, definition
 

@@ -21,6 +21,7 @@ from counton.base.errors import BudgetExceeded, CountonError, InvalidInput, Stat
 from counton.numbers.intervals import window_halfwidths
 from counton.numbers.node_law import law_for
 from counton.released.look_report import numbers_of_events, planned_halfwidths, powers_of_two
+from counton.released.release import Release
 from counton.released.release_facts import cells_of
 from counton.rows.files import open_source
 from counton.run import Inspection, Job, read
@@ -48,9 +49,9 @@ def answers(found: Inspection) -> Any:
 
 def measured(found: Inspection) -> np.ndarray[Any, Any]:
     """What was released of each measured cell, in the units of its contribution."""
-    cells = cells_of(found.released)
+    cells = cells_of(found.released.numbers)
     assert cells is not None
-    terms = found.released.design
+    terms = found.released.numbers.design
     return np.rint(np.asarray(cells, np.float64).reshape(-1) / float(terms.resolution))
 
 
@@ -162,14 +163,17 @@ class Said:
         except CountonError as error:
             self.other: Any = repr(error)
             return
-        self.cells, self.contribution = measured(found), found.released.definition.contribution
+        self.cells, self.contribution = (
+            measured(found),
+            found.released.numbers.definition.contribution,
+        )
         self.other = (
             json.dumps(_shape(found.to_dict())),
             found.released.describe(),
             # How far ends of intervals are apart is a function of what was released.
             re.sub(r"(?<=at most )\S+( to \S+)?", "#", found.released.methods()),
             re.sub(r"(?<=at most )\S+( to \S+)?", "#", found.released.methods(full=True)),
-            repr(found.released.definition),
+            repr(found.released.numbers.definition),
             found.table().schema,
             [(spend.name, spend.guarantee) for spend in _spends(folder)],
         )
@@ -466,7 +470,7 @@ LEAST = 0.95 - 3.8 * np.sqrt(0.95 * 0.05 / KEYS)
 def over_keys(found: Inspection, values: list[float]) -> Iterator[Inspection]:
     """The same look under many keys."""
     released = found.released
-    statistic, guarantee = released.statistic, released.definition.guarantee
+    statistic, guarantee = released.numbers.statistic, released.numbers.definition.guarantee
     for number in range(KEYS):
         counter = Running.start(
             statistic,
@@ -479,7 +483,8 @@ def over_keys(found: Inspection, values: list[float]) -> Iterator[Inspection]:
         reading = counter.release_batch(values)
         assert isinstance(reading, QuantilesReading)
         readings: Any = [reading]
-        yield Inspection(replace(released, said=readings), found.shares, found.of_values)
+        numbers = replace(released.numbers, said=readings)
+        yield Inspection(Release(numbers), found.shares, found.of_values)
 
 
 @pytest.mark.slow  # 150 releases

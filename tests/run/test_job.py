@@ -70,7 +70,7 @@ def test_a_later_run_states_nothing_anew(request_: Job) -> None:
 def test_numbers_may_be_numbers(request_: Job) -> None:
     bounds = {"value": "value", "lower": 0, "upper": 5, "resolution": 0.5}
     with run(request_.having(what="sum", **bounds)) as outcome:
-        assert outcome.read().own.estimates[-1].tolist() == [5.5, 1.0]
+        assert outcome.read().numbers.own.estimates[-1].tolist() == [5.5, 1.0]
     expiring = request_.having(name="forever", expire=True, growth=0, steps=None)
     with run(expiring) as outcome:
         assert outcome.definition.strategy.parameters["growth"] == "0"
@@ -93,8 +93,10 @@ def test_totals_with_a_delay_stand_over_the_times_they_count_up_to(request_: Job
     forever = request_.having(expire=True, steps=None)
     with run(forever) as outcome, run(forever.having(name="late", delay=1)) as late:
         now, then = outcome.read(), late.read()
-    assert (totals_curves(then).times == totals_curves(now).times[:-1]).all()
-    assert (totals_curves(then).estimates == totals_curves(now).estimates[:-1]).all()
+    assert (totals_curves(then.numbers).times == totals_curves(now.numbers).times[:-1]).all()
+    assert (
+        totals_curves(then.numbers).estimates == totals_curves(now.numbers).estimates[:-1]
+    ).all()
     assert "counted_until" not in now.table().columns
     assert then.table()["counted_until"].to_list()[2:] == now.table()["window_end"].to_list()[:-2]
 
@@ -102,7 +104,7 @@ def test_totals_with_a_delay_stand_over_the_times_they_count_up_to(request_: Job
 def test_one_total_has_one_name(request_: Job) -> None:
     with run(request_.having(by=None, domain=None)) as outcome:
         released = outcome.read()
-    assert totals_curves(released).groups == ("all",)
+    assert totals_curves(released.numbers).groups == ("all",)
     assert set(released.table()["group"]) == {"all"}
 
 
@@ -274,11 +276,15 @@ def test_a_table_made_in_parts_is_the_table_made_at_once(
         whole = part.table()
         monkeypatch.setattr("counton.released.released_numbers._ROWS", 1)
         assert part.table().equals(whole)
-        assert part.lazy().collect().equals(whole)
-        assert part.lazy().select("group", "std").head(2).collect().height == min(2, whole.height)
-        assert part.lazy().filter(pl.col("step") == 3).collect().equals(whole.filter(step=3))
+        assert part.numbers.lazy().collect().equals(whole)
+        assert part.numbers.lazy().select("group", "std").head(2).collect().height == min(
+            2, whole.height
+        )
+        assert (
+            part.numbers.lazy().filter(pl.col("step") == 3).collect().equals(whole.filter(step=3))
+        )
         for kind in ("parquet", "csv", "jsonl", "arrow", "json"):
-            write_table(part.lazy(), tmp_path / f"parts.{kind}")
+            write_table(part.numbers.lazy(), tmp_path / f"parts.{kind}")
             write_table(whole, tmp_path / f"whole.{kind}")
             one, two = ((tmp_path / f"{name}.{kind}").read_bytes() for name in ("parts", "whole"))
             if kind == "parquet":

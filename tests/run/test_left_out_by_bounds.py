@@ -61,7 +61,7 @@ def test_ranks_add_up_to_the_rows_that_a_bound_leaves_out(tmp_path: Path, seed: 
         for most in (MOST, LAST, 20)
     ]
     within, measured, everything = (
-        found.windows.estimates[:, 0] for found in counts if found.windows
+        found.numbers.windows.estimates[:, 0] for found in counts if found.numbers.windows
     )
     by_day = reached.table().pivot("name", index="step", values="estimate").sort("step")
     beyond = by_day.select(pl.sum_horizontal(BEYOND)).to_series().to_numpy()

@@ -234,7 +234,7 @@ def test_a_plan_is_simulated_with_the_noise_of_the_stream(tmp_path: Path) -> Non
     paid = whole("average", tmp_path, value="paid", lower=0, upper=9, resolution=1)
     (mean,) = planned_job(paid).simulate([[5000, 4000]] * 2)
     assert "SIMULATED" in mean.describe()
-    asked = mean.number_of("mean")
+    asked = mean.numbers.number_of("mean")
     assert abs(asked.value - 5) < 8 * asked.std
     with pytest.raises(InvalidInput, match="shape"):
         planned.simulate([[1, 2, 3]])

@@ -15,6 +15,7 @@ from counton.job.jobfile import AlarmTerms
 from counton.numbers import Counter
 from counton.released.alarms import mean_delay
 from counton.released.release import Release
+from counton.released.released_numbers import ReleasedNumbers
 from counton.released.revisions import Revisions
 from counton.released.watching import chart_for
 from counton.run.job_alarms import planned_alarms
@@ -46,8 +47,8 @@ def nights(revised: Job, arrivals: np.ndarray[Any, Any], number: int) -> Release
     revisions = Revisions(design, np.asarray(found.values).reshape(len(arrivals), 1, -1))
     terms, last = revisions.design_at(len(arrivals)), len(arrivals)
     described = replace(definition, strategy=terms.strategy)
-    made = Release.of(described, terms, revisions.newest(last), 0.95)
-    return replace(made, revisions=revisions)
+    made = ReleasedNumbers.of(described, terms, revisions.newest(last), 0.95)
+    return Release(replace(made, revisions=revisions))
 
 
 @pytest.mark.parametrize("over", [None, "30d"])
@@ -94,7 +95,9 @@ def test_a_watched_release_states_the_delay_of_final_windows() -> None:
     found = watch(whole, false_alarms=0.5, change=30)
     ((size, delay),) = found.of_change.values()
     (alarms,) = found.alarms.values()
-    final = whole.revisions.covariance[LAGS, LAGS] if whole.revisions else 0.0
+    final = 0.0
+    if (revisions := whole.numbers.revisions) is not None:
+        final = revisions.covariance[LAGS, LAGS]
     noise, spread = np.full(windows + 200, final), max(alarms.std**2 - final, 0.0)
     expected = mean_delay(30, noise, spread, found.chart, after=windows - LAGS)
     assert size == 30

@@ -14,6 +14,7 @@ from counton.base.errors import InvalidInput
 from counton.base.literature import REFERENCES, THEOREMS, VENUES, origin_of, paper_of
 from counton.cli.app import app
 from counton.privacy import ZCDP, Guarantee
+from counton.released.release import Release
 from counton.strategies import KAry, public_strategies
 from tools.proof import FOLDER, STATEMENTS, theorems
 
@@ -27,7 +28,7 @@ def rows(tmp_path: Path) -> Path:
     return path
 
 
-def count(rows: Path, guarantee: Guarantee, **more: Any) -> Any:
+def count(rows: Path, guarantee: Guarantee, **more: Any) -> Release:
     when: dict[str, Any] = {
         "time": "day",
         "every": "1d",
@@ -44,13 +45,13 @@ def count(rows: Path, guarantee: Guarantee, **more: Any) -> Any:
 def test_it_is_the_best_of_a_paper_under_each_guarantee(rows: Path) -> None:
     for guarantee, name in ((PureDP(1), "KAry"), (ZCDP("0.5"), "NormalisedSqrt")):
         found = count(rows, guarantee, strategy="published")
-        assert found.design.strategy.saved_name == name
+        assert found.numbers.design.strategy.saved_name == name
         best = plan(365, guarantee).best_published
         assert best is not None
-        assert found.design.strategy == best.strategy
+        assert found.numbers.design.strategy == best.strategy
         assert "(FORC 202" in found.methods(full=True)
     own = count(rows, PureDP(1))
-    assert own.design.strategy.saved_name == "Solved"
+    assert own.numbers.design.strategy.saved_name == "Solved"
     for text in (own.methods(full=True), own.describe()):
         assert "ours: theorem a_floor_estimates in proofs/Statements.v" in text
     assert REFERENCES["a_floor_estimates"] in own.methods(full=True)
@@ -58,7 +59,7 @@ def test_it_is_the_best_of_a_paper_under_each_guarantee(rows: Path) -> None:
 
 def test_windows_and_numbers_of_their_own_are_published_too(rows: Path) -> None:
     found = count(rows, PureDP(1), strategy="published", release="windows")
-    assert found.design.strategy.saved_name == "Independent"
+    assert found.numbers.design.strategy.saved_name == "Independent"
     assert "(TCC 2006)" in found.describe()
 
 
@@ -94,7 +95,7 @@ def test_job_files_and_services_take_it(rows: Path, tmp_path: Path) -> None:
     )
     done = CliRunner().invoke(app, ["run", str(tmp_path / "jobs.toml")])
     assert done.exit_code == 0, done.output
-    assert read(tmp_path / "file.json").design.strategy.saved_name == "KAry"
+    assert read(tmp_path / "file.json").numbers.design.strategy.saved_name == "KAry"
     described = CliRunner().invoke(app, ["show", str(tmp_path / "file.json")])
     assert "(FORC 2025)" in " ".join(described.output.split())
     described = CliRunner().invoke(app, ["show", str(tmp_path / "file.db")])

@@ -17,6 +17,7 @@ from counton.cli.app import app
 from counton.job.jobfile import save
 from counton.numbers import interval_halfwidth
 from counton.released.figures import window_curves
+from counton.released.release import Release
 from counton.run import Job
 from counton.state import state_summary
 
@@ -190,14 +191,15 @@ def test_of_windows_alone_the_largest_groups_are_those_of_the_whole_period(tmp_p
     found = release(
         "count", rows, by="page", domain=pages, release="windows", state=tmp_path / "s.db", **NEW
     )
-    assert found.largest(1).groups == ("often",)
-    curves, _ = window_curves(found)
+    assert found.numbers.largest(1).groups == ("often",)
+    curves, _ = window_curves(found.numbers)
     assert list(curves.largest(1).groups) == ["often"]
-    assert list(found.largest(2).groups) == ["often", "lately"]
-    largest = found.largest(2)
-    for chosen in (largest, largest.only(groups=["often"]), largest.largest(1), largest.at(0.5)):
+    assert list(found.numbers.largest(2).groups) == ["often", "lately"]
+    largest = Release(found.numbers.largest(2))
+    fewer = Release(largest.numbers.largest(1))
+    for chosen in (largest, largest.only(groups=["often"]), fewer, largest.at(0.5)):
         for refused in (
-            chosen.whole,
+            chosen.numbers.whole,
             chosen.band,
             lambda chosen=chosen: chosen.simulate(n=1),
             lambda chosen=chosen: chosen.changes("2:2", "1:1"),
@@ -205,8 +207,8 @@ def test_of_windows_alone_the_largest_groups_are_those_of_the_whole_period(tmp_p
         ):
             with pytest.raises(InvalidInput, match=r"not chosen by their size.*the largest were"):
                 refused()
-    for given in (found, found.largest(3), found.only(groups=["often", "lately"])):
-        assert given.band().height == len(given.groups) * 3
+    for given in (found, Release(found.numbers.largest(3)), found.only(groups=["often", "lately"])):
+        assert given.band().height == len(given.numbers.groups) * 3
 
 
 def test_shares_lie_between_0_and_1_with_both_ends(tmp_path: Path) -> None:
@@ -274,8 +276,8 @@ def test_a_cell_without_a_state_may_run_twice(
     assert lines[-1].endswith("kept in counts.counton.db, which is secret")
     ROWS.select(pl.col("time").dt.to_string("iso"), "region").write_csv(tmp_path / "e.csv")
     of_file = release("count", tmp_path / "e.csv", **asked)
-    assert of_file.kept_in == str(tmp_path / "e.counton.db")
-    assert Path(of_file.kept_in).exists()
+    assert of_file.numbers.kept_in == str(tmp_path / "e.counton.db")
+    assert Path(of_file.numbers.kept_in).exists()
     release("count", tmp_path / "e.csv", out=tmp_path / "t.csv", **asked)
     assert "kept in" not in str(read(tmp_path / "t.csv"))
 
@@ -310,7 +312,9 @@ def test_another_frame_without_a_state_is_noticed(
     with pytest.warns(UserWarning, match="not in this frame: is it another one"):
         other = release("count", ROWS[:1], **asked)
     assert other.table().equals(first.table())
-    assert release("count", ROWS[:1], name="other", **asked).kept_in == first.kept_in
+    assert (
+        release("count", ROWS[:1], name="other", **asked).numbers.kept_in == first.numbers.kept_in
+    )
 
 
 @pytest.mark.parametrize("what", ["count", "edges"])

@@ -61,7 +61,7 @@ def test_a_folder_reads_as_one_file(form: str, groups: dict[str, Any], tmp_path:
     assert rows_of(tmp_path / "pages").equals(rows_of(tmp_path / "one.parquet"))
     found = counton.read(tmp_path / "pages")
     assert found.table().equals(whole.table())
-    assert tuple(found.groups) == tuple(whole.groups)
+    assert tuple(found.numbers.groups) == tuple(whole.numbers.groups)
     assert str(found.total("a" if groups else "all")) == str(whole.total("a" if groups else "all"))
     query = "SELECT step, count(*), sum({0}) FROM '{1}' GROUP BY step ORDER BY step"
     number = "window_estimate" if form == "windows" else "estimate"
@@ -134,7 +134,7 @@ def test_rows_above_a_threshold(tmp_path: Path) -> None:
     assert rows_of(tmp_path / "pages").equals(rows_of(tmp_path / "one.parquet"))
     found = counton.read(tmp_path / "pages")
     assert found.table().equals(whole.table())
-    assert len(found.facts()["notes"]) == 1
+    assert len(found.numbers.facts()["notes"]) == 1
     with pytest.raises(InvalidInput, match="chosen by their size"):
         found.band()
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from counton.base.distributions import BoundedChange
 from counton.base.errors import InvalidInput
+from counton.released.release import Release
 from counton.run import Job, run
 from counton.statistics import Average, Count, Distinct, Grouped, Report, Sum, TopK
 
@@ -66,7 +67,7 @@ def changes(
             stream, pattern = outcome.stream, outcome.definition.contribution.pattern
             values = np.asarray(stream.releases().values, float)
             values = np.rint(values / float(stream.design.resolution)).astype(np.int64)
-            released = outcome.read().at_hand()
+            released = Release(outcome.read().numbers.at_hand())
     assert isinstance(pattern, BoundedChange)
     return np.diff(values, axis=0, prepend=0), pattern, released
 
@@ -113,7 +114,7 @@ def test_people_and_their_groups_are_counted_once(tmp_path: Path) -> None:
         MIXED, [rows], tmp_path, most=100, append=False, until="2024-03-06"
     )
     assert np.array_equal(all_rows.sum(axis=0), found.sum(axis=0))
-    assert whole.part("users").definition.subject == "number of distinct users"
+    assert whole.part("users").numbers.definition.subject == "number of distinct users"
 
 
 def test_a_user_counts_once_in_each_period(tmp_path: Path) -> None:

@@ -487,7 +487,7 @@ def test_what_was_known_when(tmp_path: Path) -> None:
         assert same.select(before.columns).equals(before)
     std = {lag: float(versions.filter(lag=lag)["std"][0]) for lag in range(3)}
     moved = found.revision("2024-03-02", group="a")
-    law = found.revisions
+    law = found.numbers.revisions
     assert law is not None
     shared = law.design.strategy.lag_covariance(0, 2) * law.design.law.variance
     shared /= 4.0**law.design.strategy.facts.lattice_bits

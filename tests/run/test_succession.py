@@ -15,6 +15,7 @@ from counton.base.errors import BudgetExceeded, InvalidInput, StateError
 from counton.noise import Key
 from counton.released.description import CarriedTotals
 from counton.released.release import Release
+from counton.released.released_numbers import ReleasedNumbers
 from counton.run import Job, run
 from counton.run.continuation import End, end_stream
 from counton.run.new_stream import define
@@ -61,18 +62,18 @@ def released(request: Job) -> Release:
 
 def test_a_successor_takes_over_what_it_does_not_say(request_: Job) -> None:
     before = released(request_)
-    assert before.totals is not None
-    assert before.totals.estimates[-1].tolist() == [2, 1, 1]
+    assert before.numbers.totals is not None
+    assert before.numbers.totals.estimates[-1].tolist() == [2, 1, 1]
     found = released(successor(request_))
-    assert found.definition.groups == ("a", "b", "rest")
-    assert found.definition.windows.steps == 9
-    assert f"{found.definition.windows.start:%Y-%m-%d %H:%M}" == "2013-01-01 03:00"
-    assert found.definition.guarantee == PureDP(1000)
-    assert found.definition.unit == "visit"
-    assert found.totals is not None
-    assert found.windows is not None
-    assert found.totals.estimates.tolist() == [[2, 1, 1], [2, 2, 1], [2, 2, 2]]
-    assert found.windows.estimates.tolist() == [[0, 0, 0], [0, 1, 0], [0, 0, 1]]
+    assert found.numbers.definition.groups == ("a", "b", "rest")
+    assert found.numbers.definition.windows.steps == 9
+    assert f"{found.numbers.definition.windows.start:%Y-%m-%d %H:%M}" == "2013-01-01 03:00"
+    assert found.numbers.definition.guarantee == PureDP(1000)
+    assert found.numbers.definition.unit == "visit"
+    assert found.numbers.totals is not None
+    assert found.numbers.windows is not None
+    assert found.numbers.totals.estimates.tolist() == [[2, 1, 1], [2, 2, 1], [2, 2, 2]]
+    assert found.numbers.windows.estimates.tolist() == [[0, 0, 0], [0, 1, 0], [0, 0, 1]]
     assert found.table()["estimate"].to_list()[-3:] == [2, 2, 2]
     streams = {
         stream["name"]: stream for stream in state_summary(request_.keeping.state)["streams"]
@@ -116,11 +117,11 @@ def test_rows_that_wait_are_not_lost_by_an_end(request_: Job) -> None:
     assert state_summary(request_.keeping.state)["streams"][0]["details"].get("ended") is None
     assert Store(request_.keeping.state).streams == ("events",)
     last = released(new.having(until="2013-01-01T06:00"))
-    assert last.own.estimates[-1].tolist() == [3, 2, 2]
+    assert last.numbers.own.estimates[-1].tolist() == [3, 2, 2]
     append(request_, "06:20,b,1")
     found = released(go_on.having(until="2013-01-01T07:00"))
-    assert found.totals is not None
-    assert found.totals.estimates[-1].tolist() == [3, 3, 2]
+    assert found.numbers.totals is not None
+    assert found.numbers.totals.estimates[-1].tolist() == [3, 3, 2]
 
 
 def at_and_dropped(end: End) -> tuple[int, int]:
@@ -142,7 +143,7 @@ def test_rows_that_wait_are_dropped_where_that_is_said(request_: Job) -> None:
     append(request_, "05:20,a,1")
     with run(successor(request_).having(append=True, drop_waiting=True)) as outcome:
         assert outcome.for_operator().dropped == 2
-        assert outcome.read().own.estimates[-1].tolist() == [1, 0, 0]
+        assert outcome.read().numbers.own.estimates[-1].tolist() == [1, 0, 0]
 
 
 def test_rows_of_a_file_of_all_events_wait_for_the_next_one(request_: Job) -> None:
@@ -154,7 +155,7 @@ def test_rows_of_a_file_of_all_events_wait_for_the_next_one(request_: Job) -> No
     with pytest.raises(InvalidInput, match="2 rows wait in stream 'events'"):
         run(successor(request_).having(append=True))
     Path(str(request_.events)).write_text(text)
-    assert released(successor(request_)).own.estimates[-1].tolist() == [0, 1, 1]
+    assert released(successor(request_)).numbers.own.estimates[-1].tolist() == [0, 1, 1]
 
 
 def test_a_writer_of_a_stream_that_ends_is_stopped(request_: Job) -> None:
@@ -169,8 +170,8 @@ def test_a_new_key_from_a_step_on(request_: Job, tmp_path: Path) -> None:
     new = tmp_path / "new.key"
     Key.generate().save(new)
     found = released(successor(request_, key=new))
-    assert found.totals is not None
-    assert found.totals.estimates[-1].tolist() == [2, 2, 2]
+    assert found.numbers.totals is not None
+    assert found.numbers.totals.estimates[-1].tolist() == [2, 2, 2]
     prints = {
         s["name"]: s["key_fingerprint"] for s in state_summary(request_.keeping.state)["streams"]
     }
@@ -183,20 +184,24 @@ def test_totals_go_on_along_a_chain_and_add_up_their_noise(request_: Job) -> Non
     first = released(noisy)
     second = released(successor(noisy, 5))
     third = released(successor(noisy, 6, name="last", continues="next", also=None))
-    assert first.totals is not None
-    assert second.totals is not None
-    assert third.totals is not None
+    assert first.numbers.totals is not None
+    assert second.numbers.totals is not None
+    assert third.numbers.totals is not None
     assert (
-        second.totals.estimates[0].tolist()
-        == (first.totals.estimates[-1] + second.own.estimates[0]).tolist()
+        second.numbers.totals.estimates[0].tolist()
+        == (first.numbers.totals.estimates[-1] + second.numbers.own.estimates[0]).tolist()
     )
     assert (
-        third.totals.estimates[-1].tolist()
-        == (second.totals.estimates[-1] + third.own.estimates[-1]).tolist()
+        third.numbers.totals.estimates[-1].tolist()
+        == (second.numbers.totals.estimates[-1] + third.numbers.own.estimates[-1]).tolist()
     )
-    variance = first.own.std[-1] ** 2 + second.own.std[-1] ** 2 + third.own.std[-1] ** 2
-    assert third.totals.std[-1] == pytest.approx(np.sqrt(variance))
-    assert (third.totals.half > third.own.half).all()
+    variance = (
+        first.numbers.own.std[-1] ** 2
+        + second.numbers.own.std[-1] ** 2
+        + third.numbers.own.std[-1] ** 2
+    )
+    assert third.numbers.totals.std[-1] == pytest.approx(np.sqrt(variance))
+    assert (third.numbers.totals.half > third.numbers.own.half).all()
 
 
 @pytest.mark.parametrize(
@@ -213,20 +218,20 @@ def test_a_stream_that_was_to_end_goes_on_without_an_end(
     with run(successor(request_, around=1000)) as outcome:
         assert outcome.definition.release == "both"
         found = outcome.read()
-    carried, terms = found.carried, found.design
+    carried, terms = found.numbers.carried, found.numbers.design
     assert type(terms.strategy).__name__ == strategy
-    assert found.definition.windows.steps > 10**6
-    assert found.totals is not None
+    assert found.numbers.definition.windows.steps > 10**6
+    assert found.numbers.totals is not None
     assert carried is not None
     own = noise_variance(terms.strategy, terms.law, range(1, 4))
-    assert found.totals.std == pytest.approx(np.sqrt(own + carried.variance))
+    assert found.numbers.totals.std == pytest.approx(np.sqrt(own + carried.variance))
     alone = noise_variance(terms.strategy, terms.law, range(1, 4), since=range(3))
-    assert found.windows is not None
-    assert found.windows.std == pytest.approx(np.sqrt(alone))
-    sums = np.cumsum(found.windows.estimates, axis=0) + carried.estimates
-    assert found.totals.estimates == pytest.approx(sums)
+    assert found.numbers.windows is not None
+    assert found.numbers.windows.std == pytest.approx(np.sqrt(alone))
+    sums = np.cumsum(found.numbers.windows.estimates, axis=0) + carried.estimates
+    assert found.numbers.totals.estimates == pytest.approx(sums)
     again = successor(request_, hour=7).having(name="next", continues=None)
-    begun = released(again).totals
+    begun = released(again).numbers.totals
     assert begun is not None
     assert len(begun.estimates) == 4
     with pytest.raises(InvalidInput, match="stream without an end, which goes on by itself"):
@@ -236,11 +241,11 @@ def test_a_stream_that_was_to_end_goes_on_without_an_end(
 def test_other_groups_or_windows_alone_begin_anew(request_: Job) -> None:
     run(request_).close()
     found = released(successor(request_, domain="a,b,x"))
-    assert found.totals is not None
-    assert found.totals.estimates[-1].tolist() == [0, 1, 1]
-    assert found.carried is None
+    assert found.numbers.totals is not None
+    assert found.numbers.totals.estimates[-1].tolist() == [0, 1, 1]
+    assert found.numbers.carried is None
     alone = released(successor(request_, 7, name="alone", continues="next", release="windows"))
-    assert alone.totals is None
+    assert alone.numbers.totals is None
 
 
 def test_users_so_far_begin_anew(request_: Job) -> None:
@@ -249,8 +254,8 @@ def test_users_so_far_begin_anew(request_: Job) -> None:
     Path(str(request_.events)).write_text(f"time,group,user\n{lines}")
     run(request_.having(user="user", first=True, most=1, unit=None)).close()
     found = released(successor(request_))
-    assert found.totals is not None
-    assert found.totals.estimates[:, 0].tolist() == [1, 1, 1]
+    assert found.numbers.totals is not None
+    assert found.numbers.totals.estimates[:, 0].tolist() == [1, 1, 1]
 
 
 def test_named_groups_go_on_by_themselves(request_: Job) -> None:
@@ -259,9 +264,9 @@ def test_named_groups_go_on_by_themselves(request_: Job) -> None:
         Job("count", request_.events, request_.keeping.state, until=request_.times.until, also="x")
     ).close()
     found = released(successor(request_))
-    assert found.definition.groups == ("a", "b", "rest", "x")
-    assert found.totals is not None
-    assert found.totals.estimates[-1].tolist() == [2, 2, 1, 1]
+    assert found.numbers.definition.groups == ("a", "b", "rest", "x")
+    assert found.numbers.totals is not None
+    assert found.numbers.totals.estimates[-1].tolist() == [2, 2, 1, 1]
 
 
 def test_a_run_killed_before_its_predecessor_ended_ends_it(
@@ -276,7 +281,7 @@ def test_a_run_killed_before_its_predecessor_ended_ends_it(
     with pytest.raises(KeyboardInterrupt):
         run(successor(request_))
     monkeypatch.undo()
-    assert released(successor(request_)).own.estimates[-1].tolist() == [0, 1, 1]
+    assert released(successor(request_)).numbers.own.estimates[-1].tolist() == [0, 1, 1]
     with pytest.raises(StateError, match="has ended at step 3"):
         run(request_.having(until="2013-01-01T04:00"))
 
@@ -288,7 +293,7 @@ def test_the_limit_counts_both(request_: Job) -> None:
     with pytest.raises(BudgetExceeded):
         run(successor(request_))
     assert released(request_.having(until="2013-01-01T04:00")).steps == range(1, 5)  # goes on
-    assert released(successor(request_, epsilon=500)).totals is not None
+    assert released(successor(request_, epsilon=500)).numbers.totals is not None
 
 
 @pytest.mark.parametrize(
@@ -347,7 +352,7 @@ def test_intervals_of_totals_that_go_on_hold_the_truth(loss: dict[str, Fraction]
             ((terms.strategy, terms.law, steps),),
         )
         values = own.values + carried.estimates
-        totals = Release.of(definition, parts[1][0], values, 0.95, carried=carried).totals
+        totals = ReleasedNumbers.of(definition, parts[1][0], values, 0.95, carried=carried).totals
         assert totals is not None
         inside.append(np.mean((totals.lower <= 0) & (totals.upper >= 0)))
     assert 0.947 < np.mean(inside) < 0.957

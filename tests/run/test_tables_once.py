@@ -33,6 +33,7 @@ from counton.job.job import fields_of
 from counton.job.jobfile import save
 from counton.noise import Key
 from counton.privacy import ZCDP, PureDP
+from counton.released.release import Release
 from counton.released.release_facts import facts_of
 from counton.run import (
     Job,
@@ -421,7 +422,7 @@ def test_every_door_and_file_has_the_same_bits(
     found: list[Any] = []
     for events in (job.events, rows, rows.lazy(), tmp_path / "e.parquet", rows[::-1]):
         with run(own(events=events)) as outcome:
-            found.append(outcome.read().at_hand())
+            found.append(Release(outcome.read().numbers.at_hand()))
     new: Any
     for ending in ("csv", "json"):
         new = own(out=tmp_path / f"t.{ending}")
@@ -484,7 +485,7 @@ def test_how_numbers_fit_is_remembered_and_shown_everywhere(tmp_path: Path) -> N
         assert export(first.keeping.state, name=what).table().equals(found)
         read: Any = counton.read(tmp_path / f"{what}.parquet")
         assert read.table().equals(found)
-        assert read.facts()["notes"]
+        assert read.numbers.facts()["notes"]
     with pytest.raises(RequestMismatch, match="one table has one number a cell"):
         run(table("hierarchy", tmp_path, **fit, known={("N",): 8}))
 
@@ -685,6 +686,6 @@ def test_known_answers(place: int, guarantee: Any) -> None:
 
 def test_its_description_is_public(job: Job) -> None:
     numbers(job)
-    said = json.dumps(facts_of(export(job.keeping.state)))
+    said = json.dumps(facts_of(export(job.keeping.state).numbers))
     assert '"once": true' in said
     assert not any(secret in said for secret in ("u9", "i1"))

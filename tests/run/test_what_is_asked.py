@@ -73,9 +73,11 @@ def test_a_table_has_the_columns_asked(year: Job) -> None:
 @pytest.mark.parametrize("release", ["totals", "windows", "both"])
 def test_sums_of_days_weeks_and_months_agree_with_the_hours(year: Job, release: str) -> None:
     found = released(year.having(release=release))
-    assert found.totals is not None or found.windows is not None
-    ends = found.own.estimates
-    last = ends[-1] if found.design.strategy.facts.workload == "totals" else ends.sum(axis=0)
+    assert found.numbers.totals is not None or found.numbers.windows is not None
+    ends = found.numbers.own.estimates
+    last = (
+        ends[-1] if found.numbers.design.strategy.facts.workload == "totals" else ends.sum(axis=0)
+    )
     for every, count in (("1d", 366), ("1w", 53), ("1mo", 12), ("3mo", 4)):
         sums = found.sums(every)
         assert sums.height == 2 * count
@@ -100,7 +102,7 @@ def test_a_sum_has_the_deviation_of_the_releases_it_reads(year: Job) -> None:
     months = found.sums("1mo").filter(group="a")
     for row in months.iter_rows(named=True):
         start, stop = row["first_step"] - 1, row["last_step"]
-        assert row["std"] == pytest.approx(found.design.window_std(start, stop), rel=1e-12)
+        assert row["std"] == pytest.approx(found.numbers.design.window_std(start, stop), rel=1e-12)
         rows = found.table().filter(pl.col("step").is_between(start + 1, stop), group="a")
         assert row["sum"] == rows["window_estimate"].sum()
         assert row["lower"] <= row["sum"] <= row["upper"]
@@ -157,10 +159,10 @@ def test_what_is_asked_is_kept_with_the_stream(year: Job) -> None:
 
 def test_windows_alone_have_one_draw_of_noise_each(year: Job) -> None:
     alone = released(year.having(release="windows"))
-    assert alone.design.strategy == Independent(8784)
-    assert set(alone.table()["window_std"]) == {alone.design.law.std}
+    assert alone.numbers.design.strategy == Independent(8784)
+    assert set(alone.table()["window_std"]) == {alone.numbers.design.law.std}
     both = released(year.having(name="both", release="both")).table()
-    assert (both["window_std"] > 1.3 * alone.design.law.std).all()
+    assert (both["window_std"] > 1.3 * alone.numbers.design.law.std).all()
     with pytest.raises(InvalidInput, match="strategy=kary is for totals, and does not go with"):
         run(year.having(name="kary", release="windows", strategy="kary"))
 
@@ -179,7 +181,7 @@ def test_what_plans_rank_can_be_named(
     year: Job, name: str, saved: str, more: dict[str, Any]
 ) -> None:
     named = year.having(epsilon=None, rho=1, strategy=name, **more)
-    assert released(named).design.strategy.saved_name == saved
+    assert released(named).numbers.design.strategy.saved_name == saved
     wrong = "totals" if more.get("release") == "windows" else "windows"
     with pytest.raises(InvalidInput, match=f"strategy={name} is for .*, and does not go with"):
         run(named.having(name="wrong", steps=366, around=None, release=wrong))
@@ -189,9 +191,10 @@ def test_a_simple_strategy_releases_integers(year: Job) -> None:
     simple = year.having(epsilon=None, rho=1, simple=True)
     assert released(simple).table()["estimate"].dtype == pl.Int64
     assert (
-        released(Job("count", year.events, year.keeping.state, until="newest")).totals is not None
+        released(Job("count", year.events, year.keeping.state, until="newest")).numbers.totals
+        is not None
     )
-    assert released(simple).totals is not None
+    assert released(simple).numbers.totals is not None
     run(simple.having(name="best", simple=False)).close()
     with pytest.raises(StateError, match="simple is True, but stream 'best' was created with"):
         run(simple.having(name="best"))
@@ -207,11 +210,11 @@ def test_a_delay_goes_with_totals_alone(year: Job) -> None:
 
 def test_a_long_series_of_windows_is_drawn_by_day(year: Job) -> None:
     found = released(year.having(release="windows"))
-    curves, every = window_curves(found)
+    curves, every = window_curves(found.numbers)
     assert every == "1d"
     assert curves.estimates[:, 0].tolist() == found.sums("1d").filter(group="a")["sum"].to_list()
-    assert window_curves(found, most=60)[1] == "1w"
-    few, every = window_curves(replace(found, steps=range(1, 51)), most=50)
+    assert window_curves(found.numbers, most=60)[1] == "1w"
+    few, every = window_curves(replace(found.numbers, steps=range(1, 51)), most=50)
     assert (every, len(few.times)) == ("1h", 50)
 
 

@@ -17,6 +17,7 @@ from counton import read
 from counton.base.errors import CountonError, InvalidInput
 from counton.cli.__main__ import main
 from counton.released import service_address
+from counton.released.release import Release
 from counton.run.exports import export
 
 
@@ -95,18 +96,18 @@ def test_an_address_gives_the_release_of_the_file(tmp_path: Path, job: dict[str,
         for level in (None, 0.7):
             here = read(url, level=level)
             if found:
-                file = service.service.journals["visits"].read(level or 0.95)
+                file = Release(service.service.journals["visits"].read(level or 0.95))
             else:
                 file = read(tmp_path / "visits.parquet", level=level)
-            assert here.level == file.level
+            assert here.numbers.level == file.numbers.level
             assert here.table().equals(file.table())
             assert here.table().schema == file.table().schema
             assert here.methods() == file.methods()
-            if here.statistic.card.additive and not found:
-                name = file.groups[0]
+            if here.numbers.statistic.card.additive and not found:
+                name = file.numbers.groups[0]
                 for steps in (None, range(2, 3)):
                     assert here.share(name, steps=steps) == file.share(name, steps=steps)
-                other = file.groups[1]
+                other = file.numbers.groups[1]
                 assert here.difference(name, other) == file.difference(name, other)
         if not found:  # an address is one of several places of a stream, as a file is
             several = read([url, str(tmp_path / "visits.parquet")])

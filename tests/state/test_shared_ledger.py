@@ -804,7 +804,7 @@ def test_an_old_copy_that_only_the_ledger_knows(ledger: str, tmp_path: Path) -> 
             store.position("visits")
         assert re.search(knows, store.reader("visits").doubt() or "")
         assert len(store.reader("visits").releases().steps) == 2  # what was shown, with that note
-    (note,) = released_in(state, "visits").notes
+    (note,) = released_in(state, "visits").numbers.notes
     assert re.search(knows, note)
     inbox = Inbox(state, {"visits": None})
     try:

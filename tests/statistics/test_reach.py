@@ -258,7 +258,7 @@ def test_in_a_report_rows_that_count_are_ranked(tmp_path: Path) -> None:
 def test_what_a_bound_leaves_out_is_said_of_each_part(tmp_path: Path) -> None:
     """Rows beyond it in no part that ranks all that count; those of a group may be among them."""
     with run(job(IN_REPORT, tmp_path / "s.db", nights(0)[0], 1)) as outcome:
-        parts = {name: outcome.read().part(name).definition for name in REPORT.statistics}
+        parts = {name: outcome.read().part(name).numbers.definition for name in REPORT.statistics}
     said = {name: besides_noise(one)[1:] for name, one in parts.items()}
     assert "do not count" not in " ".join([*said["users"], *said["reach"]])
     for name in ("rows", "by page"):

@@ -23,6 +23,7 @@ from counton.planning.splits import last_halfwidth
 from counton.privacy import Contribution
 from counton.released.release import Release
 from counton.released.release_facts import promise_of
+from counton.released.screen import screen_of
 from counton.run import Job, export, run
 from counton.statistics import (
     Average,
@@ -361,7 +362,7 @@ STREAM: dict[str, Any] = {
 def released(report: Report, folder: Path, frame: pl.DataFrame = FRAME, **more: Any) -> Release:
     state = str(folder / f"{len(list(folder.iterdir()))}.db")
     with run(Job(report, frame, state, **{**STREAM, **more})) as outcome:
-        return outcome.read().at_hand()
+        return Release(outcome.read().numbers.at_hand())
 
 
 def test_a_job_counts_what_the_rows_say(tmp_path: Path) -> None:
@@ -515,9 +516,9 @@ def test_a_table_goes_by_time_and_then_by_the_job_file(tmp_path: Path, ending: s
     found = export(tmp_path / "s.db", file)
     for one in (found, read(file)):
         assert one.table().select("step", "statistic", "name").rows() == wanted
-    (shown,) = found.screen().tables
+    (shown,) = screen_of(found.numbers).tables
     assert [row[0] for row in shown.rows] == ["visits", *["by-page"] * 18, "all"]
-    assert found.screen().left_out == "20 of 32 rows, the largest of each statistic"
+    assert screen_of(found.numbers).left_out == "20 of 32 rows, the largest of each statistic"
 
 
 def test_a_report_answers_differences_and_ratios(tmp_path: Path) -> None:
@@ -683,11 +684,12 @@ def test_numbers_that_a_report_has_twice_are_named_with_the_better_one(tmp_path:
         with run(job) as outcome:
             released = outcome.read()
             noise = {
-                row[:2]: row[2] for row in released.last_rows()["statistic", "name", "std"].rows()
+                row[:2]: row[2]
+                for row in released.numbers.last_rows()["statistic", "name", "std"].rows()
             }
-            found, notes = released._repeats, released.screen().notes
+            found, notes = released.numbers._repeats, screen_of(released.numbers).notes
             account = released.methods(full=True)
-            kept = promise_of(released) | released.facts()
+            kept = promise_of(released.numbers) | released.numbers.facts()
         if "tree" not in asked:
             assert found == []
             continue

@@ -18,6 +18,7 @@ from counton.numbers import Design
 from counton.numbers.design import design_for
 from counton.released.periods import begun_anew, made_of_windows
 from counton.released.release_facts import promise_of
+from counton.released.screen import screen_of
 from counton.run import Job, export, run
 from counton.run.definition import Definition
 from counton.run.job_plan import planned_job
@@ -99,8 +100,8 @@ def test_each_door_says_of_which_period_a_number_is(tmp_path: Path) -> None:
     for words in (released.methods(), released.methods(full=True), text):
         assert not re.search("[Tt]he running|Running", words)
     assert "in each week so far, was published" in released.methods()
-    assert "in the week to the end of 2024-04-05" in released.screen().heading
-    assert released.facts()["counted"] == "the week so far"
+    assert "in the week to the end of 2024-04-05" in screen_of(released.numbers).heading
+    assert released.numbers.facts()["counted"] == "the week so far"
     last = released.table()["estimate"][-3]
     for one in (released, export(asked.keeping.state)):
         found = one.total("1 or more")
@@ -116,7 +117,7 @@ def test_each_door_says_of_which_period_a_number_is(tmp_path: Path) -> None:
 def test_a_file_says_the_same(form: str, tmp_path: Path) -> None:
     with run(job(tmp_path)) as outcome:
         released = outcome.read()
-    write_release(released, tmp_path / f"p.{form}")
+    write_release(released.numbers, tmp_path / f"p.{form}")
     again = counton.read(tmp_path / f"p.{form}")
     assert again.table().equals(released.table())
     assert again.methods() == released.methods()
@@ -131,8 +132,8 @@ def test_who_asks_for_the_running_sum_is_told_what_it_is(tmp_path: Path) -> None
     assert said in released.methods()
     assert said in released.methods(full=True)
     assert said in " ".join(drawn.split())
-    assert said in " ".join(released.screen().notes)
-    assert released.facts()["counted"] == f"all windows so far, {said}"
+    assert said in " ".join(screen_of(released.numbers).notes)
+    assert released.numbers.facts()["counted"] == f"all windows so far, {said}"
     assert said in released.total("1 or more").what
     whole = sum(
         number
@@ -150,8 +151,8 @@ def test_a_report_says_which_of_its_numbers_add_users_up(tmp_path: Path) -> None
         drawn = " ".join(one.get_text() for one in released.figures()["statistic"].texts)
     said = f"active: users, {ANEW} week, and all periods are added up"
     assert f"active (reach, users {ANEW} week)" in released.methods()
-    assert f"besides noise: {said}" in released.screen().notes
-    assert said in promise_of(released)["besides_noise"]
+    assert f"besides noise: {said}" in screen_of(released.numbers).notes
+    assert said in promise_of(released.numbers)["besides_noise"]
     assert said in " ".join(drawn.split())
     assert f"{ANEW} week" in released.part("active").total("1 or more").what
 
@@ -162,7 +163,7 @@ def test_runs_of_steps_are_periods_too(tmp_path: Path) -> None:
     more = {"what": "distinct", "at_least": None, "per": None, "window": 7, "events": frame}
     with run(job(tmp_path, **more)) as outcome:
         released = outcome.read()
-    assert released.definition.release == "periods"
+    assert released.numbers.definition.release == "periods"
     assert "number of distinct users, in each run of 7 days so far" in released.methods()
     table, truth = released.table(), rows_by("1w", frame)
     for row in table.iter_rows(named=True):
@@ -176,7 +177,7 @@ def test_periods_that_end_within_windows_are_added_up(tmp_path: Path) -> None:
     for changed in ({"every": "1w", "per": "1d", "steps": 5}, {"every": "5d", "steps": 8}):
         with run(job(tmp_path, **changed, until=START + timedelta(days=35))) as outcome:
             released = outcome.read()
-        assert released.definition.release == "totals"
+        assert released.numbers.definition.release == "totals"
         assert ANEW in released.methods()
         with pytest.raises(InvalidInput, match="for users who count anew in each period"):
             run(job(tmp_path, **changed, release="periods"))
@@ -272,4 +273,4 @@ def test_users_who_come_and_go_are_no_running_number(tmp_path: Path) -> None:
     for words in (released.methods(), released.methods(full=True), drawn):
         assert re.search("number of users who are there", words, re.IGNORECASE)
         assert not re.search("[Rr]unning number|so far, was", words)
-    assert released.facts()["counted"] == "who are there then"
+    assert released.numbers.facts()["counted"] == "who are there then"

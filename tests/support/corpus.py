@@ -66,7 +66,7 @@ def make(folder: Path) -> None:
         job = job_of(name, place)
         with run(job) as outcome:
             released = outcome.read()
-            write_release(released, place / "released.parquet")
+            write_release(released.numbers, place / "released.parquet")
             (place / "numbers.json").write_text(json.dumps(rows_of(released)))
     ledger = folder / "ledger"
     ledger.mkdir()

@@ -222,7 +222,7 @@ def published(
 
 def _all_words(state: Path, folder: str) -> str:
     """What a state says for all to see, but for the numbers themselves."""
-    about = facts_of(export(state))
+    about = facts_of(export(state).numbers)
     cells = about["description"].pop("cells", {})
     told = [cells.get("steps"), [one.right for one in verify(state)], methods(state), about]
     text = json.dumps(told, default=str).replace(folder, "")

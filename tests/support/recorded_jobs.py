@@ -112,7 +112,7 @@ def published(pair: Neighbours, *, with_unit: bool, say: Callable[[str, Any], An
                 with run(job) as outcome:
                     result = outcome.read()
                     say("table", result.table().write_csv())
-                    say("facts", str(facts_of(result)))
+                    say("facts", str(facts_of(result.numbers)))
                     say("words", str(result))
             except CountonError as error:
                 say("refusal", f"{type(error).__name__}: {error}".replace(folder, ""))

@@ -30,15 +30,15 @@ def check_short_methods(released: Any) -> None:
     besides = "".join(one for one in sentences if one.startswith("Besides noise: "))
     assert len(text.split()) - len(besides.split()) < 150
     assert not _TERMS.search(text), text
-    definition = released.definition
+    numbers, definition = released.numbers, released.numbers.definition
     if definition.cut.timed:
         span = definition.cut.span(released.steps)
         assert told.count(span) == 1
         told = told.replace(span, "")
     assert {*_NUMBER.findall(told)} <= {*_NUMBER.findall(full)}, (text, full)
     said = next(one for one in sentences if one.startswith("With a probability of"))
-    assert f"of {100 * released.level:g}% each" in said
-    rows = released.last_rows()
+    assert f"of {100 * numbers.level:g}% each" in said
+    rows = numbers.last_rows()
     for value, prefix in _VALUES:
         if value in rows.columns:
             low, high = (pl.col(f"{prefix}{end}") for end in ("lower", "upper"))

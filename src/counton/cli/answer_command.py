@@ -55,7 +55,7 @@ def perform(options: AnswerOptions) -> None:
         released = released.part(options.part)
     if options.as_of is not None:
         released = released.as_of(options.as_of)
-    steps = released.steps_asked(options.steps, options.start, options.until)
+    steps = released.numbers.steps_asked(options.steps, options.start, options.until)
     asked = [(name, words) for name in _QUESTIONS for words in getattr(options, name) or ()]
     tables = [name for name in _TABLES if getattr(options, name)]
     if len(tables) + bool(asked) > 1:
@@ -97,7 +97,7 @@ def perform(options: AnswerOptions) -> None:
         columns = [pl.DataFrame(_numbers(one)) for one in answers]
         write_table(pl.concat(columns, how="diagonal_relaxed"), options.out, _about(released))
     if options.json:
-        about = {"about": promise_of(released)}
+        about = {"about": promise_of(released.numbers)}
         numbers = [_numbers(one) for one in answers]
         print_json({**numbers[0], **about} if len(answers) == 1 else {"answers": numbers, **about})
         return
@@ -105,7 +105,7 @@ def perform(options: AnswerOptions) -> None:
     for each in answers:
         Console().write_line(each.describe())
     if len(answers) > 1:
-        level = f"{100 * released.level:g}%"
+        level = f"{100 * released.numbers.level:g}%"
         text = f"All {len(answers)} intervals hold together with probability {level}."
         Console().write_line(text)
     Console().write_files(options.out, options.plot)
@@ -113,7 +113,7 @@ def perform(options: AnswerOptions) -> None:
 
 def _about(released: Release) -> dict[str, Any]:
     """Return the facts beside a file of answers: the promise behind their numbers."""
-    return {"answers_from": released.design.name, **promise_of(released)}
+    return {"answers_from": released.numbers.design.name, **promise_of(released.numbers)}
 
 
 def _draw(
@@ -122,11 +122,11 @@ def _draw(
     """Write a chart of answers, or of the selected rows."""
     assert options.plot is not None
     if options.band:
-        draw_release(_steps_of(released, options).with_band(), options.plot)
+        draw_release(_steps_of(released, options).numbers.with_band(), options.plot)
         return
     other = None
     if options.other_steps is not None and options.beside is None:
-        other = released.steps_named(options.other_steps)
+        other = released.numbers.steps_named(options.other_steps)
     if options.nowcast:
         write_figure(figure_of_nowcast(nowcast(released)), options.plot)
         return
@@ -134,13 +134,13 @@ def _draw(
     if options.changes and isinstance(found, pl.DataFrame):
         rows = found.head(_DRAWN).drop("sure").rows()
         found = [
-            Answer(value, std, low, high, released.level, name)
+            Answer(value, std, low, high, released.numbers.level, name)
             for name, value, std, low, high in rows
         ]
     figure = (
-        figure_of_pattern(released, found, options.by or (), steps)
+        figure_of_pattern(released.numbers, found, options.by or (), steps)
         if isinstance(found, pl.DataFrame)
-        else figure_of_answers(released, found, asked, steps, other)
+        else figure_of_answers(released.numbers, found, asked, steps, other)
     )
     write_figure(figure, options.plot)
 
@@ -166,7 +166,8 @@ def _table(released: Release, options: AnswerOptions, steps: range) -> pl.DataFr
 def _steps_of(released: Release, options: AnswerOptions) -> Release:
     """Return the named steps of a release; all if none are named."""
     named = options.steps, options.start, options.until
-    return released if named == (None, None, None) else released.only(released.steps_named(*named))
+    given = named != (None, None, None)
+    return released.only(released.numbers.steps_named(*named)) if given else released
 
 
 def _numbers(one: Answer) -> dict[str, Any]:
@@ -189,7 +190,7 @@ def _read_release(options: AnswerOptions, source: str, name: str | None) -> Rele
     if (public := read_public(source, name=name, level=level, token=token, like=like)) is not None:
         return public
     released = released_in(source, name, level=level)
-    for note in released.notes:
+    for note in released.numbers.notes:
         Console(stderr=True).write_line(f"note: {note}")
     return released
 
@@ -197,7 +198,7 @@ def _read_release(options: AnswerOptions, source: str, name: str | None) -> Rele
 def _answer(
     released: Release, options: AnswerOptions, asked: str, words: str, steps: range
 ) -> Answer:
-    groups = released.definition.groups
+    groups = released.numbers.definition.groups
     if asked == "revision":
         window, _, of = words.partition(",")
         return released.revision(window.strip(), group=of.strip() or None)
@@ -221,9 +222,9 @@ def _answer(
         )
     later = None
     if options.other_steps is not None:
-        later = (beside or released).steps_named(options.other_steps)
+        later = (beside or released).numbers.steps_named(options.other_steps)
     elif beside is not None:  # the same words may name different steps in another stream
-        later = beside.steps_named(options.steps)
+        later = beside.numbers.steps_named(options.steps)
     question = {
         "difference": released.difference,
         "ratio": released.ratio,
@@ -241,8 +242,8 @@ def _answer(
 
 def _print_table(table: pl.DataFrame, released: Release, options: AnswerOptions) -> None:
     if options.json:
-        told = {"name": released.design.name, "level": released.level}
-        head = json.dumps({**told, "about": promise_of(released)})
+        told = {"name": released.numbers.design.name, "level": released.numbers.level}
+        head = json.dumps({**told, "about": promise_of(released.numbers)})
         sys.stdout.write(f'{head[:-1]}, "rows": {table.write_json()}}}\n')
         return
     console = Console()
@@ -267,7 +268,7 @@ def _print_table(table: pl.DataFrame, released: Release, options: AnswerOptions)
     if options.nowcast:
         console.write_folded(nowcast(released).describe())
     if options.changes or options.band:
-        level = f"{100 * released.level:g}%"
+        level = f"{100 * released.numbers.level:g}%"
         console.write_line(f"All intervals hold together with probability {level}.")
     console.write_files(options.out, options.plot)
 
@@ -297,8 +298,9 @@ def _print_week(console: Console, table: pl.DataFrame, released: Release) -> Non
         console.write_line(
             f"the first {_WEEKS} of {len(groups):,} groups; all of them: --json, --out"
         )
+    level = f"{100 * released.numbers.level:g}%"
     console.write_folded(
-        f"The average {AVERAGES[','.join(WEEK)]}. With a probability of {100 * released.level:g}% "
-        f"each, a number is within {quantity(far, far)} of the true one; --json and --out have the "
-        f"interval of each."
+        f"The average {AVERAGES[','.join(WEEK)]}. With a probability of {level} each, a number "
+        f"is within {quantity(far, far)} of the true one; --json and --out have the interval of "
+        f"each."
     )

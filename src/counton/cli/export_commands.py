@@ -11,8 +11,8 @@ from counton.base.errors import InvalidInput, field
 from counton.cli.command_options import ExportOptions, FitOptions, MethodsOptions, PublishOptions
 from counton.cli.print_forms import Console, print_json, tell_of_old_copies
 from counton.released.read_options import LOOK, PAGE, Look
-from counton.released.release import Release
 from counton.released.release_facts import facts_of, promise_of
+from counton.released.released_numbers import ReleasedNumbers
 from counton.released.version_figures import figure_of_versions
 from counton.run.exports import (
     NAMED,
@@ -53,7 +53,7 @@ def perform(options: ExportOptions, fit: FitOptions) -> None:
     if options.versions is not None:
         _perform_versions(options, asked)
         return
-    found = export(options.state, options.out, **asked)
+    found = export(options.state, options.out, **asked).numbers
     if options.json:
         _print_json(found, options)
         return
@@ -99,18 +99,18 @@ def _perform_versions(options: ExportOptions, asked: dict[str, Any]) -> None:
         write_figure(figure_of_versions(found, Look(**look)), path)
         Console().write_line(f"chart written to {options.out}")
         return
-    table = found.versions(options.versions or "all")
+    table, promise = found.versions(options.versions or "all"), promise_of(found.numbers)
     if options.out is not None:
         path = checked_file(options.out, options.state)
-        about = {"versions_of": found.design.name, **promise_of(found)}
+        about = {"versions_of": promise["name"], **promise}
         write_table(table, path, about, style=csv_style(path, *signs))
     if options.json:
-        report = {"about": promise_of(found), **({"out": str(options.out)} if options.out else {})}
+        report = {"about": promise, **({"out": str(options.out)} if options.out else {})}
         rows = "" if options.out is not None else f', "rows": {table.write_json()}'
         sys.stdout.write(f"{json.dumps(report)[:-1]}{rows}}}\n")
         return
     console = Console()
-    console.write_line(f"{found.design.name}: {table.height:,} versions", bold=True)
+    console.write_line(f"{promise['name']}: {table.height:,} versions", bold=True)
     if options.out is not None:
         console.write_line(f"table written to {options.out}")
         return
@@ -134,7 +134,7 @@ def _perform_all(options: ExportOptions, asked: dict[str, Any]) -> None:
             {
                 "out": str(options.out),
                 "releases": {
-                    name: {"about": facts_of(one), "steps": _reach(one)}
+                    name: {"about": facts_of(one.numbers), "steps": _reach(one.numbers)}
                     for name, one in found.items()
                 },
             }
@@ -142,26 +142,26 @@ def _perform_all(options: ExportOptions, asked: dict[str, Any]) -> None:
         return
     console = Console()
     for name, one in found.items():
-        console.write_line(f"{name}: {_what(one)}, {one.design.guarantee}")
-        for note in one.facts().get("notes", ()):
+        console.write_line(f"{name}: {_what(one.numbers)}, {one.numbers.design.guarantee}")
+        for note in one.numbers.facts().get("notes", ()):
             console.write_line(f"note: {note}")
     count = "1 release" if len(found) == 1 else f"{len(found):,} releases"
     files = ", ".join(str(file_of(options.out, name)) for name in found)
     console.write_line(f"{count} written to {files}")
 
 
-def _reach(found: Release) -> list[int] | None:
+def _reach(found: ReleasedNumbers) -> list[int] | None:
     steps = found.shown_steps
     return [steps.start, steps.stop - 1] if found.definition.cut.goes_on else None
 
 
-def _what(found: Release) -> str:
+def _what(found: ReleasedNumbers) -> str:
     if not found.definition.cut.goes_on:
         return f"{found.definition.what}, released at one go"
     return f"steps {found.shown_steps.start:,} to {found.shown_steps.stop - 1:,}"
 
 
-def _print_json(found: Release, options: ExportOptions) -> None:
+def _print_json(found: ReleasedNumbers, options: ExportOptions) -> None:
     """Print the promise, and the rows unless they are in a file."""
     report = {"about": facts_of(found), "steps": _reach(found)}
     if options.out is not None:
@@ -178,7 +178,7 @@ def print_methods(options: MethodsOptions) -> None:
         return
     asked: Any = {"name": options.name, "level": options.level}
     if (one := read_public(options.state, **asked, like=options.like)) is not None:
-        found = {one.design.name: one.methods(full=options.full)}
+        found = {one.numbers.design.name: one.methods(full=options.full)}
     else:
         from counton.state import Store
 

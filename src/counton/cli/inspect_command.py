@@ -88,7 +88,7 @@ def _print_private(options: InspectOptions, rows: RowFormat, planned: dict[str, 
         found = inspect(options.events, progress=progress, tell_set_aside=aside.append, **asked)
     if any(aside):
         errors.write_line(f"{EXACT}: rows that cannot be read, set aside: {aside[0]:,}")
-    definition = found.released.definition
+    definition = found.released.numbers.definition
     loss = options.epsilon or options.rho
     warn_of_weak(errors, definition.guarantee, definition.unit, loss)
     swept: Sequence[Swept] = ()
@@ -147,15 +147,15 @@ def _bounds_to_try(given: str | None) -> list[int] | None:
 
 
 def _protection(found: Inspection) -> list[tuple[str, str]]:
-    definition = found.released.definition
-    unit = definition.unit
+    numbers, unit = found.released.numbers, found.unit
+    definition = numbers.definition
     cells = len(definition.statistic.parameters["edges"]) - 1
     return [
         ("protected", found.protection),
         ("guarantee", str(definition.guarantee)),
         ("", definition.guarantee.meaning_for(unit)),
         ("against", "anyone who knows or chooses all other rows"),
-        ("released", f"once, as {found.released.design.name!r}: how many lie in {cells:,} cells"),
+        ("released", f"once, as {numbers.design.name!r}: how many lie in {cells:,} cells"),
     ]
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from counton.numbers.design import Design
     from counton.released.description import Description
     from counton.released.release import Release
+    from counton.released.released_numbers import ReleasedNumbers
     from counton.run import Definition
     from counton.state import Store
     from counton.state.ledger_rows import LedgerEvent
@@ -351,11 +352,12 @@ def print_release(released: Release, as_json: bool, *, full: bool = False) -> No
         sharing_in_words,
     )
 
-    definition, terms, shown = released.definition, released.design, released.table()
+    numbers = released.numbers
+    definition, terms, shown = numbers.definition, numbers.design, numbers.table()
     once = not definition.cut.goes_on
     steps = [] if once else shown["step"].unique().sort().to_list()
-    promised = promise_of(released)
-    last = released.last_rows(_ROWS)
+    promised = promise_of(numbers)
+    last = numbers.last_rows(_ROWS)
     paper = origin_of(terms.strategy.sources)
     if as_json:
         public = definition.public()
@@ -376,7 +378,7 @@ def print_release(released: Release, as_json: bool, *, full: bool = False) -> No
         there += f"; missing between them: {gone:,}" if gone else ""
     console = Console()
     console.write_line(f"stream {terms.name}, as it was released: {there}", bold=True)
-    _write_last(console, released)
+    _write_last(console, numbers)
     console.write_line(f"promise: {promise_in_words(definition)}")
     if not once:
         console.write_line(f"strategy: {_strategy(terms, definition.cut.noun)}")
@@ -393,7 +395,7 @@ def print_release(released: Release, as_json: bool, *, full: bool = False) -> No
         *([] if once else [("noise", sharing_in_words(terms.strategy)), ("paper", paper)]),
         ("unit", definition.unit),
         *([] if once else [("publishes", publishes(definition.release))]),
-        ("level", f"each interval holds with a probability of {100 * released.level:g}%"),
+        ("level", f"each interval holds with a probability of {100 * numbers.level:g}%"),
         *_besides(definition),
         ("written by", promised["written_by"]),
     ]
@@ -407,9 +409,11 @@ def print_release(released: Release, as_json: bool, *, full: bool = False) -> No
     console.write_words(rows)
 
 
-def _write_last(console: Console, released: Release) -> None:
+def _write_last(console: Console, released: ReleasedNumbers) -> None:
     """Print the numbers of the last step, and their differences from the truth besides noise."""
-    screen = released.screen()
+    from counton.released.screen import screen_of
+
+    screen = screen_of(released)
     if screen.heading:
         console.write_line(screen.heading.lstrip("\n"))
     for table in screen.tables:
@@ -579,7 +583,9 @@ def _of_events(stream: dict[str, Any], store: Store) -> list[tuple[str, str]]:
         *_besides(definition),
     ]
     if after and definition.shows_cells and "refused" not in stream:
-        return [*rows, *read_released(reader, definition, None).screen().words]
+        from counton.released.screen import screen_of
+
+        return [*rows, *screen_of(read_released(reader, definition, None)).words]
     if after and definition.release == "periods":
         since = int(begun_anew(cut, definition.anew_every(), after)[-1])
         std, of = noise_at(reader.design, after, since)

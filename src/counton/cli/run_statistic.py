@@ -38,7 +38,7 @@ from counton.cli.run_words import (
 from counton.privacy.contribution import is_a_part, whole_of
 from counton.privacy.ledger import totals_in_words
 from counton.released.besides_noise import besides_noise
-from counton.released.screen import Screen
+from counton.released.screen import Screen, screen_of
 from counton.run import Job, Outcome
 from counton.run.clock import length_of
 from counton.run.outputs import Outputs, WrittenOutputs
@@ -157,7 +157,7 @@ def show(console: Console, outcome: Outcome, written: WrittenOutputs, outputs: O
     watermark = outputs.job.times.watermark
     for line in next_release(outcome, watermark):
         console.write_line(line)
-    screen = Screen() if written.released is None else written.released.screen()
+    screen = Screen() if written.released is None else screen_of(written.released)
     if written.released is not None:
         console.write_line(screen.heading)
         for table in screen.tables:

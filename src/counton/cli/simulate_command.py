@@ -14,6 +14,7 @@ from counton.base.errors import InvalidInput, field
 from counton.base.exact import some_of
 from counton.cli.command_options import PlanOptions
 from counton.cli.print_forms import Console, print_json, table_of_texts
+from counton.released.screen import screen_of
 from counton.run.exports import checked_file
 from counton.run.job_plan import PlannedJob
 from counton.run.written_files import write_release
@@ -28,12 +29,13 @@ def print_simulation(options: PlanOptions, jobs: Mapping[str, PlannedJob]) -> No
     job, path = _which(options.simulate, jobs)
     out = None if options.out is None else checked_file(options.out, job.state)
     (made,) = job.simulate(_numbers(path, job))
+    numbers = made.numbers
     if out is not None:
-        write_release(made, out)
+        write_release(numbers, out)
     if options.json:
-        print_json({"name": made.design.name, "simulated": True, **made.last_numbers()})
+        print_json({"name": numbers.design.name, "simulated": True, **numbers.last_numbers()})
         return
-    console, screen = Console(), made.screen()
+    console, screen = Console(), screen_of(numbers)
     console.write_line(made.describe().splitlines()[0], bold=True)
     console.write_line(screen.heading)
     for table in screen.tables:

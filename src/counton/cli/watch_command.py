@@ -38,7 +38,7 @@ def _json(found: WatchReport) -> dict[str, object]:
         group: {"change": size, "windows": None if delay is None else round(delay, 2)}
         for group, (size, delay) in found.of_change.items()
     }
-    return {**report(found), "delays": delays, "about": promise_of(found.released)}
+    return {**report(found), "delays": delays, "about": promise_of(found.released.numbers)}
 
 
 def _print(found: WatchReport) -> None:

@@ -10,10 +10,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInput, field
 from counton.base.exact import quantity
 from counton.base.language_files import locale_named
 from counton.base.locales import local_name, local_number, local_text, speaking
+from counton.numbers import Releases
 from counton.privacy.guarantees import plural
 from counton.released.besides_noise import besides_noise
 from counton.released.periods import WEEK, patterns_of, periods_of
@@ -60,6 +61,16 @@ AVERAGES = {
 
 def figures_of(released: ReleasedNumbers, look: Look, *, panels: bool) -> dict[str, Figure]:
     """Return charts by subject: see `counton.Release.figures`."""
+    if isinstance(released.said, Releases):
+        raise InvalidInput(
+            f"stream {released.design.name!r} was not made from events, so that its steps have no "
+            f"times and there is nothing for a chart: write a table"
+        )
+    if panels and not released._by_group:
+        raise InvalidInput(
+            f"{field('panels', True)} is for the groups of counts and sums: leave it out"
+        )
+    released._check_released()
     with speaking(locale_named(look.locale)):
         return _figures_of(released, look, panels=panels)
 

@@ -15,12 +15,12 @@ from counton.released.description import Description, GroupBlock, Threshold
 from counton.released.series import LateValues
 
 if TYPE_CHECKING:
-    from counton.released.release import Release
+    from counton.released.released_numbers import ReleasedNumbers
 
 
 def large_only(
-    released: Release, above: float | None = None, surely_above: float | None = None
-) -> Release:
+    released: ReleasedNumbers, above: float | None = None, surely_above: float | None = None
+) -> ReleasedNumbers:
     """Return the rows above a threshold, or all without one: see `only_above`.
 
     Raises:
@@ -51,8 +51,8 @@ def check_thresholds(above: float | None, surely_above: float | None) -> None:
 
 
 def only_above(
-    released: Release, value: float, of: Literal["estimate", "lower"] = "estimate"
-) -> Release:
+    released: ReleasedNumbers, value: float, of: Literal["estimate", "lower"] = "estimate"
+) -> ReleasedNumbers:
     """Return the rows whose number is above a value; there may be none.
 
     The number is the total, or that of the window if no totals are published. This costs no
@@ -104,7 +104,7 @@ def only_above(
     )
 
 
-def _at(released: Release, places: NDArray[np.intp], **facts: Any) -> Release:
+def _at(released: ReleasedNumbers, places: NDArray[np.intp], **facts: Any) -> ReleasedNumbers:
     """Return a release of the groups at some positions; its public facts still name all groups."""
     found = released._at_places(places)
     held = {one.name: getattr(released.definition, one.name) for one in fields(Description)}
@@ -112,7 +112,7 @@ def _at(released: Release, places: NDArray[np.intp], **facts: Any) -> Release:
     return replace(found, definition=definition, chosen=None)
 
 
-def block_of(released: Release, places: range, number: int) -> Release:
+def block_of(released: ReleasedNumbers, places: range, number: int) -> ReleasedNumbers:
     """Return consecutive groups of counts or sums, for a file of their own."""
     none = {"domain": None} if released.definition.domain is None else {}
     block = GroupBlock(number, released.definition.declares)

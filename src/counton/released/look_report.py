@@ -177,12 +177,10 @@ class Inspection:
     of_values: bool
 
     def __post_init__(self) -> None:
-        if (
-            not isinstance(self.released.statistic, Quantiles)
-            or self.released.definition.cut.goes_on
-        ):
+        numbers = self.released.numbers
+        if not isinstance(numbers.statistic, Quantiles) or numbers.definition.cut.goes_on:
             raise InvalidInput(
-                f"{self.released.design.name!r} is not the release of a private look; give the "
+                f"{numbers.design.name!r} is not the release of a private look; give the "
                 f"result of inspect"
             )
         if not self.shares:
@@ -193,12 +191,12 @@ class Inspection:
     @property
     def unit(self) -> str:
         """The protected unit, in a word."""
-        return self.released.definition.unit
+        return self.released.numbers.definition.unit
 
     @property
     def protection(self) -> str:
         """The protection, in words."""
-        definition, whose = self.released.definition, "with all events"
+        definition, whose = self.released.numbers.definition, "with all events"
         if self.of_values:
             most = definition.counting.most
             values = "one value counts" if most == 1 else f"up to {most:,} values count"
@@ -208,7 +206,7 @@ class Inspection:
     @property
     def level(self) -> float:
         """The probability with which each single interval holds."""
-        return self.released.level
+        return self.released.numbers.level
 
     @cached_property
     def _reading(self) -> QuantilesReading:
@@ -438,16 +436,16 @@ class Inspection:
             f"{figures(one.lower_from)} to {figures(one.lower_to)}, and "
             f"{figures(one.upper_from)} to {figures(one.upper_to)}"
         )
-        who = f"{100 * one.share:g}% of the values of {self.released.definition.value}"
+        who = f"{100 * one.share:g}% of the values of {self.released.numbers.definition.value}"
         if one.lower is None or one.upper is None:
             return f"{who}: too few for an answer ({interval}: {ends})"
         return f"{who} lie between {plain(one.lower)} and {plain(one.upper)} ({interval}: {ends})"
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON values."""
-        definition = self.released.definition
+        definition = self.released.numbers.definition
         return {
-            "name": self.released.design.name,
+            "name": self.released.numbers.design.name,
             "unit": self.unit,
             "protected": self.protection,
             "guarantee": definition.guarantee.to_dict(),
@@ -460,7 +458,7 @@ class Inspection:
         return self.describe()
 
     def __repr__(self) -> str:
-        return f"<Inspection {self.released.design.name!r}: {'; '.join(self.words())}>"
+        return f"<Inspection {self.released.numbers.design.name!r}: {'; '.join(self.words())}>"
 
 
 def planned_halfwidths(

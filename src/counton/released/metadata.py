@@ -11,8 +11,8 @@ import polars as pl
 
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import decimals
-from counton.released.release import Release
 from counton.released.release_facts import USUAL, CsvStyle, facts_of
+from counton.released.released_numbers import ReleasedNumbers
 
 #: The kinds of metadata, and the file name of each beside ``visits.csv``.
 ENDINGS = {"csvw": "{name}-metadata.json", "dcat": "{name}.dcat.jsonld", "sdmx": "{stem}.sdmx.csv"}
@@ -35,7 +35,7 @@ _MEASURES = {"": "TOTAL", "window_": "WINDOW"}
 
 
 def metadata_of(
-    released: Release, name: str, kind: str, style: CsvStyle = USUAL
+    released: ReleasedNumbers, name: str, kind: str, style: CsvStyle = USUAL
 ) -> dict[str, Any] | pl.DataFrame:
     """Return metadata of a released table that is written as CSV.
 
@@ -53,9 +53,9 @@ def metadata_of(
     >>> rows = pl.DataFrame({"time": ["2024-03-01T09:00", "2024-03-02T10:15"]})
     >>> visits = release("count", rows, time="time", every="1d", start="2024-03-01", steps=9,
     ...                  until="2024-03-03", state="visits.db", guarantee=PureDP(1), yes=True)
-    >>> metadata_of(visits, "visits.csv", "csvw")["tableSchema"]["primaryKey"]
+    >>> metadata_of(visits.numbers, "visits.csv", "csvw")["tableSchema"]["primaryKey"]
     ['step', 'group']
-    >>> metadata_of(visits, "visits.csv", "sdmx")["TIME_PERIOD"].to_list()
+    >>> metadata_of(visits.numbers, "visits.csv", "sdmx")["TIME_PERIOD"].to_list()
     ['2024-03-01', '2024-03-02']
     """
     if kind not in ENDINGS:
@@ -74,7 +74,7 @@ def _text(facts: Mapping[str, Any]) -> str:
     return " ".join(said)
 
 
-def _csv_on_the_web(released: Release, name: str, style: CsvStyle) -> dict[str, Any]:
+def _csv_on_the_web(released: ReleasedNumbers, name: str, style: CsvStyle) -> dict[str, Any]:
     facts, table = facts_of(released), released.table()
     level = f"; probability {facts['level']:g}"
     columns = [
@@ -114,7 +114,7 @@ def _datatype(dtype: pl.DataType, decimal: str) -> str | dict[str, Any]:
     return "date" if dtype == pl.Date else "string"
 
 
-def _dataset(released: Release, name: str) -> dict[str, Any]:
+def _dataset(released: ReleasedNumbers, name: str) -> dict[str, Any]:
     facts, table = facts_of(released), released.table()
     found: dict[str, Any] = {
         "@context": {
@@ -179,7 +179,7 @@ def _code(name: str) -> str:
     return found if found[:1].isalpha() else f"C_{found}"
 
 
-def _sdmx_rows(released: Release) -> pl.DataFrame:
+def _sdmx_rows(released: ReleasedNumbers) -> pl.DataFrame:
     table, facts = released.table(), facts_of(released)
     there = {prefix: _MEASURES[prefix] for prefix in _MEASURES if f"{prefix}estimate" in table}
     if not there or "window_start" not in table.columns:

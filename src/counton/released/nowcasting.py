@@ -13,6 +13,7 @@ from counton.base.exact import some_of
 from counton.released.nowcast import Nowcast, forecast_final
 from counton.released.periods import groups_named, season_of
 from counton.released.release import Release
+from counton.released.released_numbers import ReleasedNumbers
 from counton.released.revisions import Revisions, versions_at_hand
 from counton.released.series import Series, local_times
 
@@ -40,7 +41,7 @@ class Nowcasts:
         Columns: step, window_start, window_end, group (if there are groups), lag, released (the
         newest version), estimate (of the exact final number), std, lower, upper.
         """
-        released = self.released
+        released = self.released.numbers
         cut, parts = released.definition.cut, []
         names, published = list(released.definition.groups), _versions_of(released)
         for group, each in self.found.items():
@@ -72,7 +73,7 @@ class Nowcasts:
 
     def describe(self) -> str:
         """Describe the numbers, and warn about those that cannot be trusted."""
-        level = f"{100 * self.released.level:g}%"
+        level = f"{100 * self.released.numbers.level:g}%"
         said = (
             f"Each estimate is a forecast of the number when it is final, from the delays of "
             f"earlier final windows; with probability {level} each, the exact final number is "
@@ -110,39 +111,40 @@ def nowcast(released: Release, groups: str | Sequence[str] | None = None) -> Now
     >>> nowcast(run).table().select("step", "lag", pl.col("estimate").round()).rows()
     [(12, 0, 40.0)]
     """
-    found = _versions_of(released)
-    if not isinstance(released.said, Series):
+    numbers = released.numbers
+    found = _versions_of(numbers)
+    if not isinstance(numbers.said, Series):
         raise InvalidInput(
-            f"nowcasts are of counts and sums, and {released.design.name!r} releases "
-            f"{released.definition.what}; ask for a count or a sum"
+            f"nowcasts are of counts and sums, and {numbers.design.name!r} releases "
+            f"{numbers.definition.what}; ask for a count or a sum"
         )
-    if (lower := released.definition.contribution.lower or 0) < 0:
+    if (lower := numbers.definition.contribution.lower or 0) < 0:
         raise InvalidInput(
-            f"nowcasts are of numbers that grow while rows come in, and {released.design.name!r} "
+            f"nowcasts are of numbers that grow while rows come in, and {numbers.design.name!r} "
             f"adds up values down to {lower}; ask for a count, or for a sum of values of at least "
             f"0 (a new stream with {field('lower', 0)})"
         )
-    known = list(released.definition.groups)
-    named = list(released.groups) if groups is None else groups_named(groups, known)
+    known = list(numbers.definition.groups)
+    named = list(numbers.groups) if groups is None else groups_named(groups, known)
     if unknown := [group for group in named if group not in known]:
         raise InvalidInput(
-            f"{field('groups', unknown[0])} is no group of {released.design.name!r}; choose "
+            f"{field('groups', unknown[0])} is no group of {numbers.design.name!r}; choose "
             f"from {some_of(known)}"
         )
     forecasts = {
         group: forecast_final(
             found.triangle(known.index(group)),
             found.covariance,
-            season=season_of(released.definition.windows.every),
-            level=released.level,
-            row=float(released.design.resolution),
+            season=season_of(numbers.definition.windows.every),
+            level=numbers.level,
+            row=float(numbers.design.resolution),
         )
         for group in named
     }
     return Nowcasts(released, forecasts)
 
 
-def _versions_of(released: Release) -> Revisions:
+def _versions_of(released: ReleasedNumbers) -> Revisions:
     """Return the versions that had been published by the night of a release."""
     found = versions_at_hand(released.revisions, released.design.name)
     return found.up_to(released.design.strategy.horizon or len(found.values))

@@ -12,7 +12,7 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack, cast
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from counton.base.exact import check_integer, quantity, some_of
 from counton.base.groups import GroupNames
 from counton.base.lazy import require
 from counton.base.lazy_polars import polars as pl
-from counton.numbers import Releases
+from counton.numbers import Releases, StepRelease
 from counton.numbers.contrasts import Answer, answer, sum_formula
 from counton.numbers.formulas import Estimate, Ratio, Term, difference, ratio_of, shares_of
 from counton.numbers.intervals import check_level
@@ -38,7 +38,7 @@ from counton.released.periods import (
 from counton.released.read_options import Look
 from counton.released.release_facts import facts_of
 from counton.released.released_numbers import Groups, ReleasedNumbers, Steps
-from counton.released.screen import Screen, page, screen_of
+from counton.released.screen import page, screen_of
 from counton.released.series import Series
 from counton.released.stream_words import (
     account_of,
@@ -49,14 +49,20 @@ from counton.released.stream_words import (
     promise_in_words,
     reach_of,
 )
+from counton.statistics import Grouped, Reading, Statistic
+from counton.statistics.by_group import inner_of, members_of
+from counton.statistics.readings import Cells, Readings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pyspark.sql import DataFrame, SparkSession
 
     from counton.released.revisions import Revisions, When
+    from counton.statistics.report import Report
 
 
+#: Columns of answers by group.
+_ANSWERED = ("group", "estimate", "std", "lower", "upper")
 #: Most days whose joint noise is computed at once.
 _MOST_TIMES = 2048
 
@@ -72,13 +78,25 @@ class Comparison(TypedDict, total=False):
     at_once: int
 
 
+class ChartWords(TypedDict, total=False):
+    """Words, width and language of a chart; see `Release.figures`."""
+
+    title: str | None
+    axis: str | None
+    source: str | None
+    width: float | None
+    locale: str | os.PathLike[str] | None
+
+
 @dataclass(frozen=True, repr=False)
-class Release(ReleasedNumbers):
+class Release:
     """The released steps of a stream: all or some, for all groups or some.
 
     All of it is public. Every statistic answers about differences, ratios and shares as far as its
-    numbers have any; an error names what a statistic does not answer. Attributes are those of
-    `ReleasedNumbers`.
+    numbers have any; an error names what a statistic does not answer.
+
+    Attributes:
+        numbers: the published numbers, with the description and the design of their stream.
 
     >>> import polars as pl
     >>> from counton.run import Job, run
@@ -96,17 +114,125 @@ class Release(ReleasedNumbers):
     ['mean', 'sum', 'count']
     """
 
-    def difference(
-        self,
-        one: Groups,
-        other: Groups,
-        *,
-        steps: Steps = None,
-        other_steps: Steps = None,
-        of: str | None = None,
-        beside: Release | None = None,
-        at_once: int = 1,
-    ) -> Answer:
+    numbers: ReleasedNumbers
+
+    @property
+    def steps(self) -> range:
+        """The released steps: 1 to the last one."""
+        return self.numbers.steps
+
+    @property
+    def reading(self) -> Reading:
+        """The last reading of all cells: sums of a set of them, covariances."""
+        return self.numbers.reading
+
+    def table(self, steps: range | None = None) -> pl.DataFrame:
+        """Return the table: a row for each step and each group or number, with intervals.
+
+        For counts and sums the columns are step, window, group, estimate, std, lower, upper. The
+        last four are those of totals; windows' own numbers have the prefix ``window_``. With a
+        delay there is also ``counted_until``: the total counts events before it. Another statistic
+        has step, window, and its own columns.
+
+        Args:
+            steps: some of the shown steps; None: all of them, or the last one if cells are read on
+                demand and none are named.
+        """
+        return self.numbers.table(steps)
+
+    def sums(self, every: str) -> pl.DataFrame:
+        """Return the number of each day, week or month: the statistic of its rows alone.
+
+        Columns: window_start, window_end, first_step, last_step, whole; then for counts and sums
+        group, sum, std, lower, upper, and for others those of `table`. The sums of all periods add
+        up to the last total, and intervals are for the noise of a period alone. The first and the
+        last period are not ``whole`` if the released windows do not cover them.
+
+        Args:
+            every: the length of a period: ``1d``, ``1w``, ``1mo``, or several.
+
+        Raises:
+            InvalidInput: not a length, periods that begin inside a window, a stream with a delay, a
+                table that was released once, or cells that are read on demand.
+        """
+        return self.numbers.sums(every)
+
+    def only(self, steps: range | None = None, groups: Sequence[str] | None = None) -> Self:
+        """Return some of the steps, and some of the groups; None: all.
+
+        Args:
+            steps: consecutive steps, all released.
+            groups: the groups, in the wanted order.
+
+        Raises:
+            InvalidInput: unknown groups, or one named twice.
+        """
+        return type(self)(self.numbers.only(steps, groups))
+
+    def part(self, name: str) -> Self:
+        """Return the release of one statistic of a report, as if it were released alone.
+
+        Counts and sums with their own measurements answer all questions of counts and sums; a
+        statistic derived from another one answers those of its source.
+
+        Raises:
+            InvalidInput: not a report, or no statistic of this name.
+        """
+        held = self.numbers
+        if not members_of(inner_of(held.statistic)):
+            raise InvalidInput(
+                f"{field('part', name)} names a statistic of a report, and {held.design.name!r} is "
+                f"of {held.definition.what}; leave it out"
+            )
+        report: Report = cast("Report", inner_of(held.statistic))
+        groups = held.definition.domain
+        member = report.statistic(name)
+        one: Statistic = member
+        measured = report.derived_from.get(name, name)
+        terms = report.terms_of(measured, held.design, () if groups is None else (len(groups),))
+        counts = one.card.additive and measured == name
+        by_group = None if groups is None or counts else Grouped(one, groups)
+        by, columns = held.definition.by, report.columns[name]
+        if isinstance(one, Grouped) or one.card.declares is not None:  # it has its own groups
+            groups = GroupNames(one.groups if isinstance(one, Grouped) else one.card.declares or ())
+            by, columns = columns[0], columns[1:]
+            one = inner_of(one)
+        additive = one.card.additive and measured == name
+        counting = held.definition.counting
+        if member.counted_ranks == (1,) or (by is None and member.counts_users):
+            counting = counting.with_groups(member.counted_ranks[-1])
+        definition = replace(
+            held.definition,
+            what=one.card.keyword or type(one).__name__,
+            statistic=one if additive else by_group or member,
+            by=by,
+            domain=groups,
+            value=columns[0] if len(columns) == 1 else None,
+            counting=counting,
+        )
+        releases = held.readings.releases
+        assert releases is not None
+        if additive:
+            values = report.values_of(name, releases.values, terms)
+            cells = held.of(definition, terms, values, held.level)
+            return type(self)(cells.only(range(held.first, held.steps.stop), held.chosen))
+
+        def read(release: StepRelease) -> Reading:
+            return report.read_part(name, Cells(release), by_group)
+
+        readings = Readings(definition.statistic, releases.steps, releases, read=read)
+        made = replace(held, definition=definition, design=terms, said=readings)
+        return type(self)(made)
+
+    def at(self, level: float) -> Self:
+        """Return these numbers with intervals of another level.
+
+        Raises:
+            InvalidInput: a level outside (0, 1 - 1e-9].
+        """
+        return type(self)(self.numbers.at(level))
+
+    def difference(self, one: Groups, other: Groups, **asked: Unpack[Comparison]) -> Answer:
         """Estimate how much more happened in one group, or in some steps, than in another.
 
         The interval comes from the joint noise of all numbers involved: two groups; two windows of
@@ -155,10 +281,6 @@ class Release(ReleasedNumbers):
         >>> paid.difference("home", "shop", of="mean", steps="1:2").what
         'mean of home minus mean of shop (1 March to 2 March 2024)'
         """
-        asked: Comparison = {
-            "steps": steps, "other_steps": other_steps, "of": of, "beside": beside,
-            "at_once": at_once,
-        }  # fmt: skip
         return self._two(difference, "minus", one, other, **asked)
 
     def ratio(self, one: Groups, other: Groups, **asked: Unpack[Comparison]) -> Answer:
@@ -183,27 +305,24 @@ class Release(ReleasedNumbers):
         return replace(found, what=f"{found.what}, in per cent")
 
     def _two(
-        self,
-        together: Callable[[Estimate, Estimate], Estimate],
-        how: str,
-        one: Groups,
-        other: Groups,
-        **asked: Unpack[Comparison],
-    ) -> Answer:
-        steps, of, beside = asked.get("steps"), asked.get("of"), asked.get("beside")
-        later = steps if asked.get("other_steps") is None else asked["other_steps"]
-        second = self if beside is None else beside
-        if beside is not None and beside.design.may_share_noise(self.design):
+        self, together: Callable[[Estimate, Estimate], Estimate], how: str, one: Groups,
+        other: Groups, *, steps: Steps = None, other_steps: Steps = None, of: str | None = None,
+        beside: Release | None = None, at_once: int = 1,
+    ) -> Answer:  # fmt: skip
+        later = steps if other_steps is None else other_steps
+        first = self.numbers
+        second = first if beside is None else beside.numbers
+        if beside is not None and second.design.may_share_noise(first.design):
             raise InvalidInput(
-                f"{field('beside')} is stream {beside.design.name!r} with the same terms, so its "
+                f"{field('beside')} is stream {second.design.name!r} with the same terms, so its "
                 f"noise may be the same: leave {field('beside')} out to compare a stream, or a "
                 f"report, with itself"
             )
-        named = None if second.definition.statistic.card.additive and second is not self else of
-        found = together(self.number_of(one, steps, of), second.number_of(other, later, named))
-        many = asked.get("at_once", 1) * max(self._comparisons, second._comparisons)
-        words = self._pair(one, steps, other, later, of, second, how)
-        return answer(found, self.level, at_once=many, what=words)
+        named = None if second.statistic.card.additive and beside is not None else of
+        found = together(first.number_of(one, steps, of), second.number_of(other, later, named))
+        many = at_once * max(first._comparisons, second._comparisons)
+        words = _pair_in_words(first, one, steps, other, later, of, second, how)
+        return answer(found, first.level, at_once=many, what=words)
 
     def share(
         self, one: Groups, *, steps: Steps = None, of: str | None = None, at_once: int = 1
@@ -214,16 +333,21 @@ class Release(ReleasedNumbers):
 
         Args and errors as in `difference`.
         """
-        asked = ratio_of(self.number_of(one, steps, of), self.whole(steps, of))
-        words = f"{_question_in_words(one, of)}, of all groups{self._within_words(steps)}"
+        asked = ratio_of(self.numbers.number_of(one, steps, of), self.numbers.whole(steps, of))
         if not isinstance(one, Mapping):
             asked = self._as_part(asked)
-        found = answer(asked, self.level, at_once=at_once * self._comparisons, what=words)
-        return replace(found, per_cent=True)
+        words = f"{_question_in_words(one, of)}, of all groups"
+        return replace(self._answer(asked, words, steps, at_once), per_cent=True)
+
+    def _answer(self, asked: Estimate, words: str, steps: Steps, at_once: int) -> Answer:
+        """Return the answer to a question about some steps, with its words."""
+        numbers, words = self.numbers, words + _within_words(self.numbers, steps)
+        return answer(asked, numbers.level, at_once=at_once * numbers._comparisons, what=words)
 
     def _as_part(self, estimate: Estimate) -> Estimate:
         """Return an estimate of a share; for counts its bounds are 0 and 1."""
-        counts = isinstance(self.said, Series) and self.design.contribution.resolution is None
+        numbers = self.numbers
+        counts = isinstance(numbers.said, Series) and numbers.design.contribution.resolution is None
         return (
             replace(estimate, least=0.0, most=1.0)
             if counts and isinstance(estimate, Ratio)
@@ -238,15 +362,16 @@ class Release(ReleasedNumbers):
         Raises:
             InvalidInput: an unknown step, undeclared groups, or no groups.
         """
-        if not self.groups:
-            self._cannot("shares of groups")
-        numbers = [self.number_of(group, steps, of) for group in self.groups]
-        many = len(numbers) * self._comparisons
+        numbers = self.numbers
+        if not numbers.groups:
+            numbers._cannot("shares of groups")
+        each = [numbers.number_of(group, steps, of) for group in numbers.groups]
+        many = len(each) * numbers._comparisons
         found = [
-            answer(self._as_part(asked), self.level, at_once=many)
-            for asked in shares_of(numbers, self.whole(steps, of))
+            answer(self._as_part(asked), numbers.level, at_once=many)
+            for asked in shares_of(each, numbers.whole(steps, of))
         ]
-        return answers_table(list(self.groups), found)
+        return answers_table(list(numbers.groups), found)
 
     def combine(
         self,
@@ -263,12 +388,9 @@ class Release(ReleasedNumbers):
         words = " + ".join(
             f"{weight:g} {_question_in_words(one, of)}" for one, weight in weights.items()
         )
-        return answer(
-            self.number_of(weights, steps, of),
-            self.level,
-            at_once=at_once,
-            what=words.replace("+ -", "- ") + self._within_words(steps),
-        )
+        words = words.replace("+ -", "- ") + _within_words(self.numbers, steps)
+        asked = self.numbers.number_of(weights, steps, of)
+        return answer(asked, self.numbers.level, at_once=at_once, what=words)
 
     def as_of(self, when: When) -> Self:
         """Return the numbers that had been published by a time, for revised windows (``revise``).
@@ -299,29 +421,29 @@ class Release(ReleasedNumbers):
         """
         from counton.released.revisions import night_of
 
-        found = self._revisions
-        night = night_of(when, self.definition.cut, len(found.values))
-        return self._at_night(found, night)
+        found, numbers = self._revisions, self.numbers
+        night = night_of(when, numbers.definition.cut, len(found.values))
+        return type(self)(self._at_night(found, night))
 
-    def _at_night(self, revisions: Revisions, night: int) -> Self:
+    def _at_night(self, revisions: Revisions, night: int) -> ReleasedNumbers:
         """Return the newest versions as of a night, with the steps and groups shown here."""
-        terms = revisions.design_at(night)
-        definition = replace(self.definition, strategy=terms.strategy)
+        terms, numbers = revisions.design_at(night), self.numbers
+        definition = replace(numbers.definition, strategy=terms.strategy)
         newest = revisions.newest(night)
-        made = type(self).of(definition, terms, newest, self.level, shown=self.shown)
-        made = replace(made, revisions=revisions, notes=self.notes, kept_in=self.kept_in)
-        return made if self.chosen is None else made.only(None, self.chosen)
+        made = numbers.of(definition, terms, newest, numbers.level, shown=numbers.shown)
+        made = replace(made, revisions=revisions, notes=numbers.notes, kept_in=numbers.kept_in)
+        return made if numbers.chosen is None else made.only(None, numbers.chosen)
 
     @property
     def _revisions(self) -> Revisions:
         from counton.released.revisions import versions_at_hand
 
-        return versions_at_hand(self.revisions, self.design.name)
+        return versions_at_hand(self.numbers.revisions, self.numbers.design.name)
 
     @property
     def _last_night(self) -> int:
         """The night as of which windows are shown."""
-        strategy = self.design.strategy
+        strategy = self.numbers.design.strategy
         return (strategy.horizon or 0) if strategy.facts.reads_another else 0
 
     def versions(self, form: str = "all") -> pl.DataFrame:
@@ -340,19 +462,19 @@ class Release(ReleasedNumbers):
         if form not in FORMS:
             known = " or ".join(FORMS)
             raise InvalidInput(f"{field('form', form)} is no form of versions; use {known}")
-        found, cut, last = self._revisions, self.definition.cut, self._last_night
-        if isinstance(self.said, Series):
-            places = GroupNames(self.definition.groups).places(self.groups).tolist()
-            cells = dict(zip(self.groups, places, strict=True))
-            table = versions_of_cells(found, cut, cells, self.level, last)
+        found, numbers, last = self._revisions, self.numbers, self._last_night
+        cut = numbers.definition.cut
+        if isinstance(numbers.said, Series):
+            places = GroupNames(numbers.definition.groups).places(numbers.groups).tolist()
+            cells = dict(zip(numbers.groups, places, strict=True))
+            table = versions_of_cells(found, cut, cells, numbers.level, last)
         else:
             each = [
                 self._at_night(found, night).table(range(max(1, night - found.lags), night + 1))
                 for night in range(1, last + 1)
             ]
             table = pl.concat(each).sort("step", "lag", maintain_order=True)
-        shown = pl.col("step").is_between(self.first, self.steps.stop - 1)
-        table = table.filter(shown)
+        table = table.filter(pl.col("step").is_between(numbers.first, numbers.steps.stop - 1))
         return table if form == "all" else as_archive(table, cut)
 
     def revision(
@@ -376,9 +498,9 @@ class Release(ReleasedNumbers):
         """
         from counton.released.revisions import night_of
 
-        found, cut, last = self._revisions, self.definition.cut, self._last_night
-        if not self.definition.statistic.card.additive:
-            self._cannot("differences of versions")
+        found, cut, last = self._revisions, self.numbers.definition.cut, self._last_night
+        if not self.numbers.statistic.card.additive:
+            self.numbers._cannot("differences of versions")
         step = night_of(window, cut, last)
         ends = later, window if earlier is None else earlier
         nights = [last if when is None else night_of(when, cut, last) for when in ends]
@@ -387,7 +509,7 @@ class Release(ReleasedNumbers):
                 f"window {step:,} ended after window {min(nights):,}, so it had no version then: "
                 f"give a later time"
             )
-        names = list(self.definition.groups)
+        names = list(self.numbers.definition.groups)
         name = names[0] if group is None and len(names) == 1 else group
         if name not in names:
             raise InvalidInput(
@@ -397,7 +519,7 @@ class Release(ReleasedNumbers):
         asked = found.number(step, lags[0], cell) - found.number(step, lags[1], cell)
         days = [cut.until(int(cut.ends(range(night, night + 1))[0])) for night in nights]
         what = f"{name} of {cut.span(range(step, step + 1))}, as known {days[0]} less {days[1]}"
-        return answer(asked, self.level, what=what)
+        return answer(asked, self.numbers.level, what=what)
 
     def changes(self, steps: Steps, other_steps: Steps, *, of: str | None = None) -> pl.DataFrame:
         """Estimate the change of each group from some steps to others, the largest change first.
@@ -416,18 +538,16 @@ class Release(ReleasedNumbers):
         Raises:
             InvalidInput: no groups, or as `difference`.
         """
-        self._refuse_chosen("the largest change")
-        names = self.groups
+        numbers, names = self.numbers, self.numbers.groups
+        numbers._refuse_chosen("the largest change")
         if not names:
-            self._cannot("changes of groups")
-        one = self.level ** (1 / len(names))
-        found = [
-            answer(
-                difference(self.number_of(name, steps, of), self.number_of(name, other_steps, of)),
-                one,
-            )
+            numbers._cannot("changes of groups")
+        one = numbers.level ** (1 / len(names))
+        ends = (
+            (numbers.number_of(name, steps, of), numbers.number_of(name, other_steps, of))
             for name in names
-        ]
+        )
+        found = [answer(difference(*both), one) for both in ends]
         table = answers_table(names, found)
         lower, upper = table["lower"].to_numpy(), table["upper"].to_numpy()
         most = np.maximum(np.abs(lower), np.abs(upper))
@@ -445,42 +565,8 @@ class Release(ReleasedNumbers):
 
         Args and errors as in `difference`.
         """
-        return answer(
-            self.number_of(one, steps, of),
-            self.level,
-            at_once=at_once * self._comparisons,
-            what=f"{_question_in_words(one, of)}{self._within_words(steps)}",
-        )
-
-    def _within_words(self, steps: Steps) -> str:
-        definition = self.definition
-        anew = definition.anew()
-        if not definition.cut.goes_on or (steps is None and anew is None):
-            return ""
-        start, stop = self.ends(steps)
-        words = self._cut.span(range(start + 1, stop + 1))
-        if anew is not None and self._period_begins[stop - 1] > start:
-            words += f", {counted_anew(anew)}"
-        return f" ({words})" if self._cut.timed else f" in {words}"
-
-    def _pair(
-        self, one: Groups, steps: Steps, other: Groups, later: Steps, of: str | None,
-        second: Release, how: str,
-    ) -> str:  # fmt: skip
-        """Return words for a comparison: both compared numbers, with their times."""
-        counts = second is not self and second.definition.statistic.card.additive
-        names = [_question_in_words(one, of), _question_in_words(other, None if counts else of)]
-        if second is not self:
-            streams = (self, steps, names[0]), (second, later, names[1])
-            first, last = (
-                f"{name} of {each.design.name}{each._within_words(part)}"
-                for each, part, name in streams
-            )
-            return f"{first} {how} {last}"
-        if steps == later:
-            return f"{names[0]} {how} {names[1]}{self._within_words(steps)}"
-        begin, end = (self._within_words(part) for part in (steps, later))
-        return f"{names[0]}{begin} {how} {names[1]}{end}"
+        asked = self.numbers.number_of(one, steps, of)
+        return self._answer(asked, _question_in_words(one, of), steps, at_once)
 
     def band(self) -> pl.DataFrame:
         """Return the rows of `numbers`, with intervals that hold for all of them at once.
@@ -489,44 +575,7 @@ class Release(ReleasedNumbers):
         of the series between two of them. For a statistic they follow from the union bound over its
         rows.
         """
-        return self.with_band().numbers()
-
-    def with_band(self) -> Self:
-        """Return these numbers with the intervals of `band`, for a chart.
-
-        For counts and sums they follow from the joint law of all steps, if that is narrower. Groups
-        have independent noise, so each holds with ``level ** (1 / groups)``.
-
-        Raises:
-            InvalidInput: no intervals, undeclared groups, or groups shown because of their size.
-        """
-        from counton.numbers.joint import narrower
-
-        self._refuse_chosen("a band")
-        if self.since is not None:
-            raise InvalidInput(
-                "a band holds for groups chosen beforehand, and undeclared groups are shown "
-                "because they are large; use the table, or declare the groups"
-            )
-        if not isinstance(self.said, Series):
-            table = self.numbers()
-            if "lower" not in table.columns:
-                self._cannot("bands")
-            return self.at(1 - (1 - self.level) / max(table.height, 1))
-        one = float(self.level ** (1 / len(self.groups)))
-        wide = self.at(min(1 - (1 - one) / len(self.shown_steps), 1 - 1e-9))
-        if self.carried is not None:
-            return wide
-        shown = slice(self.first - 1, None)
-        half = wide.series.half.copy()
-        factor = narrower(self.design, half[shown], self.first, one, windows=self.totals is None)
-        half[shown] *= factor
-        # whole numbers are inside or outside, never between
-        if not self.design.strategy.facts.fraction_bits:
-            unit = float(self.design.released_unit)
-            half[shown] = np.floor(half[shown] / unit * (1 + 1e-12)) * unit
-        band = replace(wide.series, half=half)
-        return replace(wide, said=band, level=self.level, together=True)
+        return self.numbers.with_band().plain_table()
 
     def most_of_hidden(self, *, groups: int = 1) -> Answer:
         """Return an upper bound for the number of a group that is not shown, after the last step.
@@ -541,21 +590,21 @@ class Release(ReleasedNumbers):
         Raises:
             InvalidInput: declared groups, which are all shown; or a level of 0.5 or less.
         """
-        thresholds = self.definition.cells.thresholds(self.design, self.steps[-1:])
-        last, missed = self.steps[-1:], (1 - self.level) / check_integer("groups", groups, 1)
+        terms, level, last = self.numbers.design, self.numbers.level, self.numbers.steps[-1:]
+        thresholds = self.numbers.definition.cells.thresholds(terms, last)
+        missed = (1 - level) / check_integer("groups", groups, 1)
         if missed >= 0.5:
             raise InvalidInput(
-                f"{field('level', self.level)} is a probability that a bound holds; it must be "
-                f"above 0.5"
+                f"{field('level', level)} is a probability that a bound holds; it must be above 0.5"
             )
         hidden = int(thresholds[0]) - 1
-        half = self.design.halfwidths(last, check_level(1 - 2 * missed))
+        half = terms.halfwidths(last, check_level(1 - 2 * missed))
         return Answer(
             math.nan,
-            float(self.design.std(last)[0]),
+            float(terms.std(last)[0]),
             0.0,
             float(hidden + half[0]),
-            self.level,
+            level,
             f"a group that was not large enough to be shown up to step {last[0]:,}",
         )
 
@@ -581,40 +630,41 @@ class Release(ReleasedNumbers):
         ...     until="newest", guarantee=PureDP(1), state="visits.db",
         ... )
         >>> one, other = found.simulate([[300], [500], [200]], 2)
-        >>> one.design.name, one.table().height, other.totals.values.shape
+        >>> one.numbers.design.name, one.table().height, other.numbers.totals.values.shape
         ('SIMULATED events', 3, (3, 1))
         """
         from counton.released.simulation import as_simulation, check_numbers, simulated_releases
 
-        if self.since is not None:
-            self._cannot("simulations of groups that nobody declared")
-        self._refuse_chosen("a simulation")
-        shape: tuple[int, ...] = self.design.shape
-        if isinstance(self.said, Series):
-            shape, values = (len(self.groups),), self.own.estimates
-        elif self.statistic.card.on_demand:
-            self._cannot("simulations")
-        elif not self.design.whole:
+        held = self.numbers
+        if held.since is not None:
+            held._cannot("simulations of groups that nobody declared")
+        held._refuse_chosen("a simulation")
+        shape: tuple[int, ...] = held.design.shape
+        if isinstance(held.said, Series):
+            shape, values = (len(held.groups),), held.own.estimates
+        elif held.statistic.card.on_demand:
+            held._cannot("simulations")
+        elif not held.design.whole:
             raise InvalidInput(
-                f"{self.definition.what} is read from the cells of report {self.design.name!r}: "
+                f"{held.definition.what} is read from the cells of report {held.design.name!r}: "
                 f"simulate the report, and take this part of each simulation"
             )
         else:
-            assert self.readings.releases is not None
-            values = self.readings.releases.values
+            assert held.readings.releases is not None
+            values = held.readings.releases.values
         if numbers is not None:
-            exact = check_numbers(numbers, shape, self.design)
+            exact = check_numbers(numbers, shape, held.design)
         else:
             exact = np.asarray(values, np.float64)
-            if self.design.strategy.facts.workload == "totals":
+            if held.design.strategy.facts.workload == "totals":
                 exact = np.diff(exact, axis=0, prepend=np.zeros((1, *exact.shape[1:])))
         found = []
-        for made in simulated_releases(self.design, exact, n):
-            terms, definition = as_simulation(self.design, self.definition)
+        for made in simulated_releases(held.design, exact, n):
+            terms, definition = as_simulation(held.design, held.definition)
             if values.dtype == np.int64:
                 made = np.rint(made).astype(np.int64)
-            one = type(self).of(definition, terms, made, self.level, shown=self.shown)
-            found.append(replace(one, chosen=self.chosen))
+            one = held.of(definition, terms, made, held.level, shown=held.shown)
+            found.append(type(self)(replace(one, chosen=held.chosen)))
         return found
 
     def pattern(self, by: str | Sequence[str]) -> pl.DataFrame:
@@ -632,16 +682,15 @@ class Release(ReleasedNumbers):
             InvalidInput: a statistic without such averages, longer windows, or more than 2,048
                 days, whose joint noise would be too large a table.
         """
-        self.series  # noqa: B018 - it is of no other statistic
-        windows, groups = self.definition.windows, self.groups
+        numbers = self.numbers
+        numbers.series  # noqa: B018 - it is of no other statistic
+        windows, groups = numbers.definition.windows, numbers.groups
         named = patterns_of(by)
-        check_delay(field("by", ",".join(named)), self.delay)
-        found = occurrences_of(windows, by, self.shown_steps)
-        series = self.between(found.starts, found.stops)
+        check_delay(field("by", ",".join(named)), numbers.delay)
+        found = occurrences_of(windows, by, numbers.shown_steps)
+        series = numbers.between(found.starts, found.stops)
         known = np.unique(found.of)
-        columns: dict[str, list[Any]] = {
-            name: [] for name in (*named, "times", "group", "estimate", "std", "lower", "upper")
-        }
+        rows: list[tuple[Any, ...]] = []
         for one in known.tolist():
             places = np.flatnonzero(found.of == one)
             times = len(places)
@@ -654,91 +703,21 @@ class Release(ReleasedNumbers):
             # all.
             ends = zip(found.starts[places].tolist(), found.stops[places].tolist(), strict=True)
             terms = [Term(1 / times, start, stop, 0) for start, stop in ends]
-            noise = sum_formula(self.design, terms, lambda _cell, _step: 0.0)
-            std, half = noise.std, noise.half(self.level)
+            noise = sum_formula(numbers.design, terms, lambda _cell, _step: 0.0)
+            std, half = noise.std, noise.half(numbers.level)
             means = np.asarray(series.estimates, np.float64)[places].mean(axis=0)
             day = one // 24 if named == WEEK else one
             called = {"hour": one % 24, "weekday": WEEKDAYS[day % 7]}
-            for name in named:
-                columns[name] += [called[name]] * len(groups)
-            columns["times"] += [times] * len(groups)
-            columns["group"] += groups
-            columns["estimate"] += means.tolist()
-            columns["std"] += [std] * len(groups)
-            columns["lower"] += (means - half).tolist()
-            columns["upper"] += (means + half).tolist()
-        return pl.DataFrame(columns, schema_overrides={"group": pl.String})
+            of = *(called[name] for name in named), times
+            rows += (
+                (*of, group, mean, std, mean - half, mean + half)
+                for group, mean in zip(groups, means.tolist(), strict=True)
+            )
+        kinds = {"group": pl.String}
+        names = [*named, "times", *_ANSWERED]
+        return pl.DataFrame(rows, names, schema_overrides=kinds, orient="row")
 
-    def reach(self) -> dict[str, float]:
-        """Return how far the last numbers may be off, at most, with the probability `level` each.
-
-        Keys are the names of numbers, if there are several for each group; empty: not known.
-        """
-        if not self._by_group:
-            if self._all_on_demand:  # that of any cell
-                return {"": float(self.design.window_halfwidths(0, self.steps[-1], self.level))}
-            return reach_of(self._last)
-        cut = self.definition.cut
-        each = f"in each {cut.period or cut.every}"
-        own = {"so far": self.totals, each: self.windows}
-        return {
-            name: float(series.half[-1])
-            for name, series in own.items()
-            if series is not None and len(series.half)
-        }
-
-    def _errors(self) -> list[str]:
-        """Return sentences about the noise, for `methods`."""
-        far = far_in_words(self.reach())
-        if isinstance(self.said, Series):
-            errors = [
-                error_in_words(series, what, self.level)
-                for what, series in (("total", self.totals), ("window's own number", self.windows))
-                if series is not None and len(series.std)
-            ]
-            if self.definition.ranks and far:
-                errors.append(
-                    f"Intervals of the groups that are shown hold at once, and reach at most {far} "
-                    f"to either side."
-                )
-            return errors
-        errors = []
-        if not self._all_on_demand:
-            last = self._last
-            if "std" in last.columns and last["std"].drop_nulls().len():
-                errors = [noise_in_words(last["std"].drop_nulls().to_numpy())]
-        if not errors:  # readings have no standard deviation of their own
-            after = self.steps.stop - 1
-            std = float(self.design.std(range(after, after + 1))[0])
-            errors = [
-                f"A cell of what it is read from has the standard deviation {quantity(std, std)}."
-            ]
-        if isinstance(self.said, Releases):
-            last_step = f"At step {self.steps[-1]:,}, the last one"
-            level = f"{100 * self.level:g}% intervals"
-            return [*errors, f"{last_step}, {level} reach at most {far} to either side."]
-        errors.append(
-            f"Intervals hold with a probability of {100 * self.level:g}% or more, one at a time "
-            f"unless the table says else"
-            f"{f'; the last ones reach at most {far} to either side' if far else ''}."
-        )
-        return errors
-
-    def screen(self) -> Screen:
-        """Return the text and tables with which a screen shows the last step."""
-        self._check_released()
-        return screen_of(self)
-
-    def figures(
-        self,
-        *,
-        panels: bool = False,
-        title: str | None = None,
-        axis: str | None = None,
-        source: str | None = None,
-        width: float | None = None,
-        locale: str | os.PathLike[str] | None = None,
-    ) -> dict[str, Figure]:
+    def figures(self, *, panels: bool = False, **words: Unpack[ChartWords]) -> dict[str, Figure]:
         """Return charts by subject: totals, windows, or the table of a statistic.
 
         Args:
@@ -756,37 +735,16 @@ class Release(ReleasedNumbers):
         """
         from counton.released.figures import figures_of
 
-        if isinstance(self.said, Releases):
-            raise InvalidInput(
-                f"stream {self.design.name!r} was not made from events, so that its steps have no "
-                f"times and there is nothing for a chart: write a table"
-            )
-        if panels and not self._by_group:
-            raise InvalidInput(
-                f"{field('panels', True)} is for the groups of counts and sums: leave it out"
-            )
-        self._check_released()
-        return figures_of(self, Look(title, axis, source, width, locale), panels=panels)
+        return figures_of(self.numbers, Look(**words), panels=panels)
 
-    def plot(
-        self,
-        *,
-        panels: bool = False,
-        title: str | None = None,
-        axis: str | None = None,
-        source: str | None = None,
-        width: float | None = None,
-        locale: str | os.PathLike[str] | None = None,
-    ) -> Figure:
+    def plot(self, *, panels: bool = False, **words: Unpack[ChartWords]) -> Figure:
         """Return the first of `figures`, with the same arguments; a notebook shows it.
 
         Raises:
             InvalidInput: see `figures`.
             MissingExtra: matplotlib is not installed.
         """
-        look: dict[str, Any] = {"title": title, "axis": axis, "source": source, "width": width}
-        found = self.figures(panels=panels, **look, locale=locale)
-        return next(iter(found.values()))
+        return next(iter(self.figures(panels=panels, **words).values()))
 
     def to_polars(self) -> pl.DataFrame:
         """Return `table` with its usual rows, as a frame of polars."""
@@ -801,7 +759,7 @@ class Release(ReleasedNumbers):
         require("pandas")
         import pandas as pd
 
-        table = self.table()
+        table = self.numbers.table()
         return pd.DataFrame({name: table[name].to_list() for name in table.columns})
 
     def to_spark(self, session: SparkSession) -> DataFrame:
@@ -825,12 +783,13 @@ class Release(ReleasedNumbers):
         """
         from counton.released.spark_frames import frame_of
 
-        return frame_of(self.table(), facts_of(self), session)
+        return frame_of(self.numbers.table(), facts_of(self.numbers), session)
 
     def describe(self) -> str:
         """Describe the protected unit, the guarantee and the released steps in words."""
-        words = in_words(self.definition, self.design.name, self.steps)
-        missing, of = self.left_out()
+        numbers = self.numbers
+        words = in_words(numbers.definition, numbers.design.name, numbers.steps)
+        missing, of = numbers.left_out()
         return words + (
             f"\nleft out:  {missing:,} of {of:,} rows, in what was read" * bool(missing)
         )
@@ -847,43 +806,135 @@ class Release(ReleasedNumbers):
         """
         from counton.numbers.methods import methods
 
-        self._check_released()
-        definition, terms, steps = self.definition, self.design, self.steps
+        numbers, steps = self.numbers, self.numbers.steps
+        numbers._check_released()
+        definition, terms, over = numbers.definition, numbers.design, numbers.over
         if not full:
-            return methods_of(definition, terms.name, steps, self.level, self.reach(), self.over)
-        if isinstance(self.said, Releases):  # the subject of its numbers is not stated
-            return methods(terms, errors=self._errors())
-        repeats = [f"{line[:1].upper()}{line[1:]}." for line in self._repeats]
-        errors = [*self._errors(), *repeats]
-        return account_of(definition, terms, len(steps), errors, self.over)
+            return methods_of(definition, terms.name, steps, numbers.level, _reach(numbers), over)
+        if isinstance(numbers.said, Releases):  # the subject of its numbers is not stated
+            return methods(terms, errors=_errors_in_words(numbers))
+        repeats = [f"{line[:1].upper()}{line[1:]}." for line in numbers._repeats]
+        errors = [*_errors_in_words(numbers), *repeats]
+        return account_of(definition, terms, len(steps), errors, over)
 
     def __repr__(self) -> str:
-        last = self.steps.stop - 1
+        last = self.numbers.steps.stop - 1
         steps = f"steps 1 to {last:,}" if last else "no step yet"
-        return f"<{type(self).__name__} {self.design.name!r}, {steps}>"
+        return f"<{type(self).__name__} {self.numbers.design.name!r}, {steps}>"
 
     def __str__(self) -> str:
-        if not self.steps:
+        released = self.numbers
+        if not released.steps:
             return self.describe()
-        screen, numbers = self.screen(), []
+        screen, numbers = screen_of(released), []
         for table in screen.tables:
             numbers += align_lines(table)
         if screen.left_out:
             numbers.append(f"{screen.left_out}: table() has them all")
-        kept = f"; kept in {self.kept_in}, which is secret" if self.kept_in else ""
+        kept = f"; kept in {released.kept_in}, which is secret" if released.kept_in else ""
         return "\n".join(
             [
                 *filter(None, [screen.heading.lstrip("\n")]),
                 *numbers,
                 *screen.notes,
-                f"promise: {promise_in_words(self.definition)}",
+                f"promise: {promise_in_words(released.definition)}",
                 f"the account of the promise: describe(){kept}",
             ]
         )
 
     def _repr_html_(self) -> str:
         words = self.describe()
-        return page(self, words, self.figures) if self.steps else html(words, {})
+        return page(self.numbers, words, self.figures) if self.numbers.steps else html(words, {})
+
+
+def _within_words(numbers: ReleasedNumbers, steps: Steps) -> str:
+    """Return the times of some steps, in parentheses; "" for all of them."""
+    definition = numbers.definition
+    anew = definition.anew()
+    if not definition.cut.goes_on or (steps is None and anew is None):
+        return ""
+    start, stop = numbers.ends(steps)
+    words = numbers._cut.span(range(start + 1, stop + 1))
+    if anew is not None and numbers._period_begins[stop - 1] > start:
+        words += f", {counted_anew(anew)}"
+    return f" ({words})" if numbers._cut.timed else f" in {words}"
+
+
+def _pair_in_words(
+    numbers: ReleasedNumbers, one: Groups, steps: Steps, other: Groups, later: Steps,
+    of: str | None, second: ReleasedNumbers, how: str,
+) -> str:  # fmt: skip
+    """Return words for a comparison: both compared numbers, with their times."""
+    apart = second is not numbers
+    counts = apart and second.statistic.card.additive
+    first, last = _question_in_words(one, of), _question_in_words(other, None if counts else of)
+    begin, end = _within_words(numbers, steps), _within_words(second, later)
+    if apart:
+        first, last = f"{first} of {numbers.design.name}", f"{last} of {second.design.name}"
+    elif steps == later:
+        begin = ""
+    return f"{first}{begin} {how} {last}{end}"
+
+
+def _reach(numbers: ReleasedNumbers) -> dict[str, float]:
+    """Return how far the last numbers may be off, at most, with the probability ``level`` each.
+
+    Keys are the names of numbers, if there are several for each group; empty: not known.
+    """
+    if not numbers._by_group:
+        if numbers._all_on_demand:  # that of any cell
+            half = numbers.design.window_halfwidths(0, numbers.steps[-1], numbers.level)
+            return {"": float(half)}
+        return reach_of(numbers._last)
+    cut = numbers.definition.cut
+    each = f"in each {cut.period or cut.every}"
+    own = {"so far": numbers.totals, each: numbers.windows}
+    return {
+        name: float(series.half[-1])
+        for name, series in own.items()
+        if series is not None and len(series.half)
+    }
+
+
+def _errors_in_words(numbers: ReleasedNumbers) -> list[str]:
+    """Return sentences about the noise, for `Release.methods`."""
+    far = far_in_words(_reach(numbers))
+    if isinstance(numbers.said, Series):
+        errors = [
+            error_in_words(series, what, numbers.level)
+            for what, series in (
+                ("total", numbers.totals),
+                ("window's own number", numbers.windows),
+            )
+            if series is not None and len(series.std)
+        ]
+        if numbers.definition.ranks and far:
+            errors.append(
+                f"Intervals of the groups that are shown hold at once, and reach at most {far} "
+                f"to either side."
+            )
+        return errors
+    errors = []
+    if not numbers._all_on_demand:
+        last = numbers._last
+        if "std" in last.columns and last["std"].drop_nulls().len():
+            errors = [noise_in_words(last["std"].drop_nulls().to_numpy())]
+    if not errors:  # readings have no standard deviation of their own
+        after = numbers.steps.stop - 1
+        std = float(numbers.design.std(range(after, after + 1))[0])
+        errors = [
+            f"A cell of what it is read from has the standard deviation {quantity(std, std)}."
+        ]
+    if isinstance(numbers.said, Releases):
+        last_step = f"At step {numbers.steps[-1]:,}, the last one"
+        level = f"{100 * numbers.level:g}% intervals"
+        return [*errors, f"{last_step}, {level} reach at most {far} to either side."]
+    errors.append(
+        f"Intervals hold with a probability of {100 * numbers.level:g}% or more, one at a time "
+        f"unless the table says else"
+        f"{f'; the last ones reach at most {far} to either side' if far else ''}."
+    )
+    return errors
 
 
 def _question_in_words(groups: Groups, of: str | None) -> str:
@@ -894,12 +945,6 @@ def _question_in_words(groups: Groups, of: str | None) -> str:
 
 def answers_table(names: Sequence[str], answers: Sequence[Answer]) -> pl.DataFrame:
     """Return answers in rows: group, estimate, std, lower, upper."""
-    return pl.DataFrame(
-        {
-            "group": list(names),
-            "estimate": [one.value for one in answers],
-            "std": [one.std for one in answers],
-            "lower": [one.lower for one in answers],
-            "upper": [one.upper for one in answers],
-        }
-    )
+    each = zip(names, answers, strict=True)
+    rows = [(name, one.value, one.std, one.lower, one.upper) for name, one in each]
+    return pl.DataFrame(rows, _ANSWERED, orient="row")

@@ -44,6 +44,7 @@ from counton.released.release_facts import (
     as_written_now,
     unpack,
 )
+from counton.released.released_numbers import ReleasedNumbers
 from counton.released.series import NUMBERS, labels_of, rows_among
 from counton.released.sizes import (
     MOST_NUMBERS,
@@ -162,17 +163,18 @@ def read(
             if note not in found.facts().get("notes", ()):
                 found = found.with_note(note)
         found.only(found.steps[-1:]).table()  # an unreadable release is refused
-        found.describe()
+        release = Release(found)
+        release.describe()
     for one in files:
         if one.like is not None:
             with _naming(one.label):
                 _check_fits(one, found)
-    return found
+    return release
 
 
 def _release_of(
     files: Sequence[_File], described: Mapping[str, Any], level: float | None
-) -> Release:
+) -> ReleasedNumbers:
     """Return the release in files of one stream."""
     if "block" in described and described["groups"] is not None:  # their rows name the groups
         files = sorted(files, key=lambda one: (one.described["block"]["number"], one.last()))
@@ -192,7 +194,7 @@ def _release_of(
     return found if "revisions" not in described else _with_revisions(found, described)
 
 
-def _with_revisions(release: Release, described: Mapping[str, Any]) -> Release:
+def _with_revisions(release: ReleasedNumbers, described: Mapping[str, Any]) -> ReleasedNumbers:
     """Return the release with all versions, which the description of revised windows contains."""
     from counton.released.revisions import Revisions
 
@@ -487,7 +489,7 @@ def _facts(path: Path, kind: str | None) -> dict[str, Any] | None:
     return dict(parse_json(beside.read_bytes()))
 
 
-def _check_fits(one: _File, release: Release) -> None:
+def _check_fits(one: _File, release: ReleasedNumbers) -> None:
     """Refuse rows that are not of the release of the given description.
 
     Raises:
@@ -564,7 +566,7 @@ def _cells(
     definition: Description,
     terms: Design,
     level: float,
-) -> Release:
+) -> ReleasedNumbers:
     """Return counts or sums."""
     files, since = list(files), _since(described)
     groups = definition.groups if since is None else tuple(since)
@@ -619,7 +621,7 @@ def _cells(
     if since is not None:
         starts = np.array([since[group] for group in groups], np.int64)
         expected = np.arange(1, last + 1)[:, None] >= starts
-    found = Release.of(
+    found = ReleasedNumbers.of(
         definition,
         terms,
         values,
@@ -673,7 +675,7 @@ def _steps_there(files: Sequence[_File], steps: range) -> range:
 
 def _rows_there(
     files: Sequence[_File],
-    released: Release,
+    released: ReleasedNumbers,
     of: int = 0,
 ) -> pl.DataFrame | None:
     """Return the columns that distinguish existing rows, if some were left out; None: all exist.
@@ -729,7 +731,7 @@ def _readings(
     definition: Description,
     terms: Design,
     level: float,
-) -> Release:
+) -> ReleasedNumbers:
     """Return a statistic, or a ranking of undeclared groups, from cells."""
     shown, since = View.from_dict(described["shown"]), _since(described)
     definition = definition if definition.ranks else as_shown(definition, shown)
@@ -740,7 +742,7 @@ def _readings(
         for part in parts:  # earlier parts lack groups that are shown later
             values[first : first + len(part), : part.shape[1]] = part
             first += len(part)
-        found = Release.of(definition, terms, values, level, since=since, shown=shown)
+        found = ReleasedNumbers.of(definition, terms, values, level, since=since, shown=shown)
     elif not any(one.rows.height for one in files):
         raise InvalidInput(f"{field('source', files[0].label)} has no rows: nothing was released")
     elif statistic.card.on_demand:
@@ -752,10 +754,10 @@ def _readings(
                 raise InvalidInput(f"{one.label!r} has lost its column {lost[0]!r}: keep it")
         rows = [one.rows.select(needed) for one in files]
         readings = Answers(terms, statistic, shown, rows).readings(statistic)
-        found = Release(definition, terms, readings.steps, readings, level, shown=shown)
+        found = ReleasedNumbers(definition, terms, readings.steps, readings, level, shown=shown)
     else:
         parts = [part.reshape(len(part), *terms.shape) for part in _parts(files, described, terms)]
-        found = Release.of(definition, terms, np.concatenate(parts), level, shown=shown)
+        found = ReleasedNumbers.of(definition, terms, np.concatenate(parts), level, shown=shown)
     found = found.only(_steps_there(files, found.steps))
     if (
         definition.domain is not None

@@ -22,7 +22,7 @@ from counton.base.errors import InvalidInput, field
 from counton.base.exact import figures, some_of
 from counton.base.groups import GroupNames
 from counton.base.lazy_polars import polars as pl
-from counton.numbers import Design, Releases, StepRelease
+from counton.numbers import Design, Releases
 from counton.numbers.contrasts import sum_formula
 from counton.numbers.fit_request import TableRequest
 from counton.numbers.formulas import CellSum, Estimate, Formula, TableNumbers, Term
@@ -52,7 +52,7 @@ from counton.released.stream_words import with_parts
 from counton.statistics import Grouped, Reading, Statistic
 from counton.statistics.by_group import inner_of, members_of
 from counton.statistics.ranking import ranked_numbers, ranking_of
-from counton.statistics.readings import Cells, Readings, place_of_name
+from counton.statistics.readings import Readings, place_of_name
 from counton.statistics.statistic import NamedCells
 
 if TYPE_CHECKING:
@@ -262,15 +262,7 @@ class ReleasedNumbers:
         return self.definition.strategy.facts.delay
 
     def only(self, steps: range | None = None, groups: Sequence[str] | None = None) -> Self:
-        """Return some of the steps, and some of the groups; None: all.
-
-        Args:
-            steps: consecutive steps, all released.
-            groups: the groups, in the wanted order.
-
-        Raises:
-            InvalidInput: unknown groups, or one named twice.
-        """
+        """Return some of the steps, and some of the groups: see `Release.only`."""
         found = self
         if steps is not None:
             found = replace(self, first=steps.start, steps=range(1, steps.stop))
@@ -359,59 +351,6 @@ class ReleasedNumbers:
         places = places[np.argsort(-sizes[places], kind="stable")][:count]
         return replace(self._at_places(places), by_size=True)
 
-    def part(self, name: str) -> Self:
-        """Return the release of one statistic of a report, as if it were released alone.
-
-        Counts and sums with their own measurements answer all questions of counts and sums; a
-        statistic derived from another one answers those of its source.
-
-        Raises:
-            InvalidInput: not a report, or no statistic of this name.
-        """
-        if not members_of(inner_of(self.statistic)):
-            raise InvalidInput(
-                f"{field('part', name)} names a statistic of a report, and {self.design.name!r} is "
-                f"of {self.definition.what}; leave it out"
-            )
-        report: Report = cast("Report", inner_of(self.statistic))
-        groups = self.definition.domain
-        member = report.statistic(name)
-        one: Statistic = member
-        measured = report.derived_from.get(name, name)
-        terms = report.terms_of(measured, self.design, () if groups is None else (len(groups),))
-        counts = one.card.additive and measured == name
-        by_group = None if groups is None or counts else Grouped(one, groups)
-        by, columns = self.definition.by, report.columns[name]
-        if isinstance(one, Grouped) or one.card.declares is not None:  # it has its own groups
-            groups = GroupNames(one.groups if isinstance(one, Grouped) else one.card.declares or ())
-            by, columns = columns[0], columns[1:]
-            one = inner_of(one)
-        additive = one.card.additive and measured == name
-        counting = self.definition.counting
-        if member.counted_ranks == (1,) or (by is None and member.counts_users):
-            counting = counting.with_groups(member.counted_ranks[-1])
-        definition = replace(
-            self.definition,
-            what=one.card.keyword or type(one).__name__,
-            statistic=one if additive else by_group or member,
-            by=by,
-            domain=groups,
-            value=columns[0] if len(columns) == 1 else None,
-            counting=counting,
-        )
-        releases = self.readings.releases
-        assert releases is not None
-        if additive:
-            values = report.values_of(name, releases.values, terms)
-            cells = type(self).of(definition, terms, values, self.level)
-            return cells.only(range(self.first, self.steps.stop), self.chosen)
-
-        def read(release: StepRelease) -> Reading:
-            return report.read_part(name, Cells(release), by_group)
-
-        readings = Readings(definition.statistic, releases.steps, releases, read=read)
-        return replace(self, definition=definition, design=terms, said=readings)
-
     def at_hand(self) -> Self:
         """Return the release with all its rows in memory, so that its state may be closed."""
         if not isinstance(self.said, Readings) or not self.statistic.card.on_demand:
@@ -426,11 +365,7 @@ class ReleasedNumbers:
         return replace(self, notes=(*self.notes, note))
 
     def at(self, level: float) -> Self:
-        """Return these numbers with intervals of another level.
-
-        Raises:
-            InvalidInput: a level outside (0, 1 - 1e-9].
-        """
+        """Return these numbers with intervals of another level: see `Release.at`."""
         said, level = self.said, check_level(level)
         if isinstance(said, Series):
             said = replace(said, half=self.design.halfwidths(self.steps, level))
@@ -756,17 +691,7 @@ class ReleasedNumbers:
         return steps_within(definition, chosen, start, until)
 
     def table(self, steps: range | None = None) -> pl.DataFrame:
-        """Return the table: a row for each step and each group or number, with intervals.
-
-        For counts and sums the columns are step, window, group, estimate, std, lower, upper. The
-        last four are those of totals; windows' own numbers have the prefix ``window_``. With a
-        delay there is also ``counted_until``: the total counts events before it. Another statistic
-        has step, window, and its own columns.
-
-        Args:
-            steps: some of the shown steps; None: all of them, or the last one if cells are read on
-                demand and none are named.
-        """
+        """Return a row for each step and each group or number: see `Release.table`."""
         if steps is None:
             steps = self.steps[-1:] if self._all_on_demand else self.shown_steps
         found = [self._rows(some) for some in self._chunks(steps)]
@@ -935,7 +860,7 @@ class ReleasedNumbers:
         columns = {name: np.stack(parts, axis=1).ravel() for name, parts in found.items()}
         return {statistic.card.chart.cells: np.array(names * len(steps)), **columns}
 
-    def numbers(self, of: str | None = None) -> pl.DataFrame:
+    def plain_table(self, of: str | None = None) -> pl.DataFrame:
         """Return a row for each step and group, with equal column names for all releases.
 
         Args:
@@ -964,21 +889,45 @@ class ReleasedNumbers:
         begins = stops - 1 if chosen == "windows" else np.zeros_like(stops)
         return table.select(when).with_columns(**self.between(begins, stops).columns())
 
-    def sums(self, every: str) -> pl.DataFrame:
-        """Return the number of each day, week or month: the statistic of its rows alone.
+    def with_band(self) -> Self:
+        """Return these numbers with the intervals of `band`, for a chart.
 
-        Columns: window_start, window_end, first_step, last_step, whole; then for counts and sums
-        group, sum, std, lower, upper, and for others those of `table`. The sums of all periods add
-        up to the last total, and intervals are for the noise of a period alone. The first and the
-        last period are not ``whole`` if the released windows do not cover them.
-
-        Args:
-            every: the length of a period: ``1d``, ``1w``, ``1mo``, or several.
+        For counts and sums they follow from the joint law of all steps, if that is narrower. Groups
+        have independent noise, so each holds with ``level ** (1 / groups)``.
 
         Raises:
-            InvalidInput: not a length, periods that begin inside a window, a stream with a delay, a
-                table that was released once, or cells that are read on demand.
+            InvalidInput: no intervals, undeclared groups, or groups shown because of their size.
         """
+        from counton.numbers.joint import narrower
+
+        self._refuse_chosen("a band")
+        if self.since is not None:
+            raise InvalidInput(
+                "a band holds for groups chosen beforehand, and undeclared groups are shown "
+                "because they are large; use the table, or declare the groups"
+            )
+        if not isinstance(self.said, Series):
+            table = self.plain_table()
+            if "lower" not in table.columns:
+                self._cannot("bands")
+            return self.at(1 - (1 - self.level) / max(table.height, 1))
+        one = float(self.level ** (1 / len(self.groups)))
+        wide = self.at(min(1 - (1 - one) / len(self.shown_steps), 1 - 1e-9))
+        if self.carried is not None:
+            return wide
+        shown = slice(self.first - 1, None)
+        half = wide.series.half.copy()
+        factor = narrower(self.design, half[shown], self.first, one, windows=self.totals is None)
+        half[shown] *= factor
+        # whole numbers are inside or outside, never between
+        if not self.design.strategy.facts.fraction_bits:
+            unit = float(self.design.released_unit)
+            half[shown] = np.floor(half[shown] / unit * (1 + 1e-12)) * unit
+        band = replace(wide.series, half=half)
+        return replace(wide, said=band, level=self.level, together=True)
+
+    def sums(self, every: str) -> pl.DataFrame:
+        """Return the number of each day, week or month: see `Release.sums`."""
         check_sums(self.definition, every)
         self._check_released()
         windows, groups = self.definition.windows, self.groups

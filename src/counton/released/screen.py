@@ -78,6 +78,7 @@ def largest_rows(table: pl.DataFrame) -> tuple[TextTable, str]:
 
 def screen_of(released: ReleasedNumbers) -> Screen:
     """Return the screen of the last step; for counts and sums the largest groups, as declared."""
+    released._check_released()
     if isinstance(released.said, Series) and not released.definition.ranks:
         return _screen_of_cells(released)
     shown, at_once = released.shown, ""

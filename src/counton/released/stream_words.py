@@ -48,7 +48,7 @@ def methods_of(
         definition, name: the description and name of the stream.
         steps: the released steps.
         level: probability with which each interval holds.
-        reach: see `counton.Release.reach`.
+        reach: the largest distance from the last numbers to the ends of their intervals, by name.
         over: number of steps shown together, or the period up to each, such as "week"; None: all so
             far.
     """

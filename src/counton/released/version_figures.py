@@ -13,6 +13,7 @@ from counton.base.locales import speaking
 from counton.released.nowcasting import Nowcasts
 from counton.released.read_options import Look
 from counton.released.release import Release
+from counton.released.released_numbers import ReleasedNumbers
 from counton.released.revisions import versions_at_hand
 from counton.released.stream_words import foot_of, groups_in_words, times_in_words
 
@@ -30,15 +31,15 @@ def figure_of_versions(released: Release, look: Look) -> Figure:
     """
     from counton.charts.version_charts import MOST_PANELS, plot_versions
 
-    versions = _versions_of(released)
+    versions, numbers = _versions_of(released), released.numbers
     with speaking(locale_named(look.locale)):
         words = look.around(
-            f"{_times_of(released)} of the newest version",
-            foot_of(released.definition, look.source),
-            title=f"What was known when: {_subject_of(released)}",
-            axis=released.definition.subject,
+            f"{_times_of(numbers)} of the newest version",
+            foot_of(numbers.definition, look.source),
+            title=f"What was known when: {_subject_of(numbers)}",
+            axis=numbers.definition.subject,
         )
-        period = released.definition.windows.period or "window"
+        period = numbers.definition.windows.period or "window"
         return plot_versions(versions.largest(MOST_PANELS), words, period=period)
 
 
@@ -49,8 +50,8 @@ def figure_of_nowcast(found: Nowcasts) -> Figure:
     from counton.charts.style import Caption
     from counton.charts.version_charts import MOST_PANELS, Forecasts, plot_nowcast
 
-    released = found.released
-    versions, named = _versions_of(released), list(found.found)
+    released = found.released.numbers
+    versions, named = _versions_of(found.released), list(found.found)
     places = [list(versions.groups).index(group) for group in named]
     versions = versions.of(places).largest(MOST_PANELS)
     each = [found.found[group] for group in versions.groups]
@@ -71,12 +72,12 @@ def figure_of_nowcast(found: Nowcasts) -> Figure:
     return plot_nowcast(versions, forecasts, words, period=period)
 
 
-def _subject_of(released: Release) -> str:
+def _subject_of(released: ReleasedNumbers) -> str:
     grouped = groups_in_words(released.definition)
     return f"{released.definition.subject}{f', by {grouped}' if grouped else ''}"
 
 
-def _times_of(released: Release) -> str:
+def _times_of(released: ReleasedNumbers) -> str:
     every = released.definition.windows.every
     times = times_in_words(released.definition, 1, every)
     return f"{times}; with {100 * released.level:g}% intervals"
@@ -90,13 +91,14 @@ def _versions_of(released: Release) -> Versions:
     """
     from counton.charts.version_charts import Versions
 
-    definition, table = released.definition, released.versions()
+    numbers, table = released.numbers, released.versions()
+    definition = numbers.definition
     if "estimate" not in table.columns or "name" in table.columns:
         raise InvalidInput(
-            f"a chart of versions is of counts and sums, and {released.design.name!r} releases "
+            f"a chart of versions is of counts and sums, and {numbers.design.name!r} releases "
             f"{definition.what}; write a table"
         )
-    names = list(released.groups)
+    names = list(numbers.groups)
     if "group" not in table.columns:
         table = table.with_columns(group=pl.lit(names[0]))
     steps, lags = table["step"].unique().sort(), int(table["lag"].max()) + 1  # type: ignore[arg-type]
@@ -111,11 +113,11 @@ def _versions_of(released: Release) -> Versions:
         values[name] = np.full(shape, np.nan)
         values[name][at] = table[column].to_numpy()
     windows = definition.windows
-    ends = released._local(windows.ends(range(int(steps[0]) - 1, int(steps[-1]) + 1)))
+    ends = numbers._local(windows.ends(range(int(steps[0]) - 1, int(steps[-1]) + 1)))
     return Versions(
         ends[:-1],
         ends[1:],
         names,
         **values,
-        final=versions_at_hand(released.revisions, released.design.name).lags,
+        final=versions_at_hand(numbers.revisions, numbers.design.name).lags,
     )

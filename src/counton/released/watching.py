@@ -18,6 +18,7 @@ from counton.numbers import Design
 from counton.released.alarms import Alarms, Chart, find_changes, least_windows, mean_delay
 from counton.released.periods import groups_named, season_of
 from counton.released.release import Release
+from counton.released.released_numbers import ReleasedNumbers
 from counton.released.revisions import final_windows
 from counton.released.series import Series, local_times
 from counton.strategies import AsOf, WindowVersions
@@ -51,7 +52,7 @@ class WatchReport:
     @property
     def last(self) -> int:
         """Number of the newest watched window; provisional windows are not watched."""
-        return last_watched(self.released)
+        return last_watched(self.released.numbers)
 
     @property
     def newest(self) -> bool:
@@ -63,7 +64,7 @@ class WatchReport:
 
         Columns: window_start, window_end, group (if there are groups), change, value, threshold.
         """
-        windows = self.released.definition.windows
+        windows = self.released.numbers.definition.windows
         rows = [
             (int(step), group, "increase" if up else "decrease", found)
             for group, found in self.alarms.items()
@@ -83,11 +84,11 @@ class WatchReport:
             "threshold": pl.Series([row[3].threshold for row in rows], dtype=pl.Float64),
         }
         found = pl.DataFrame(columns)
-        return found if self.released.definition.domain is not None else found.drop("group")
+        return found if self.released.numbers.definition.domain is not None else found.drop("group")
 
     def describe(self) -> str:
         """Describe the watched series, the rate of false alarms, and the delay of an alarm."""
-        windows, chart = self.released.definition.windows, self.chart
+        windows, chart = self.released.numbers.definition.windows, self.chart
         for_what = "changes that last"
         if chart.over is not None:
             for_what = f"changes over {windows.count(chart.over)}"
@@ -145,16 +146,17 @@ def watch(
     >>> watch(run, false_alarms=0.1).newest in (True, False)
     True
     """
-    steps, numbers, noise = _numbers_of_windows(released)
-    windows = released.definition.windows
-    named = list(released.groups) if groups is None else groups_named(groups, released.groups)
+    held = released.numbers
+    steps, numbers, noise = _numbers_of_windows(held)
+    windows = held.definition.windows
+    named = list(held.groups) if groups is None else groups_named(groups, held.groups)
     chart = chart_for(false_alarms, over, windows.every, len(named))
     season = season_of(windows.every)
-    place = {group: number for number, group in enumerate(released.groups)}
+    place = {group: number for number, group in enumerate(held.groups)}
     if unknown := [group for group in named if group not in place]:
         raise InvalidInput(
-            f"{field('groups', unknown[0])} is no group of {released.design.name!r}; choose "
-            f"from {some_of(released.groups)}"
+            f"{field('groups', unknown[0])} is no group of {held.design.name!r}; choose "
+            f"from {some_of(held.groups)}"
         )
     find = partial(
         find_changes, noise=noise, chart=chart, start=int(steps[0]), season=season, trend=trend
@@ -164,7 +166,7 @@ def watch(
     if change is not None:
         own = float((noise if noise.ndim == 1 else np.diag(noise)).mean())
         spreads = [max(alarms.std**2 - own, 0.0) for alarms in found.values()]
-        known, design = int(steps[-1]), released.design
+        known, design = int(steps[-1]), held.design
         each = delays_in(design, known, change, spreads, chart, season=season, trend=trend)
         delays = {group: (change, delay) for group, delay in zip(found, each, strict=True)}
     return WatchReport(released, chart, found, false_alarms, delays)
@@ -245,12 +247,12 @@ def delay_in_words(change: str, delay: float | None, lags: int = 0) -> str:
     )
 
 
-def last_watched(released: Release) -> int:
+def last_watched(released: ReleasedNumbers) -> int:
     """Return the number of the newest window that can have an alarm; 0 if there is none."""
     return final_windows(released.design, released.steps.stop - 1)
 
 
-def windows_to_learn(released: Release, *, trend: bool = False) -> int:
+def windows_to_learn(released: ReleasedNumbers, *, trend: bool = False) -> int:
     """Return the number of windows from which the level is learnt before an alarm is possible."""
     return least_windows(season_of(released.definition.windows.every), trend=trend)
 
@@ -280,7 +282,7 @@ def chart_for(false_alarms: float, over: str | None, every: str, groups: int) ->
 
 
 def _numbers_of_windows(
-    released: Release,
+    released: ReleasedNumbers,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
     """Return steps, their numbers by group, and the covariance of the noise of one group."""
     if not isinstance(released.said, Series) or not released.definition.cut.timed:

@@ -17,8 +17,9 @@ from counton.base.errors import InvalidInput
 from counton.base.language_files import locale_named
 from counton.base.lazy import software
 from counton.base.locales import ENGLISH, local_number, local_text, present, speaking
+from counton.released.release import Release
 from counton.released.release_facts import facts_of
-from counton.released.screen import text_table
+from counton.released.screen import screen_of, text_table
 from counton.released.series import Series
 from counton.released.stream_words import (
     groups_in_words,
@@ -30,7 +31,7 @@ from counton.released.stream_words import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from counton.released.release import Release
+    from counton.released.released_numbers import ReleasedNumbers
 
 #: Widths of each chart in inches: on a page, and on a telephone.
 _WIDTHS = (7.5, 4.0)
@@ -67,7 +68,7 @@ a { color: inherit; }
 
 
 def web_page(
-    released: Release,
+    released: ReleasedNumbers,
     csv: str,
     *,
     panels: bool = False,
@@ -100,11 +101,11 @@ def web_page(
         return _page(released, csv, title, {"panels": panels, "locale": locale, **look})
 
 
-def _page(released: Release, csv: str, title: str | None, look: dict[str, Any]) -> str:
+def _page(released: ReleasedNumbers, csv: str, title: str | None, look: dict[str, Any]) -> str:
     """Return the page in the present language."""
     definition, name = released.definition, released.design.name
     heading = _title(released) if title is None else title
-    screen, table = released.screen(), released.table()
+    screen, table = screen_of(released), released.table()
     shown = "\n".join(
         _table(one, screen.heading.strip() if not place else "")
         for place, one in enumerate(screen.tables)
@@ -120,7 +121,7 @@ def _page(released: Release, csv: str, title: str | None, look: dict[str, Any]) 
         left_out = [local_text("{groups}: below, or in the file", groups=screen.left_out)]
     pictures = ""
     if released.drawable:
-        charts = [released.figures(title="", width=width, **look) for width in _WIDTHS]
+        charts = [Release(released).figures(title="", width=width, **look) for width in _WIDTHS]
         says = local_text("Chart: {heading}", heading=heading)
         pictures = "\n".join(_picture([of[kind] for of in charts], says) for kind in charts[0])
     with speaking(ENGLISH):
@@ -128,7 +129,7 @@ def _page(released: Release, csv: str, title: str | None, look: dict[str, Any]) 
         # The methods contain the errors besides noise.
         notes = [note for note in screen.notes if not note.startswith("besides noise: ")]
         notes += [one for note in facts.get("notes", ()) if (one := f"note: {note}") not in notes]
-        methods, promise = released.methods(), f"Promise: {promise_in_words(definition)}."
+        methods, promise = Release(released).methods(), f"Promise: {promise_in_words(definition)}."
     lang = "" if present().language == ENGLISH.language else f' lang="{ENGLISH.language}"'
     files = (
         _download(csv, f"{name}.csv", "text/csv"),
@@ -166,7 +167,7 @@ style-src 'unsafe-inline'">
 """
 
 
-def _title(released: Release) -> str:
+def _title(released: ReleasedNumbers) -> str:
     """Return the counted quantity, and its grouping columns."""
     definition = released.definition
     if not isinstance(released.said, Series):

@@ -14,13 +14,13 @@ from counton.job.keywords import JobFields, StatisticName
 from counton.job.signatures import with_job_fields
 from counton.job.stated_options import all_options, own_options
 from counton.privacy import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, Guarantee, PureDP
+from counton.released.release import Release
 from counton.run.outputs import Outputs
 from counton.run.progress import Progress, silent
 from counton.run.runs import commit, read_rows
 from counton.run.settlement import resolve
 
 if TYPE_CHECKING:
-    from counton.released.release import Release
     from counton.statistics import Statistic
 
 
@@ -124,7 +124,7 @@ def release(
         outputs = Outputs.of_run(settled)
         with commit(settled, read_rows(settled, progress), progress) as outcome:
             written = outputs.write(outcome, progress, whole=True)
-            found = written.released or outcome.read(outputs.level, outputs.shown)
+            found = written.released or outcome.read(outputs.level, outputs.shown).numbers
             if unnamed and outcome.for_operator().gone:
                 where = "database" if isinstance(events, str) else "frame"
                 warnings.warn(
@@ -140,7 +140,7 @@ def release(
                     "and with revise='14d' in its own window",
                     stacklevel=2,
                 )
-            return replace(found.at_hand(), kept_in=hide_secrets(os.fspath(state)))
+            return Release(replace(found.at_hand(), kept_in=hide_secrets(os.fspath(state))))
 
 
 def _numbers(guarantee: object, named: dict[str, Any]) -> dict[str, Any]:

@@ -38,6 +38,7 @@ from counton.released.release_facts import (
     own_facts_of,
     pack,
 )
+from counton.released.released_numbers import ReleasedNumbers
 from counton.run.continuation import carried_by
 from counton.run.definition import KIND, Definition
 from counton.run.journal_values import (
@@ -258,7 +259,7 @@ def _times(connection: Any, windows: Any, starts: Any, ends: Any) -> list[Sequen
     return [*(published.moments(connection, times) for times in (begins, ends)), local]
 
 
-def _write(connection: Any, stream_id: int, released: Release, steps: range) -> None:
+def _write(connection: Any, stream_id: int, released: ReleasedNumbers, steps: range) -> None:
     part, windows = slice(steps.start - 1, steps.stop - 1), released.definition.windows
     begins, ends, local = _times(connection, windows, windows.starts(steps), windows.ends(steps))
     nothing = [None] * len(steps)
@@ -297,10 +298,10 @@ class _Selection(NamedTuple):
     groups: str | Sequence[str] | None = None
     as_of: When | None = None
 
-    def of(self, found: Release) -> Release:
+    def of(self, found: ReleasedNumbers) -> ReleasedNumbers:
         """Return the selection of a release."""
         if self.as_of is not None:
-            found = found.as_of(self.as_of)
+            found = Release(found).as_of(self.as_of).numbers
         if self[:3] != (None, None, None):
             found = found.only(found.steps_named(*self[:3]))
         if self.groups is None:
@@ -388,7 +389,7 @@ def export(
     ...     by="page", domain="home,shop", epsilon=1,
     ... )).close()
     >>> found = export(state, steps="2:3", groups="shop", level=0.9)
-    >>> found.table().select("step", "group").rows(), found.level
+    >>> found.table().select("step", "group").rows(), found.numbers.level
     ([(2, 'shop'), (3, 'shop')], 0.9)
     """
     level = None if level is None else check_level(level)
@@ -404,11 +405,11 @@ def export(
             raise InvalidInput(
                 f"{field('fit')} needs a state, and {os.fspath(state)!r} is none: leave it out"
             )
-        found = chosen.of(public)
+        found = chosen.of(public.numbers)
         if path is not None and is_folder(path):
             check_foldable(found.definition, path)
             of = found.shown_steps, len(found.groups)
-            return write_folder(path, found.only, *of, above, surely_above)
+            return Release(write_folder(path, found.only, *of, above, surely_above))
         found = large_only(found, above, surely_above)
     else:
         with Store(state) as store:
@@ -422,7 +423,7 @@ def export(
         look |= {} if path.suffix.lower() == PAGE else {"width": width}
         write_release(found, path, style=style, panels=panels, **look)
         write_metadata(found, path, kinds, style)
-    return found
+    return Release(found)
 
 
 def _into_folder(
@@ -449,12 +450,12 @@ def _into_folder(
         raise OldCopy(f"nothing was written: {doubt}")
     level, view = level_of(definition) if level is None else level, shown_of(definition.record)
 
-    def read(some: range) -> Release:
+    def read(some: range) -> ReleasedNumbers:
         return read_cells(reader, definition, level, view, some)
 
     last = read(range(reader.step, reader.step + 1))
     steps = last.steps_named(chosen.steps, chosen.start, chosen.until)
-    return write_folder(folder, read, steps, len(definition.groups), above, surely_above)
+    return Release(write_folder(folder, read, steps, len(definition.groups), above, surely_above))
 
 
 #: Placeholder for the name of a release in the name of a file.
@@ -543,7 +544,7 @@ def export_all(
         if is_folder(path):
             export(place[0], path, name=place[1], **asked)
         else:
-            write_release(found[place], path, **look)
+            write_release(found[place].numbers, path, **look)
     several = len({each for _, each in places}) < len(places)
     return {f"{each} of {of}" if several else each: one for (of, each), one in found.items()}
 
@@ -557,7 +558,7 @@ def _streams_with_releases(
 ) -> list[str]:
     """Return the names of streams with releases in a state; empty if the state is missing."""
     if not of_jobs and (public := read_public(state, name=name, like=like)) is not None:
-        return [public.design.name]
+        return [public.numbers.design.name]
     file = state_file(state)
     if of_jobs and file is not None and not file.exists():
         return []
@@ -587,10 +588,10 @@ def released_in(
     """
     with Store(state) as store:
         reader = store.reader(only_name(store.streams) if name is None else name)
-        return _with_doubt(reader, _of_stream(reader, level))
+        return Release(_with_doubt(reader, _of_stream(reader, level)))
 
 
-def _with_doubt(reader: JournalReader, found: Release) -> Release:
+def _with_doubt(reader: JournalReader, found: ReleasedNumbers) -> ReleasedNumbers:
     """Add a note to a release if its state may be an old copy."""
     doubt = reader.doubt()
     return found if doubt is None else found.with_note(doubt).at_hand()
@@ -630,7 +631,7 @@ def methods(
         with Store(state) as store:
             return methods(store, name, level=level, full=full)
     return {
-        one: _of_stream(state.reader(one), level).methods(full=full)
+        one: Release(_of_stream(state.reader(one), level)).methods(full=full)
         for one in _released_names(state, name)
     }
 
@@ -658,15 +659,16 @@ def registry(
     from counton.released.registry import TO_WRITE, record
 
     if (one := read_public(state, name=name, like=like)) is not None:
+        numbers = one.numbers
         filled = record(
-            one.design,
+            numbers.design,
             one.methods(full=True),
-            unit=one.definition.unit,
+            unit=numbers.definition.unit,
             began=f"{TO_WRITE} the day of its first release",
             ledger=f"{TO_WRITE} what other releases of the same data have spent, and their limit",
-            once=not one.definition.cut.goes_on,
+            once=not numbers.definition.cut.goes_on,
         )
-        return {one.design.name: filled}
+        return {numbers.design.name: filled}
     with Store(state) as store:
         whole = store.summary()
         began = {one["name"]: str(one["created"])[:10] for one in whole["streams"]}
@@ -685,7 +687,7 @@ def registry(
         found = {}
         for each in _released_names(store, name):
             reader = store.reader(each)
-            said = _of_stream(reader, None).methods(full=True)
+            said = Release(_of_stream(reader, None)).methods(full=True)
             found[each] = record(
                 reader.design,
                 said,
@@ -734,7 +736,7 @@ def _of_stream(
     level: float | None,
     chosen: _Selection = _ALL,
     fit: Fit | None = None,
-) -> Release:
+) -> ReleasedNumbers:
     name = reader.design.name
     if not reader.step:
         try:
@@ -759,7 +761,7 @@ def _of_stream(
                 )
         if reader.details.get("kind") != KIND:
             about, releases = Description.of_stream(reader.design), reader.releases()
-            given = Release(about, reader.design, releases.steps, releases, level or 0.95)
+            given = ReleasedNumbers(about, reader.design, releases.steps, releases, level or 0.95)
             return given.only(given.steps_named(chosen.steps))
     definition = Definition.reopen(reader.design, reader.details)
     shown = None

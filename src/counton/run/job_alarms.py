@@ -42,7 +42,8 @@ def alarm_of(released: Release, terms: AlarmTerms) -> WatchReport | None:
     Raises:
         InvalidInput: the statistic has no counts or sums of windows, or a term is out of range.
     """
-    if last_watched(released) <= windows_to_learn(released, trend=terms.trend):
+    numbers = released.numbers
+    if last_watched(numbers) <= windows_to_learn(numbers, trend=terms.trend):
         return None
     return watch(
         released, terms.groups, false_alarms=terms.false_alarms, over=terms.over, trend=terms.trend
@@ -147,7 +148,7 @@ def report(found: WatchReport) -> dict[str, Any]:
     times = ("window_start", "window_end")
     rows = found.table().to_dicts()
     return {
-        "name": found.released.design.name,
+        "name": found.released.numbers.design.name,
         "alarm": found.newest,
         "alarms": [{**row, **{name: row[name].isoformat() for name in times}} for row in rows],
         "false_alarms_a_year": found.false_alarms,

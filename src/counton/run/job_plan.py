@@ -142,12 +142,13 @@ class PlannedJob:
         >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d",
         ...           start="2024-03-01", steps=52, epsilon=1)
         >>> (made,) = planned_job(job).simulate([[300], [500], [200]])
-        >>> made.design.name, made.table().height, made.definition.simulated
+        >>> made.numbers.design.name, made.table().height, made.numbers.definition.simulated
         ('SIMULATED events', 3, True)
         """
         import numpy as np
 
         from counton.released.release import Release
+        from counton.released.released_numbers import ReleasedNumbers
 
         definition = self.definition
         if not definition.cells.named_beforehand:
@@ -163,8 +164,8 @@ class PlannedJob:
             )
         terms = design_of(definition, definition.shape, self.spend.name)
         nothing = terms.of_exact(np.zeros((1, *terms.shape), np.int64))
-        begun = Release.of(definition, terms, nothing, self.level, shown=self.shown)
-        return begun.simulate(numbers, n)
+        begun = ReleasedNumbers.of(definition, terms, nothing, self.level, shown=self.shown)
+        return Release(begun).simulate(numbers, n)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as JSON values."""

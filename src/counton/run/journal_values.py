@@ -19,7 +19,7 @@ from counton.base.private import open_private
 from counton.job.job import Job
 from counton.job.stated_options import kept_as, options_of_job
 from counton.numbers.discovery import first_shown as reached_at
-from counton.released.release import Release
+from counton.released.released_numbers import ReleasedNumbers
 from counton.run.definition import Definition
 from counton.state import Stream
 
@@ -38,7 +38,7 @@ def read_released(
     definition: Definition,
     level: float | None,
     shown: View | None = None,
-) -> Release:
+) -> ReleasedNumbers:
     """Read all releases of a stream from its journal.
 
     Args:
@@ -56,7 +56,7 @@ def read_released(
     if definition.cut.lags and stream.step:
         return _newest_versions(stream, described, level, shown)
     readings = stream.readings(1, steps.stop, described.statistic)
-    return Release(described, stream.design, steps, readings, level, shown=shown)
+    return ReleasedNumbers(described, stream.design, steps, readings, level, shown=shown)
 
 
 def level_of(definition: Definition) -> float:
@@ -143,7 +143,7 @@ def read_cells(
     level: float,
     shown: View,
     steps: range | None = None,
-) -> Release:
+) -> ReleasedNumbers:
     """Read counts or sums from the journal, with intervals of confidence ``level``.
 
     Args:
@@ -167,13 +167,15 @@ def read_cells(
     if carried is not None:
         carried = carried.of(len(definition.groups))
         values = values + carried.estimates
-    found = Release.of(definition, stream.design, values, level, carried=carried, start=start)
+    found = ReleasedNumbers.of(
+        definition, stream.design, values, level, carried=carried, start=start
+    )
     return found if steps is None else found.only(steps)
 
 
 def _newest_versions(
     stream: Stream | JournalReader, definition: Description, level: float, shown: View
-) -> Release:
+) -> ReleasedNumbers:
     """Read the newest version of each window, with all versions that nights published."""
     from counton.released.revisions import Revisions
 
@@ -185,7 +187,7 @@ def _newest_versions(
     revisions = Revisions(cast("Any", stream.design), values)
     terms = revisions.design_at(night)
     definition = replace(definition, strategy=terms.strategy)
-    found = Release.of(definition, terms, revisions.newest(night), level, shown=shown)
+    found = ReleasedNumbers.of(definition, terms, revisions.newest(night), level, shown=shown)
     return replace(found, revisions=revisions)
 
 
@@ -194,7 +196,7 @@ def _found_cells(
     definition: Definition,
     level: float,
     shown: View,
-) -> Release:
+) -> ReleasedNumbers:
     """Read the groups that are shown, ordered by their first shown step and then by name."""
     labels, terms = open_private(stream.labels()), stream.design
     steps = range(1, stream.step + 1)
@@ -216,4 +218,4 @@ def _found_cells(
     for place, (step, _, _) in enumerate(since):
         estimates[: step - 1, place] = 0  # the zero tells nothing: there was noise before, too
     shown_since = {name: step for step, name, _ in since}
-    return Release.of(definition, terms, estimates, level, since=shown_since, shown=shown)
+    return ReleasedNumbers.of(definition, terms, estimates, level, since=shown_since, shown=shown)

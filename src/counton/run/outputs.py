@@ -15,8 +15,8 @@ from counton.numbers.intervals import check_level
 from counton.released.large_groups import check_thresholds, large_only
 from counton.released.periods import check_periods, check_sums, parsed_period
 from counton.released.read_options import LOOK, PAGE, View, check_look, check_shown
-from counton.released.release import Release
 from counton.released.release_facts import CsvStyle, facts_of
+from counton.released.released_numbers import ReleasedNumbers
 from counton.rows.paths import event_paths, refuse_among_events
 from counton.run.definition import Definition
 from counton.run.journal_values import read_cells, shown_by
@@ -46,7 +46,7 @@ class WrittenOutputs:
         not_drawn: sentence on what went wrong with the chart; None: nothing.
     """
 
-    released: Release | None
+    released: ReleasedNumbers | None
     drawn: bool
     not_drawn: str | None = None
 
@@ -153,7 +153,7 @@ class Outputs:
             (self.job.output.above, self.job.output.surely_above),
         )
 
-        def read(some: range) -> Release:
+        def read(some: range) -> ReleasedNumbers:
             return read_cells(outcome.stream, definition, self.level, self.shown, some)
 
         if self.out is not None and is_folder(self.out):
@@ -163,7 +163,7 @@ class Outputs:
         if not (whole or self._needs_all(definition)):
             found = read(range(outcome.after, outcome.after + 1))
             return WrittenOutputs(found, drawn=False)
-        released = outcome.read(self.level, self.shown)
+        released = outcome.read(self.level, self.shown).numbers
         if self.out is not None and not is_folder(self.out):
             progress("writing the table", 0.75)
             shown = large_only(released, *thresholds)

@@ -82,7 +82,9 @@ class Outcome(Closing):
         ...     outcome.read(level=0.9).table().select("step", "window_end").rows()[0]
         (1, datetime.datetime(2024, 3, 2, 0, 0, tzinfo=zoneinfo.ZoneInfo(key='UTC')))
         """
-        return read_released(self.stream, self.definition, level, shown)
+        from counton.released.release import Release
+
+        return Release(read_released(self.stream, self.definition, level, shown))
 
     def close(self) -> None:
         """Close the stream."""
@@ -120,8 +122,8 @@ def run(
     ...     epsilon=1
     ... )
     >>> with run(request) as outcome:
-    ...     outcome.before, outcome.after, outcome.read().own.estimates.shape
-    (0, 2, (2, 1))
+    ...     outcome.before, outcome.after, outcome.read().table().height
+    (0, 2, 2)
     >>> with run(Job("count", events, state, until="2024-03-04")) as outcome:
     ...     outcome.before, outcome.after, outcome.for_operator().late
     (2, 3, 0)

@@ -37,6 +37,7 @@ from counton.released.release_facts import (
     own_facts_of,
 )
 from counton.released.release_files import check_one_release
+from counton.released.released_numbers import ReleasedNumbers
 from counton.rows.paths import is_file
 from counton.state.key_and_witness import state_files
 from counton.state.whole_file import replace_file
@@ -239,7 +240,7 @@ def _write_text(text: str, place: str) -> None:
 
 
 def write_metadata(
-    released: Release, path: Path, kinds: Sequence[str], style: CsvStyle = USUAL
+    released: ReleasedNumbers, path: Path, kinds: Sequence[str], style: CsvStyle = USUAL
 ) -> None:
     """Write metadata for catalogues beside a CSV file: each format in a file of its own."""
     from counton.released.metadata import ENDINGS, metadata_of
@@ -327,7 +328,9 @@ def _as_text(table: pl.LazyFrame) -> pl.LazyFrame:
     return table.with_columns(pl.selectors.datetime().dt.to_string("%Y-%m-%dT%H:%M:%S%:z"))
 
 
-def write_release(found: Release, path: Path, *, style: CsvStyle = USUAL, **look: Any) -> None:
+def write_release(
+    found: ReleasedNumbers, path: Path, *, style: CsvStyle = USUAL, **look: Any
+) -> None:
     """Write a table with its description, a chart, or a page, by the ending of the path."""
     if path.suffix.lower() in PICTURES:
         draw_release(found, path, **look)
@@ -351,10 +354,10 @@ def write_figure(figure: Figure, path: Path) -> None:
     replace_file(path, partial(save_figure, figure))
 
 
-def draw_release(found: Release, path: Path, **look: Any) -> None:
+def draw_release(found: ReleasedNumbers, path: Path, **look: Any) -> None:
     """Write the charts of a release; totals and windows beside each other."""
     try:
-        figures = found.figures(**look)
+        figures = Release(found).figures(**look)
         pictures = pictures_of("both" if len(figures) > 1 else next(iter(figures)), path)
         for kind, figure in figures.items():
             write_figure(figure, pictures[kind])
@@ -397,12 +400,12 @@ def check_foldable(definition: Description | None, folder: Path) -> None:
 
 def write_folder(
     folder: Path,
-    read: Callable[[range], Release],
+    read: Callable[[range], ReleasedNumbers],
     steps: range,
     groups: int,
     above: float | None = None,
     surely_above: float | None = None,
-) -> Release:
+) -> ReleasedNumbers:
     """Write the files that are missing.
 
     Args:
@@ -439,7 +442,7 @@ def write_folder(
     return last
 
 
-def _blocks(released: Release, groups: int) -> Iterator[tuple[str, Release]]:
+def _blocks(released: ReleasedNumbers, groups: int) -> Iterator[tuple[str, ReleasedNumbers]]:
     """Yield the files of one step: the name and the content of each."""
     for number, name in enumerate(_names(released.first, groups)):
         places = range(number * _BLOCK, min((number + 1) * _BLOCK, groups))

@@ -24,6 +24,7 @@ from counton.released.besides_noise import besides_noise
 from counton.released.nowcasting import Nowcasts, nowcast
 from counton.released.release import Release
 from counton.released.release_facts import facts_of
+from counton.released.released_numbers import ReleasedNumbers
 from counton.released.series import finite
 from counton.released.stream_words import measured_in, protection_in_words, strategy_in_words
 from counton.run.clock import length_of
@@ -99,7 +100,7 @@ class Journal:
     def __init__(self, store: Store, job: Job) -> None:
         self._store, self.job, self.name = store, job, job.keeping.name
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[int, float], Release] = OrderedDict()
+        self._kept: OrderedDict[tuple[int, float], ReleasedNumbers] = OrderedDict()
         self._foretold: OrderedDict[tuple[int, float, tuple[str, ...]], Nowcasts] = OrderedDict()
         self.refused = False
         self._position = self._store.position(self.name, self.job.keeping.key)
@@ -252,7 +253,7 @@ class Journal:
         """Default level of the intervals: that of the stream's files."""
         return level_of(self.definition)
 
-    def read(self, level: float | None = None) -> Release:
+    def read(self, level: float | None = None) -> ReleasedNumbers:
         """Read all releases, with their intervals.
 
         Raises:
@@ -305,7 +306,7 @@ class Journal:
         released = self.read(level)
         steps = self._steps(len(released.steps), start, until, last, since)
         if not steps:
-            nothing = released.only(range(1, 2)).numbers(of).head(0)
+            nothing = released.only(range(1, 2)).plain_table(of).head(0)
             return SeriesAnswer(self.name, level, nothing, self.promise())
         found = released.only(steps, list(groups) or None)
         if (found.rows or 0) > MOST_ROWS:
@@ -313,7 +314,7 @@ class Journal:
                 f"that would be {found.rows:,} rows; the most is {MOST_ROWS:,}: ask for fewer "
                 f"steps ({field('last', 1000)}) or groups"
             )
-        return SeriesAnswer(self.name, level, found.numbers(of), self.promise())
+        return SeriesAnswer(self.name, level, found.plain_table(of), self.promise())
 
     def _steps(
         self, released: int, start: str | None, until: str | None, last: int | None, since: int
@@ -376,7 +377,7 @@ class Journal:
         other = against.group or found["group"]
         ends = against.start or found["from"], against.until or found["to"]
         its, others = self._between(released, *ends)
-        more = released.difference(found["group"], other, steps=steps, other_steps=its)
+        more = Release(released).difference(found["group"], other, steps=steps, other_steps=its)
         return found | {
             "against": {
                 "group": other,
@@ -389,7 +390,9 @@ class Journal:
             "upper": more.upper,
         }
 
-    def _between(self, released: Release, start: str, until: str) -> tuple[range, tuple[int, int]]:
+    def _between(
+        self, released: ReleasedNumbers, start: str, until: str
+    ) -> tuple[range, tuple[int, int]]:
         """Return the windows between two moments, and the ends to which the moments are moved."""
         windows = self.definition.windows
         ends = windows.ends(released.steps and range(released.steps.stop))
@@ -458,13 +461,13 @@ class Journal:
             "rows": json_rows(rows),
         }
 
-    def _forecast(self, released: Release, groups: tuple[str, ...]) -> Nowcasts:
+    def _forecast(self, released: ReleasedNumbers, groups: tuple[str, ...]) -> Nowcasts:
         key = (released.steps.stop, released.level, groups)
         with self._lock:
             kept = self._foretold.get(key)
         if kept is not None:
             return kept
-        found = nowcast(released, groups or None)
+        found = nowcast(Release(released), groups or None)
         with self._lock:
             self._foretold[key] = found
             while len(self._foretold) > _KEPT:
@@ -473,7 +476,7 @@ class Journal:
 
     def methods(self, *, full: bool = False) -> str:
         """Return the text for a publication: see `counton.Release.methods`."""
-        return self.read().methods(full=full)
+        return Release(self.read()).methods(full=full)
 
 
 def _what(definition: Definition) -> str:

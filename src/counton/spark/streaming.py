@@ -27,6 +27,7 @@ from counton.base.errors import (
     field,
 )
 from counton.job.job import NEWEST, Job
+from counton.released.release import Release
 from counton.rows.sources import join_columns
 from counton.run.outputs import Outputs
 from counton.run.runs import commit, read_rows
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from counton.released.release import Release
     from counton.run.definition import Definition
 
 #: Largest number of consecutive empty batches: a stream keeps nothing of an empty batch.
@@ -180,7 +180,7 @@ class Batches:
             outputs = Outputs.of_run(settled)
             with commit(settled, read_rows(settled)) as outcome:
                 outputs.write(outcome)
-                return outcome.read().at_hand() if outcome.after else None
+                return Release(outcome.read().numbers.at_hand()) if outcome.after else None
 
     def _aside(self, policy: str, number: int) -> str:
         """Return a separate file for the rows of each batch that are set aside."""
