@@ -61,6 +61,10 @@ th, td { padding: 0.3rem 1rem 0.3rem 0; text-align: left; border-bottom: 1px sol
   white-space: nowrap; }
 th { font-weight: 600; }
 .number { text-align: right; font-variant-numeric: tabular-nums; }
+@media (max-width: 30rem) {
+  th, td { padding-right: 0.4rem; font-size: 0.8rem; }
+  th, td:not(.number) { white-space: normal; }
+}
 img { display: block; max-width: 100%; height: auto; background: #fff; border-radius: 4px; }
 summary { cursor: pointer; }
 a { color: inherit; }
