@@ -56,15 +56,15 @@ def perform(options: AnswerOptions) -> None:
     if options.as_of is not None:
         released = released.as_of(options.as_of)
     steps = released.numbers.steps_asked(options.steps, options.start, options.until)
-    asked = [(name, words) for name in _QUESTIONS for words in getattr(options, name) or ()]
+    questions = [(name, words) for name in _QUESTIONS for words in getattr(options, name) or ()]
     tables = [name for name in _TABLES if getattr(options, name)]
-    if len(tables) + bool(asked) > 1:
-        one, other = [*dict(asked), *tables][0], tables[-1]
+    if len(tables) + bool(questions) > 1:
+        one, other = [*dict(questions), *tables][0], tables[-1]
         raise InvalidInput(
             f"{field(one, getattr(options, one))} and {field(other, getattr(options, other))} are "
             f"two questions: ask one at a time"
         )
-    if options.plot is not None and not asked and tables not in _DRAWABLE:
+    if options.plot is not None and not questions and tables not in _DRAWABLE:
         raise InvalidInput(
             f"{field('plot', str(options.plot))} draws answers: ask for a difference, a ratio, a "
             f"share, a total, the largest change, {field('by')}, {field('band')} or "
@@ -78,7 +78,7 @@ def perform(options: AnswerOptions) -> None:
     if options.out is not None:
         inputs = [Path(one) for one in options.source.split(",") if Path(one).is_file()]
         check_output(options.out, tuple(TABLES), inputs=inputs)
-    if not asked and tables != ["hidden"]:
+    if not questions and tables != ["hidden"]:
         table = _table(released, options, steps)
         if options.plot is not None:
             _draw(table, released, options, steps)
@@ -86,10 +86,10 @@ def perform(options: AnswerOptions) -> None:
             write_table(table, options.out, _about(released))
         _print_table(table, released, options)
         return
-    answers = [_answer(released, options, name, words, steps) for name, words in asked]
+    answers = [_answer(released, options, name, words, steps) for name, words in questions]
     if len(answers) > 1:
         answers = jointly(answers)
-    if not asked:
+    if not questions:
         answers = [released.most_of_hidden()]
     if options.plot is not None:
         _draw(answers, released, options, steps)
@@ -130,7 +130,7 @@ def _draw(
     if options.nowcast:
         write_figure(figure_of_nowcast(nowcast(released)), options.plot)
         return
-    asked = [name for name in (*_QUESTIONS, "changes", "hidden") if getattr(options, name)]
+    questions = [name for name in (*_QUESTIONS, "changes", "hidden") if getattr(options, name)]
     if options.changes and isinstance(found, pl.DataFrame):
         rows = found.head(_DRAWN).drop("sure").rows()
         found = [
@@ -140,7 +140,7 @@ def _draw(
     figure = (
         figure_of_pattern(released.numbers, found, options.by or (), steps)
         if isinstance(found, pl.DataFrame)
-        else figure_of_answers(released.numbers, found, asked, steps, other)
+        else figure_of_answers(released.numbers, found, questions, steps, other)
     )
     write_figure(figure, options.plot)
 
@@ -196,16 +196,18 @@ def _read_release(options: AnswerOptions, source: str, name: str | None) -> Rele
 
 
 def _answer(
-    released: Release, options: AnswerOptions, asked: str, words: str, steps: range
+    released: Release, options: AnswerOptions, question_name: str, words: str, steps: range
 ) -> Answer:
     groups = released.numbers.definition.groups
-    if asked == "revision":
+    if question_name == "revision":
         window, _, of = words.partition(",")
         return released.revision(window.strip(), group=of.strip() or None)
-    named = list(groups) if asked == "total" and words == "all" else groups_named(words, groups)
-    if asked in ("share", "total"):
+    named = (
+        list(groups) if question_name == "total" and words == "all" else groups_named(words, groups)
+    )
+    if question_name in ("share", "total"):
         group = named if len(named) > 1 else named[0]
-        one = released.share if asked == "share" else released.total
+        one = released.share if question_name == "share" else released.total
         found = one(group, steps=steps, of=options.of)
         return (
             replace(found, what=found.what.replace(" and ".join(named), "all groups", 1))
@@ -217,7 +219,7 @@ def _answer(
         named = [named[0], named[0]]
     if len(named) != 2:
         raise InvalidInput(
-            f"{field(asked, words)} compares two groups: write A,B, or one group and "
+            f"{field(question_name, words)} compares two groups: write A,B, or one group and "
             f"{field('other_steps')}, which compares two periods"
         )
     later = None
@@ -229,7 +231,7 @@ def _answer(
         "difference": released.difference,
         "ratio": released.ratio,
         "change": released.change,
-    }[asked]
+    }[question_name]
     return question(
         named[0],
         named[1],
@@ -242,8 +244,8 @@ def _answer(
 
 def _print_table(table: pl.DataFrame, released: Release, options: AnswerOptions) -> None:
     if options.json:
-        told = {"name": released.numbers.design.name, "level": released.numbers.level}
-        head = json.dumps({**told, "about": promise_of(released.numbers)})
+        head_facts = {"name": released.numbers.design.name, "level": released.numbers.level}
+        head = json.dumps({**head_facts, "about": promise_of(released.numbers)})
         sys.stdout.write(f'{head[:-1]}, "rows": {table.write_json()}}}\n')
         return
     console = Console()
@@ -261,10 +263,10 @@ def _print_table(table: pl.DataFrame, released: Release, options: AnswerOptions)
             f"the {which} {_ROWS} of {table.height:,} rows; all of them: --json, --out"
         )
     if options.by is not None:
-        said = (
+        message = (
             f"The average {AVERAGES[','.join(patterns_of(options.by))]}; each interval by itself."
         )
-        console.write_folded(said)
+        console.write_folded(message)
     if options.nowcast:
         console.write_folded(nowcast(released).describe())
     if options.changes or options.band:
@@ -285,10 +287,10 @@ def _print_week(console: Console, table: pl.DataFrame, released: Release) -> Non
     days = [day for day in WEEKDAYS if day in {*table["weekday"]}]
     for group in groups[:_WEEKS]:
         own = table.filter(pl.col("group") == group)["weekday", "hour", "estimate"]
-        told = {(day, hour): quantity(value, far) for day, hour, value in own.rows()}
+        cells = {(day, hour): quantity(value, far) for day, hour, value in own.rows()}
         rows = [
-            [f"{hour}:00", *(told.get((day, hour), "") for day in days)]
-            for hour in sorted({hour for _, hour in told})
+            [f"{hour}:00", *(cells.get((day, hour), "") for day in days)]
+            for hour in sorted({hour for _, hour in cells})
         ]
         if len(groups) > 1:
             console.write_line(group, bold=True)

@@ -47,8 +47,8 @@ def argument(help: str, default: Any = ..., **more: Any) -> Any:
 
 def of_job(name: str) -> Any:
     """Define a field of a dataclass for the option of the same name of a job."""
-    said = options_of(Job)[name]
-    return option(said.default, said.help, said.word, often=said.often)
+    item = options_of(Job)[name]
+    return option(item.default, item.help, item.word, often=item.often)
 
 
 _LIKE = (
@@ -962,10 +962,10 @@ def takes(
     """
     stated: dict[str, Option] = {}
     for kind in kinds:
-        for name, said in options_of(kind).items():
+        for name, entry in options_of(kind).items():
             if unneeded is not None and name in unneeded:
-                said = replace(said, needed=False, default=unneeded[name])
-            stated[name] = said
+                entry = replace(entry, needed=False, default=unneeded[name])
+            stated[name] = entry
             if kind is Job and name == "state":
                 # A later run may leave out options that define its statistic.
                 stated |= {one.name: replace(one, needed=False, default=None) for one in own}
@@ -973,10 +973,10 @@ def takes(
         inspect.Parameter(
             name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if said.needed else said.default,
-            annotation=_parameter_of(said),
+            default=inspect.Parameter.empty if entry.needed else entry.default,
+            annotation=_parameter_of(entry),
         )
-        for name, said in stated.items()
+        for name, entry in stated.items()
         if name not in fixed
     ]
     own_names = {option.name for option in own}
@@ -1021,7 +1021,7 @@ def words_of(*kinds: type) -> Mapping[str, str]:
         from counton.job.stated_options import all_options
 
         known = {**all_options(), **options_of(Job)}
-        found = {name: f"--{said.key}" for name, said in known.items()} | found
+        found = {name: f"--{item.key}" for name, item in known.items()} | found
     return found
 
 
@@ -1059,9 +1059,9 @@ def option_names(*kinds: type) -> dict[str, str]:
     '--start'
     """
     return _COMMANDS | {
-        name: name.upper() if said.argument else f"--{said.key}"
+        name: name.upper() if item.argument else f"--{item.key}"
         for kind in kinds
-        for name, said in options_of(kind).items()
+        for name, item in options_of(kind).items()
     }
 
 
@@ -1077,7 +1077,7 @@ def command_line(command: str, *values: Any) -> str:
         kind: type = type(given)
         names = option_names(kind)
         read = given.option if isinstance(given, Job) else partial(getattr, given)
-        stated = [(name, read(name), said.default) for name, said in options_of(kind).items()]
+        stated = [(name, read(name), item.default) for name, item in options_of(kind).items()]
         if isinstance(given, Job):
             names |= {name: f"--{name.replace('_', '-')}" for name in given.options}
             stated += [(name, value, None) for name, value in given.options.items()]
@@ -1110,16 +1110,18 @@ _TYPES: dict[str, Any] = {
 }
 
 
-def _parameter_of(said: Option) -> Any:
+def _parameter_of(item: Option) -> Any:
     """Return the type of an option for typer: a flag has no second name for false."""
-    given: Any = _TYPES[said.kind]
-    if said.kind == "text" and (said.needed or isinstance(said.default, str)):
+    given: Any = _TYPES[item.kind]
+    if item.kind == "text" and (item.needed or isinstance(item.default, str)):
         given = str
-    if said.kind == "texts" or (said.argument and said.several):
+    if item.kind == "texts" or (item.argument and item.several):
         given = list[str]
-    parser = _PARSERS.get(said.kind)
-    if said.argument:
-        return Annotated[given, typer.Argument(help=said.help)]
-    heading = said.heading or None
-    told = typer.Option(f"--{said.key}", help=said.help, rich_help_panel=heading, parser=parser)
-    return Annotated[given, told]
+    parser = _PARSERS.get(item.kind)
+    if item.argument:
+        return Annotated[given, typer.Argument(help=item.help)]
+    heading = item.heading or None
+    parameter = typer.Option(
+        f"--{item.key}", help=item.help, rich_help_panel=heading, parser=parser
+    )
+    return Annotated[given, parameter]

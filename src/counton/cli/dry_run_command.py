@@ -65,8 +65,8 @@ def _print(
     for state, accounts in (*planned.accounts.items(), *planned.shared.items()):
         for account in accounts:
             console.write_line(f"ledger of {state}: {account_in_words(account)}")
-    for name, (_, said) in failed.items():
-        errors.write_line(f"counton: job {name}: {said}")
+    for name, (_, message) in failed.items():
+        errors.write_line(f"counton: job {name}: {message}")
     console.write_line("A dry run: rows were read, and nothing was written or released.")
 
 
@@ -91,5 +91,5 @@ def _as_json(
             },
         }
     reports |= {name: {"ended": last} for name, last in planned.ended.items()}
-    reports |= {name: failed_report(*told) for name, told in failed.items()}
+    reports |= {name: failed_report(code, message) for name, (code, message) in failed.items()}
     return reports

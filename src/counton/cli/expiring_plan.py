@@ -18,8 +18,8 @@ from counton.planning.expiration_plans import FadingPlan, plan_expiring
 
 def perform(options: ExpiringPlanOptions) -> None:
     """Find the plan, print it, draw it."""
-    asked = {name: options.option(name) for name in ("epsilon", "rho")}
-    stated = {name: losses for name, losses in asked.items() if losses is not None}
+    losses_by_unit = {name: options.option(name) for name in ("epsilon", "rho")}
+    stated = {name: losses for name, losses in losses_by_unit.items() if losses is not None}
     if len(stated) != 1:
         raise InvalidInput(
             f"state the largest losses once: give {field('epsilon', '1d:1,365d:3')}, or "
@@ -66,9 +66,9 @@ def _shown_ages(expire: str, targets: dict[int, float], every: str) -> dict[str,
     {'at once': 0, 'a day': 1, 'a week': 7, 'a year': 366, 'ten years': 3653, '20y': 7305}
     """
     texts = [part.partition(":")[0].strip() for part in expire.split(",")]
-    asked = dict(zip(texts, targets, strict=True))
+    stated = dict(zip(texts, targets, strict=True))
     named = {"at once": 0, **named_ages(every)}
-    for name, age in asked.items():
+    for name, age in stated.items():
         if age not in named.values():
             # A reader takes a year and 365 days for one age: show the stated one.
             named = {other: near for other, near in named.items() if abs(near - age) > age / 50}

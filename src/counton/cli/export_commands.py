@@ -38,22 +38,22 @@ def perform(options: ExportOptions, fit: FitOptions) -> None:
     ``fit`` has the constraints that the numbers are adjusted to: whole, or non-negative.
     """
     ending = "" if options.out is None else options.out.suffix.lower()
-    asked: dict[str, Any] = {**vars(options), "fit": fit_of(vars(fit))}
+    arguments: dict[str, Any] = {**vars(options), "fit": fit_of(vars(fit))}
     for own in ("state", "out", "json", "versions"):
-        del asked[own]
+        del arguments[own]
     for given in ("panels", *LOOK):
         fits = (*PICTURES, PAGE) if given != "width" else PICTURES  # a page has two widths
-        if asked[given] is not None and asked[given] is not False and ending not in fits:
+        if arguments[given] is not None and arguments[given] is not False and ending not in fits:
             raise InvalidInput(
                 f"--{given} belongs to a chart: give --out with {', '.join(fits)} too"
             )
     if options.state.lower().endswith(".toml") or NAMED in str(options.out or ""):
-        _perform_all(options, asked)
+        _perform_all(options, arguments)
         return
     if options.versions is not None:
-        _perform_versions(options, asked)
+        _perform_versions(options, arguments)
         return
-    found = export(options.state, options.out, **asked).numbers
+    found = export(options.state, options.out, **arguments).numbers
     if options.json:
         _print_json(found, options)
         return
@@ -84,16 +84,16 @@ def perform(options: ExportOptions, fit: FitOptions) -> None:
         )
 
 
-def _perform_versions(options: ExportOptions, asked: dict[str, Any]) -> None:
+def _perform_versions(options: ExportOptions, arguments: dict[str, Any]) -> None:
     """Write or print a row for each version of windows that are revised."""
-    look = {name: asked.pop(name) for name in LOOK}
+    look = {name: arguments.pop(name) for name in LOOK}
     if options.out is not None and options.out.suffix.lower() == PAGE:
         raise InvalidInput(
             f"{field('versions', options.versions)} is a table of versions, and a page shows the "
             f"newest ones: leave it out, or write a table"
         )
-    signs = asked.pop("csv_formulas"), asked.pop("separator"), asked.pop("decimal")
-    found = export(options.state, None, **asked)
+    signs = arguments.pop("csv_formulas"), arguments.pop("separator"), arguments.pop("decimal")
+    found = export(options.state, None, **arguments)
     if options.out is not None and options.out.suffix.lower() in PICTURES:
         path = checked_file(options.out, options.state)
         write_figure(figure_of_versions(found, Look(**look)), path)
@@ -121,14 +121,14 @@ def _perform_versions(options: ExportOptions, asked: dict[str, Any]) -> None:
         )
 
 
-def _perform_all(options: ExportOptions, asked: dict[str, Any]) -> None:
+def _perform_all(options: ExportOptions, arguments: dict[str, Any]) -> None:
     """Write all releases, a file for each."""
     if options.out is None:
         raise InvalidInput(
             f"{options.state} is a job file, and each release is written to a file of its own: "
             f"give --out with {NAMED} for the name of the release, as in --out '{NAMED}.csv'"
         )
-    found = export_all(options.state, options.out, **asked)
+    found = export_all(options.state, options.out, **arguments)
     if options.json:
         print_json(
             {
@@ -176,14 +176,14 @@ def print_methods(options: MethodsOptions) -> None:
     if options.registry:
         _print_registry(options)
         return
-    asked: Any = {"name": options.name, "level": options.level}
-    if (one := read_public(options.state, **asked, like=options.like)) is not None:
+    chosen: Any = {"name": options.name, "level": options.level}
+    if (one := read_public(options.state, **chosen, like=options.like)) is not None:
         found = {one.numbers.design.name: one.methods(full=options.full)}
     else:
         from counton.state import Store
 
         with Store(options.state) as store:
-            found = methods(store, **asked, full=options.full)
+            found = methods(store, **chosen, full=options.full)
             tell_of_old_copies(store, found)
     if options.json:
         print_json({"state": options.state, "methods": found})

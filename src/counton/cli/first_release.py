@@ -20,8 +20,8 @@ def ask_before(settled: SettledJob, ended: int, console: Console) -> None:
     Raises:
         SystemExit: the answer is not yes; nothing is released or kept.
     """
-    asked = settled.saved is None and not settled.job.times.yes
-    if not (asked and console.is_terminal and sys.stdin.isatty()):
+    needed = settled.saved is None and not settled.job.times.yes
+    if not (needed and console.is_terminal and sys.stdin.isatty()):
         return
     console.write_line(_in_one_line(settled, ended))
     try:

@@ -141,8 +141,8 @@ def _check_rows(job: Job, look: FirstLook, *, asked: bool) -> None:
     except CountonError as error:
         if not asked:
             raise
-        said = error.translate(option_names(InitOptions))
-        errors.write_line(f"A run would refuse these rows today: {said}")
+        message = error.translate(option_names(InitOptions))
+        errors.write_line(f"A run would refuse these rows today: {message}")
         return
     if asked:
         return
@@ -356,9 +356,11 @@ class _Questions:
             if not facts.names or not (others or unused):
                 return
             share = sum(facts.names[one] for one in others) / facts.rows
-            said = [f"{share:.1%} of rows have other names: {_some(others)}"] if others else []
-            said += [f"no row has {_some(unused)}"] if unused else []
-            self.exact("; ".join(said))
+            differences = (
+                [f"{share:.1%} of rows have other names: {_some(others)}"] if others else []
+            )
+            differences += [f"no row has {_some(unused)}"] if unused else []
+            self.exact("; ".join(differences))
             text = "   keep these names, or write them again"
             self.ask(text, _KEEP, self.take_domain)
 
@@ -437,9 +439,9 @@ class _Questions:
         )
         if others:
             text = f"   column that says when a row arrived ({', '.join(others)}), or {_NONE}"
-            said: list[str] = []
-            self.ask(text, _NONE, lambda answer: said.append(self.take_entered(answer)))
-            entered = None if said[-1] == _NONE else said[-1]
+            answers: list[str] = []
+            self.ask(text, _NONE, lambda answer: answers.append(self.take_entered(answer)))
+            entered = None if answers[-1] == _NONE else answers[-1]
         late = self.facts(entered).late
         if late:
             shares = ", ".join(f"{share:.1%} after {wait}" for wait, share in late.items())
@@ -599,8 +601,8 @@ def _print(console: Console, job: Job, plan: PlannedJob, look: FirstLook, file: 
     console.write_line(
         f"{file} is written. It publishes {what}{of}, from {job.times.start} on.", bold=True
     )
-    for said in errors_in_words(plan):
-        console.write_line(f"  {said[0].upper()}{said[1:]}.")
+    for error in errors_in_words(plan):
+        console.write_line(f"  {error[0].upper()}{error[1:]}.")
     console.write_line(f"  promise: {promise(definition)}")
     if not look.whole:
         console.write_line("  Only the first rows were read.")

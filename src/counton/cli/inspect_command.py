@@ -65,13 +65,13 @@ def _planned_releases(options: InspectOptions) -> dict[str, Any]:
             f"{field('plan', options.plan)} lacks the number of windows or the guarantee; write it "
             f"as in 'count --steps 366 --epsilon 1'"
         )
-    told = ("metric", "release", "simple", "around", "most_a_window")
-    stated = {name: job.option(name) for name in told if job.states(name)}
+    names = ("metric", "release", "simple", "around", "most_a_window")
+    stated = {name: job.option(name) for name in names if job.states(name)}
     return {"of": statistic, "steps": job.times.steps, "guarantee": guarantee, **stated}
 
 
 def _print_private(options: InspectOptions, rows: RowFormat, planned: dict[str, Any]) -> None:
-    errors, asked = Console(stderr=True), {**_inspect_arguments(options), **vars(rows)}
+    errors, arguments = Console(stderr=True), {**_inspect_arguments(options), **vars(rows)}
     if options.bounds is not None:
         refuse(options, _BOUNDS, field("bounds", options.bounds))
     tried = _bounds_to_try(options.sweep)
@@ -85,7 +85,7 @@ def _print_private(options: InspectOptions, rows: RowFormat, planned: dict[str, 
     warn_of_no_witness(errors, (options.state, [options.key], None))
     aside: list[int] = []
     with working(errors) as progress:
-        found = inspect(options.events, progress=progress, tell_set_aside=aside.append, **asked)
+        found = inspect(options.events, progress=progress, tell_set_aside=aside.append, **arguments)
     if any(aside):
         errors.write_line(f"{EXACT}: rows that cannot be read, set aside: {aside[0]:,}")
     definition = found.released.numbers.definition
@@ -113,8 +113,8 @@ def _print_private(options: InspectOptions, rows: RowFormat, planned: dict[str, 
         words = " ".join(f"--{name} {it}" for name, it in found.recommendation.options.items())
         console.write_line(f"{found.advice}: {words}")
     for note in found.notes():
-        said = InvalidInput(note).translate({"at_most": "--at-most"})
-        console.write_line(f"note: {said}")
+        message = InvalidInput(note).translate({"at_most": "--at-most"})
+        console.write_line(f"note: {message}")
     console.write_line("")
     console.write_words(_protection(found))
     if swept:

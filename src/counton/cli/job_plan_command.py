@@ -68,7 +68,7 @@ def print_job_plan(options: PlanOptions) -> None:
         if (plan := found.jobs.get(name)) is not None
     }
     if options.json:
-        whole = _as_json(found, {name: said for name, (_, said) in failed.items()})
+        whole = _as_json(found, {name: message for name, (_, message) in failed.items()})
         series = {name: [one._asdict() for one in planned] for name, (_, planned) in alarms.items()}
         print_json({**whole, "alarms": series} if series else whole)
     else:
@@ -77,8 +77,8 @@ def print_job_plan(options: PlanOptions) -> None:
     for name, job in found.jobs.items():
         guarantee, unit = job.definition.guarantee, job.definition.unit
         warn_of_weak(errors, guarantee, unit, guarantee, f"job {name}: ")
-    for name, (_, said) in failed.items():
-        errors.write_line(f"counton: job {name}: {said}")
+    for name, (_, message) in failed.items():
+        errors.write_line(f"counton: job {name}: {message}")
     for code, _ in failed.values():
         raise SystemExit(int(code))
 
@@ -89,11 +89,11 @@ def print_plan_of(job: Job, *, as_json: bool) -> None:
     For counts and sums with windows all three series are shown: windows, totals, and both. No row
     is read, and nothing is written.
     """
-    asked = planned_job(job)
-    form, cut = asked.definition.release, asked.definition.cut
-    plans: dict[str, PlannedJob] = {form: replace(asked, name=form)}
+    planned = planned_job(job)
+    form, cut = planned.definition.release, planned.definition.cut
+    plans: dict[str, PlannedJob] = {form: replace(planned, name=form)}
     several = cut.timed and form in _FORMS and not cut.lags
-    if asked.definition.statistic.card.additive and several:
+    if planned.definition.statistic.card.additive and several:
         for other in _FORMS:
             if other != form:
                 with suppress(CountonError):  # the stream exists, or has no end
@@ -104,23 +104,24 @@ def print_plan_of(job: Job, *, as_json: bool) -> None:
         return
     console = Console()
     console.write_line("A plan: nothing is released, and no row is read.", bold=True)
-    console.write_line(f"{_heading(asked)}, kept in {asked.state}")
-    whom = asked.definition.contribution.describe(asked.definition.unit)
+    console.write_line(f"{_heading(planned)}, kept in {planned.state}")
+    whom = planned.definition.contribution.describe(planned.definition.unit)
     console.write_line(
-        f"spends {promise_of(asked)} of each {asked.definition.unit}, once for all windows: {whom}"
+        f"spends {promise_of(planned)} of each {planned.definition.unit}, once for all windows: "
+        f"{whom}"
     )
     published = _PUBLISHED.get(form, form)
     if cut.lags:
         published = f"each window's own number {cut.lags + 1:,} times, the last of them final"
-    console.write_line(f"publishes {published}; intervals of {asked.level:.0%}:")
+    console.write_line(f"publishes {published}; intervals of {planned.level:.0%}:")
     console.write_table(_table([*plans.values()], {}, None, "release"))
-    _write_delays(console, asked)
+    _write_delays(console, planned)
     if len(plans) > 1:
         console.write_line(
             f"--release {form} is asked for; the others are beside it, for the same promise"
         )
-    if asked.bound_note is not None:
-        console.write_line(f"note: {asked.bound_note}")
+    if planned.bound_note is not None:
+        console.write_line(f"note: {planned.bound_note}")
 
 
 #: Series published of each window, in the order in which they are shown.
@@ -203,27 +204,29 @@ def _alarms_in_words(terms: AlarmTerms, planned: Sequence[PlannedAlarm]) -> str:
     errors = figures(planned[0].std)
     if not lags:
         errors = " and ".join(f"{figures(one.std)} with release = {one.release}" for one in planned)
-    said = [f"the noise of {windows} has the standard deviation {errors}."]
+    sentences = [f"the noise of {windows} has the standard deviation {errors}."]
     if terms.change is not None:
         change = f"A lasting change of {terms.change:g} in each window"
         delays = [delay_in_words(change, one.delay, lags) for one in planned]
         if not lags:
             named = zip(planned, delays, strict=True)
             delays = [f"With {one.release}: {delay}" for one, delay in named]
-        said += delays
+        sentences += delays
         if not planned[0].spread:
-            told = "the job's steps with --size state" if lags else "--size states"
-            said.append(
-                f"That is by noise alone; {told} how many rows there are, and counts then vary as "
-                f"much as Poisson counts."
+            remedy = "the job's steps with --size state" if lags else "--size states"
+            sentences.append(
+                f"That is by noise alone; {remedy} how many rows there are, and counts then vary "
+                f"as much as Poisson counts."
             )
-    return " ".join(said)
+    return " ".join(sentences)
 
 
 def promise_of(job: PlannedJob) -> str:
     """Return the parameters of a job's guarantee, in one line."""
-    said = job.definition.guarantee.to_dict()
-    return ", ".join(f"{name} = {value}" for name, value in said.items() if name != "guarantee")
+    parameters = job.definition.guarantee.to_dict()
+    return ", ".join(
+        f"{name} = {value}" for name, value in parameters.items() if name != "guarantee"
+    )
 
 
 def _heading(job: PlannedJob) -> str:
@@ -282,10 +285,10 @@ def _delays(job: PlannedJob) -> Table:
     for one in job.delays:
         often = f"{one.corrections:,} correction{'s' * (one.corrections != 1)}"
         corrected = f", {often}" if job.definition.corrections else ""
-        asked = " (asked)" if one == _asked_delay(job) else ""
+        mark = " (asked)" if one == _asked_delay(job) else ""
         stds = [one.first, one.mean, one.final, one.week, one.year]
-        said = ["" if std is None else figures(std) for std in stds]
-        table.add_row(f"{one.lags:,} more{corrected}{asked}", *said)
+        cells = ["" if std is None else figures(std) for std in stds]
+        table.add_row(f"{one.lags:,} more{corrected}{mark}", *cells)
     return table
 
 
@@ -300,8 +303,8 @@ def _write_delays(console: Console, job: PlannedJob) -> None:
     )
     by_lag = _asked_delay(job).by_lag
     shown = sorted({*np.linspace(0, len(by_lag) - 1, _SHOWN_LAGS).astype(int).tolist()})
-    said = ", ".join(f"{lag}: {figures(by_lag[lag])}" for lag in shown)
-    console.write_line(f"standard deviation by the number of windows that ended later: {said}")
+    message = ", ".join(f"{lag}: {figures(by_lag[lag])}" for lag in shown)
+    console.write_line(f"standard deviation by the number of windows that ended later: {message}")
 
 
 #: Largest number of versions of a window whose standard deviations are shown.
@@ -323,8 +326,8 @@ def _label(number: PlannedNumber, job: PlannedJob) -> str:
     if definition.statistic.card.additive:
         return "so far"
     inner = definition.inner if part is None else inner_of(part)
-    told = inner.error_of.what.partition(",")[0].removeprefix("how many ")
-    return told if part is None else f"{number.what}: {told}"
+    quantity = inner.error_of.what.partition(",")[0].removeprefix("how many ")
+    return quantity if part is None else f"{number.what}: {quantity}"
 
 
 def account_in_words(account: Account) -> str:
@@ -353,7 +356,7 @@ def _as_json(found: PlannedFile, failed: Mapping[str, str]) -> dict[str, object]
     jobs: dict[str, object] = {
         name: {**job.to_dict(), "share": shares.get(name)} for name, job in found.jobs.items()
     }
-    jobs |= {name: {"error": said} for name, said in failed.items()}
+    jobs |= {name: {"error": message} for name, message in failed.items()}
     jobs |= {name: {"ended": last} for name, last in found.ended.items()}
     return {
         "jobs": jobs,

@@ -247,9 +247,9 @@ def _end_of_warning(warned: bool) -> None:
 def _print_totals(console: Console, found: Mapping[str, tuple[Relation, Limit | None]]) -> None:
     """Print the spending of all streams together if there is no limit."""
     for unit, (relation, total) in found.items():
-        said = "no one sum; against a limit (--limit-epsilon and --limit-delta) they add up"
-        said = said if total is None else str(total)
-        console.write_line(f"total for one {unit} {NEIGHBOURS[relation]}: {said}")
+        words = "no one sum; against a limit (--limit-epsilon and --limit-delta) they add up"
+        words = words if total is None else str(total)
+        console.write_line(f"total for one {unit} {NEIGHBOURS[relation]}: {words}")
     if len(found) > 1:
         console.write_line(APART)
 
@@ -333,8 +333,8 @@ def _tell_of_late_rows(store: Store, name: str) -> None:
     except StateError:  # whoever reads releases alone may not see it
         return
     if late:
-        said = f"{name}: {late:,} of {arrived:,} rows came late, {late / arrived:.1%}"
-        Console(stderr=True).write_line(f"{EXACT}: {said}")
+        message = f"{name}: {late:,} of {arrived:,} rows came late, {late / arrived:.1%}"
+        Console(stderr=True).write_line(f"{EXACT}: {message}")
 
 
 #: Largest number of rows of the last step on the screen.
@@ -520,8 +520,8 @@ def _write_steps(console: Console, stream: dict[str, Any], store: Store) -> None
     if last is not None and last["values"] is not None:
         values = shorten(str(last["values"]), 200, placeholder=" ...")
         console.write_line(f"step {last['step']:,}: {values}")
-    for _, said in _error(stream):
-        console.write_line(f"error: {said}")
+    for _, words in _error(stream):
+        console.write_line(f"error: {words}")
     unit, loss = stream["details"].get("unit"), str(design.guarantee).partition(" with ")[2]
     console.write_line(f"promise: {design.contribution.describe(unit)} ({loss})")
     console.write_line(f"strategy: {_strategy(design)}")
@@ -623,9 +623,9 @@ def _living(definition: Definition) -> Iterable[tuple[str, str]]:
         yield "ended", f"at step {definition.ended:,}"
 
 
-def _in_words(said: str) -> str:
+def _in_words(reason: str) -> str:
     """Translate a reason from Python's words to the command line's."""
-    return said.replace("accept_old_copy=True", "counton verify --accept-old-copy")
+    return reason.replace("accept_old_copy=True", "counton verify --accept-old-copy")
 
 
 def _accept_old_copy(options: VerifyOptions, keys: Sequence[str | None]) -> None:
@@ -649,8 +649,8 @@ def print_verification(options: VerifyOptions) -> None:
     if options.accept_old_copy:
         _accept_old_copy(options, keys)
     if options.by_reference:
-        with working(Console(stderr=True)) as told:
-            found = verify(options.state, options.name, key=keys, by_reference=told)
+        with working(Console(stderr=True)) as progress:
+            found = verify(options.state, options.name, key=keys, by_reference=progress)
     else:
         found = verify(options.state, options.name, key=keys)
     warn_of_no_witness(Console(stderr=True), (options.state, keys, None))

@@ -67,7 +67,7 @@ def _print_plan(options: PlanOptions, planned: dict[str, Any], whom: str | None)
     """
     from counton.statistics.plan_verb import plan
 
-    asked = {
+    arguments = {
         "metric": cast("Metric", options.metric or "mean"),
         "release": cast("ReleaseForm", options.release or "totals"),
         "simple": options.simple,
@@ -80,7 +80,7 @@ def _print_plan(options: PlanOptions, planned: dict[str, Any], whom: str | None)
     if options.over is not None:
         from counton.cli.plan_over_command import print_over
 
-        print_over(options, {**asked, **_target(options)})
+        print_over(options, {**arguments, **_target(options)})
         return
     if options.steps is None and options.around is None:
         raise InvalidInput(
@@ -97,7 +97,7 @@ def _print_plan(options: PlanOptions, planned: dict[str, Any], whom: str | None)
         options.steps,
         strategies=strategies_named(options.strategy),
         around=options.around,
-        **asked,
+        **arguments,
         **_target(options),
     )
     guarantee, unit = ranked.guarantee, ranked.contribution
@@ -121,7 +121,7 @@ def _print_plan(options: PlanOptions, planned: dict[str, Any], whom: str | None)
                 "around": options.around,
                 "within": None if ranked.reached is None else ranked.reached._asdict(),
                 "metric": ranked.metric,
-                "release": asked["release"],
+                "release": arguments["release"],
                 "most": options.most,
                 "per": options.per,
                 "most_a_window": options.most_a_window,
@@ -206,10 +206,10 @@ def _write_limits(console: Console, ranked: StreamPlan) -> None:
     console.write_line(ranked.published_in_words)
     for factor in ranked.factors:
         console.write_line(f"how far from possible: {factor.distance}")
-    said = [bound for bound in ranked.bounds if bound.at_least is not None]
-    if said:
+    known = [bound for bound in ranked.bounds if bound.at_least is not None]
+    if known:
         console.write_line("lower bounds, with what the best of this plan achieves:")
-    for bound in said:
+    for bound in known:
         here = "" if bound.achieved is None else f"({figures(bound.achieved)})"
         numbers = f"{figures(bound.at_least or 0.0):>7} {here:<11}"
         console.write_line(f"  {bound.quantity:<26}{numbers}{bound.source}: {bound.holds_for}")
@@ -264,16 +264,16 @@ def _with_subject(options: PlanOptions) -> tuple[PlanOptions, dict[str, Any], st
 
 def _as_said(options: PlanOptions, job: Job) -> PlanOptions:
     """Complete options by a job's statements about its stream."""
-    said = {name: job.option(name) for name in _OF_STREAM if job.states(name)}
+    stated = {name: job.option(name) for name in _OF_STREAM if job.states(name)}
     if options.within is None and job.promise.within is None:
-        said.pop("level", None)  # the level of intervals that a run prints
-    for name, value in said.items():
+        stated.pop("level", None)  # the level of intervals that a run prints
+    for name, value in stated.items():
         if options.states(name) and str(options.option(name)) != str(value):
             raise InvalidInput(
                 f"{field(name, options.option(name))} is stated, but {field('of', options.of)} "
                 f"says {value}; leave one of them out"
             )
-    return replace(options, **said)
+    return replace(options, **stated)
 
 
 def _target(options: PlanOptions) -> dict[str, Any]:

@@ -65,10 +65,10 @@ def print_over(options: PlanOptions, asked: dict[str, Any]) -> None:
     console.write_files(None, options.plot)
 
 
-def _plan_of(steps: int, name: str, asked: dict[str, Any]) -> Any:
+def _plan_of(steps: int, name: str, arguments: dict[str, Any]) -> Any:
     """Plan one strategy; None if it cannot serve this many windows."""
     try:
-        return plan(steps, strategies=None if name == "auto" else [name], **asked)
+        return plan(steps, strategies=None if name == "auto" else [name], **arguments)
     except InvalidInput as error:
         if "strategy" in error.fields:
             raise

@@ -151,8 +151,8 @@ class Console(rich.console.Console):
         _clean(table)
         names = [str(column.header) for column in table.columns]
         for row in zip(*(column.cells for column in table.columns), strict=True):
-            said = [(name, str(cell)) for name, cell in zip(names, row, strict=True) if str(cell)]
-            self.print(_beside(said), highlight=False, markup=False)
+            rows = [(name, str(cell)) for name, cell in zip(names, row, strict=True) if str(cell)]
+            self.print(_beside(rows), highlight=False, markup=False)
             self.print("")
 
 
@@ -213,16 +213,16 @@ def warn_of_no_witness(
     """
     from counton.state.key_and_witness import witness_remarks
 
-    told: dict[str, None] = {}
+    remarks: dict[str, None] = {}
     for state, keys, witness in states:
         with suppress(CountonError):  # for states that cannot be used
             store = opened(state)
             database = None if store is None else store.database
-            told |= dict.fromkeys(
+            remarks |= dict.fromkeys(
                 witness_remarks(state, *keys, witness=witness, opened=database, in_file=in_file)
             )
-    for said in told:
-        errors.write_line(InvalidInput(said).translate({"witness": option}))
+    for remark in remarks:
+        errors.write_line(InvalidInput(remark).translate({"witness": option}))
 
 
 def warn_of_weak(
@@ -242,8 +242,8 @@ def _beside(rows: Iterable[tuple[str, str]]) -> Table:
     words = Table.grid(padding=(0, 2))
     words.add_column(style="dim", no_wrap=True)
     words.add_column(overflow="fold")
-    for name, told in rows:
-        words.add_row(name, told)
+    for name, value in rows:
+        words.add_row(name, value)
     return words
 
 

@@ -42,10 +42,10 @@ def perform(options: RunOptions) -> None:
             _print_dry_run(jobs, shared, options, states.begun)
             return
         states.set_limits(jobs, shared.limit, shared.about)
-        told = (
+        guarded = (
             (job.keeping.state, [job.keeping.key], job.keeping.witness) for job in jobs.values()
         )
-        warn_of_no_witness(errors, *told, opened=states.at, in_file=True)
+        warn_of_no_witness(errors, *guarded, opened=states.at, in_file=True)
     reports: dict[str, Any] = {}
     failed = ExitCode.OK
     for number, (name, job) in enumerate(jobs.items()):
@@ -70,7 +70,7 @@ def perform(options: RunOptions) -> None:
                 if not options.json:
                     errors.write_line(f"counton: job {name}: {reports[name]['not_drawn']}")
         except AlreadyEnded as error:
-            said = (
+            message = (
                 f"stream {job.keeping.name!r} has ended at step {error.step:,}: nothing to release"
             )
             reports[name] = {
@@ -79,15 +79,15 @@ def perform(options: RunOptions) -> None:
                 "ended": error.step,
             }
             if not options.json:
-                console.write_line(said)
+                console.write_line(message)
         except (KeyboardInterrupt, SystemExit, GeneratorExit):
             raise
         except BaseException as error:  # a panic of a library in another language is no Exception
-            code, said = failure(error)
+            code, message = failure(error)
             failed = failed or code
             if not options.json:
-                errors.write_line(f"counton: job {name}: {said}")
-            reports[name] = failed_report(code, said)
+                errors.write_line(f"counton: job {name}: {message}")
+            reports[name] = failed_report(code, message)
     if isinstance(errors, ReportLines):
         print_json({"jobs": reports, "warnings": errors.lines})
     if failed:
@@ -104,7 +104,7 @@ def _print_dry_run(
 
 
 def _alarm(
-    job: Job, terms: AlarmTerms, told: dict[str, Any], console: Console, options: RunOptions
+    job: Job, terms: AlarmTerms, job_report: dict[str, Any], console: Console, options: RunOptions
 ) -> bool:
     """Print alarms of a job's released numbers; return whether the newest window has one."""
     from counton.run.exports import released_in
@@ -115,10 +115,10 @@ def _alarm(
         if not options.json:
             console.write_line("alarms: too few windows to learn from yet")
         return False
-    told["alarm"] = report(found)
+    job_report["alarm"] = report(found)
     failure = send(found, terms.webhook) if found.newest and terms.webhook else None
     if failure is not None:
-        told["alarm"]["webhook"] = failure
+        job_report["alarm"]["webhook"] = failure
     if not options.json:
         last = found.table().tail(1).to_dicts()
         which = f" ({last[0]['change']} in {last[0].get('group', 'the total')})" if last else ""
@@ -141,8 +141,8 @@ def _publish(job: Job, to: str, console: Console, *, silently: bool) -> None:
 
 def _tonight(job: Job, options: RunOptions, *, known: bool) -> Job:
     """Return a job with the options of one night; a new job without times takes no ``until``."""
-    nightly = (name for name, said in options_of(Job).items() if said.nightly)
-    said = {name: options.option(name) for name in nightly if options.states(name)}
+    nightly = (name for name, stated in options_of(Job).items() if stated.nightly)
+    stated = {name: options.option(name) for name in nightly if options.states(name)}
     if job.times.time is None and not known:
-        said.pop("until", None)
-    return job.having(**said)
+        stated.pop("until", None)
+    return job.having(**stated)

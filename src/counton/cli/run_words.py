@@ -113,10 +113,10 @@ def operator_notes(outcome: Outcome, aside: int, *, waits: bool) -> list[str]:
         gone,
         ("rows that still waited in the stream that has ended, not counted here", counts.dropped),
     ]
-    told = _as_notes(notes)
+    lines = _as_notes(notes)
     if counts.late_by and not windows.lags:
-        told.insert(1, _remedy_of_late_rows(outcome.definition, counts.late_by, waits=waits))
-    return told
+        lines.insert(1, _remedy_of_late_rows(outcome.definition, counts.late_by, waits=waits))
+    return lines
 
 
 def _remedy_of_late_rows(definition: Definition, windows: int, *, waits: bool) -> str:
@@ -367,8 +367,8 @@ def progress_line(outcome: Outcome) -> str:
     cut = outcome.definition.cut
     if not cut.goes_on:
         what = getattr(outcome.definition.statistic, "size", outcome.definition.what)
-        again = f"Nothing new: these {what} were released before, and are shown again."
-        return f"Released {what}." if new else again
+        shown_again = f"Nothing new: these {what} were released before, and are shown again."
+        return f"Released {what}." if new else shown_again
     if not cut.timed:
         after = outcome.after
         steps = f"{after:,} step{'s' * (after != 1)}"

@@ -35,22 +35,22 @@ def perform_left_out(options: LeftOutOptions) -> None:
     """List batches that are left out; print one's rows, put it back, or drop it."""
     from counton.serve.uncounted_batches import LeftOutBatches, facts_of
 
-    asked = {
+    wanted = {
         name: id
         for name in ("rows", "put_back", "drop")
         if (id := getattr(options, name)) is not None
     }
-    if len(asked) > 1:
-        raise InvalidInput(f"{' and '.join(map(field, asked))} are given; give one of them")
+    if len(wanted) > 1:
+        raise InvalidInput(f"{' and '.join(map(field, wanted))} are given; give one of them")
     kept = LeftOutBatches(options.file, options.only)
-    for name, id in asked.items():
+    for name, id in wanted.items():
         if name == "rows":
             sys.stdout.write(kept.rows(id))
             return
         many = kept.put_back(id) if name == "put_back" else kept.drop(id)
         became = "wait to be counted" if name == "put_back" else "count nowhere"
         Console().write_line(f"rows of batch {id}, which {became} now: {many:,}")
-    if asked:
+    if wanted:
         return
     if options.json:
         print_json({"left_out": [facts_of(one) for one in kept.all()]})

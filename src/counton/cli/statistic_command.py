@@ -129,17 +129,17 @@ def whole_command(name: str, job: Job, *others: object) -> Iterator[None]:
         if job.events in ("-", ["-"]):
             raise
         names = words_of(*kinds_of(name))
-        told = error.translate(names)
+        message = error.translate(names)
         try:
             look = look_at(job)
         except (CountonError, OSError) as unread:
             why = unread.translate(names) if isinstance(unread, CountonError) else str(unread)
-            raise MissingOptions(f"{why}\n{told}", error.names) from None
+            raise MissingOptions(f"{why}\n{message}", error.names) from None
         command = command_line(
             _command_words(name), _with_examples(name, job, error.names, look), *others
         )
         where = ", ".join(map(str, job.events)) if isinstance(job.events, list) else job.events
-        lines = [told, f"the columns of {where}: {', '.join(look.columns)}", "as in:", command]
+        lines = [message, f"the columns of {where}: {', '.join(look.columns)}", "as in:", command]
         if held := _streams_there(job):
             going_on = command_line(_command_words(name), job.having(name=held[0]), *others)
             keeps = f"{job.keeping.state} keeps stream {', '.join(held)}"
@@ -164,20 +164,20 @@ def _with_examples(name: str, job: Job, missing: Sequence[str], look: FirstLook)
     """Return a job with example values of all missing options."""
     from counton.run.first_job import person_column, usual_start
 
-    said: dict[str, Any] = {"start": usual_start(), **_USUAL, "by": look.columns[-1]}
+    examples: dict[str, Any] = {"start": usual_start(), **_USUAL, "by": look.columns[-1]}
     of = statistic_class(name).card
-    said["time"] = look.times[0].name if look.times else look.columns[0]
+    examples["time"] = look.times[0].name if look.times else look.columns[0]
     left = [
         one
         for one in look.columns
-        if one not in (said["time"], job.times.time, job.groups.by, job.people.user)
+        if one not in (examples["time"], job.times.time, job.groups.by, job.people.user)
     ]
-    said["user"] = person_column(look) or "USER"
+    examples["user"] = person_column(look) or "USER"
     for one in of.options:
         words = (of.example or {}).get(one.key, one.name.upper())
         columns = left[: words.count(",") + 1] if one.column else []
-        said[one.name] = ",".join(columns) or words
-    return job.having(**{one: said.get(one, one.upper()) for one in missing if one != "rho"})
+        examples[one.name] = ",".join(columns) or words
+    return job.having(**{one: examples.get(one, one.upper()) for one in missing if one != "rho"})
 
 
 #: Options that every example has besides the statistic's own: 365 windows of a day.
@@ -202,8 +202,8 @@ def _example(name: str) -> list[str]:
     card = statistic_class(name).card
     if card.example is None:
         return []
-    said = {**card.example, **_DAYS}
-    command = example_of(f"counton {_command_words(name)} visits.csv", *said.items())
+    options = {**card.example, **_DAYS}
+    command = example_of(f"counton {_command_words(name)} visits.csv", *options.items())
     if card.example_file is None:
         return command
     file, text = card.example_file
@@ -235,12 +235,12 @@ def parse_words(option: str, words: str) -> tuple[Statistic, Job]:
     ({'groups': ['JFK', 'LGA'], 'k': 1}, 'both')
     """
     try:
-        said = shlex.split(words)
+        parts = shlex.split(words)
     except ValueError as error:
         raise InvalidInput(f"{field(option, words)} is not understood ({error})") from error
     for before in ("counton", "statistic"):
-        said = said[said[:1] == [before] :]
-    name, *rest = said or [""]
+        parts = parts[parts[:1] == [before] :]
+    name, *rest = parts or [""]
     if not is_keyword(name):
         raise InvalidInput(
             f"{field(option)} is {name!r}{hint(name)}; known are {', '.join(keywords())}, "
