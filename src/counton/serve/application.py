@@ -121,8 +121,8 @@ def problem_in_words(problem: Mapping[str, Any]) -> str:
     kind, bounds = problem["type"], problem.get("ctx", {})
     if kind == "missing":
         return f"{name} is missing; give it"
-    for asked, says in _ASKED:
-        if kind in asked:
+    for kinds, says in _ASKED:
+        if kind in kinds:
             return f"{name} is {_short(problem['input'])}; {says.format(**bounds)}"
     return f"{name} is {_short(problem['input'])}, which is not allowed; see /docs"
 

@@ -182,21 +182,21 @@ def no_column(name: str, column: str) -> InvalidInput:
 def _row_of(line: bytes, columns: Sequence[str]) -> dict[str, str | None] | tuple[str, str]:
     """Return the wanted columns of a line, as texts; otherwise its problem and the remedy."""
     try:
-        said = _AS_TEXTS.decode(line.decode("utf-8"))
+        row = _AS_TEXTS.decode(line.decode("utf-8"))
     except UnicodeDecodeError:
         return "no UTF-8", "is not UTF-8; send text in UTF-8"
     except (ValueError, RecursionError):
-        said = None
-    if not isinstance(said, dict):
+        row = None
+    if not isinstance(row, dict):
         return (
             "no JSON object",
             'is no JSON object; send one object a line, as in {"time": "2026-03-01T09:00:00Z"}',
         )
     found: dict[str, str | None] = {}
     for column in columns:
-        if column not in said:
+        if column not in row:
             continue
-        value: Any = said[column]
+        value: Any = row[column]
         if isinstance(value, bool):
             value = "true" if value else "false"
         if value is not None and not isinstance(value, str):

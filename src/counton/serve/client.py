@@ -126,11 +126,11 @@ class Client:
         }
         if len(body) > _SMALL:
             body, headers["Content-Encoding"] = gzip.compress(body, 6, mtime=0), "gzip"
-        asked = urllib.request.Request(f"{self.address}/batches/{batch}", body, headers)
+        request = urllib.request.Request(f"{self.address}/batches/{batch}", body, headers)
         try:
-            with self._opener.open(asked, timeout=_TIME_OUT) as answer:
-                said = parse_json(answer.read(_ANSWER))
-                numbers = said["rows"], said["counted"], said["counted_nowhere"]
+            with self._opener.open(request, timeout=_TIME_OUT) as answer:
+                parsed = parse_json(answer.read(_ANSWER))
+                numbers = parsed["rows"], parsed["counted"], parsed["counted_nowhere"]
                 return Receipt(batch, *numbers, known=answer.status == 200), 0.0
         except urllib.error.HTTPError as error:
             with error:
@@ -160,19 +160,19 @@ def _refusal(address: str, batch: str, error: urllib.error.HTTPError) -> Excepti
         detail = str(parse_json(error.read(_ANSWER))["detail"])[:1000]
     except (ValueError, LookupError, TypeError, OSError, http.client.HTTPException):
         detail = str(error.reason)
-    said = f"{address!r} refuses batch {batch!r}: {detail}"
+    message = f"{address!r} refuses batch {batch!r}: {detail}"
     if error.code == 413:
-        return TooManyRows(said)
+        return TooManyRows(message)
     if error.code == 409:
-        return ReplayMismatch(said)
+        return ReplayMismatch(message)
     if error.code in (401, 403):
-        return InvalidInput(f"{said}; give a {called('token')} for ingest")
+        return InvalidInput(f"{message}; give a {called('token')} for ingest")
     if 300 <= error.code < 400:
         return InvalidInput(
             f"{address!r} redirects to another address, which would see the token: give that "
             f"address if you trust it"
         )
-    return InvalidInput(said)
+    return InvalidInput(message)
 
 
 class Shipment(NamedTuple):

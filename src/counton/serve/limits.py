@@ -148,14 +148,14 @@ def address_of(request: Request, proxies: int) -> str | None:
 
     For IPv6 return the first 64 bits: a client may use all addresses that begin with them.
     """
-    told = [
+    hops = [
         hop.strip()
         for line in request.headers.getlist("x-forwarded-for")
         for hop in line.split(",")
     ]
     peer = "" if request.client is None else request.client.host
     try:
-        address = ip_address(told[-proxies] if 0 < proxies <= len(told) else peer)
+        address = ip_address(hops[-proxies] if 0 < proxies <= len(hops) else peer)
     except ValueError:
         return "no address"
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:

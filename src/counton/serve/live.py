@@ -63,20 +63,20 @@ class Feed:
     def _read(self, after: int) -> list[tuple[int, bytes]]:
         """Return the steps after a step, as server-sent events."""
         found = self._journal.series(since=after)
-        told: list[tuple[int, bytes]] = []
+        events: list[tuple[int, bytes]] = []
         # The first new step brings the windows that were revised since.
         news = pl.max_horizontal(pl.col("step"), after + 1)
         for (step,), rows in found.rows.group_by(news, maintain_order=True):
-            said = {
+            event = {
                 "name": self._journal.name,
                 "step": step,
                 "level": found.level,
                 "columns": rows.columns,
                 "rows": json_rows(rows),
             }
-            text = f"id: {step}\nevent: release\ndata: {json.dumps(said)}\n\n"
-            told.append((int(str(step)), text.encode()))
-        return told
+            text = f"id: {step}\nevent: release\ndata: {json.dumps(event)}\n\n"
+            events.append((int(str(step)), text.encode()))
+        return events
 
     async def listen(self, after: int | None) -> AsyncIterator[bytes]:
         """Yield releases after a step; None: from now on."""

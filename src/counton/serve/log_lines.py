@@ -18,15 +18,15 @@ _LOGGER = logging.getLogger("counton.serve")
 class _Lines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Format a record as one line of JSON."""
-        told = {
+        line = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "event": record.getMessage(),
             **getattr(record, "facts", {}),
         }
         if record.exc_info and record.exc_info[0] is not None:
-            told["error"] = record.exc_info[0].__name__  # its message may hold data
-        return json.dumps(told, ensure_ascii=True, default=str)
+            line["error"] = record.exc_info[0].__name__  # its message may hold data
+        return json.dumps(line, ensure_ascii=True, default=str)
 
 
 def begin() -> None:

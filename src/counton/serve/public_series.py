@@ -72,10 +72,10 @@ class SeriesAnswer:
 def json_rows(rows: pl.DataFrame) -> list[dict[str, Any]]:
     """Return rows as JSON values: times in ISO 8601 with their offset, and no NaN."""
     times = [name for name, dtype in rows.schema.items() if isinstance(dtype, pl.Datetime)]
-    told = finite(rows).with_columns(
+    converted = finite(rows).with_columns(
         pl.col(name).map_elements(datetime.isoformat, return_dtype=pl.String) for name in times
     )
-    return told.to_dicts()
+    return converted.to_dicts()
 
 
 class Against(NamedTuple):

@@ -327,9 +327,9 @@ class Releaser:
             self._perhaps_written = False
             return
         lines = [line for _, lines in kept for line in open_private(lines)]
-        again, self._perhaps_written = self._perhaps_written, True
+        perhaps_again, self._perhaps_written = self._perhaps_written, True
         try:
-            add_aside(file, self._served.definition.columns.names, lines, again=again)
+            add_aside(file, self._served.definition.columns.names, lines, again=perhaps_again)
         except InvalidInput:
             self.counts.unwritten += 1
             self._unwritten = True

@@ -84,8 +84,8 @@ class ServedJob:
 
     def with_rows(self, parts: Sequence[Rows]) -> Job:
         """Return the job with rows from the inbox."""
-        told = tuple(parts) or empty_inbox(self.definition.columns.names).parts
-        source: Any = AcceptedRows(told, "the inbox")
+        given = tuple(parts) or empty_inbox(self.definition.columns.names).parts
+        source: Any = AcceptedRows(given, "the inbox")
         return self.job.having(events=source)
 
 

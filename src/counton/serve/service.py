@@ -182,15 +182,15 @@ class Service:
             for name, journal in list(self.journals.items())
             if journal.definition.ended is not None
         ]
-        said = [
+        reasons = [
             why
             for job in (one.job for one in self.served.values())
             for why in witness_remarks(
                 job.keeping.state, job.keeping.key, witness=job.keeping.witness, in_file=True
             )
         ]
-        told = [str(InvalidInput(why)) for why in dict.fromkeys(said)]
-        return [*told, *ended, *map(str, self.failed.values())]
+        witnesses = [str(InvalidInput(why)) for why in dict.fromkeys(reasons)]
+        return [*witnesses, *ended, *map(str, self.failed.values())]
 
     def state_of(self, name: str) -> State:
         """Return the state of a stream."""

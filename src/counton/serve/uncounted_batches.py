@@ -92,11 +92,11 @@ class LeftOutBatches:
             return work(inbox, stream)
 
     def _find(self, what: str, id: str) -> LeftOut:
-        told = self.all()
-        for one in told:
+        batches = self.all()
+        for one in batches:
             if one.id == id:
                 return one
-        known = ", ".join(one.id for one in told) or "none"
+        known = ", ".join(one.id for one in batches) or "none"
         raise InvalidInput(f"{field(what)} is {quote(id)}, and no such batch is left out: {known}")
 
 
