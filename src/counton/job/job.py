@@ -75,10 +75,10 @@ def option(
     >>> options_of(Asked)["start"].help
     'beginning of the first window'
     """
-    told = {"option": Option("", help, word=called, heading="", **more)}
+    metadata = {"option": Option("", help, word=called, heading="", **more)}
     if default is ...:
-        return made(metadata=told, repr=repr)
-    return made(default=default, metadata=told, repr=repr)
+        return made(metadata=metadata, repr=repr)
+    return made(default=default, metadata=metadata, repr=repr)
 
 
 def fields_of(kind: Any) -> Iterator[tuple[type, Field[Any]]]:
@@ -101,26 +101,26 @@ def options_of(kind: Any) -> dict[str, Option]:
 
 @cache
 def _read_options(kind: type) -> dict[str, Option]:
-    told = [(whose, item) for whose, item in fields_of(kind) if "option" in item.metadata]
-    found = [_option(whose, item) for whose, item in told]
+    found_fields = [(whose, item) for whose, item in fields_of(kind) if "option" in item.metadata]
+    found = [_option(whose, item) for whose, item in found_fields]
     return {option.name: option for option in sorted(found, key=lambda one: not one.argument)}
 
 
 def _option(kind: type, item: Field[Any]) -> Option:
-    said: Option = item.metadata["option"]
+    stated: Option = item.metadata["option"]
     type_ = str(item.type).removeprefix("typing.")
     of_numbers = "Mapping[Any, int]" in type_
     part = next(one for one in kind.__mro__ if item.name in vars(one).get("__annotations__", ()))
     return replace(
-        said,
+        stated,
         name=item.name,
         kind=_KINDS.get(type_, "text"),
         heading=vars(part).get("heading", ""),
-        kept=said.kept or vars(part).get("kept", ""),
+        kept=stated.kept or vars(part).get("kept", ""),
         default=None if item.default is MISSING else item.default,
         several=("Sequence" in type_ and not of_numbers)
         or type_ == "Events"
-        or said.words == "columns",
+        or stated.words == "columns",
         by_name="Mapping" in type_,
         exact=type_.startswith("Number"),
         needed=item.default is MISSING,
@@ -196,8 +196,8 @@ class OptionRecord:
         >>> job.states("release"), job.states("steps"), job.states("missing")
         (False, True, False)
         """
-        value, said = self.option(name), options_of(type(self)).get(name)
-        known = () if said is None else (said.default, said.usual)
+        value, item = self.option(name), options_of(type(self)).get(name)
+        known = () if item is None else (item.default, item.usual)
         return self.has(name) and value not in known
 
     def has(self, name: str) -> bool:
@@ -222,13 +222,13 @@ class JobPart(OptionRecord):
 
         Whole numbers of other libraries become Python's.
         """
-        for name, said in options_of(type(self)).items():
-            value = _in_words(said, getattr(self, name))
+        for name, item in options_of(type(self)).items():
+            value = _in_words(item, getattr(self, name))
             object.__setattr__(self, name, value)
-            if value is None and said.default is None and not said.needed:
+            if value is None and item.default is None and not item.needed:
                 continue
-            check_value(said, value)
-            if said.kind == "whole":
+            check_value(item, value)
+            if item.kind == "whole":
                 object.__setattr__(self, name, int(value))
             if name == "key" and isinstance(value, str | os.PathLike):
                 from counton.noise.key import refuse_key_as_place
@@ -1016,15 +1016,15 @@ class _JobStatement(Statement):
         refuse_counts(self.domain, value)
 
 
-def _in_words(said: Option, given: Any) -> Any:
+def _in_words(item: Option, given: Any) -> Any:
     """Convert a value to the form of files and commands: a date, a length of time, several
     columns."""
-    if said.words == "length" and isinstance(given, timedelta):
-        return length_in_words(said.name, given)
-    if said.words == "moment" and isinstance(given, date) and not isinstance(given, datetime):
+    if item.words == "length" and isinstance(given, timedelta):
+        return length_in_words(item.name, given)
+    if item.words == "moment" and isinstance(given, date) and not isinstance(given, datetime):
         return given.isoformat()
     if (
-        said.words == "columns"
+        item.words == "columns"
         and isinstance(given, list | tuple)
         and all(isinstance(value, str) for value in given)
     ):

@@ -511,9 +511,9 @@ def _mapping(item: Option, value: dict[str, Any], where: str) -> dict[str, Any]:
 
 def _path_in(name: str, value: str, folder: Path) -> tuple[str, str] | None:
     """Split a value into the text before its path, and the path; None if it names no file."""
-    said = options_of(Job).get(name)
+    item = options_of(Job).get(name)
     before, quarantine, path = value.rpartition("quarantine:")
-    if said is None or not said.file or value == "-" or "://" in value:
+    if item is None or not item.file or value == "-" or "://" in value:
         return None
     names_none = {
         "bad_rows": not quarantine,
@@ -658,8 +658,8 @@ def job_entries(job: Job, folder: Path | None = None) -> dict[str, Any]:
 
 def _seen_in(name: str, value: str, folder: Path | None) -> str:
     """Return a path in the form for a job file in a folder: relative, and without passwords."""
-    said = options_of(Job).get(name)
-    value = without_secrets(value) if said is not None and said.file else value
+    item = options_of(Job).get(name)
+    value = without_secrets(value) if item is not None and item.file else value
     found = _path_in(name, value, Path())
     if folder is None or found is None:
         return value
@@ -686,8 +686,8 @@ def schema() -> dict[str, Any]:
             types = list(dict.fromkeys([*types, "array"]))
         if item.by_name:
             types = [*types, "object"]
-        told = {"type": types[0] if len(types) == 1 else types}
-        properties[key] = {**told, "description": item.help}
+        types_of_key = {"type": types[0] if len(types) == 1 else types}
+        properties[key] = {**types_of_key, "description": item.help}
         if item.default not in (None, ""):
             properties[key]["default"] = item.default
     properties[ALARM] = {

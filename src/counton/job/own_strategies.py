@@ -75,15 +75,15 @@ def own_strategy(given: object) -> StreamStrategy | None:
             f"take up to {_MOST_TEXT:,}; give a strategy of fewer steps"
         )
     try:
-        again = strategy_from_dict(json.loads(text))
+        rebuilt = strategy_from_dict(json.loads(text))
     except InvalidInput as error:
         raise InvalidInput(
             f"{field('strategy')} is {given!r}, which no state can read back ({error}); write it "
             f"as counton.strategies.Factorisation, from its matrix C"
         ) from error
-    if again != given:
+    if rebuilt != given:
         raise InvalidInput(
-            f"{field('strategy')} is {given!r}, but its to_dict() makes {again!r}; mend its "
+            f"{field('strategy')} is {given!r}, but its to_dict() makes {rebuilt!r}; mend its "
             f"parameters, or write it as counton.strategies.Factorisation"
         )
     return given

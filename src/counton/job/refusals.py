@@ -121,8 +121,8 @@ def refuse_of_service(job: Job) -> None:
     Traceback (most recent call last):
     counton.base.errors.InvalidInput: plot=visits.png is for runs over files, and a service ...
     """
-    for name, said in options_of(Job).items():
-        if not said.served and job.option(name) not in (None, False, said.default):
+    for name, item in options_of(Job).items():
+        if not item.served and job.option(name) not in (None, False, item.default):
             raise InvalidInput(
                 f"{field(name, job.option(name))} is for runs over files, and a service decides it "
                 f"by itself; leave it out"
@@ -148,10 +148,10 @@ def refuse_without(stated: OptionRecord, *needed: str, but: Collection[str] = ()
     Traceback (most recent call last):
     counton.base.errors.InvalidInput: growth=2 needs expire; give it, or leave growth out
     """
-    for name, said in options_of(type(stated)).items():
-        needs = said.needs in needed and not stated.has(said.needs)
+    for name, item in options_of(type(stated)).items():
+        needs = item.needs in needed and not stated.has(item.needs)
         if needs and name not in but and stated.states(name):
             raise InvalidInput(
-                f"{field(name, stated.option(name))} needs {field(said.needs)}"
-                f"{_NEEDED.get(said.needs, '')}; give it, or leave {field(name)} out"
+                f"{field(name, stated.option(name))} needs {field(item.needs)}"
+                f"{_NEEDED.get(item.needs, '')}; give it, or leave {field(name)} out"
             )
