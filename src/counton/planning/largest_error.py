@@ -118,18 +118,18 @@ def largest_errors(
             f"plan each axis by itself"
         )
     (strategy,) = axes
-    asked = named_workload(workload, strategy.cells)
+    queries = named_workload(workload, strategy.cells)
     key = Key.generate() if key is None else check_key(key)
     first = np.zeros(1, np.int64)
     cell = math.sqrt(float(strategy.variance(first, first + 1)[0]) * choice.law.variance)
     bits = fraction_bits(cell)
 
-    said = repr(strategy).encode()
+    address = repr(strategy).encode()
 
     def simulate_errors() -> Iterator[float]:
         for run in range(runs):
-            subkey = key.derive(b"largest error", said, run.to_bytes(4, "big"))
+            subkey = key.derive(b"largest error", address, run.to_bytes(4, "big"))
             field = NoiseField(subkey, choice.law)
-            yield strategy.largest_error(asked, field, bits)
+            yield strategy.largest_error(queries, field, bits)
 
     return simulate_errors()

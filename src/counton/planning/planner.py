@@ -165,13 +165,13 @@ class Plan(Generic[D]):
         """
         rows = self.rows() if full else self.rows()[:_BRIEF]
         names = self.shown if full else self.brief or self.shown
-        told = [[str(row["rank"]), *(_cell(row[name]) for name in names)] for row in rows]
+        cells = [[str(row["rank"]), *(_cell(row[name]) for name in names)] for row in rows]
         texts = [isinstance(rows[0][name], str) for name in names]
         heads = [
             ("", True),
             *((name.replace("_", " "), not text) for name, text in zip(names, texts, strict=True)),
         ]
-        lines = align_lines(TextTable(heads, told))
+        lines = align_lines(TextTable(heads, cells))
         below = self.foot() if full else [_rest(len(self) - len(rows))]
         return "\n".join([*self.head(full=full), *lines, *below])
 
@@ -199,8 +199,8 @@ def off_in_words(what: str, halfwidths: Mapping[int, float]) -> str:
     """
     ends = {step: figures_above(half) for step, half in halfwidths.items()}
     alike = len(ends) > 1 and len({*ends.values()}) == 1
-    said = [half if alike else f"{half} in step {step:,}" for step, half in ends.items()]
-    return f"{what} is off by at most {' and '.join(dict.fromkeys(said))}"
+    texts = [half if alike else f"{half} in step {step:,}" for step, half in ends.items()]
+    return f"{what} is off by at most {' and '.join(dict.fromkeys(texts))}"
 
 
 def _rest(more: int) -> str:
@@ -561,8 +561,8 @@ def ranked_designs(
     """Return the designs of a stream, best first, each with the seconds that it took to find; and
     notes on what was left out. For the arguments see `counton.plan`.
     """
-    asked = None if strategies is None else [*strategies]
-    wanted = {one for one in asked or () if isinstance(one, str)}
+    listed = None if strategies is None else [*strategies]
+    wanted = {one for one in listed or () if isinstance(one, str)}
     if unknown := sorted(wanted - {"auto", *names.KINDS, *names.PAPERS}):
         raise InvalidInput(
             f"{field('strategy', unknown[0])} is not known; give one of "
@@ -584,7 +584,7 @@ def ranked_designs(
     check_contribution(contribution)
     cells = check_shape(shape)
     of_kinds = {kind.words for name in wanted for kind in names.KINDS.get(name, ())}
-    ranks = asked is None or "auto" in wanted
+    ranks = listed is None or "auto" in wanted
     if not (ranks or of_kinds):
         found: tuple[_Contenders, ...] = ()
     elif horizon is None:
@@ -609,7 +609,7 @@ def ranked_designs(
     if not ranks:
         found = tuple(one for one in found if one.kind in of_kinds)
     found = (*found, *(_as_printed(name, horizon) for name in names.PAPERS if name in wanted))
-    given = tuple(one for one in (*(asked or ()), *also) if not isinstance(one, str))
+    given = tuple(one for one in (*(listed or ()), *also) if not isinstance(one, str))
     for one in cast("tuple[object, ...]", given):
         if not isinstance(one, StreamStrategy):
             raise InvalidInput(f"a strategy is {one!r}; give instances, such as KAry.best(8760)")
@@ -637,8 +637,8 @@ def ranked_designs(
                 )
                 error, _ = choice.by(metric), choice.by(other)
             except InvalidInput as refusal:
-                said = f"{kind}: {strategy!r} left out, {refusal}"
-                refused.append(shorten(said, 240, placeholder=" ..."))
+                message = f"{kind}: {strategy!r} left out, {refusal}"
+                refused.append(shorten(message, 240, placeholder=" ..."))
                 continue
             better = least.get(choice.family)
             if better is None or error < better.by(metric):
@@ -746,10 +746,10 @@ def _published_there() -> bool:
     return True
 
 
-def _kary(asked: _Question, subtraction: bool) -> Iterable[StreamStrategy]:
-    if asked.plain:
-        return known.KAry.undominated_trees(asked.horizon, asked.metric, subtraction)
-    return asked.without_dominated(_kary_trees(asked.horizon, subtraction))
+def _kary(question: _Question, subtraction: bool) -> Iterable[StreamStrategy]:
+    if question.plain:
+        return known.KAry.undominated_trees(question.horizon, question.metric, subtraction)
+    return question.without_dominated(_kary_trees(question.horizon, subtraction))
 
 
 @lru_cache(maxsize=16)
@@ -758,14 +758,14 @@ def _kary_trees(horizon: int, subtraction: bool) -> list[known.KAry]:
     return known.KAry.candidates(horizon, subtraction, of_each=3 if horizon > _LONG else 8)
 
 
-def _smooth(asked: _Question) -> Iterable[StreamStrategy]:
-    if asked.plain:
-        return known.SmoothBinary.candidates(asked.horizon, of_each=1)
-    trees = _smooth_trees(asked.horizon)
-    if asked.horizon > _LONG and asked.every is None:
+def _smooth(question: _Question) -> Iterable[StreamStrategy]:
+    if question.plain:
+        return known.SmoothBinary.candidates(question.horizon, of_each=1)
+    trees = _smooth_trees(question.horizon)
+    if question.horizon > _LONG and question.every is None:
         # In all cases examined the best for either norm had no fewer ones than zeros.
         trees = [one for one in trees if 6 * one.zeros >= one.height - one.zeros >= one.zeros]
-    return asked.without_dominated(trees)
+    return question.without_dominated(trees)
 
 
 @lru_cache(maxsize=8)
@@ -775,50 +775,52 @@ def _smooth_trees(horizon: int) -> list[known.SmoothBinary]:
     return known.SmoothBinary.candidates(horizon)
 
 
-def _look_ahead(asked: _Question, norm: Norm) -> Iterable[StreamStrategy]:
+def _look_ahead(question: _Question, norm: Norm) -> Iterable[StreamStrategy]:
     return known.LookAhead.candidates(
-        asked.horizon,
-        asked.metric,
-        asked.release,
-        steps=asked.steps,
-        separation=asked.separation,
-        every=asked.every,
+        question.horizon,
+        question.metric,
+        question.release,
+        steps=question.steps,
+        separation=question.separation,
+        every=question.every,
     )
 
 
-def _square_root(asked: _Question, norm: Norm) -> Iterable[StreamStrategy]:
-    if norm == 1 and asked.horizon > _LONG_SERIES:
+def _square_root(question: _Question, norm: Norm) -> Iterable[StreamStrategy]:
+    if norm == 1 and question.horizon > _LONG_SERIES:
         raise InvalidInput(
             f"with Laplace noise it is not planned beyond {_LONG_SERIES:,} steps: it needs many "
             f"times the noise of a tree"
         )
-    return [known.SqrtToeplitz(asked.horizon)]
+    return [known.SqrtToeplitz(question.horizon)]
 
 
-def _normalised_sqrt(asked: _Question, norm: Norm) -> Iterable[StreamStrategy]:
+def _normalised_sqrt(question: _Question, norm: Norm) -> Iterable[StreamStrategy]:
     # Fine weights leave less room for wide noise; the plan leaves out a strategy without room.
-    return [known.NormalisedSqrt(asked.horizon), known.NormalisedSqrt(asked.horizon, 8)]
+    return [known.NormalisedSqrt(question.horizon), known.NormalisedSqrt(question.horizon, 8)]
 
 
-def _octave(asked: _Question, norm: Norm) -> Iterable[StreamStrategy]:
-    if asked.horizon < _SHORTEST_OCTAVE:
+def _octave(question: _Question, norm: Norm) -> Iterable[StreamStrategy]:
+    if question.horizon < _SHORTEST_OCTAVE:
         return ()
-    return [known.MultiscaleInterpolation(asked.horizon, asked.metric, bits) for bits in (16, 12)]
-
-
-def _whole_octave(asked: _Question, norm: Norm) -> Iterable[StreamStrategy]:
     return [
-        known.MultiscaleInterpolation(asked.horizon, asked.metric, bits, whole=True)
+        known.MultiscaleInterpolation(question.horizon, question.metric, bits) for bits in (16, 12)
+    ]
+
+
+def _whole_octave(question: _Question, norm: Norm) -> Iterable[StreamStrategy]:
+    return [
+        known.MultiscaleInterpolation(question.horizon, question.metric, bits, whole=True)
         for bits in (16, 12)
     ]
 
 
-def _solved_shapes(asked: _Question, norm: Norm) -> Iterable[StreamStrategy]:
+def _solved_shapes(question: _Question, norm: Norm) -> Iterable[StreamStrategy]:
     from counton.strategies.streams.shapes import strategies_of_shape
 
-    if asked.release == "windows":
+    if question.release == "windows":
         return ()
-    return strategies_of_shape(asked.horizon, norm, asked.metric, asked.release)
+    return strategies_of_shape(question.horizon, norm, question.metric, question.release)
 
 
 class _StrategyKind(NamedTuple):
@@ -864,42 +866,49 @@ class _StrategyKind(NamedTuple):
 _BOTH: tuple[_StrategyKind, ...] = (
     _StrategyKind(names.SOLVED, _solved_shapes, simple=False),
     _StrategyKind(names.LOOK_AHEAD, _look_ahead, simple=False),
-    _StrategyKind(names.SUBTRACTING, lambda asked, norm: _kary(asked, subtraction=True)),
+    _StrategyKind(names.SUBTRACTING, lambda question, norm: _kary(question, subtraction=True)),
     _StrategyKind(names.NORMALISED, _normalised_sqrt, norms=(2,), contends=(2,), simple=False),
     _StrategyKind(names.OCTAVE, _octave, norms=(2,), contends=(2,), simple=False),
     _StrategyKind(names.WHOLE_OCTAVE, _whole_octave, (2,), (2,), only_simple=True),
     _StrategyKind(names.SQUARE_ROOT, _square_root, contends=(2,), simple=False),
-    _StrategyKind(names.KARY, lambda asked, norm: _kary(asked, subtraction=False), contends=()),
-    _StrategyKind(names.SMOOTH, lambda asked, norm: _smooth(asked), contends=(), published=True),
+    _StrategyKind(
+        names.KARY, lambda question, norm: _kary(question, subtraction=False), contends=()
+    ),
+    _StrategyKind(
+        names.SMOOTH, lambda question, norm: _smooth(question), contends=(), published=True
+    ),
     _StrategyKind(
         names.EVEN_SMOOTH,
-        lambda asked, norm: [known.SmoothBinary.even(asked.horizon)],
+        lambda question, norm: [known.SmoothBinary.even(question.horizon)],
         contends=(),
         published=True,
     ),
     _StrategyKind(
         names.HONAKER,
-        lambda asked, norm: [known.HonakerOnline(asked.horizon)],
+        lambda question, norm: [known.HonakerOnline(question.horizon)],
         simple=False,
         contends=(),
         published=True,
     ),
     _StrategyKind(
-        names.BINARY, lambda asked, norm: [known.Binary(asked.horizon)], contends=(), published=True
+        names.BINARY,
+        lambda question, norm: [known.Binary(question.horizon)],
+        contends=(),
+        published=True,
     ),
     # Totals of numbers that are each released with noise of their own: a tree of one level.
     _StrategyKind(
         names.EACH_STEP,
-        lambda asked, norm: [known.KAry(asked.horizon, asked.horizon + 1, False)],
+        lambda question, norm: [known.KAry(question.horizon, question.horizon + 1, False)],
         contends=(),
         published=True,
     ),
 )
 _WINDOWS: tuple[_StrategyKind, ...] = (
-    _StrategyKind(names.INDEPENDENT, lambda asked, norm: [known.Independent(asked.horizon)]),
+    _StrategyKind(names.INDEPENDENT, lambda question, norm: [known.Independent(question.horizon)]),
     _StrategyKind(
         names.CASCADE,
-        lambda asked, norm: [known.GrowingCascade((asked.horizon - 1).bit_length())],
+        lambda question, norm: [known.GrowingCascade((question.horizon - 1).bit_length())],
         simple=False,
         contends=(),
         published=True,
@@ -962,13 +971,13 @@ class _Contenders(NamedTuple):
 
 
 @lru_cache(maxsize=128)
-def _contenders(asked: _Question, family: _StrategyKind, norms: tuple[Norm, ...]) -> _Contenders:
+def _contenders(question: _Question, family: _StrategyKind, norms: tuple[Norm, ...]) -> _Contenders:
     begin = perf_counter()
     members: list[StreamStrategy] = []
     note = ""
     try:
         for norm in reversed(norms):
-            members += [one for one in family.make(asked, norm) if one not in members]
+            members += [one for one in family.make(question, norm) if one not in members]
     except InvalidInput as error:
         note = f"{family.kind.words}: left out, {error}"
     return _Contenders(family.kind.words, tuple(members), note, perf_counter() - begin)
@@ -1000,10 +1009,10 @@ def candidates(
     ['k-ary with subtraction', 'octave, whole numbers', 'k-ary', 'smooth binary',
      'smooth binary, even height', 'binary', 'noise for each step']
     """
-    asked = _Question(horizon, metric, release, steps, separation, every)
+    question = _Question(horizon, metric, release, steps, separation, every)
     several = several and _published_there()
     return tuple(
-        _contenders(asked, family, wanted)
+        _contenders(question, family, wanted)
         for family in (_WINDOWS if release == "windows" else _BOTH)
         if (family.simple if simple else not family.only_simple)
         and (
