@@ -181,8 +181,8 @@ def plot_pattern(table: pl.DataFrame, words: Caption) -> Figure:
         ax.plot(at, rows["estimate"], "o", color=colour, markersize=4, label=label)
     ax.axhline(0, color=FAINT, linewidth=1)
     clean(ax, grid="y")
-    told = [f"{name}:00" if by == "hour" else str(name)[:3] for name in names]
-    ax.set_xticks(range(len(names)), told, rotation=90 if len(names) > 12 else 0)
+    labels = [f"{name}:00" if by == "hour" else str(name)[:3] for name in names]
+    ax.set_xticks(range(len(names)), labels, rotation=90 if len(names) > 12 else 0)
     if lines:  # above the axes, because beside points it would cover some
         legend = ax.legend(
             frameon=False, fontsize=9, ncols=columns, loc="lower left", bbox_to_anchor=(0, 1),

@@ -85,14 +85,14 @@ def plot_statistic(
     """
     inner = inner_of(statistic)
     how, chosen = inner.card.chart, inner.card.chart.rows
-    said = how.title or f"{inner.card.keyword or 'Statistic'} so far"
+    title = how.title or f"{inner.card.keyword or 'Statistic'} so far"
     parts = _upper(list_in_words([*members_of(inner)]))
-    said, shown = (one.format(counted=counted, statistics=parts) for one in (said, how.axis))
+    title, shown = (one.format(counted=counted, statistics=parts) for one in (title, how.axis))
     if of is not None and how.of_values:
-        said, shown = f"{said} of {of}", of
+        title, shown = f"{title} of {of}", of
     if over is not None:
-        said = _upper(said.removeprefix("Running ").removesuffix(" so far"))
-    said += "" if anew is None else f", {anew}"
+        title = _upper(title.removeprefix("Running ").removesuffix(" so far"))
+    title += "" if anew is None else f", {anew}"
     left_out = "" if how.left_out is None else how.left_out(inner, table)
     table = table if how.choose is None else how.choose(inner, table)
     if inner is not statistic:
@@ -100,9 +100,9 @@ def plot_statistic(
         share = None if middle is None else f"{'Running m' if over is None else 'M'}{middle[1:]}"
         if middle is not None and middle != "median":
             share = f"{'Running' if over is None else 'The'} {middle} quantile"
-        said = f"{said if share is None else f'{share} of {of}'}, by {by or 'group'}"
+        title = f"{title if share is None else f'{share} of {of}'}, by {by or 'group'}"
         chosen = None
-    said += how.by
+    title += how.by
     steps, place = np.unique(table["step"], return_inverse=True)
     names = next((table[name].astype(str) for name in _NAMES if name in table), None)
     bars = names is not None and statistic.card.on_demand and len(steps) == 1
@@ -122,10 +122,10 @@ def plot_statistic(
     last = place == len(steps) - 1
     when_ended = np.asarray(times(range(int(steps[0]), int(steps[-1]) + 1)))[steps - steps[0]]
     if how.jointly and by is not None:
-        said = f"{said}, by {by}: the {int(last.sum()):,} largest"
+        title = f"{title}, by {by}: the {int(last.sum()):,} largest"
         promise += "" if over is None else "; the largest over the whole time"
     under = f"{words.subtitle}; {promise}" if words.subtitle else promise
-    words = words._replace(title=words.title or said, subtitle=under, axis=words.axis or shown)
+    words = words._replace(title=words.title or title, subtitle=under, axis=words.axis or shown)
     if bars or profile is not None:
         words = words._replace(subtitle=f"{until_in_words(when_ended[-1])}; {promise}")
         named = Bars(names[last].tolist(), *(end[last] for end in ends))

@@ -550,15 +550,15 @@ def plot_contingency(
     figure, all_axes = _panels_below(words, tall)
     width = words.width
     room = max(len(shorten(name)) for _, bars in shown for name, _ in bars)
-    told = Labels.of([""] * len(rows), *numbers).values
-    right = 0.3 + VALUE_INCHES * max(len(told[place]) for _, bars in shown for _, place in bars)
+    labels = Labels.of([""] * len(rows), *numbers).values
+    right = 0.3 + VALUE_INCHES * max(len(labels[place]) for _, bars in shown for _, place in bars)
     for (called, bars), ax in zip(shown, all_axes, strict=True):
         places = np.array([place for _, place in bars])
         left = min((0.25 + 0.1 * room) / width, 0.5)
         ax.set_position(
             (left, ax.get_position().y0, 1 - right / width - left, ax.get_position().height)
         )
-        beside = [told[place] for _, place in bars]
+        beside = [labels[place] for _, place in bars]
         each = Bars([name for name, _ in bars], *(part[places] for part in numbers))
         draw_bars(ax, each, values=beside)
         _call(ax, called)
