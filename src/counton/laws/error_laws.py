@@ -137,9 +137,9 @@ def check_largest_reads(strategy: StreamStrategy, steps: int | None = None) -> N
     if not isinstance(strategy, EndlessStrategy):
         most = float(weights.max(initial=0.0))
         claimed = float(largest_reads(strategy, np.ones(1, np.int64))[0])
-        said = f"largest_read is {claimed}, and a node is read with weight {most}"
-        require(most * (1 - _NEAR) <= claimed, strategy, said)
-        require(claimed <= 2 * max(most, 1.0), strategy, said)
+        message = f"largest_read is {claimed}, and a node is read with weight {most}"
+        require(most * (1 - _NEAR) <= claimed, strategy, message)
+        require(claimed <= 2 * max(most, 1.0), strategy, message)
     enough = []
     for law in _WIDE:
         try:
@@ -149,8 +149,8 @@ def check_largest_reads(strategy: StreamStrategy, steps: int | None = None) -> N
         wide = np.maximum.accumulate((weights * found).max(axis=1, initial=0.0))
         claims = largest_reads(strategy, reads.steps[last])
         enough.append(claims.shape == wide.shape and bool((claims >= wide * (1 - 1e-6)).all()))
-    said = "largest_reads is less than a weight with which a node is read"
-    require(any(enough) or not enough, strategy, said)
+    message = "largest_reads is less than a weight with which a node is read"
+    require(any(enough) or not enough, strategy, message)
 
 
 def _reads_by_width(strategy: StreamStrategy, law: NoiseDistribution, levels: Integers) -> Floats:
@@ -185,15 +185,15 @@ def check_window_rounding(strategy: StreamStrategy, steps: int | None = None) ->
     allowed = window_rounding(strategy, starts, stops)
     wrong = off.max(axis=1) > allowed * 1.00001 + 1e-12 * np.abs(shown).max(initial=0)
     at = int(np.argmax(wrong))
-    said = f"from {starts[at]} to {stops[at]} rounding moves a release by {off[at].max()}"
-    require(not wrong.any(), strategy, f"{said}, not at most {allowed[at]}")
+    message = f"from {starts[at]} to {stops[at]} rounding moves a release by {off[at].max()}"
+    require(not wrong.any(), strategy, f"{message}, not at most {allowed[at]}")
     single = (
         (starts == 0) & (stops > 0) if strategy.facts.workload == "totals" else stops == starts + 1
     )
     if single.any():
         square = float((off[single] ** 2).mean()) / 4.0**strategy.facts.fraction_bits
-        said = f"rounding has a mean square of {square}, not {strategy.facts.rounding_variance}"
-        require(square <= _FINE + 1.5 * strategy.facts.rounding_variance, strategy, said)
+        message = f"rounding has a mean square of {square}, not {strategy.facts.rounding_variance}"
+        require(square <= _FINE + 1.5 * strategy.facts.rounding_variance, strategy, message)
 
 
 def check_released_variance(strategy: StreamStrategy) -> None:
@@ -213,8 +213,8 @@ def check_released_variance(strategy: StreamStrategy) -> None:
         for metric in _METRICS:
             true = float(of[form].max() if metric == "max" else of[form].mean())
             claimed = released_variance(strategy, metric, form)
-            said = f"released_variance({metric}, {form}) is {claimed}, enumeration says {true}"
-            require(math.isclose(claimed, true, rel_tol=1e-12), strategy, said)
+            message = f"released_variance({metric}, {form}) is {claimed}, enumeration says {true}"
+            require(math.isclose(claimed, true, rel_tol=1e-12), strategy, message)
 
 
 def check_endless_variance(strategy: EndlessStrategy, steps: int | None = None) -> None:
@@ -240,8 +240,8 @@ def check_endless_variance(strategy: EndlessStrategy, steps: int | None = None) 
                 ("largest_variance", strategy.largest_variance, variance.max()),
             ):
                 found = claim(count, law)
-                said = f"{name}({count}, {law}) is {found}, its releases say {true}"
-                require(math.isclose(found, float(true), rel_tol=1e-6), strategy, said)
+                message = f"{name}({count}, {law}) is {found}, its releases say {true}"
+                require(math.isclose(found, float(true), rel_tol=1e-6), strategy, message)
 
 
 def check_expiry(strategy: StreamStrategy, steps: int | None = None) -> None:
@@ -258,9 +258,11 @@ def check_expiry(strategy: StreamStrategy, steps: int | None = None) -> None:
     if not isinstance(expiry, Expiry):
         return
     count = count_steps(strategy, steps)
-    said = f"expiry says a delay of {expiry.delay}"
+    message = f"expiry says a delay of {expiry.delay}"
     require(
-        strategy.facts.delay == expiry.delay, strategy, f"{said}, and it has {strategy.facts.delay}"
+        strategy.facts.delay == expiry.delay,
+        strategy,
+        f"{message}, and it has {strategy.facts.delay}",
     )
     for step, row in rows_by_step(strategy, count).items():
         at = step - expiry.delay
@@ -271,8 +273,8 @@ def check_expiry(strategy: StreamStrategy, steps: int | None = None) -> None:
         for law in (*_WIDE, *_NARROW):
             found, expected_law = node_law(strategy, law, level), expiry.law(law, level)
             narrow = spread(found) < spread(expected_law) or found.family != law.family
-            said = f"noise of level {level} has the law {found}, and expiry says {expected_law}"
-            require(not narrow, strategy, said)
+            message = f"noise of level {level} has the law {found}, and expiry says {expected_law}"
+            require(not narrow, strategy, message)
 
 
 def spread(law: NoiseDistribution) -> Fraction:

@@ -136,8 +136,8 @@ def check_line_estimates(strategy: LineStrategy) -> None:
         back = np.allclose(strategy.reads(asked.matrix) @ strategy.matrix(), asked.matrix)
         require(back, strategy, f"answers to {asked} are biased")
         added = np.allclose(strategy.reads(asked.matrix), asked.matrix @ reads, atol=1e-9)
-        said = f"works_on_grids, and answers to {asked} are not sums of its cells"
-        require(added or not strategy.works_on_grids, strategy, said)
+        message = f"works_on_grids, and answers to {asked} are not sums of its cells"
+        require(added or not strategy.works_on_grids, strategy, message)
     if not strategy.consistent:
         return
     expected = _covariance(strategy)

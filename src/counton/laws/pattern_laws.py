@@ -126,8 +126,8 @@ def check_pattern_sensitivity(strategy: StreamStrategy, changes: int = 4) -> Non
         claimed = pattern_sensitivity(strategy, Runs(runs))
         _enough(strategy, Runs(runs), claimed, l1, squared)
         tight = horizon > _SHORT or not (positive and strategy.structure.aligned())
-        said = f"{Runs(runs)} moves it by {squared} squared, not {claimed}"
-        require(tight or claimed.l2_squared <= _SLACK * squared, strategy, said)
+        message = f"{Runs(runs)} moves it by {squared} squared, not {claimed}"
+        require(tight or claimed.l2_squared <= _SLACK * squared, strategy, message)
     # Whether products of columns are as `counton.strategies.participation` has them aligned.
     products = matrix.T @ matrix
     aligned = bool((products >= 0).all()) and all(
@@ -137,14 +137,14 @@ def check_pattern_sensitivity(strategy: StreamStrategy, changes: int = 4) -> Non
     require(aligned or not strategy.structure.aligned(), strategy, "columns are not aligned")
     alternating = _of_changes(matrix, changes)
     for number, (l1, squared) in enumerate(alternating, 1):
-        told = f"{number} changes move it by {l1} and {squared} squared"
+        moves = f"{number} changes move it by {l1} and {squared} squared"
         each = [each_alternating(strategy, norm) for norm in _NORMS]
         enough = each[0] * number >= l1 and each[1] * number >= squared
-        require(enough, strategy, f"{told}, and each_alternating is {each}")
+        require(enough, strategy, f"{moves}, and each_alternating is {each}")
         most = [largest_alternating(strategy, norm, number) for norm in _NORMS]
-        require(most[0] >= l1 and most[1] >= squared, strategy, f"{told}, not {most}")
+        require(most[0] >= l1 and most[1] >= squared, strategy, f"{moves}, not {most}")
         loose = horizon > _SHORT or most[1] <= _SLACK * squared
-        require(loose, strategy, f"{told}, not {most}")
+        require(loose, strategy, f"{moves}, not {most}")
         for cells, size in ((1, 1), (2, 3)):
             pattern = Alternating(number, cells, size)
             claimed = pattern_sensitivity(strategy, pattern)
@@ -175,8 +175,8 @@ def _enough(
 ) -> None:
     # Integer vectors have l1 <= l2_squared, so that a 1-norm above it cannot be.
     enough = claimed.l1 >= min(l1, squared) and claimed.l2_squared >= squared
-    said = f"{pattern} moves it by {l1} and {squared} squared, not {claimed}"
-    require(enough, strategy, said)
+    message = f"{pattern} moves it by {l1} and {squared} squared, not {claimed}"
+    require(enough, strategy, message)
 
 
 def check_short_ways(strategy: StreamStrategy) -> None:
@@ -210,8 +210,8 @@ def check_short_ways(strategy: StreamStrategy) -> None:
             require(np.shape(found) == (horizon,), strategy, f"sums_of_runs has {np.shape(found)}")
             true = (np.abs(moved) ** norm).sum(axis=0)
             enough = bool((np.asarray(found)[:inner] >= true).all())
-            said = f"sums_of_runs({norm}, {length}) is less than {length} steps add up to"
-            require(enough, strategy, said)
+            message = f"sums_of_runs({norm}, {length}) is less than {length} steps add up to"
+            require(enough, strategy, message)
     for steps, apart in ((1, 1), (2, 1), (3, 2), (4, 5)):
         if (steps - 1) * apart >= shown:
             continue
@@ -222,16 +222,18 @@ def check_short_ways(strategy: StreamStrategy) -> None:
             schedule = Schedule(steps, apart, fixed)
             for norm, true in zip(_NORMS, (max(sums), max(squares)), strict=True):
                 claimed = largest_sum(strategy, norm, schedule)
-                said = f"largest_sum({norm}, {schedule}) is {claimed}, and steps add up to {true}"
-                require(claimed >= true, strategy, said)
+                message = (
+                    f"largest_sum({norm}, {schedule}) is {claimed}, and steps add up to {true}"
+                )
+                require(claimed >= true, strategy, message)
         if strategy.structure.overlaps is None:
             continue
         overlaps = strategy.structure.overlaps(Schedule(steps, apart, False))
         require(len(overlaps) == steps - 1, strategy, f"overlaps are {len(overlaps)}, of {steps}")
         for j, claimed in enumerate(overlaps, 1):
             beyond = np.triu(products, j * apart)
-            said = f"columns {j * apart} apart have a product of {beyond.max()}, not {claimed}"
-            require(claimed >= int(beyond.max()), strategy, said)
+            message = f"columns {j * apart} apart have a product of {beyond.max()}, not {claimed}"
+            require(claimed >= int(beyond.max()), strategy, message)
     _check_tree(strategy, horizon, lengths, products)
 
 
@@ -249,9 +251,9 @@ def _check_tree(
             sums = sums + weight * there
             same = (node[:, None] == node[None, :]) & there[:, None]
             meet = meet + weight**2 * same
-        said = "nodes_by_level says otherwise than the columns"
-        require(bool((sums == lengths).all()), strategy, said)
-        require(bool((meet == products).all()), strategy, said)
+        message = "nodes_by_level says otherwise than the columns"
+        require(bool((sums == lengths).all()), strategy, message)
+        require(bool((meet == products).all()), strategy, message)
     parts = list(strategy.structure.divisions(None))
     if not parts:
         return
@@ -265,8 +267,8 @@ def _check_tree(
         inner = strategy.structure.divisions(part)
         waiting += [each for each, _ in inner]
         total = sum(each.steps * times for each, times in inner)
-        said = f"{part} is divided into parts of {total} steps"
-        require(not inner or total <= part.steps, strategy, said)
+        message = f"{part} is divided into parts of {total} steps"
+        require(not inner or total <= part.steps, strategy, message)
         require(bool(inner) or part.steps == 1, strategy, f"{part} is not divided")
     total = sum(part.steps * times for part, times in parts)
     require(total == horizon, strategy, f"parts of the horizon have {total} steps")

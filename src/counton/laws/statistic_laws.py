@@ -107,14 +107,14 @@ def check_statistic_description(statistic: Statistic, batches: Batches) -> None:
     require(statistic.allows(settled), statistic, f"does not allow what is settled, {settled}")
     for one in (statistic, settled):
         saved: Any = json.loads(json.dumps(statistic_to_dict(one)))
-        again = statistic_of_kind(type(one), saved)
-        require(again == one, one, f"{saved} makes another one, {again}")
-        alike = np.array_equal(_changes(again, batches), _changes(one, batches))
+        rebuilt = statistic_of_kind(type(one), saved)
+        require(rebuilt == one, one, f"{saved} makes another one, {rebuilt}")
+        alike = np.array_equal(_changes(rebuilt, batches), _changes(one, batches))
         require(alike, one, f"what {saved} makes counts otherwise")
         for batched in (False, True):
-            said = f"what {saved} makes says otherwise what one unit changes"
-            same = again.contribution(batched=batched) == one.contribution(batched=batched)
-            require(same, one, said)
+            message = f"what {saved} makes says otherwise what one unit changes"
+            same = rebuilt.contribution(batched=batched) == one.contribution(batched=batched)
+            require(same, one, message)
     numbers: Sequence[Any] = statistic.number_names
     place_of: Callable[[Any], int] = partial(place_of_name, statistic)
     if isinstance(statistic, NamedCells):
@@ -136,17 +136,19 @@ def _words_agree(statistic: Statistic) -> None:
     for batched in (False, True):
         contribution = statistic.contribution(batched=batched)
         unit = next((one for one in _UNITS if re.search(rf"\b{one}\b", contribution.unit)), "event")
-        said = f"protects says {protects(statistic)!r}, and its contribution {contribution.unit!r}"
-        require(protects(statistic) == unit, statistic, said)
+        message = (
+            f"protects says {protects(statistic)!r}, and its contribution {contribution.unit!r}"
+        )
+        require(protects(statistic) == unit, statistic, message)
         if contribution.relation == "replace":
-            said = "its contribution replaces what a unit does, and neighbours_differ does not"
-            require("in what one unit does" not in neighbours_differ(statistic), statistic, said)
-        said = "of_letters: then neighbours replace a letter, and its contribution does not"
+            message = "its contribution replaces what a unit does, and neighbours_differ does not"
+            require("in what one unit does" not in neighbours_differ(statistic), statistic, message)
+        message = "of_letters: then neighbours replace a letter, and its contribution does not"
         letters = statistic.card.of_letters and not batched
-        require(not letters or contribution.relation == "replace", statistic, said)
+        require(not letters or contribution.relation == "replace", statistic, message)
     known = statistic.card.event in _UNITS or protects(statistic) in ("event", "user")
-    said = f"an event is {statistic.card.event!r}, and what is protected {protects(statistic)!r}"
-    require(known, statistic, said)
+    message = f"an event is {statistic.card.event!r}, and what is protected {protects(statistic)!r}"
+    require(known, statistic, message)
 
 
 def check_statistic_counts(statistic: Statistic, batches: Batches) -> None:
@@ -161,16 +163,18 @@ def check_statistic_counts(statistic: Statistic, batches: Batches) -> None:
         before = exact.save()
         first, saved = _take_steps(statistic, exact, [batch], step), exact.save()
         exact.undo()
-        again = _take_steps(statistic, exact, [batch], step)
-        require(np.array_equal(first, again), statistic, f"step {step} changes more after undo")
+        repeated = _take_steps(statistic, exact, [batch], step)
+        require(np.array_equal(first, repeated), statistic, f"step {step} changes more after undo")
         require(exact.save() == saved, statistic, f"step {step} is saved otherwise after undo")
         alike = np.array_equal(first[0], whole[step - 1])
         require(alike, statistic, f"step {step} by itself is not that among all steps")
         news = exact.news()
         if news is not None:
-            said = f"what was saved before step {step} and its news are not what is saved after it"
+            message = (
+                f"what was saved before step {step} and its news are not what is saved after it"
+            )
             joined = restore(statistic, before, [news]).save()
-            require(joined == restore(statistic, saved).save(), statistic, said)
+            require(joined == restore(statistic, saved).save(), statistic, message)
         exact = restore(statistic, saved)
 
 
@@ -406,8 +410,8 @@ def _check_gives(statistic: Any, terms: Any, batches: Batches) -> None:
             room = 1e-6 * (1 + abs(expected)) + number * step
             if name == "mean":
                 expected, room = expected / max(number, 1), room / max(number, 1)
-        said = f"tells {name} {found:g}, and the rows have {expected:g}"
-        require(abs(found - expected) <= room, statistic, said)
+        message = f"tells {name} {found:g}, and the rows have {expected:g}"
+        require(abs(found - expected) <= room, statistic, message)
 
     for place in (None, *range(len(statistic.parts))):
         for name, called in statistic.gives(place).items():
@@ -492,8 +496,10 @@ def _errors_of_cells(statistic: Statistic, release: StepRelease) -> None:
             found = reading.std(name)
         except InvalidInput:
             return
-        said = f"error_of is one cell's, {release.std:.6g}, and a reading of {name!r} has {found}"
-        require(math.isclose(found, release.std), statistic, said)
+        message = (
+            f"error_of is one cell's, {release.std:.6g}, and a reading of {name!r} has {found}"
+        )
+        require(math.isclose(found, release.std), statistic, message)
 
 
 def _numbers_follow(statistic: Statistic, release: StepRelease) -> None:
@@ -507,11 +513,11 @@ def _numbers_follow(statistic: Statistic, release: StepRelease) -> None:
         formula = number.formula
         if formula is None:
             continue
-        said = f"the number {name!r} is {number.value} with std {number.std:.6g}"
+        message = f"the number {name!r} is {number.value} with std {number.std:.6g}"
         complaint = f"and as a function of cells {formula.value} with std {formula.std:.6g}"
         same = math.isclose(number.value, formula.value, rel_tol=1e-6, abs_tol=1e-6)
         same = same and math.isclose(number.std, formula.std, rel_tol=1e-6, abs_tol=1e-9)
-        require(same, statistic, f"{said}, {complaint}")
+        require(same, statistic, f"{message}, {complaint}")
         if formula.linear:
             low, high = number.interval(0.9)  # which may be cut to what is possible
             half = max(high - number.value, number.value - low)
@@ -540,8 +546,10 @@ def check_statistic_running(statistic: Statistic, batches: Batches) -> None:
     require(0 < of.mean <= of.largest, statistic, f"error_of is {of}: the largest below the mean")
     for bound in least_errors(this, steps, promise, batched=True):
         reached = _REACH * best.max_std if bound.achieved is None else bound.achieved
-        said = f"says no {bound.quantity} is below {bound.at_least}, but {reached:.6g} is reached"
-        require((bound.at_least or 0) <= reached, statistic, said)
+        message = (
+            f"says no {bound.quantity} is below {bound.at_least}, but {reached:.6g} is reached"
+        )
+        require((bound.at_least or 0) <= reached, statistic, message)
 
 
 def _asked_of_noise(statistic: Any, machine: Any, others: Any, found: Any) -> None:
@@ -562,8 +570,8 @@ def _asked_of_noise(statistic: Any, machine: Any, others: Any, found: Any) -> No
                 low, high = reading.interval(name, 0.9)
                 shown = reading[name], (low + high) / 2, reading.std(name)
                 same = np.allclose(shown, (value, value, std), rtol=1e-12)
-                said = f"of cell {name!r} is shown {shown}, and {value} +- {std:.6g} is released"
-                require(same and high - low > std, statistic, said)
+                message = f"of cell {name!r} is shown {shown}, and {value} +- {std:.6g} is released"
+                require(same and high - low > std, statistic, message)
 
 
 def _asked_as(statistic: NamedCells, cell: int) -> Any:

@@ -112,16 +112,16 @@ def check_strategy(strategy: StreamStrategy, steps: int | None = None) -> None:
         check_largest_reads(strategy, steps)
         check_node_law(strategy, steps)
         if not isinstance(strategy, EndlessStrategy):
-            said = "without a horizon it must be an EndlessStrategy"
-            require(strategy.horizon is not None, strategy, said)
+            message = "without a horizon it must be an EndlessStrategy"
+            require(strategy.horizon is not None, strategy, message)
             check_sensitivity(strategy)
             check_participation(strategy)
             check_pattern_sensitivity(strategy)
             check_short_ways(strategy)
             check_released_variance(strategy)
         else:
-            said = "an EndlessStrategy has no horizon"
-            require(strategy.horizon is None, strategy, said)
+            message = "an EndlessStrategy has no horizon"
+            require(strategy.horizon is None, strategy, message)
             check_endless_sensitivity(strategy, steps)
             check_endless_variance(strategy, steps)
             check_expiry(strategy, steps)
@@ -147,10 +147,12 @@ def check_parameters(strategy: StreamStrategy) -> None:
     """
     saved = json.loads(json.dumps(strategy.parameters))
     require(saved == strategy.parameters, strategy, "parameters do not survive JSON")
-    told = json.loads(json.dumps(strategy.to_dict()))
+    description = json.loads(json.dumps(strategy.to_dict()))
     known = stream_strategy_named(strategy.saved_name) is type(strategy)
     try:
-        rebuilt = strategy_from_dict(told) if known else built_from(type(strategy), told)
+        rebuilt = (
+            strategy_from_dict(description) if known else built_from(type(strategy), description)
+        )
         same = _alike(rebuilt, strategy)
     except InvalidInput as error:
         raise LawBroken(f"{strategy}: to_dict does not rebuild it: {error}") from error
@@ -304,8 +306,8 @@ def check_causal(strategy: StreamStrategy, steps: int | None = None) -> None:
     for step, row in rows_by_step(strategy, count).items():
         for item in range(step + 1, count + 1):
             seen = row.keys() & columns[item - 1].keys()
-            said = f"it is not causal: release {step} reads node {min(seen, default=None)}"
-            require(not seen, strategy, f"{said}, which item {item} enters")
+            message = f"it is not causal: release {step} reads node {min(seen, default=None)}"
+            require(not seen, strategy, f"{message}, which item {item} enters")
     table = HashedNoise(spread=1000 * largest_entry(strategy, count))
     whole = strategy.noise(table, range(1, count + 1))
     for item in sorted({2, count // 2, count} & set(range(2, count + 1))):
@@ -337,8 +339,8 @@ def check_sensitivity(strategy: StreamStrategy, steps: int | None = None) -> Non
             (1, strategy.l1_sensitivity(), worst_l1),
             (2, strategy.squared_sensitivity(), worst_squared),
         ):
-            said = f"D_{norm}^{norm} is {worst}, and the bound {bound}"
-            require(worst <= bound <= _SLACK * worst, strategy, said)
+            message = f"D_{norm}^{norm} is {worst}, and the bound {bound}"
+            require(worst <= bound <= _SLACK * worst, strategy, message)
         return
     require(strategy.l1_sensitivity() == worst_l1, strategy, f"D_1 is {worst_l1}")
     require(strategy.squared_sensitivity() == worst_squared, strategy, f"D_2^2 is {worst_squared}")
@@ -387,9 +389,9 @@ def check_endless_sensitivity(strategy: StreamStrategy, steps: int | None = None
                     Fraction(weight**norm) / widths[node[0]] for node, weight in moved.items()
                 )
                 claimed = bound if len(chosen) == 1 else _of_several(strategy, norm, len(chosen))
-                said = f"D_{norm}^{norm} of {len(chosen)} steps is {float(worst / unit)} or more"
+                message = f"D_{norm}^{norm} of {len(chosen)} steps is {float(worst / unit)} or more"
                 enough = claimed is None or worst / unit <= claimed
-                require(enough, strategy, f"{said}, and the bound {claimed and float(claimed)}")
+                require(enough, strategy, f"{message}, and the bound {claimed and float(claimed)}")
 
 
 def _some_sets(count: int) -> list[tuple[int, ...]]:
@@ -454,11 +456,11 @@ def check_participation(strategy: StreamStrategy, steps: int = 5, separation: in
     for k, b in itertools.product(range(1, steps + 1), range(1, separation + 1)):
         l1, squared = norms[(members <= k) & (apart >= b)].max(axis=0).tolist()
         claimed = sensitivities(strategy, steps=k, separation=b)
-        said = f"{k} steps {b} apart move it by {l1} and {squared} squared, not {claimed}"
-        require(claimed.l1 >= min(l1, squared) and claimed.l2_squared >= squared, strategy, said)
+        message = f"{k} steps {b} apart move it by {l1} and {squared} squared, not {claimed}"
+        require(claimed.l1 >= min(l1, squared) and claimed.l2_squared >= squared, strategy, message)
         tight = claimed.l1 <= k * one.l1 and claimed.l2_squared <= k * k * one.l2_squared
         require(tight, strategy, f"claims {claimed}, more than {k} times {one}")
-        require(not whole or claimed.l2_squared <= _SLACK * squared, strategy, said)
+        require(not whole or claimed.l2_squared <= _SLACK * squared, strategy, message)
         require(k > 1 or claimed == one, strategy, f"one step moves it by {one}, not {claimed}")
         for p, exact in ((1, claimed.l1), (2, claimed.l2_squared)):
             norm = sensitivity(strategy, p, steps=k, separation=b)  # type: ignore[arg-type]
@@ -470,10 +472,10 @@ def check_participation(strategy: StreamStrategy, steps: int = 5, separation: in
             l1, squared = norms_moved(every).max(axis=0).tolist()
             claimed = sensitivities(strategy, every=b, steps=row)
             which = f"every {b}th step" if row is None else f"{row} steps in a row, {b} apart,"
-            said = f"{which} moves it by {l1} and {squared} squared, not {claimed}"
+            message = f"{which} moves it by {l1} and {squared} squared, not {claimed}"
             enough = claimed.l1 >= min(l1, squared) and claimed.l2_squared >= squared
-            require(enough, strategy, said)
-            require(not whole or claimed.l2_squared <= _SLACK * squared, strategy, said)
+            require(enough, strategy, message)
+            require(not whole or claimed.l2_squared <= _SLACK * squared, strategy, message)
 
 
 def check_node_law(strategy: StreamStrategy, steps: int | None = None) -> None:
@@ -492,8 +494,8 @@ def check_node_law(strategy: StreamStrategy, steps: int | None = None) -> None:
             continue
         for level in levels:
             law = _law_or_none(strategy, base, level)
-            said = f"noise of level {level} is refused for {base}, which it takes"
-            require(law is not None, strategy, said)
+            message = f"noise of level {level} is refused for {base}, which it takes"
+            require(law is not None, strategy, message)
 
 
 def check_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
@@ -538,16 +540,16 @@ def check_window_variance(strategy: StreamStrategy, steps: int | None = None) ->
     if strategy.facts.unit_rows:
         wrong = ~np.isin(weights, (-1, 0, 1)).all(axis=1)
         at = int(np.argmax(wrong))
-        said = f"says unit_rows, and from {starts[at]} to {stops[at]} reads a node with another"
-        require(not wrong.any(), strategy, f"{said} weight")
+        message = f"says unit_rows, and from {starts[at]} to {stops[at]} reads a node with another"
+        require(not wrong.any(), strategy, f"{message} weight")
     width = cache(partial(node_variance, strategy))
     widths = np.array([width(level) for level in reads.levels.tolist()])
     exact = weights**2 @ widths
     claimed = strategy.variance(stops, since=starts)
     wrong = ~np.isclose(claimed, exact, rtol=1e-11, atol=1e-13)
     at = int(np.argmax(wrong))
-    said = f"window variance from {starts[at]} to {stops[at]} is {claimed[at]}"
-    require(not wrong.any(), strategy, f"{said}, its rows say {exact[at]}")
+    message = f"window variance from {starts[at]} to {stops[at]} is {claimed[at]}"
+    require(not wrong.any(), strategy, f"{message}, its rows say {exact[at]}")
     require(
         np.allclose(strategy.variance(stops[::-3], since=starts[::-3]), claimed[::-3], 1e-12),
         strategy,
@@ -582,8 +584,10 @@ def check_noise_is_rows(
     # A tie may be rounded to the far side: a trifle more than half a unit.
     wrong = off > window_rounding(strategy, reads.steps[first], at) * 1.00001
     worst = int(np.argmax(wrong))
-    said = f"noise at {at[worst] if len(at) else 0} is {off[worst] if len(at) else 0} off its row"
-    require(not wrong.any(), strategy, said)
+    message = (
+        f"noise at {at[worst] if len(at) else 0} is {off[worst] if len(at) else 0} off its row"
+    )
+    require(not wrong.any(), strategy, message)
 
 
 def check_windows(
@@ -708,8 +712,8 @@ def check_shift(
             moved = strategy.noise(ShiftedNoise(table, shifts), window) - before
             wrong = (moved.reshape(count, -1) != expected).any(axis=0)
             item = chosen[min(int(np.argmax(wrong)), len(chosen) - 1)]
-            said = f"a change of {difference} in item {item} is not made up for by its nodes"
-            require(not wrong.any(), strategy, said)
+            message = f"a change of {difference} in item {item} is not made up for by its nodes"
+            require(not wrong.any(), strategy, message)
 
 
 def _refuses(strategy: StreamStrategy, call: Callable[[Any], object], argument: object) -> None:

@@ -77,8 +77,8 @@ def check_training_description(strategy: TrainingStrategy) -> None:
             raise LawBroken(f"{strategy}: accepts step {step} of {strategy.steps}")
     count = sum(len(strategy.taps(step)) for step in range(1, strategy.steps + 1))
     draws = count / strategy.steps
-    said = f"draws {draws} normals a step, and says {strategy.draws}"
-    require(math.isclose(strategy.draws, draws), strategy, said)
+    message = f"draws {draws} normals a step, and says {strategy.draws}"
+    require(math.isclose(strategy.draws, draws), strategy, message)
 
 
 def check_training_factorisation(strategy: TrainingStrategy) -> None:
@@ -110,8 +110,8 @@ def check_training_variance(strategy: TrainingStrategy) -> None:
     true, claimed = float((sums**2).sum() / len(sums)), strategy.mean_variance()
     require(abs(claimed / true - 1) < _NEAR, strategy, f"claims variance {claimed}; it is {true}")
     root = math.sqrt(strategy.squared_sensitivity() * claimed)
-    said = f"rmse is {strategy.rmse}, and of its sensitivity and variance {root}"
-    require(math.isclose(strategy.rmse, root, rel_tol=_NEAR), strategy, said)
+    message = f"rmse is {strategy.rmse}, and of its sensitivity and variance {root}"
+    require(math.isclose(strategy.rmse, root, rel_tol=_NEAR), strategy, message)
 
 
 def check_training_sensitivity(strategy: TrainingStrategy) -> None:
