@@ -144,7 +144,7 @@ class Batches:
     def _kept_apart(self, number: int, error: Exception) -> str:
         """Write an error's words to a file that only its owner can read, and return the message."""
         kind = type(error).__name__
-        said = f"batch {number:,} of stream {self.job.keeping.name!r} cannot be counted ({kind})"
+        message = f"batch {number:,} of stream {self.job.keeping.name!r} cannot be counted ({kind})"
         place = next(
             iter(state_files(self.job.keeping.state, self.job.keeping.key)), Path("counton")
         )
@@ -153,12 +153,12 @@ class Batches:
         try:
             descriptor, made = tempfile.mkstemp(prefix=".counton-error-", dir=file.parent)
             with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-                stream.write(f"{said}\n{error}\n\n{words}")
+                stream.write(f"{message}\n{error}\n\n{words}")
             os.replace(made, file)
         except OSError as unwritten:
-            said += f"; the reason is kept out of Spark's logs, and {file} cannot be written: "
-            return said + str(unwritten.strerror)
-        return f"{said}; the reason is in {file}, for its owner alone, since it may quote rows"
+            message += f"; the reason is kept out of Spark's logs, and {file} cannot be written: "
+            return message + str(unwritten.strerror)
+        return f"{message}; the reason is in {file}, for its owner alone, since it may quote rows"
 
     def _count(self, rows: DataFrame, number: int) -> Release | None:
         if rows.isEmpty():
