@@ -254,7 +254,7 @@ def test_a_key_at_hand_is_as_good_as_the_place_of_one(tmp_path: Path) -> None:
         assert release("count", rows, key=again, **asked).table().equals(first.table())
     with pytest.raises(WrongKey):
         release("count", rows, key=Key.generate(), **asked)
-    with pytest.raises(InvalidInput, match="key is a Key at hand, and a job file says where"):
+    with pytest.raises(InvalidInput, match="key is a Key in memory, but a job file names"):
         save(Job("count", "rows.csv", key=key, **asked), tmp_path / "jobs.toml")
     assert not (tmp_path / "jobs.toml").exists()
 
