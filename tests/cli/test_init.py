@@ -283,7 +283,7 @@ def test_columns_that_may_name_people_are_shown_and_a_row_is_named(
     assert "A row that lacks nothing but its branch is not left out: it counts in the group" in (
         done.out
     )
-    assert "what one row is called (published) [kunde]: " in done.out
+    assert "what one row is called (published) [row]: " in done.out
     assert job_of(loans)["unit"] == "Ausleihe"
 
 
