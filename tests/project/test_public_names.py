@@ -76,9 +76,6 @@ def undescribed(thing: Any) -> list[str]:
     taken = set(inspect.signature(thing).parameters)
     if inspect.isfunction(thing):  # whose signature lists options that it takes as ``**more``
         taken |= {name for name in thing.__code__.co_varnames if name == "more"}
-        hints = " ".join(map(str, thing.__annotations__.values()))
-        for options in re.findall(r"Unpack\[(\w+)\]", hints):
-            taken |= {*getattr(thing.__globals__.get(options), "__annotations__", ())}
     return [name for line in named for name in re.split(r", ?\**", line) if name not in taken]
 
 

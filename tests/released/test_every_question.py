@@ -7,6 +7,7 @@ written out here from the strategy's nodes and the unit of each cell. No interva
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,7 +36,7 @@ from counton.numbers.design import Design
 from counton.numbers.formulas import Formula, Ratio
 from counton.privacy import Guarantee
 from counton.released.read_options import View
-from counton.released.release import Release
+from counton.released.release import ChartWords, Comparison, Release
 from counton.released.released_numbers import ReleasedNumbers
 from counton.released.series import labels_of
 from counton.run import Job
@@ -545,3 +546,12 @@ def test_one_place_multiplies_errors_by_the_unit() -> None:
     }
     others = {"released/description.py", "state/verification.py", "laws/statistic_laws.py"}
     assert reads == {"numbers/formulas.py", *others}
+
+
+def test_signatures_name_all_options() -> None:
+    """An editor completes them, and ``help`` shows them."""
+    for name, keys in (("difference", Comparison), ("plot", ChartWords)):
+        shown = inspect.signature(getattr(Release, name)).parameters
+        assert {*keys.__annotations__} <= {*shown}
+        assert not any(one.kind is inspect.Parameter.VAR_KEYWORD for one in shown.values())
+    assert inspect.signature(Release.ratio).parameters["at_once"].default == 1

@@ -22,6 +22,7 @@ from counton.base.exact import check_integer, quantity, some_of
 from counton.base.groups import GroupNames
 from counton.base.lazy import require
 from counton.base.lazy_polars import polars as pl
+from counton.base.named_keywords import with_keywords
 from counton.numbers import Releases, StepRelease
 from counton.numbers.contrasts import Answer, answer, sum_formula
 from counton.numbers.formulas import Estimate, Ratio, Term, difference, ratio_of, shares_of
@@ -232,6 +233,7 @@ class Release:
         """
         return type(self)(self.numbers.at(level))
 
+    @with_keywords(Comparison, {"at_once": 1})
     def difference(self, one: Groups, other: Groups, **asked: Unpack[Comparison]) -> Answer:
         """Estimate how much more happened in one group, or in some steps, than in another.
 
@@ -283,6 +285,7 @@ class Release:
         """
         return self._two(difference, "minus", one, other, **asked)
 
+    @with_keywords(Comparison, {"at_once": 1})
     def ratio(self, one: Groups, other: Groups, **asked: Unpack[Comparison]) -> Answer:
         """Estimate how many times as much happened in one group, or in some steps, as in another.
 
@@ -292,6 +295,7 @@ class Release:
         """
         return self._two(ratio_of, "over", one, other, **asked)
 
+    @with_keywords(Comparison, {"at_once": 1})
     def change(self, one: Groups, other: Groups, **asked: Unpack[Comparison]) -> Answer:
         """Estimate by how many per cent one is above another: 100 times their ratio, minus 100.
 
@@ -717,6 +721,7 @@ class Release:
         names = [*named, "times", *_ANSWERED]
         return pl.DataFrame(rows, names, schema_overrides=kinds, orient="row")
 
+    @with_keywords(ChartWords, {})
     def figures(self, *, panels: bool = False, **words: Unpack[ChartWords]) -> dict[str, Figure]:
         """Return charts by subject: totals, windows, or the table of a statistic.
 
@@ -737,6 +742,7 @@ class Release:
 
         return figures_of(self.numbers, Look(**words), panels=panels)
 
+    @with_keywords(ChartWords, {})
     def plot(self, *, panels: bool = False, **words: Unpack[ChartWords]) -> Figure:
         """Return the first of `figures`, with the same arguments; a notebook shows it.
 
