@@ -493,7 +493,7 @@ class Independent(Strategy):
     windows = True
 
     def __init__(self, horizon: int) -> None:
-        """Take any horizon."""
+        """Build the strategy; it needs no horizon, and every strategy is given one."""
 
     def column(self, step: int, last: int) -> dict[Node, int]:
         return {(0, step): 1}
@@ -951,8 +951,11 @@ def hats(told: dict[str, Any]) -> Line:
 
 
 def dense(told: dict[str, Any]) -> Line:
-    """Build rows of a matrix; among the rows over one cell, the largest weight is the cell's
-    own."""
+    """Build a line strategy from its saved matrix.
+
+    Of the rows that measure a single cell, the one with the largest weight is that cell's own
+    measurement; all other rows are sums.
+    """
     cells = told["cells"]
     if told.get("formula") is not None:
         matrix = scaled_root(cells, told["formula"])

@@ -312,7 +312,7 @@ _SHOWN_LAGS = 16
 
 
 def _asked_delay(job: PlannedJob) -> PlannedDelay:
-    """Return the cost of the delay and the corrections of a job."""
+    """Return the errors of a job's revised windows, for its own delay and number of corrections."""
     cut, corrections = job.definition.cut, job.definition.corrections
     return next(one for one in job.delays if (one.lags, one.corrections) == (cut.lags, corrections))
 

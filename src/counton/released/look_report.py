@@ -366,7 +366,7 @@ class Inspection:
         return float(np.diff(self._reading.monotone) @ middle) or None
 
     def table(self) -> pl.DataFrame:
-        """Return a row for each share."""
+        """Return the answers as a table, with a row for each share of users or values."""
         numbers = pl.Float64 if self.of_values else pl.Int64
         names = (ValueBounds if self.of_values else Most)._fields
         types = {name: pl.Float64 if name == "share" else numbers for name in names}

@@ -250,7 +250,7 @@ def check_periods(windows: Windows, every: str, delay: int = 0) -> None:
 
 
 def check_delay(request: str, delay: int) -> None:
-    """Refuse sums of windows if a release counts up to an earlier one.
+    """Refuse sums of windows in a stream with a delay, whose releases end before their window.
 
     Raises:
         InvalidInput: names the request.

@@ -23,7 +23,7 @@ _MOST = 10_000
 
 
 def as_simulation(terms: Design, definition: Description) -> tuple[Design, Description]:
-    """Return the terms and the description of a stream for one simulation."""
+    """Return a stream's terms and description marked as simulated, with noise of its own."""
     name = terms.name
     if not definition.simulated:
         name = f"{SIMULATED} {name}"

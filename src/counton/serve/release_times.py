@@ -295,7 +295,8 @@ class Releaser:
         return self._served.definition.windows.ended_by(us - self._late())
 
     def _due(self, us: int) -> bool:
-        """Whether an unreleased window has ended, with its watermark."""
+        """Whether an unreleased window has ended, and its watermark has passed, at a moment in
+        microseconds."""
         if self._step is None:
             found = self._store.find(self.name)
             self._step = 0 if found is None else found.step

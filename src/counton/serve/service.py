@@ -329,9 +329,10 @@ class Service:
         return frozenset({*failing, *(state.names - self.served.keys())})
 
     def _watch(self, address: str, state: State) -> None:
-        """Note another server's releases in this server's witnesses, before this one may release.
+        """Write what another server has released into this server's witnesses.
 
-        If neither this server nor another one releases a stream, the stream takes no rows either.
+        A witness tells an old copy of a state from the newest one, so this server can take over
+        later. A stream for which no server can release takes no rows.
         """
         if state.turn.alone:
             return

@@ -26,7 +26,8 @@ Watcher = Callable[[str, float], object]
 
 
 class BeyondReference(InvalidInput):
-    """A stream that the reference does not compute, with the reason."""
+    """A stream that ``counton.reference``, the second program that computes releases, does not
+    cover; the message says why."""
 
 
 def stream_by_reference(terms: Design, key: Key, last: int) -> reference.Stream:

@@ -102,12 +102,18 @@ class StatisticRecord:
         exact: Callable[[], bytes],
         added: tuple[bytes, bytes] | None,
     ) -> Parts:
-        """Save the exact state after a release: its addition alone, or the whole state again.
+        """Save the exact state after a release: one more part, or the whole state anew.
 
         Args:
-            events, exact: return the two parts of the whole state; called only if it is saved.
-            added: digests of the release's events, and the bytes that they add; None saves the
-                whole state.
+            parts: the parts that are saved so far.
+            step: step of the release.
+            events, exact: return the digests of all events, and all exact totals; called only if
+                the whole state is saved.
+            added: the same two of this release alone, for one more part; None saves the whole
+                state.
+
+        Returns:
+            The parts that are saved now.
         """
         if added is None or parts.many or not parts.following:
             connection.run(f"DELETE {_OF_KIND}", stream=self._stream_id, of_kind=_PART)

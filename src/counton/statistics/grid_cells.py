@@ -102,7 +102,8 @@ class GridReading(Reading):
 
     @property
     def _grain(self) -> float:
-        """Largest rounding error of a sum over a box: of each of its corners, at both steps."""
+        """Bound on the rounding error of a sum over a box: the sum adds a rounded number for each
+        corner, at one step or, between two steps, at both."""
         ends = 1 if self.release.between is None else 2
         return float(2.0**-self._bits * 2 ** len(self.statistic.shape) * ends)
 

@@ -194,7 +194,10 @@ def resume(state: Any, identity: str | None = None) -> Any:
         rows = _as_numbers(run | {"sessions": sessions})
         with _giving:
             if own in _given:
-                raise InvalidInput("a run goes on under this identity already: draw another one")
+                raise InvalidInput(
+                    "another run of this process has this identity, and would have the same noise: "
+                    "give identity=drawn_identity(), or leave it out"
+                )
             _given[own] = {}
         return found._replace(run=jnp.asarray(rows))
 
@@ -202,7 +205,7 @@ def resume(state: Any, identity: str | None = None) -> Any:
 
 
 def _begin(noise: TrainingNoise) -> Any:
-    """Return the rows of a new run."""
+    """Start a new run of noise, and return its identity and sessions as an array of numbers."""
     import jax
 
     if not noise.seeded and not noise.joined and jax.process_count() > 1:

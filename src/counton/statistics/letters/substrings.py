@@ -118,7 +118,11 @@ class Substrings(Words):
 
 
 class _Codes(WordTally):
-    """Counts of words by the numbers of all words that end in a block of letters."""
+    """Counts of words in a stream of letters, read in blocks.
+
+    A word of a length has a number, whose digits are its letters. For each letter of a block, the
+    numbers of the words that end at it are computed, and compared with those of the counted words.
+    """
 
     def __init__(self, statistic: Words, cells: NDArray[np.int64]) -> None:
         super().__init__(len(cells))

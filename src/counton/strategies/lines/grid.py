@@ -160,7 +160,11 @@ class Grid(TableStrategy):
         return cells
 
     def running_sums(self, counts: Integers, noise: NodeNoise, bits: int) -> tuple[Integers, int]:
-        """Return private running sums along every axis, with zeros in front; see `LineStrategy`."""
+        """Return private running sums along every axis, with zeros in front.
+
+        ``bits`` and the number that is returned with the sums are those of
+        `LineStrategy.running_sums`: the sums are multiples of 2^-bits.
+        """
         if len(self.axes) == 1:
             return self.axes[0].running_sums(counts, noise, bits)
         measured = self.measure(counts)

@@ -97,7 +97,10 @@ class Expiring(EndlessStrategy):
         return self.expiry.to_dict()
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the intervals with ``step - delay``, smallest first; none up to the delay."""
+        """Return the intervals that hold the step ``step - delay``, the smallest first.
+
+        Up to the step ``delay`` there is none.
+        """
         at = check_step(self, step) - self.delay
         if at < 1:
             return ()

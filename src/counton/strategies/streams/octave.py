@@ -119,7 +119,7 @@ def load_shipped() -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def tables() -> Tables:
-    """Return the shipped tables."""
+    """Load the weights of the strategy, which were found by a search and come with the package."""
     lowest = integers_from_text(load_shipped()["lowest"], (1 << LOWEST, LOWEST - 1, 2 * REACH))
     return Tables(lowest, integers_from_text(load_shipped()["inside"], (1 << CHOOSING, 2 * REACH)))
 
@@ -339,7 +339,14 @@ def matrix(below: range, above: range) -> Floats:
 
 
 def _covariance_of(nodes: Sequence[range], variances: Sequence[Floats]) -> Floats:
-    """Return the covariance of N at the first of some levels, given variances of own noise."""
+    """Return the covariance of N at the first of some levels.
+
+    N at a level is the noise of its nodes plus N interpolated from the level above.
+
+    Args:
+        nodes: nodes of each level, from below.
+        variances: variances of the noise of the nodes themselves, by level.
+    """
     covariance = np.diag(variances[-1])
     for (below, above), own in zip([*pairwise(nodes)][::-1], variances[-2::-1], strict=True):
         up = matrix(below, above)

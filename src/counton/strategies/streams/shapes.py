@@ -118,7 +118,11 @@ class Shape(NamedTuple):
         )
 
     def serving(self, horizon: int) -> LeastSquaresFactorization:
-        """Return the strategy for another horizon of about this size."""
+        """Return the strategy with this shape, fitted to a horizon.
+
+        Args:
+            horizon: number of steps, near the number for which the shape was found.
+        """
         from counton.strategies.lines.hats import Hats
         from counton.strategies.streams.solved import LeastSquaresFactorization
 

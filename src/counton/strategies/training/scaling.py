@@ -65,7 +65,10 @@ def toeplitz_weights(inverse: Floats) -> Floats:
 
 
 def scaled_variance(coefficients: Floats, inverse: Floats) -> float:
-    """Return the mean variance of running sums for K = diag(inverse) Toeplitz(coefficients).
+    """Return the variance of running sums of noise, averaged over all steps.
+
+    The noise of the steps is Z K, where Z has variance 1 and K = diag(inverse)
+    Toeplitz(coefficients).
 
     >>> scaled_variance(np.array([1.0, -0.5]), np.array([1.0, 2.0]))
     2.5
