@@ -33,7 +33,7 @@ COUNT = Job(
         ],
         ("state", 5, "of type int; give the path of a file"),
         ("state", b"s.db", "of type bytes; give the path"),
-        *[("key", wrong, "; give a counton.Key, or where one is kept") for wrong in (5, b"s.key")],
+        *[("key", wrong, "; give a counton.Key, or the place of a key") for wrong in (5, b"s.key")],
         ("state", None, "of type NoneType; give the path of a file or a database URL"),
         (
             "events",

@@ -176,7 +176,9 @@ def test_a_report_says_how_accurate_one_of_its_numbers_has_to_be(tmp_path: Path)
     assert 0.98 * 2000 < halves["sales"] <= 2000
     assert 0.98 * 100 < halves["visits"] <= 100
     file.write_text(REPORT.format(within="visits=50"))
-    with pytest.raises(InvalidInput, match=r"a number is off by [12]\.\d+ times as much"):
+    with pytest.raises(
+        InvalidInput, match=r"a number is off by [12]\.\d+ times the wanted half-width"
+    ):
         planned_job(load(file)["shop"])
 
 

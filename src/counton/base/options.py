@@ -7,16 +7,18 @@ file, and nowhere else.
 
 from __future__ import annotations
 
+import inspect
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from numbers import Integral, Number, Real
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from counton.base.errors import InvalidInput, field, is_one, is_text
 
+_Call = TypeVar("_Call", bound=Callable[..., Any])
 #: Form of a value: in a word of a command, or as a value of a file.
 Kind = Literal["text", "texts", "whole", "number", "flag", "path"]
 #: How a stream keeps an option. "stream": the option defines the stream; a later run may leave it
@@ -324,3 +326,43 @@ LETTER = Option(
     "letter", "column of letters, one a row; without it the file is one text (also FASTA)",
     column="label",
 )  # fmt: skip
+
+
+def with_keywords(keys: type, defaults: Mapping[str, Any]) -> Callable[[_Call], _Call]:
+    """Give a function whose last parameter takes the keys of a TypedDict a signature that names
+    each key.
+
+    Args:
+        keys: the TypedDict.
+        defaults: what a key that is left out stands for; a key that is not here: None.
+
+    >>> from typing import TypedDict
+    >>> class Look(TypedDict, total=False):
+    ...     width: float
+    ...     title: str | None
+    >>> @with_keywords(Look, {"width": 7.5})
+    ... def draw(numbers: list[int], **look: object) -> None: ...
+    >>> fields = inspect.signature(draw).parameters
+    >>> list(fields), fields["width"].default, str(fields["title"])
+    (['numbers', 'width', 'title'], 7.5, "title: 'str | None' = None")
+    """
+
+    def name_them(call: _Call) -> _Call:
+        given = inspect.signature(call)
+        own = [*given.parameters.values()][:-1]
+        there = {one.name for one in own}
+        fields = [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=defaults.get(name),
+                annotation=kind.__forward_arg__,
+            )
+            for name, kind in keys.__annotations__.items()
+            if name not in there
+        ]
+        # `inspect.signature` reads this attribute first.
+        call.__signature__ = given.replace(parameters=[*own, *fields])  # type: ignore[attr-defined]
+        return call
+
+    return name_them

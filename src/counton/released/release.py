@@ -22,7 +22,7 @@ from counton.base.exact import check_integer, quantity, some_of
 from counton.base.groups import GroupNames
 from counton.base.lazy import require
 from counton.base.lazy_polars import polars as pl
-from counton.base.named_keywords import with_keywords
+from counton.base.options import with_keywords
 from counton.numbers import Releases, StepRelease
 from counton.numbers.contrasts import Answer, answer, sum_formula
 from counton.numbers.formulas import Estimate, Ratio, Term, difference, ratio_of, shares_of
