@@ -304,7 +304,10 @@ IN_THE_NEXT = (
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        (("--unit", "loan"), "without ids late rows cannot be told; --revise 2d with --id counts"),
+        (
+            ("--unit", "loan"),
+            "late rows cannot be told apart; --revise 2d with --id counts",
+        ),
         (("--user", "reader"), IN_THE_NEXT.format(" with --id")),
         (("--user", "reader", "--id", "row"), IN_THE_NEXT.format("")),
         (("--append", "--unit", "loan"), IN_THE_NEXT.format("")),

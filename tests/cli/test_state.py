@@ -559,3 +559,24 @@ def test_a_plan_of_a_table_over_time_names_its_strategy_in_words(place: Any, eve
     assert done.code == 0
     (strategy,) = [line for line in done.out.splitlines() if line.startswith("strategy")]
     assert strategy.split() == ["strategy", "solved", "over", "365", "windows"]
+
+
+def test_a_file_of_revised_windows_names_the_strategy_of_its_stream(
+    place: Any, events: str, tmp_path: Path
+) -> None:
+    kept = str(tmp_path / "revised.db"), str(tmp_path / "revised.csv")
+    done = place(
+        *("count", events, "--time", "time", "--every", "1d", "--start", "2013-01-01"),
+        *("--revise", "2d", "--append", "--until", "2013-01-05", "--epsilon", "1", "--yes"),
+        *("--state", kept[0], "--out", kept[1]),
+    )
+    assert done.code == 0, done.err
+    said = [
+        line
+        for shown in kept
+        for line in place("show", shown).out.splitlines()
+        if line.startswith("strategy")
+    ]
+    assert len(said) == 2
+    assert said[0] == said[1]
+    assert said[0].startswith("strategy: versions of each window")

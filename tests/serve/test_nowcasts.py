@@ -90,7 +90,7 @@ def test_a_forecast_spends_nothing(service: Running) -> None:
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
-        ({"group": "cellar"}, "cellar is no group of 'visits'; choose from home, shop"),
+        ({"group": "cellar"}, "'cellar' is no group of 'visits'; choose from home, shop"),
         ({"level": 1}, "level is '1'; it must be less than 1.0"),
         ({"level": "high"}, "write a number"),
     ],
@@ -153,6 +153,33 @@ def test_an_answer_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         assert "4 forecasts, 2 windows for each group; the most is 3" in refused(service)
         one = service("GET", "/v1/streams/visits/nowcast", params={"group": "home"})
         assert one.status_code == 200
+
+
+def test_a_forecast_is_computed_once_for_all_levels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else each level that a reader thinks of would cost seconds."""
+    computed = list[tuple[str, ...]]()
+
+    def counted(released: Any, groups: Any) -> Any:
+        computed.append(tuple(groups))
+        return nowcast(released, groups)
+
+    monkeypatch.setattr(public_series, "nowcast", counted)
+    with inside(tmp_path, **REVISED) as service:
+        for minute in range(1, 13):
+            service.at(minute)
+        widths = list[float]()
+        for query in (
+            {"level": 0.5, "group": "shop"}, {"level": 0.6}, {"level": 0.7, "group": "home"},
+            {"level": 0.8, "group": ["shop", "home", "shop"]},
+        ):  # fmt: skip
+            answer = service("GET", "/v1/streams/visits/nowcast", params=query).json()
+            newest = answer["rows"][-1]
+            widths.append(newest["upper"] - newest["estimate"])
+    assert computed == [("shop",), ("home",)]
+    assert min(widths) > 0
+    assert sorted(widths[1:3]) == widths[1:3]
 
 
 def test_a_token_for_reading_is_needed(tmp_path: Path) -> None:

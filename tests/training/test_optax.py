@@ -364,7 +364,7 @@ def test_several_processes_take_one_run(monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(InvalidInput, match="one identity="):
         resume(shown[0][1])
     later = resume(shown[0][1], "ab" * 16)
-    with pytest.raises(InvalidInput, match="already"):
+    with pytest.raises(InvalidInput, match="another run of this process has this identity"):
         resume(shown[0][1], "ab" * 16)
     workers[0].update(ones, later)
 

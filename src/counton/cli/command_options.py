@@ -191,7 +191,7 @@ class TokenOptions:
 
 @dataclass(frozen=True)
 class SendOptions:
-    """Send rows to a service in batches, each until it is acknowledged: each row counts once.
+    """Send rows to a service in batches, each until it is acknowledged: each batch counts once.
 
     A file beside the rows notes the acknowledged ones. The same command later sends only new rows,
     even after it or the service was killed. From a pipe (-) rows are sent as they come.

@@ -445,7 +445,7 @@ class _Questions:
         late = self.facts(entered).late
         if late:
             shares = ", ".join(f"{share:.1%} after {wait}" for wait, share in late.items())
-            self.exact(f"share of rows that arrive so long after their window's end: {shares}")
+            self.exact(f"rows that arrive later than this after their window's end: {shares}")
         self.say(
             f"  A row that comes after its window is released {self.words(_late_row(self.job))}."
         )
@@ -512,7 +512,8 @@ def _late_row(job: Job) -> str:
     revised = f"; {option} counts it in its own, which is published anew for two days"
     if new or known or job.people.user is not None:
         return f"counts in the next one{revised}"
-    return f"does not count: in a file of all events without ids late rows cannot be told{revised}"
+    why = "in a file of all events without ids late rows cannot be told apart"
+    return f"does not count: {why}{revised}"
 
 
 def _zone_here() -> str:

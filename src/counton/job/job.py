@@ -253,8 +253,9 @@ def _check_key(value: object) -> None:
 class Keeping(JobPart):
     """The place and the name of a stream.
 
-    ``drop_waiting`` drops the rows that wait in the ended stream: they count nowhere, since no file
-    holds them again. If no ``ledger`` is named, a state keeps the ledger that counts it already.
+    ``drop_waiting`` drops the rows that wait in the ended stream: they count nowhere, unless a
+    later file holds them again. If no ``ledger`` is named, a state keeps the ledger that counts it
+    already.
     """
 
     heading = "State"
@@ -781,7 +782,9 @@ class Showing(JobPart):
     heading = "Output"
     kept = "view"
 
-    over: int | None = option(None, "show the sum of this many last steps, instead of all so far")
+    over: int | None = option(
+        None, "show the numbers of this many last steps alone, instead of all so far"
+    )
     shares: str | Sequence[float] | None = option(
         None, "which quantiles to show, as in 0.25,0.5,0.75; 0.5 is the median"
     )

@@ -54,19 +54,28 @@ class Nowcast:
         lags: lag of the newest version of each.
         estimates: forecast of the final number, without its noise.
         std: standard deviation of the forecast's error.
-        half: half-width of the interval for the exact final number.
+        degrees: degrees of freedom of each std.
         weights: weight of the chain ladder; the level of recent windows has the rest.
         changed: True if arrivals of the last nights contradict earlier delays. Then no interval can
             be trusted.
+        level: probability with which each interval holds the exact final number.
     """
 
     windows: NDArray[np.int64]
     lags: NDArray[np.int64]
     estimates: Floats
     std: Floats
-    half: Floats
+    degrees: Floats
     weights: Floats
     changed: bool
+    level: float = 0.95
+
+    @property
+    def half(self) -> Floats:
+        """Half-widths of the intervals."""
+        from scipy import stats
+
+        return np.asarray(stats.t.ppf((1 + self.level) / 2, self.degrees) * self.std, np.float64)
 
     @property
     def lower(self) -> Floats:
@@ -110,12 +119,11 @@ def forecast_final(
     triangle = _Triangle(versions, covariance, season, row)
     nights, last = len(versions), versions.shape[1] - 1
     first = nights - last + 1
-    found = [triangle.forecast(window, level) for window in range(first, nights + 1)]
-    estimates, std, half, weights = np.array(found).reshape(-1, 4).T
+    found = [triangle.forecast(window) for window in range(first, nights + 1)]
+    estimates, std, degrees, weights = np.array(found).reshape(-1, 4).T
     windows = np.arange(first, nights + 1)
-    return Nowcast(
-        windows, nights - windows, estimates, std, half, weights, triangle.delays_changed()
-    )
+    changed = triangle.delays_changed()
+    return Nowcast(windows, nights - windows, estimates, std, degrees, weights, changed, level)
 
 
 class _Triangle:
@@ -189,10 +197,8 @@ class _Triangle:
         chosen = same if len(same) > 1 else final[-LEAST:]
         return float(self.versions[chosen, self.last].mean())
 
-    def forecast(self, window: int, level: float) -> tuple[float, float, float, float]:
-        """Return estimate, std, half-width and the chain ladder's weight of a window."""
-        from scipy import stats
-
+    def forecast(self, window: int) -> tuple[float, float, float, float]:
+        """Return a window's estimate, its std, degrees of freedom and the chain ladder's weight."""
         lag, final = self.nights - window, self.nights - self.last
         known = [w for w in range(final, 0, -1) if w - 1 + lag in self.ratios][:HISTORY]
         weight = _weights(len(known))[::-1]
@@ -217,8 +223,7 @@ class _Triangle:
         open_rows = max(estimate, 1.0) * max(own_ratio - 1, _LITTLE)
         std = math.sqrt(per_row * open_rows + noise_now)
         degrees = max(float(weight.sum()) ** 2 / float(weight @ weight) - 2, 3.0)
-        quantile = float(stats.t.ppf((1 + level) / 2, degrees))
-        return self.row * estimate, self.row * std, self.row * quantile * std, share
+        return self.row * estimate, self.row * std, degrees, share
 
     def _noise(self, lag: int, ratio: Floats) -> Floats:
         """Return the variance of a final number's noise minus ratio times that of a version."""

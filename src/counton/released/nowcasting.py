@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from counton.base.errors import InvalidInput, field
-from counton.base.exact import some_of
+from counton.base.exact import quote, some_of
 from counton.released.nowcast import Nowcast, forecast_final
 from counton.released.periods import groups_named, season_of
 from counton.released.release import Release
@@ -128,8 +128,8 @@ def nowcast(released: Release, groups: str | Sequence[str] | None = None) -> Now
     named = list(numbers.groups) if groups is None else groups_named(groups, known)
     if unknown := [group for group in named if group not in known]:
         raise InvalidInput(
-            f"{field('groups', unknown[0])} is no group of {numbers.design.name!r}; choose "
-            f"from {some_of(known)}"
+            f"{field('groups')}: {quote(unknown[0])} is no group of {numbers.design.name!r}; "
+            f"choose from {some_of(known)}"
         )
     forecasts = {
         group: forecast_final(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack, cast
 
@@ -283,6 +283,7 @@ class Release:
         >>> paid.difference("home", "shop", of="mean", steps="1:2").what
         'mean of home minus mean of shop (1 March to 2 March 2024)'
         """
+        _refuse_unknown("difference", asked, Comparison)
         return self._two(difference, "minus", one, other, **asked)
 
     @with_keywords(Comparison, {"at_once": 1})
@@ -293,6 +294,7 @@ class Release:
 
         Args and errors as in `difference`.
         """
+        _refuse_unknown("ratio", asked, Comparison)
         return self._two(ratio_of, "over", one, other, **asked)
 
     @with_keywords(Comparison, {"at_once": 1})
@@ -301,6 +303,7 @@ class Release:
 
         Args and errors as in `ratio`.
         """
+        _refuse_unknown("change", asked, Comparison)
         found = self._two(
             lambda above, below: ratio_of(above, below, 100.0, -100.0),
             *("against", one, other),
@@ -740,6 +743,7 @@ class Release:
         """
         from counton.released.figures import figures_of
 
+        _refuse_unknown("figures", words, ChartWords)
         return figures_of(self.numbers, Look(**words), panels=panels)
 
     @with_keywords(ChartWords, {})
@@ -851,6 +855,12 @@ class Release:
     def _repr_html_(self) -> str:
         words = self.describe()
         return page(self.numbers, words, self.figures) if self.numbers.steps else html(words, {})
+
+
+def _refuse_unknown(method: str, given: Iterable[str], keys: type) -> None:
+    """Refuse options that a method of `Release` has not, as Python does."""
+    if unknown := [name for name in given if name not in keys.__annotations__]:
+        raise TypeError(f"Release.{method}() got an unexpected keyword argument {unknown[0]!r}")
 
 
 def _within_words(numbers: ReleasedNumbers, steps: Steps) -> str:

@@ -21,7 +21,7 @@ from counton.released.description import Description, counted_anew
 from counton.released.series import Series
 from counton.statistics.by_group import inner_of, members_of
 from counton.statistics.statistic import units_of
-from counton.strategies import Independent, StreamStrategy, WindowVersions
+from counton.strategies import AsOf, Independent, StreamStrategy, WindowVersions
 
 #: A public introduction to differential privacy.
 _MORE = "https://doi.org/10.6028/NIST.SP.800-226"
@@ -544,7 +544,12 @@ def strategy_in_words(strategy: StreamStrategy, noun: str = "step") -> str:
     >>> from counton.strategies import Binary, KAry
     >>> strategy_in_words(Binary(1000)), strategy_in_words(KAry(365, 20))
     ('binary', 'k-ary with subtraction')
+    >>> versions = WindowVersions(1000, KAry(8, 20))
+    >>> strategy_in_words(versions) == strategy_in_words(AsOf(versions, 8))
+    True
     """
+    if isinstance(strategy, AsOf):
+        strategy = strategy.windows
     stated, name = strategy.parameters, strategy.saved_name
     if isinstance(strategy, WindowVersions):
         return f"versions of each {noun}, {strategy_in_words(strategy.inner, noun)}"

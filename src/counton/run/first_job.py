@@ -315,14 +315,18 @@ def is_unpromised(said: Said) -> bool:
     return not {"epsilon", "rho", "within"} & {*said}
 
 
+#: Names that end in a plural whose singular has no more than the "s" less.
+_PLURAL = re.compile(r"[a-z]{3}(?<!new)(?<!ie)(?<!sse)(?<!xe)(?<!che)(?<!she)(?<![siu])s$", re.I)
+
+
 def _row_of(path: Path | None) -> str:
     """Return the word for one row: the name of its file if that is a plural.
 
-    >>> _row_of(Path("loans.csv")), _row_of(Path("in")), _row_of(Path("2024.csv")), _row_of(None)
-    ('loan', 'row', 'row', 'row')
+    >>> [_row_of(Path(f"{name}.csv")) for name in ("loans", "bike_rides", "status", "entries", "s")]
+    ['loan', 'bike ride', 'row', 'row', 'row']
     """
     name = "" if path is None else _stem(path)
-    return _unit(name) if re.search(r"[^s]s$", name, re.I) else "row"
+    return _unit(name) if _PLURAL.search(name) else "row"
 
 
 def _unit(name: str) -> str:

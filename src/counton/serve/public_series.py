@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from counton.job.job import Job
 from counton.numbers.intervals import check_level
 from counton.privacy.contribution import known_unit
 from counton.released.besides_noise import besides_noise
+from counton.released.nowcast import Nowcast
 from counton.released.nowcasting import Nowcasts, nowcast
 from counton.released.release import Release
 from counton.released.release_facts import facts_of
@@ -101,7 +102,8 @@ class Journal:
         self._store, self.job, self.name = store, job, job.keeping.name
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[int, float], ReleasedNumbers] = OrderedDict()
-        self._foretold: OrderedDict[tuple[int, float, tuple[str, ...]], Nowcasts] = OrderedDict()
+        self._forecasting = threading.Lock()
+        self._foretold: OrderedDict[tuple[int, str], Nowcast] = OrderedDict()
         self.refused = False
         self._position = self._store.position(self.name, self.job.keeping.key)
         self._found = self._look()
@@ -449,7 +451,7 @@ class Journal:
                 f"that would be {many:,} forecasts, {lags:,} windows for each group; the most is "
                 f"{MOST_FORECASTS:,}: name fewer groups (group)"
             )
-        found = self._forecast(released, tuple(dict.fromkeys(groups)))
+        found = self._forecast(released, groups)
         rows = found.table()
         return {
             "name": self.name,
@@ -461,18 +463,18 @@ class Journal:
             "rows": json_rows(rows),
         }
 
-    def _forecast(self, released: ReleasedNumbers, groups: tuple[str, ...]) -> Nowcasts:
-        key = (released.steps.stop, released.level, groups)
-        with self._lock:
-            kept = self._foretold.get(key)
-        if kept is not None:
-            return kept
-        found = nowcast(Release(released), groups or None)
-        with self._lock:
-            self._foretold[key] = found
-            while len(self._foretold) > _KEPT:
+    def _forecast(self, released: ReleasedNumbers, groups: Sequence[str]) -> Nowcasts:
+        """Return forecasts, each computed once for a step: readers may ask for any level."""
+        step, level, release = released.steps.stop, released.level, Release(released)
+        named = list(dict.fromkeys(groups or released.groups))
+        with self._forecasting:  # several readers at once wait for one computation
+            if missing := [group for group in named if (step, group) not in self._foretold]:
+                for group, each in nowcast(release, missing).found.items():
+                    self._foretold[step, group] = each
+            found = {group: replace(self._foretold[step, group], level=level) for group in named}
+            while len(self._foretold) > MOST_FORECASTS:
                 self._foretold.popitem(last=False)
-        return found
+        return Nowcasts(release, found)
 
     def methods(self, *, full: bool = False) -> str:
         """Return the text for a publication: see `counton.Release.methods`."""

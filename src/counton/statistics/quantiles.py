@@ -206,8 +206,8 @@ class QuantilesReading(Reading):
             return self.numbers(TableRequest([0.5 if name is None else name])).numbers.at(0)
         if len(name) != 2:
             raise InvalidInput(
-                f"name is {quote(name)}; the number of values between two edges is named by them, "
-                f"such as (0, 30)"
+                f"name is {quote(name)}; the number of values between two edges is named by "
+                f"them: give a pair, such as (0, 30)"
             )
         return self._between(*name)
 

@@ -196,7 +196,8 @@ def resume(state: Any, identity: str | None = None) -> Any:
             if own in _given:
                 raise InvalidInput(
                     "another run of this process has this identity, and would have the same noise: "
-                    "give identity=drawn_identity(), or leave it out"
+                    "give identity= 32 other hexadecimal digits, the same to all processes of a "
+                    "run; where JAX runs in one process, leave it out"
                 )
             _given[own] = {}
         return found._replace(run=jnp.asarray(rows))
