@@ -232,6 +232,7 @@ CONTINGENCY = [
     ({"columns": "smokes,age"}, "values of 'sex', which is not among --columns"),
     ({"columns": "smokes,sex,age", "domain": "sex=m,f;smokes=yes,no;age=1"}, "no column 'age'"),
     ({"domain": "sex=m,f"}, "the domain does not list the values of 'smokes'"),
+    ({"domain": "sex=m,f"}, "in one option, as in --domain 'smokes=A,B;sex=A,B'"),
     ({"domain": "none.csv"}, "--domain none.csv is no file and does not list values"),
     ({"domain": "people.csv"}, "--domain people.csv is the file of the events"),
     ({"domain": "gaps.csv"}, "--domain gaps.csv has an empty cell among the values of 'sex'"),

@@ -261,12 +261,13 @@ class Contingency(GridCells):
         stated.require("columns", "domain")
         asked, names = asked_of_tables(stated), stated.require_names("columns")
         values = stated.labels(names, stated["value"])
-        for name in names:
-            if name not in values:
-                raise InvalidInput(
-                    f"the domain does not list the values of {name!r}; values observed in the data "
-                    f"would reveal data: declare them all"
-                )
+        if lacking := [name for name in names if name not in values]:
+            example = ";".join(f"{name}=A,B" for name in names)
+            raise InvalidInput(
+                f"the domain does not list the values of {lacking[0]!r}; values observed in the "
+                f"data would reveal data: declare those of all columns in one option, as in "
+                f"{field('domain')} '{example}'"
+            )
         return cls(
             {name: values[name] for name in names},
             equal=bool(stated["equal"]),
