@@ -16,7 +16,17 @@ from functools import cached_property, lru_cache
 from importlib import import_module
 from textwrap import shorten
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypedDict, TypeVar, cast
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    NamedTuple,
+    Protocol,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    cast,
+)
 
 import numpy as np
 from typing_extensions import override
@@ -501,28 +511,19 @@ class StreamOptions(TypedDict, total=False):
 def plan_stream(
     horizon: int | None,
     guarantee: Guarantee,
-    metric: Metric = "mean",
+    *,
     contribution: Contribution | None = None,
     shape: Sequence[int] = (),
-    strategies: Iterable[StreamStrategy | str] | None = None,
-    *,
-    release: ReleaseForm = "totals",
-    simple: bool = False,
-    compare: bool = True,
-    around: int | None = None,
-    also: Iterable[StreamStrategy] = (),
+    **options: Unpack[StreamOptions],
 ) -> StreamPlan:
     """Plan a stream: see `counton.plan`."""
     choices, notes = ranked_designs(
-        *(horizon, guarantee, metric, contribution, shape, strategies),
-        release=release,
-        simple=simple,
-        compare=compare,
-        around=around,
-        also=also,
+        horizon, guarantee, contribution=contribution, shape=shape, **options
     )
+    metric = options.get("metric", "mean")
     last = None if horizon is None else int(horizon)
     if last is None:
+        around = options.get("around")
         length = f"no last step, errors of the first {int(around or _AROUND):,} steps"
     else:
         length = f"{last:,} steps"

@@ -204,8 +204,8 @@ def last_halfwidth(
         ranked = plan_stream(
             steps,
             guarantee,
-            metric,
-            Contribution.of_pattern(moved, words),
+            metric=metric,
+            contribution=Contribution.of_pattern(moved, words),
             compare=False,
             simple=simple or steps == 1,
             release=release,

@@ -114,7 +114,7 @@ def _terms_of(definition: Definition, terms: Design, lags: int, corrections: int
     ranked = plan_stream(
         lags + 1,
         terms.guarantee,
-        metric,
+        metric=metric,
         contribution=terms.contribution,
         shape=terms.shape,
         compare=corrections > 0,
