@@ -36,7 +36,7 @@ def clip(
 
 def finite(values: Numbers) -> NDArray[np.float64]:
     """Convert values of single units to floats; refuse NaN, infinity and other types."""
-    numbers = _numbers(values, "value")
+    numbers = number_array(values, "values")
     if numbers.dtype == object:
         numbers = _each(numbers, _float, np.dtype(np.float64), "value")
     numbers = numbers.astype(np.float64)
@@ -63,7 +63,7 @@ def totals_and_extremes(
 ) -> tuple[NDArray[np.int64], int, int]:
     """Convert totals in data units to exact grid integers; return also the smallest and the
     largest (0 and 0 if empty)."""
-    numbers = _numbers(values, "total")
+    numbers = number_array(values, "totals")
     if numbers.dtype.kind in "iu" and (resolution is None or resolution == 1):
         smallest, largest = extremes(numbers)
         if largest > _MOST or smallest < -_MOST:
@@ -111,21 +111,28 @@ def to_data(cells: NDArray[Any], resolution: Fraction) -> NDArray[Any]:
     return np.array(exact, dtype=np.float64).reshape(cells.shape)
 
 
-def _numbers(values: Numbers, what: str) -> NDArray[Any]:
-    held = without_mask(values, f"the {what}s")
-    if isinstance(held, np.ndarray):
-        numbers = held
-    else:
-        try:
-            numbers = np.asarray(held)
-        except (ValueError, TypeError) as error:
-            raise InvalidInput(
-                f"{what}s of type {type(values).__name__} do not form an array ({error}): give "
-                f"rows of equal length"
-            ) from error
+def number_array(
+    values: Numbers, what: str, remedy: str = "give rows of equal length"
+) -> NDArray[Any]:
+    """Return an array of numbers, none of which is masked.
+
+    Args:
+        what: plural name of the values in messages.
+        remedy: what a caller can do whose values form no array.
+
+    Raises:
+        InvalidInput: a masked value, values that form no array, or no numbers.
+    """
+    held = without_mask(values, f"the {what}")
+    try:
+        numbers = np.asarray(held)
+    except (ValueError, TypeError) as error:
+        raise InvalidInput(
+            f"{what} of type {type(values).__name__} do not form an array ({error}): {remedy}"
+        ) from error
     if numbers.dtype.kind not in "iufO":
         raise InvalidInput(
-            f"{what}s have type {numbers.dtype}; they must be numbers: convert them first"
+            f"{what} have type {numbers.dtype}; they must be numbers: convert them first"
         )
     return numbers
 

@@ -466,7 +466,7 @@ class CarriedTotals:
 def statistic_kept(terms: Design, what: str) -> Statistic:
     """Return the statistic of a stream, by its terms and its name."""
     if terms.statistic is not None:
-        return statistic_of(terms)[0]
+        return statistic_of(terms.statistic)[0]
     return statistic_of_rows(what, terms.contribution)
 
 

@@ -312,10 +312,18 @@ class Release:
         return replace(found, what=f"{found.what}, in per cent")
 
     def _two(
-        self, together: Callable[[Estimate, Estimate], Estimate], how: str, one: Groups,
-        other: Groups, *, steps: Steps = None, other_steps: Steps = None, of: str | None = None,
-        beside: Release | None = None, at_once: int = 1,
-    ) -> Answer:  # fmt: skip
+        self,
+        together: Callable[[Estimate, Estimate], Estimate],
+        how: str,
+        one: Groups,
+        other: Groups,
+        *,
+        steps: Steps = None,
+        other_steps: Steps = None,
+        of: str | None = None,
+        beside: Release | None = None,
+        at_once: int = 1,
+    ) -> Answer:
         later = steps if other_steps is None else other_steps
         first = self.numbers
         second = first if beside is None else beside.numbers

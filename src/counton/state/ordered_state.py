@@ -57,7 +57,7 @@ class OrderedMachine(Machine):
     _remedy = "open it again with Stream.open, which reads what was committed"
 
     def __init__(self, stream_id: int, terms: Design, key: Key, known: SavedState) -> None:
-        statistic, batched = statistic_of(terms)
+        statistic, batched = statistic_of(terms.statistic, terms.name)
         exact = restore_exact(statistic, known, terms.name)
         super().__init__(statistic, exact, batched, terms, key, known.step)
         self._saved, self._parts = StatisticRecord(stream_id, key, terms.name), known.parts

@@ -102,7 +102,7 @@ class JournalReader:
             return None
         from counton.statistics.live_statistic import statistic_of
 
-        return statistic_of(self.design)[0]
+        return statistic_of(self.design.statistic)[0]
 
     def releases(self, start: int = 1, stop: int | None = None) -> Releases:
         """Return the releases of steps ``start..stop-1`` from the journal, to the bit.

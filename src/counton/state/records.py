@@ -155,11 +155,11 @@ def with_unit(known: Iterable[units.SpentUnit], terms: Design, details: str) -> 
     if terms.statistic is not None:
         from counton.statistics.live_statistic import statistic_of
 
-        statistic, batched = statistic_of(terms)
+        statistic, batched = statistic_of(terms.statistic)
         default = statistic.contribution(batched=batched).unit
         if given == default and "unit" not in statistic.parameters:
             stated = None
-    kind = units.kind_of(terms, json.loads(details))
+    kind = units.kind_of(terms.statistic, json.loads(details))
     unit = units.unit_word(known, kind, stated, default)
     return replace(terms, contribution=replace(terms.contribution, unit=unit))
 
@@ -323,7 +323,7 @@ def revive(row: Any, key: Key, strategy: StreamStrategy | None) -> Counter:
         if "statistic" in terms:
             from counton.statistics.live_statistic import statistic_of
 
-            on_demand = statistic_of(Design.from_dict(terms))[0].card.on_demand
+            on_demand = statistic_of(terms["statistic"])[0].card.on_demand
         if on_demand:
             from counton.state.on_demand import OnDemand
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from typing_extensions import override
 
 from counton.base.errors import InvalidInput, ReplayMismatch, StateError, StreamConflict
-from counton.base.exact import check_integer, name_alone, quote, without_mask
+from counton.base.exact import check_integer, name_alone, quote
 from counton.base.private import Private, open_private
 from counton.noise import Key
 from counton.numbers import Counter, Design, Releases, StepRelease
@@ -22,7 +22,7 @@ from counton.numbers.counter import OneAtATime
 from counton.numbers.releases import Window, window_of
 from counton.privacy import Contribution, Guarantee, Limit
 from counton.privacy.contribution import Relation
-from counton.privacy.value_grid import extremes
+from counton.privacy.value_grid import extremes, number_array
 from counton.state import journal, records, shared, standing
 from counton.state import key_and_witness as keyfile
 from counton.state import stream_facts as public
@@ -654,19 +654,13 @@ class Stream(JournalReader, Closing):
     ) -> Releases:
         """Release steps, or answer released steps from the journal."""
         counter = self._counter()
-        xs = without_mask(cast("ArrayLike", addition.inputs), "the inputs")
-        try:
-            array = np.asarray(xs)
-        except (ValueError, TypeError) as error:
-            raise InvalidInput(
-                f"inputs of type {type(xs).__name__} do not form an array ({error}): pass one "
-                f"total for each step and declared cell"
-            ) from error
+        remedy = "pass one total for each step and declared cell"
+        array = number_array(cast("ArrayLike", addition.inputs), "inputs", remedy)
         shape = counter.shape if counter.design.counters is None else array.shape[1:]
         if array.ndim == 0 or array.shape[1:] != shape or len(shape) != len(counter.shape):
             raise InvalidInput(
                 f"inputs of stream {self.name!r} have shape {array.shape}; it must be "
-                f"{('n', *counter.shape)}: pass one total for each step and declared cell"
+                f"{('n', *counter.shape)}: {remedy}"
             )
         grid = counter.design.contribution.grid_total(array)  # what the counter will add
         first = self._step + 1 if first_step is None else first_step
@@ -888,7 +882,7 @@ def _machine_of(stream: Stream, connection: Connection) -> Machine | None:
     from counton.statistics.event_machine import Machine
     from counton.statistics.live_statistic import statistic_of
 
-    statistic, batched = statistic_of(terms)
+    statistic, batched = statistic_of(terms.statistic, terms.name)
     if is_tallied(statistic):
         return Machine(statistic, statistic.begin(), batched, terms, key, stream.step)
     row = records.find(connection, stream.name)

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from counton.base.errors import InvalidInput, field
-from counton.numbers import Design
 from counton.privacy.contribution import ANY_UNIT, known_unit, whole_of, with_clock
 from counton.state.database import reading
 from counton.state.sql import Connection
@@ -114,18 +113,16 @@ def by_its_clock(unit: str, record: Mapping[str, Any], window: object = None) ->
     return with_clock(unit, steps, *cut, zone, str(column))
 
 
-def kind_of(terms: Design | Mapping[str, Any], details: Mapping[str, Any]) -> str | None:
-    """Return the kind of a stream's unit, from its design, or the terms that say it, and details;
-    None if nobody said."""
+def kind_of(saved: Mapping[str, Any] | None, details: Mapping[str, Any]) -> str | None:
+    """Return the kind of a stream's unit, from the statistic in its terms and its details; None if
+    nobody said."""
     record = record_in(details)
     if record.get("user") is not None:  # the rows are a user's, whatever each row describes
         return "user"
-    stated = terms.statistic if isinstance(terms, Design) else terms.get("statistic")
-    if stated is not None:
+    if saved is not None:
         from counton.statistics.live_statistic import statistic_of
 
-        design = terms if isinstance(terms, Design) else Design.from_dict(terms)
-        return protects(statistic_of(design)[0])
+        return protects(statistic_of(saved)[0])
     return "event" if record else None
 
 
@@ -138,7 +135,8 @@ def known_in(connection: Connection) -> list[SpentUnit]:
     kinds: dict[str, str | None] = {}
     with reading("what the streams protect"):
         for row in connection.rows("SELECT name, terms, details FROM counton_streams"):
-            kinds[row.name] = kind_of(json.loads(row.terms), json.loads(row.details))
+            saved = json.loads(row.terms).get("statistic")
+            kinds[row.name] = kind_of(saved, json.loads(row.details))
     rows = connection.rows("SELECT name, unit FROM counton_ledger ORDER BY id")
     found = [SpentUnit(name, unit, kinds.get(name)) for name, unit in rows]
     limit = connection.value("SELECT budget_limit FROM counton_database")

@@ -344,7 +344,7 @@ class _Recomputation:
             from counton.state.ordered_state import known_at, restore_exact
             from counton.statistics.live_statistic import statistic_of
 
-            statistic, _ = statistic_of(self._terms)
+            statistic, _ = statistic_of(self._terms.statistic)
         if statistic is None or is_tallied(statistic):
             return self._recompute_values()
         with self._database.transaction(write=False) as connection:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -312,15 +312,20 @@ def counter_of(
     return design
 
 
-def statistic_of(terms: Design) -> tuple[Statistic, bool]:
-    """Return the statistic of a stream's cells, and True if steps are batches."""
-    if terms.statistic is None:
+def statistic_of(saved: Mapping[str, Any] | None, stream: str = "") -> tuple[Statistic, bool]:
+    """Return the statistic from its entry in a stream's terms, and True if steps are batches.
+
+    Args:
+        saved: the entry; None for plain counts, which are refused.
+        stream: name of the stream in that refusal.
+    """
+    if saved is None:
         raise RequestMismatch(
-            f"stream {terms.name!r} releases counts and no statistic: open it as a Stream"
+            f"stream {stream!r} releases counts and no statistic: open it as a Stream"
         )
-    saved = dict(terms.statistic)
-    batched = saved.pop("batched", False)
-    return statistic_from_dict(saved), bool(batched)
+    own = dict(saved)
+    batched = own.pop("batched", False)
+    return statistic_from_dict(own), bool(batched)
 
 
 def noise_at(terms: Design, step: int, since: int | None = None) -> tuple[float, str | None]:
@@ -336,5 +341,5 @@ def noise_at(terms: Design, step: int, since: int | None = None) -> tuple[float,
     std = float(terms.std(step) if since is None else terms.window_std(since, step))
     if terms.statistic is None:
         return std, None
-    error = statistic_of(terms)[0].error_of
+    error = statistic_of(terms.statistic)[0].error_of
     return std * error.mean, error.what
