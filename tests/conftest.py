@@ -18,6 +18,7 @@ from _pytest.doctest import DoctestModule
 from forked_commands import begin, forked_commands
 from hypothesis import HealthCheck, settings
 from postgresql_server import postgres, postgres_server
+from some_cases import some_places
 
 __all__ = ["forked_commands", "postgres", "postgres_server"]  # fixtures for all tests
 
@@ -104,8 +105,11 @@ def pytest_configure(config: pytest.Config) -> None:
 _SLOW = 20
 
 
-#: So many cases of each test at most, the first ones; 0 for all. `make test-python` takes one.
+#: So many cases of each test at most; 0 for all. `make test` takes four, `make test-python` one.
 _CASES = int(os.environ.get("COUNTON_CASES", "0"))
+
+#: Whether the cases run which that number leaves out, as in `make test-cases`.
+_OTHERS = bool(os.environ.get("COUNTON_OTHER_CASES"))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -121,7 +125,7 @@ def pytest_collection_modifyitems(
             item.add_marker(pytest.mark.slow)
     found = yield  # those that are not asked for have left
     if _CASES:
-        _leave_first_cases(config, items)
+        _leave_some_cases(config, items)
     if hasattr(config, "workerinput"):
         weights = Counter[Path]()
         for item in items:
@@ -130,15 +134,20 @@ def pytest_collection_modifyitems(
     return found
 
 
-def _leave_first_cases(config: pytest.Config, items: list[pytest.Item]) -> None:
+def _leave_some_cases(config: pytest.Config, items: list[pytest.Item]) -> None:
     by_test = defaultdict[str, list[pytest.Item]](list)
     for item in items:
         by_test[item.nodeid.partition("[")[0]].append(item)
     left = set[pytest.Item]()
-    for cases in by_test.values():
-        left |= {*sorted(cases, key=_place_of)[:_CASES]}
-    config.hook.pytest_deselected(items=[item for item in items if item not in left])
-    items[:] = [item for item in items if item in left]
+    for name, cases in by_test.items():
+        every = any(case.get_closest_marker("every_case") for case in cases)
+        places = range(len(cases)) if every else some_places(name, len(cases), _CASES)
+        in_order = sorted(cases, key=_place_of)
+        left |= {in_order[place] for place in places}
+    run = [item for item in items if (item in left) != _OTHERS]
+    ran = set(run)
+    config.hook.pytest_deselected(items=[item for item in items if item not in ran])
+    items[:] = run
 
 
 def _place_of(item: pytest.Item) -> tuple[int, ...]:

@@ -31,6 +31,7 @@ def one_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("name", NIGHTS)
 def test_jobs_release_what_they_did(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

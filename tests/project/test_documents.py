@@ -168,6 +168,7 @@ def page_on_a_server(
         for page in PAGES
     ],
 )
+@pytest.mark.every_case
 @pytest.mark.slow
 def test_examples_of_a_page(
     page: Path,

@@ -155,9 +155,12 @@ def test_continuous_integration_runs_make_test() -> None:
 def test_what_pytest_leaves_out_continuous_integration_runs() -> None:
     rules = (ROOT / "Makefile").read_text(encoding="utf-8")
     (named, left_out), *others = re.findall(
-        r"\n\t\$\(PYTEST\) ((?:--ignore=tests/\w+ )+)-m '(.*)'\n", rules
+        r"\n\w* ?(?::= |\t)\$\(PYTEST\) ((?:--ignore=tests/\w+ )+)-m '(.*)'\n", rules
     )
     assert not others
+    # Some cases in `make test`, and all others.
+    some = "COUNTON_CASES=$(CASES)"
+    assert re.findall(r"\n\t(.*) \$\(CHECKS\)\n", rules) == [some, f"{some} COUNTON_OTHER_CASES=1"]
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     (beside,) = re.findall(r"\ntest: .*\n\t@\$\(MAKE\) .* --jobs=2 (.*)\n", rules)
     for marker in re.findall(r"not (\w+)", left_out):
@@ -173,6 +176,7 @@ def test_what_pytest_leaves_out_continuous_integration_runs() -> None:
         )
         assert folder not in (ROOT / ".ci" / "optional").read_text(encoding="utf-8")
     assert "\nmake test <" in script
+    assert "\nmake test-cases <" in script
 
 
 def test_the_citation_names_the_version_and_the_papers() -> None:

@@ -65,6 +65,7 @@ def next_night(name: str, folder: Path) -> Job:
     return job.having(events=events, until="2024-03-01T05:00")
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("name", [*NAMES, *MORE])
 def test_files_are_read_states_verified_and_streams_go_on(name: str, written: Path) -> None:
     folder = written / name
