@@ -61,21 +61,22 @@ X = TypeVar("X")
 @name_alone
 @dataclass(frozen=True)
 class Counts:
-    """Exact numbers of rows: only for the operator.
+    """Exact numbers of rows of one run, by what happened to them. Only the operator may see them.
 
     Attributes:
         rows: all rows read.
         before, beyond: rows before the first window and after the last, counted nowhere.
         unknown: rows of undeclared groups, counted nowhere.
-        skipped: rows with a missing value, counted nowhere.
-        quarantined: unreadable rows, set aside.
+        skipped: rows left out because a value is missing.
+        quarantined: unreadable rows, written to a file of their own and not counted.
         late: rows that arrived for windows released earlier.
-        beyond_most: rows left out because their user has reached the bound.
-        known: new rows that were counted before.
-        closed: new rows that came too late to count.
-        dropped: rows that waited in the stream that this one continues.
+        beyond_most: rows left out because their user has reached the contribution bound.
+        known: rows of this run that an earlier run counted.
+        closed: new rows that came after their window was final, counted nowhere.
+        dropped: uncounted rows of the earlier stream that this stream continues.
         gone: counted rows that have vanished from the file; they stay counted.
-        shut: rows of a file of all events for windows released earlier, counted nowhere.
+        shut: rows that a file of all events has more than before for released windows; counted
+            nowhere.
         corrected: rows that replaced earlier rows with their ids, or took them back.
         often: corrections left out because their rows had reached the bound on corrections.
         late_by: number of windows within which 19 of 20 late rows came after their release.
@@ -103,12 +104,12 @@ class Counts:
 
 @dataclass(frozen=True)
 class Changes:
-    """Changes of rows to a stream, for every way to count: the input of a commit.
+    """What one run adds to its stream, computed before anything is written.
 
     Attributes:
         counts: exact numbers of rows, for the operator.
-        additions: additions by transaction, each with the share of the new steps before it. Its
-            argument: True to include a transaction without changes.
+        additions: yields what each transaction adds, with the share (0 to 1) of the new steps
+            before it. Pass True to get a transaction even if nothing has changed.
         again: True if an earlier run has counted the rows, so that they add nothing.
     """
 
@@ -118,12 +119,11 @@ class Changes:
 
 
 class ReadRows(ABC):
-    """The rows of a run after reading, before they are compared with the rows that a stream has
-    counted.
+    """Rows of one run, read but not yet compared with the rows that the stream has counted.
 
     Attributes:
-        counts: exact numbers of rows, for the operator, without those that depend on a stream.
-        until: microseconds up to which windows are released; None if time is not cut.
+        counts: exact numbers of rows, for the operator: those that can be known without the stream.
+        until: microsecond up to which windows are released; None for a stream without time windows.
         ended: number of steps that have ended by then.
     """
 
@@ -133,10 +133,13 @@ class ReadRows(ABC):
 
     @abstractmethod
     def beside(self, stream: Stream | None) -> Changes:
-        """Return the changes to a stream, given its counted rows; None: the stream is new.
+        """Compare the rows with those that a stream has counted, and return what to add to the
+        stream.
+
+        ``stream`` is None if it is new.
 
         Raises:
-            ReplayMismatch: ordered rows have changed, or a file was counted before.
+            ReplayMismatch: rows of an ordered stream have changed, or a file was counted before.
             SumOverflow: sums would not be exact.
         """
 
@@ -159,8 +162,10 @@ def chunks(steps: range, cells: int) -> Iterator[range]:
 def read_whole(
     job: Job, definition: Definition, source: Source, read: Callable[[Source], X]
 ) -> tuple[X, Source]:
-    """Read a source, and return the result and the source; lines that are no rows are quarantined
-    if the job allows it.
+    """Call ``read`` on a source; return its result and the source that was read.
+
+    If a row is unreadable and the job allows it, such rows are set aside and the rest is read
+    again.
 
     Raises:
         InvalidInput: the source changed while it was read.
@@ -188,9 +193,10 @@ def ended_steps(
     released: int | None,
     now: datetime | None,
 ) -> tuple[int | None, int]:
-    """Return the moment up to which windows are released (microseconds), and how many have ended.
+    """Return the microsecond up to which windows are released, and how many steps have ended.
 
-    See `clock.windows_ended`. If time is not cut, all rows are one step, or each row is one.
+    See `clock.windows_ended`. Without time windows the moment is None: all rows are one step, or
+    each row is a step.
     """
     tally = open_private(found)
     if not definition.cut.goes_on:
@@ -222,16 +228,17 @@ def refuse_inexact_rows(
     taken: int = 0,
     before: float = 0.0,
 ) -> None:
-    """Refuse values whose sums would not be exact, at any later step.
+    """Refuse values if a sum of them, now or at a later step, could be too large to be exact.
 
-    Kept values of open windows are released later, and could not be taken back then.
+    The check comes before rows are kept, since kept rows cannot be taken back. A *place* is one of
+    the sums that a statistic keeps for each group.
 
     Args:
         definition: definition of the stream.
-        largest: bound on the addition to any total, in grid units.
-        sums: bounds on the addition to each place of all groups together.
-        taken: largest running total so far.
-        before: sum of all places of a statistic so far.
+        largest: bound on what is added to any total, in grid units.
+        sums: for each place, a bound on what is added to it in all groups together.
+        taken: largest total so far.
+        before: sum over all places so far.
     """
     bound, statistic = largest_sum(definition.strategy), definition.statistic
     whole, inner = float(sums.sum()), inner_of(statistic)
@@ -266,8 +273,8 @@ class SumBounds(NamedTuple):
     """Largest sums that a stream can hold: see `refuse_inexact_rows`.
 
     Attributes:
-        largest: bound on any sum, in grid units.
-        read: bound on the sum of all places of a statistic, so that each release can be read.
+        largest: bound on any total, in grid units.
+        read: bound on the sum of all totals of a statistic; beyond it a release cannot be decoded.
     """
 
     largest: int
@@ -275,7 +282,7 @@ class SumBounds(NamedTuple):
 
     @classmethod
     def of(cls, definition: Definition) -> SumBounds:
-        """Return the largest sums of a stream."""
+        """Return the largest sums that a stream can hold."""
         largest, statistic = largest_sum(definition.strategy), definition.statistic
         if not isinstance(statistic, TallyStatistic):
             return cls(largest, math.inf)
@@ -292,15 +299,17 @@ def _law_of(definition: Definition) -> NoiseDistribution:
 def parts_of_bounds(
     definition: Definition, bounds: SumBounds, cells: pl.DataFrame
 ) -> dict[int, float]:
-    """Return upper bounds on the part of a stream's largest sums that some rows use up.
+    """Return how much of a stream's largest sums some rows use up, as shares from 0 on (upper
+    bounds).
 
-    Rows whose shares add up to 1 or less can be counted, in any division into runs.
+    Rows whose shares add up to 1 or less can always be counted, however they are divided into runs.
 
     Args:
         cells: sums of rows by step and group: columns ``step``, ``group`` and ``total``.
 
     Returns:
-        Shares by window if a release is of one window; otherwise one share, with key 0.
+        Shares by window if each release is of one window; otherwise one share for the whole stream,
+        under key 0.
     """
     if definition.strategy.facts.workload == "totals":
         return {0: _part_of(definition, bounds, cells)}
@@ -334,13 +343,13 @@ _LITTLE = 2.0**-20
 
 
 def counts_of(tally: Tally, cut: Windows, until: int | None, ended: int, released: int) -> Counts:
-    """Return the numbers of rows, without those that depend on a stream's memory.
+    """Return the numbers of rows that can be known without what the stream remembers.
 
     Args:
         tally: the rows.
         cut: how rows become steps.
         until, ended: see `ended_steps`.
-        released: number of steps that are released.
+        released: number of released steps.
     """
     empty = 0
     if until is not None and cut.goes_on:
@@ -363,24 +372,25 @@ Observed = Mapping[int, NDArray[np.int64]] | Iterable[tuple[NDArray[np.int64], N
 @name_alone
 @dataclass(frozen=True)
 class Intake:
-    """The numbers that a run releases and the numbers that the state keeps afterwards; secret.
+    """What a run releases, and what the state keeps afterwards. Exact: secret.
 
     Attributes:
-        cells: cells of changed and of waiting windows, in the order of ``step`` and ``group``:
-            these two, seen and counted ``rows`` and ``total``, and the number of rows in the last
-            file of all events, until any of them is counted.
+        cells: columns of a table with a row for each cell of a changed or waiting window, sorted by
+            ``step`` and ``group``. Besides these two: rows and total seen, rows and total counted,
+            and ``whole``, the number of rows in the last file of all events while none of them is
+            counted.
         released: steps released before this run.
         target: steps released after this run.
         groups: number of cells of one step.
         measures: kept columns: rows, and for sums the total.
-        changed: windows in which more was seen than the state keeps.
-        gone, shut: rows of released windows that vanished, and that came later, in a file of all
-            events; a changed row counts in both.
+        changed: windows whose kept numbers this run changes.
+        gone, shut: rows of released windows that are missing from a file of all events, and rows
+            that it has more than before. A changed row counts in both.
         versions: number of versions of a window; 1 unless windows are revised.
         closed: number of rows of final windows, counted nowhere.
-        arrived, late: new rows, and those of released windows. In a file of all events: all rows,
-            and those of released windows that do not count.
-        late_by: as in `Counts`.
+        arrived, late: number of new rows, and how many of them are of released windows. In a file
+            of all events: number of all rows, and of the new rows of released windows.
+        late_by: see `Counts`.
     """
 
     cells: Mapping[str, NDArray[np.int64]]
@@ -399,7 +409,7 @@ class Intake:
 
     @property
     def newest(self) -> int:
-        """Newest window with a row that is counted now or waits; 0 if there is none."""
+        """Number of the newest window with a row, counted or still waiting; 0 if there is none."""
         return int(self.cells["step"][self.cells["seen_rows"] > 0].max(initial=0))
 
     @property
@@ -409,12 +419,12 @@ class Intake:
         return max(int(new[self.cells["step"] <= self.released].sum()), 0)
 
     def largest_sums(self, places: int, *, alone: bool = False) -> tuple[int, NDArray[np.float64]]:
-        """Return bounds on the additions of this run and later ones to any total, and to each
-        place.
+        """Return two bounds on what this run and later ones add: to any total, and to each place.
 
         Args:
-            places: number of places of a group; the second bounds are on sums over all groups.
-            alone: bound the additions in the release of one step.
+            places: number of sums (places) that the statistic keeps per group; a place's bound is
+                for all groups together.
+            alone: bound what the release of a single step adds.
         """
         step, group, due = self._waiting()
         if self.versions > 1:  # each version is released with all its rows
@@ -429,19 +439,18 @@ class Intake:
         return int(largest), _sums_of_places(group, due, places, step if alone else None)
 
     def _waiting(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Return three arrays, one entry a cell: the step that will count it, its group, and its
-        rest.
-
-        The rest is the amount that is seen and not yet counted.
+        """Return three arrays, one entry a cell: the step that counts it, its group, and its
+        uncounted total.
         """
         due = self.cells["seen_total"] - self.cells["counted_total"]
         return np.maximum(self.cells["step"], self.released + 1), self.cells["group"], due
 
     def inputs(self, steps: range) -> NDArray[np.int64]:
-        """Return totals of new steps in grid units, shape ``(len(steps) * versions, groups)``.
+        """Return what each new step adds to each group, in grid units; shape ``(len(steps) *
+        versions, groups)``.
 
-        If windows are revised, each step has the total of its own window first, and of the window
-        that becomes final last.
+        If windows are revised, a step has several rows: its own window's first, then those of
+        earlier windows, last the one that becomes final.
         """
         dense = np.zeros((len(steps), self.versions, self.groups), dtype=np.int64)
         step, group, due = self._waiting()
@@ -453,15 +462,15 @@ class Intake:
     def observations(
         self, steps: range, *, first: bool, last: bool
     ) -> dict[int, NDArray[np.int64]]:
-        """Return the kept totals of changed windows after the release of some steps.
+        """Return what the state keeps of each changed window once ``steps`` are released.
 
-        Each has shape ``(2, measures, groups)``: seen, counted; in the smallest integer type, since
-        they may be large.
+        Each array has shape ``(2, measures, groups)``: first seen, then counted. Its integer type
+        is the smallest that fits, to save memory.
 
         Args:
-            first: these are the first new steps. Their release also covers the released windows,
-                whose late rows it counts.
-            last: include the windows after the target, which stay uncounted.
+            first: the steps begin with the first new one, which also counts late rows of released
+                windows.
+            last: include windows after the last released step, whose rows stay uncounted.
         """
         begin, end = 0 if first else steps.start, np.inf if last else steps.stop
         changed = [step for step in self.changed if begin <= step < end]
@@ -499,17 +508,17 @@ def compare(
     append: bool,
     cut: Windows | None = None,
 ) -> Intake:
-    """Compare a file's totals with the totals seen before.
+    """Compare the totals of a run's rows with the totals that the state has kept.
 
     Args:
         kept: totals that the state keeps, by window.
-        found: the file's ``step``, ``group``, ``rows``, ``total``.
+        found: totals of the run's rows: columns ``step``, ``group``, ``rows``, ``total``.
         released: number of released steps.
         target: number of windows that have ended.
         groups: number of groups.
         measures: ``("rows",)`` for counts, ``("rows", "total")`` for sums.
-        append: the file holds new events only, not everything since the first window.
-        cut: how rows become steps; None: windows that are released once.
+        append: the rows are new events only, not everything since the first window.
+        cut: how rows become steps; None if windows are released once and never revised.
     """
     target, gone, shut = max(target, released), 0, 0
     late, late_by = 0, 0
@@ -566,7 +575,10 @@ def compare(
 
 
 def _late(step: NDArray[np.int64], rows: NDArray[np.int64], released: int) -> tuple[int, int]:
-    """Return how many new rows are of released windows, and `Counts.late_by` for them."""
+    """Return the number of new rows of released windows, and within how many windows most came.
+
+    The second number is `Counts.late_by`.
+    """
     late = step <= released
     lags, order = released + 1 - step[late], np.argsort(released + 1 - step[late], kind="stable")
     came = np.cumsum(rows[late][order].clip(0))
@@ -578,9 +590,10 @@ def _late(step: NDArray[np.int64], rows: NDArray[np.int64], released: int) -> tu
 def _come_and_gone(
     cells: Mapping[str, NDArray[np.int64]], closed: NDArray[np.bool_]
 ) -> tuple[int, int]:
-    """Return lower bounds on the rows of closed cells that vanished, and that came.
+    """Return lower bounds on how many rows of released windows vanished, and how many came.
 
-    Only sums by cell are known, so a row that came and one that vanished may cancel.
+    Only totals by cell are known, so a row that came and one that vanished may cancel. ``closed``
+    marks the cells of released windows.
     """
     more = (cells["rows"] - cells["seen_rows"])[closed]
     changed = (more == 0) & (cells["total"] != cells["seen_total"])[closed]
@@ -590,13 +603,17 @@ def _come_and_gone(
 def place_sums(
     cells: pl.DataFrame, column: str, places: int, *, alone: bool = False
 ) -> NDArray[np.float64]:
-    """Return sums of the absolute values of a column by place, over all windows and groups.
+    """Return the sum of the absolute values of a column for each place, over all windows and
+    groups.
+
+    A place is one of the sums that a statistic keeps per group.
 
     Args:
-        cells: table with a column ``group``, of groups and their places.
+        cells: table whose column ``group`` numbers sums: group number times ``places``, plus the
+            place.
         column: name of the column.
         places: number of places of a group.
-        alone: return the largest sum of one step, by a column ``step``.
+        alone: return the largest sum of one step instead; needs a column ``step``.
 
     >>> place_sums(pl.DataFrame({"group": [0, 3, 2], "total": [1, 5, -2]}), "total", 2).tolist()
     [3.0, 5.0]
@@ -611,7 +628,10 @@ def _sums_of_places(
     places: int,
     step: NDArray[np.int64] | None,
 ) -> NDArray[np.float64]:
-    """Return the sums of columns by place; with steps, the largest sums of one step."""
+    """Return the absolute sums at each place (``group % places``).
+
+    With ``step``, the largest such sum of any one step.
+    """
     place, sizes = group % places, np.abs(added.astype(np.float64))
     if step is None:
         return np.asarray(np.bincount(place, sizes, places), np.float64)
@@ -626,7 +646,7 @@ _MOST_LATE = 0.95
 
 
 def unpack_observed(kept: Observed, measures: tuple[str, ...]) -> pl.DataFrame:
-    """Return kept totals as a table with the columns of `Intake`: rows, and the last measure."""
+    """Return the totals that a state keeps as a table with the columns of `Intake.cells`."""
     if isinstance(kept, Mapping):
         kept = [(np.array([step], np.int64), totals[None]) for step, totals in kept.items()]
     last = len(measures) - 1  # for counts the total is the number of rows

@@ -1,7 +1,7 @@
-"""The rule for which windows are released: one rule for every job that cuts time.
+"""The rule for which windows are released. Every stream that is cut into time windows uses it.
 
-The clock decides unless a time is stated, so the number of steps does not depend on the data. The
-newest event decides only if it is asked for by name, since it belongs to a person.
+Unless a time is stated, the clock decides, so the number of steps does not depend on the data. The
+newest event decides only if the job says ``until="newest"``, since that event belongs to a person.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class ClockFacts(NamedTuple):
     """Facts about a job's events that decide which windows have ended.
 
     Attributes:
-        events: their name in messages.
-        newest: microsecond of the newest event; None if there is none.
+        events: name of the events, for messages.
+        newest: time of the newest event in microseconds; None if there is none.
         beyond: True if an event lies after the last window.
-        released: steps released before; None for a new stream.
+        released: number of steps released before; None for a new stream.
         all_of_them: True if these are all events since the first window, not only new ones.
     """
 
@@ -57,11 +57,10 @@ def windows_ended(
     Args:
         until: a time, "now", or "newest"; None: now.
         windows: windows of the stream.
-        seen: facts of the events.
-        yes: release even if it looks like a mistake.
-        quiet: allowed number of windows after the newest event; None: three.
-        watermark: a window is released only this long after its end, whether the clock, the newest
-            event or ``until`` tells the time.
+        seen: facts about the events.
+        yes: release even if the time looks like a mistake.
+        quiet: largest allowed number of windows after the newest event; None: three.
+        watermark: wait this long after a window's end before releasing it, whatever tells the time.
         now: the current time; None: this machine's clock.
 
     Raises:
@@ -146,16 +145,19 @@ def length_of(watermark: str | None) -> int:
 
 
 def is_stated(until: str | datetime | None) -> bool:
-    """Return True if the clock or a stated time ends windows, and not the newest event."""
+    """Return True if the clock or a stated time decides which windows end; False for the newest
+    event.
+    """
     return (_UNSTATED if until is None else until) != NEWEST
 
 
 def _refuse_quiet(
     until: str | datetime, count: int, windows: Windows, seen: ClockFacts, most: int
 ) -> None:
-    """Refuse to release windows after many windows without a known event.
+    """Refuse to release windows if more than ``most`` of them follow the newest event: a file may
+    be missing.
 
-    New events alone do not tell whether there were events in windows released before.
+    New events alone do not tell whether windows released before had events.
     """
     new, since = _quiet_windows(count, windows, seen)
     if new <= 0 or since <= most:
@@ -174,15 +176,18 @@ def _refuse_quiet(
 
 
 def _quiet_windows(count: int, windows: Windows, seen: ClockFacts) -> tuple[int, int]:
-    """Return how many new windows have no known event, and how many windows follow the newest
-    event."""
+    """Return how many new windows have no known event, and the number to compare with the limit.
+
+    The second counts all windows after the newest event; if only new events are known, it equals
+    the first.
+    """
     newest = 0 if seen.newest is None else windows.ended_by(seen.newest)
     new = count - max(newest, seen.released or 0)
     return new, count - newest if seen.all_of_them else new
 
 
 def _newest(windows: Windows, seen: ClockFacts, end: int, now: datetime) -> int:
-    """Return the moment up to which the newest event ends windows."""
+    """Return the moment up to which windows end if the newest event decides."""
     if seen.newest is None:
         raise InvalidInput(
             f"{seen.events} holds no rows, so no event tells which windows have ended; give "

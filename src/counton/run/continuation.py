@@ -7,12 +7,12 @@ noise.
 
 **Privacy of both streams.** Suppose that the predecessor has released all of its steps, and that
 the time of a row decides in which of the two streams it counts. Then a unit counts in one stream
-alone if its rows count at one such time, or within one period that the cut does not part. Both
+alone if its rows count at one such time, or within one period that lies in one of the streams. Both
 streams together then lose no more than the larger of their guarantees (docs/promised.md, "A stream
-that follows another"), and `apart` is true. In all other cases the losses add up: the stream ended
-early, so that a copy of its state may have gone on; people are protected over all periods; ids may
-come again at another time; or times are read otherwise, or ever were in the earlier stream: each
-run states `time_format`, `clock_change` and the column's name.
+that follows another"), and `apart` returns True. In all other cases the losses add up: the stream
+ended early, so that a copy of its state may have gone on; people are protected over all periods;
+ids may come again at another time; or times are read in another way than before, within the earlier
+stream or between both: each run states `time_format`, `clock_change` and the column's name.
 """
 
 from __future__ import annotations
@@ -46,19 +46,20 @@ from counton.strategies import StreamStrategy
 
 @name_alone
 class End(NamedTuple):
-    """The end of a stream: its last step, and the number of rows that it had seen and not
-    counted."""
+    """The end of a stream: its last step, and how many rows it had read and never counted."""
 
     step: int
     dropped: Private[int]
 
     def for_operator(self) -> int:
-        """Return how many rows it dropped. Exact: only for the operator."""
+        """Return how many rows the ended stream dropped. Exact: only for the operator."""
         return for_operator(self.dropped)
 
 
 def late_rows_for_operator(store: Store, name: str) -> tuple[int, int]:
-    """Return how many rows a stream got, and how many of them late. Exact: only for the operator.
+    """Return how many rows a stream received, and how many came after their window's release.
+
+    Exact: only for the operator.
 
     Raises:
         StateError: the reader may not see exact numbers.
@@ -68,12 +69,11 @@ def late_rows_for_operator(store: Store, name: str) -> tuple[int, int]:
 
 
 def waiting_in(reader: JournalReader, *, kept: bool = True, loose: bool = False) -> Private[int]:
-    """Count the rows of a stream that wait for their windows to end, or that came late.
+    """Count the rows of a stream that were read and are not counted yet.
 
     Args:
-        kept: count rows that are in the state alone, since files of new events need not repeat
-            them.
-        loose: count rows of the last file of all events, which the next such file repeats.
+        kept: include rows of files of new events, which later files need not repeat.
+        loose: include rows of the last file of all events, which the next such file repeats.
     """
     cells = unpack_observed(open_private(reader.observed_blocks()), ("rows",))
     waiting = cells["seen_rows"] - cells["counted_rows"] - cells["whole"]
@@ -83,12 +83,12 @@ def waiting_in(reader: JournalReader, *, kept: bool = True, loose: bool = False)
 def end_stream(
     state: str | os.PathLike[str] | Store, name: str, *, drop_waiting: bool = False
 ) -> End:
-    """End a stream of events, so that it releases nothing more. It may have ended before.
+    """End a stream of events, so that it releases nothing more; an ended stream stays as it is.
 
     Args:
         state: path of a SQLite file, a database URL, or an open state.
         name: name of the stream.
-        drop_waiting: allow it to drop rows that it has seen and not counted.
+        drop_waiting: allow dropping rows that were read and not counted.
 
     Returns:
         The last step, and how many rows are dropped now.
@@ -118,7 +118,7 @@ def end_stream(
 
 
 def _definition_of(reader: JournalReader) -> Definition:
-    """Return the definition of a stream of declared groups."""
+    """Return the definition of a stream; refuse a stream whose groups were not declared."""
     found = Definition.reopen(reader.design, reader.details)
     if not found.cells.named_beforehand:
         raise RequestMismatch(
@@ -140,11 +140,11 @@ def _refuse_dropped(name: str, waiting: Private[int]) -> None:
 
 
 def succeed(request: Job, store: Store | None) -> tuple[Job, Definition, End]:
-    """Complete a new stream's request with the options of the stream it continues.
+    """Complete the request for a new stream that continues another, with that other stream's
+    options.
 
     Returns:
-        The request, the definition of the earlier stream, its last step, and how many rows it
-        drops.
+        The request, the definition of the earlier stream, and its end: last step and dropped rows.
     """
     assert request.keeping.continues is not None
     if store is None:
@@ -249,8 +249,11 @@ def apart(definition: Definition, before: Definition, step: int) -> bool:
 
 
 def _begins_period(end: int, definition: Definition, before: Definition) -> bool:
-    """Return True if both streams protect one user's period, and none begins before and ends after
-    the cut."""
+    """Return True if a new period of users begins at ``end``, and both streams protect one user's
+    period.
+
+    ``end`` is the microsecond at which the earlier stream ends.
+    """
     from counton.run.contribution_bounds import period_of
 
     one, other = definition.counting, before.counting
@@ -264,7 +267,7 @@ def _begins_period(end: int, definition: Definition, before: Definition) -> bool
 
 
 def read_as(definition: Definition) -> dict[str, object]:
-    """Return the options that decide when a row counts, by name."""
+    """Return the options that decide in which window a row counts, by name."""
     told = definition.record
     return {
         "rename": definition.columns.time,
@@ -275,8 +278,11 @@ def read_as(definition: Definition) -> dict[str, object]:
 
 
 def as_read(definition: Definition, before: Definition) -> Definition:
-    """Return the definition of a known stream, marked if a run reads times otherwise than the
-    first."""
+    """Mark a stream's definition as reread if this run reads times in another way than the first
+    run.
+
+    A stream whose guarantee depends on reading times as before is refused.
+    """
     if not definition.cut.timed:
         return definition
     now, then = read_as(definition), read_as(before)
@@ -296,14 +302,14 @@ def as_read(definition: Definition, before: Definition) -> Definition:
 def as_continuation(
     definition: Definition, job: Job, before: Definition, step: int, store: Store | None
 ) -> Definition:
-    """Return a new stream's definition as a continuation of the stream that its job names.
+    """Add to a new stream's definition that it continues the stream named in its job.
 
     Args:
         definition: definition of the new stream.
         job: job of the new stream.
         before: definition of the earlier stream.
-        step: last release of the earlier stream that counts here.
-        store: state of both streams, if its own ledger alone counts them.
+        step: last release of the earlier stream; the new stream begins after it.
+        store: state of both streams; None if another ledger counts them too.
     """
     inherited = (
         definition.declared_groups == before.declared_groups and definition.other == before.other
@@ -333,8 +339,9 @@ def as_continuation(
 
 
 def carried_by(stream: Stream | JournalReader, definition: Definition) -> CarriedTotals | None:
-    """Return the totals that a stream continues, of all earlier streams; None: totals begin at
-    0."""
+    """Return the last totals of all earlier streams, to which this stream adds; None: it begins at
+    0.
+    """
     found = definition.continues
     if found is None or not found.totals:
         return None

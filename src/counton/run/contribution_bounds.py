@@ -1,27 +1,27 @@
 """The choice of counted rows: bounded contributions of users, and no row counts twice.
 
 A unit is a user or, with ``per``, one user's period. At most ``most`` of its rows are taken and,
-with ``most_a_window``, at most that number in one released window. A taken row stays taken. Of the
-new rows of a run, the first in the order (time, group, value, digest of the id) are taken while
-there is room: first within each window, and then in all. With ``each``, that number of rows is
-taken from each group, of the first ``most`` groups. So the choice depends only on the unit's own
-rows and on the run that brought them: with or without the unit, the same rows of all others are
-taken. Taken rows that vanish stay taken, and give no room back.
+with ``most_a_window``, at most that number in one released window. A row that was taken once stays
+taken. Of the new rows of a run, the first in the order (time, group, value, digest of the id) are
+taken while there is room: first within each window, and then in all. With ``each``, that number of
+rows is taken from each group, of the first ``most`` groups. So the choice depends only on the
+unit's own rows and on the run that brought them: with or without the unit, the same rows of all
+others are taken. Taken rows that vanish stay taken, and give no room back.
 
-**Memory.** For each taken row the state remembers the user's digest, the window, the group and the
-value; with ``most_a_window`` also the window that releases it. A file of all events holds earlier
-taken rows again. Window, group and value tell them from new ones, since rows that agree in these
-have the same effect. With a column of ids, ids tell rows apart, unit by unit: otherwise one unit's
-ids would decide which rows of another count.
+**Memory.** For each taken row the state keeps a *mark*: the user's digest, the window, the group
+and the value; with ``most_a_window`` also the window that releases it. A file of all events holds
+earlier taken rows again. A row is known if a remembered one has its user, window, group and value:
+rows that agree in these have the same effect. With a column of ids, ids tell rows apart, unit by
+unit: otherwise one unit's ids would decide which rows of another count.
 
 **Forgetting.** Rows from more than `Windows.remembered_days` before the end of the last released
 window count nowhere: with periods, rows of periods that ended before then; with ids, rows of days
 before then. (If windows are revised, rows of final windows count nowhere either, and all other rows
-are younger.) The memory of these periods is deleted. This gives no room back, because none of their
-rows is looked at again. The operator may close periods sooner (`counton.run.erasure`): then their
-rows count nowhere. Users without periods are never forgotten. An id is remembered by the day on
-which the window that counts it ends. So it is known for an equal time after it was counted,
-whatever time its row has.
+are younger.) The memory of these periods is deleted. Users get no room for new rows by this,
+because rows of these periods are never looked at again. The operator may close periods sooner
+(`counton.run.erasure`): then their rows count nowhere. Users without periods are never forgotten.
+An id is remembered by the day on which the window that counts it ends. So it is known for an equal
+time after it was counted, whatever time its row has.
 """
 
 from __future__ import annotations
@@ -74,12 +74,14 @@ BUCKETS = 1024
 
 
 class DigestHolder:
-    """Rows held in memory until all are read and the counted ones can be chosen; see `tally`.
+    """Rows held in memory until all are read: only then can the rows that count be chosen.
+
+    It holds digests in place of the names of users and ids; `tally` fills it.
 
     Args:
         definition: definition of the stream.
         secret: key of the digests by which users and ids are recognised.
-        thinned: see `Pool`.
+        thinned: drops rows that can no longer count: see `Pool`.
     """
 
     def __init__(
@@ -94,7 +96,7 @@ class DigestHolder:
         self._pool = Pool(thinned)
 
     def select(self, marked: pl.LazyFrame) -> pl.LazyFrame:
-        """Select the columns to hold of marked rows, with digests in place of names."""
+        """Select the columns to hold, with digests in place of the names of users and ids."""
         columns, domain = self._definition.columns, self._definition.domain
         wanted = [pl.col("us"), pl.col("step")]
         types = marked.collect_schema()
@@ -116,7 +118,7 @@ class DigestHolder:
         return marked.select(wanted)
 
     def take(self, rows: pl.DataFrame) -> None:
-        """Hold the rows that are of declared groups and within the windows."""
+        """Hold the rows of declared groups whose times lie within the stream's windows."""
         inside = pl.col("step").is_between(1, self._definition.windows.steps)
         if self._definition.domain is not None:
             inside &= pl.col("group").is_not_null()
@@ -138,7 +140,9 @@ class DigestHolder:
             self._pool.add(HeldRows(us, step, group, total, *names))
 
     def by_keys(self) -> Iterator[HeldRows]:
-        """Yield the held rows, all of one user or id together; see `Pool.by_keys`."""
+        """Yield the held rows in portions, all rows of one user (or id) together; see
+        `Pool.by_keys`.
+        """
         return self._pool.by_keys()
 
 
@@ -152,7 +156,7 @@ def _narrowest(largest: int) -> Any:
 
 
 def bucket_of(digests: Any) -> Any:
-    """Return the bucket of users that a digest, or each of several, falls into."""
+    """Return the bucket, of a fixed number of buckets, into which each user's digest falls."""
     return np.asarray(digests, np.uint64) % np.uint64(BUCKETS)
 
 
@@ -169,17 +173,17 @@ def _digests(secret: marks.Secret, purpose: int, texts: pl.Series) -> pl.Series:
 @name_alone
 @dataclass(frozen=True)
 class ChosenRows:
-    """Rows that count. Exact data: secret.
+    """The rows of one run that count. Exact data: secret.
 
     Attributes:
-        cells: ``step``, ``group``, ``rows``, ``total`` of the new rows that count.
-        ids: their ids, with their steps.
-        users: marks to remember for their users, by period.
-        over: rows left out because their unit has reached its bound.
+        cells: sums of the new rows that count: columns ``step``, ``group``, ``rows``, ``total``.
+        ids: digests of the ids of these rows, with their steps.
+        users: marks of these rows, by which later runs know them; a set for each period.
+        over: rows left out because their user (in a period) has reached the bound.
         known: rows that were counted before.
         gone: counted rows that are missing from a file of all events.
-        closed: rows that came too late to count.
-        corrected: rows that replaced others, or took them back.
+        closed: rows that came after their period or window was closed.
+        corrected: rows that replaced an earlier row with their id, or took it back.
         often: corrections left out because their rows had reached the bound on corrections.
     """
 
@@ -195,12 +199,12 @@ class ChosenRows:
 
 
 class ContributionBounder:
-    """The choice of rows for one run of a stream.
+    """Chooses, in one run of a stream, the rows that count within each user's bound.
 
     Args:
         definition: definition of the stream.
-        secret: key of the digests by which users and ids are recognised; None if nobody is known
-            yet.
+        secret: key of the digests by which users and ids are recognised; None if the stream
+            remembers no user or id yet.
         append: the rows are new ones only, not all since the first window.
         released: steps released so far.
     """
@@ -228,20 +232,21 @@ class ContributionBounder:
 
     @property
     def _thins(self) -> bool:
-        """Return True if rows may be dropped while others are still read.
+        """True if rows that cannot count may be dropped before all rows are read.
 
-        It is False if a run has to recognise counted rows or repeated ids among them.
+        False if the run must compare its rows with counted ones, or find repeated ids.
         """
         return self._counting.users and not self._by_id and (self._new or self._append)
 
     def choose(self, memory: Stream | None, released: int) -> Private[ChosenRows]:
-        """Return the held rows that are new and count.
+        """Choose the held rows that are new and count.
 
         Args:
-            memory: the stream; None for a stream that has counted nothing yet.
+            memory: the stream, with its remembered rows; None for a stream that has counted nothing
+                yet.
 
         Raises:
-            StreamConflict: meanwhile another process has changed which of the rows count.
+            StreamConflict: another process has released steps meanwhile, so other rows would count.
         """
         self._memory, self._kept = memory, []
         closed = (part.period for part in self._parts_of(CLOSED))
@@ -270,7 +275,10 @@ class ContributionBounder:
         return Private(ChosenRows(cells, ids, users, *told))
 
     def _choose(self, before: _Before, found: _Findings) -> Iterator[pl.DataFrame]:
-        """Yield the rows that count, some at a time; all other results go into ``found``."""
+        """Yield sums of the rows that count, one portion of users at a time.
+
+        Everything else that is found, such as numbers of rows left out, is added to ``found``.
+        """
         for rows in self.held.by_keys():
             rows, period, closed = self._open(rows)
             found.closed += closed
@@ -297,7 +305,10 @@ class ContributionBounder:
             yield pl.DataFrame({name: getattr(rows, name).astype(np.int64) for name in _CELL})
 
     def _thin(self, rows: HeldRows) -> HeldRows:
-        """Drop the rows that can no longer count, from all rows so far of some users."""
+        """Drop the rows that can no longer count.
+
+        ``rows`` holds all rows so far of each of its users.
+        """
         rows, period, closed = self._open(rows)
         most: int | None = None
         if self._counting.each is not None and not self._new:
@@ -308,8 +319,10 @@ class ContributionBounder:
         return rows.at(kept)
 
     def change(self, private: Private[ChosenRows], target: int) -> Private[marks.Change]:
-        """Return the marks that the stream adds for chosen rows, and those that it forgets, when
-        ``target`` steps are released."""
+        """Return the marks to add to the stream for the chosen rows, and those to delete.
+
+        ``target`` is the number of steps released after the run.
+        """
         chosen, line = open_private(private), self._line(target)
         added, forgotten = list[marks.MarkSet](), list[tuple[str, int]]()
         if self._by_id:
@@ -336,8 +349,10 @@ class ContributionBounder:
         return Private(marks.Change(self._secret, held, replaced, forgotten))
 
     def _open(self, rows: HeldRows) -> tuple[HeldRows, Integers, int]:
-        """Return the rows of open periods, ordered by key and period; their periods; and how many
-        came too late.
+        """Return the rows whose windows and periods are still open, their periods, and how many
+        were closed.
+
+        Rows and periods are ordered by user (or id) and period.
         """
         period, line = self._periods(rows), self._line(self._released)
         first_open = self._definition.cut.first_open(self._released)
@@ -353,7 +368,7 @@ class ContributionBounder:
         return rows.at(places), period[places], len(rows) - len(places)
 
     def _periods(self, rows: HeldRows) -> Integers:
-        """Return the number of each row's period; by window if windows are parts of periods."""
+        """Return the number of the user's period that each row lies in; 0 without periods."""
         per, zone = self._counting.per, self._windows.timezone
         if per is None or not len(rows):
             return np.zeros(len(rows), np.int64)
@@ -370,11 +385,11 @@ class ContributionBounder:
         return np.asarray(us.select(period_of(pl.col("us"), per, zone))["us"].to_numpy(), np.int64)
 
     def _line(self, released: int) -> _Line:
-        """Return the first period and day that are still open after this many released steps.
+        """Return the first period and the first day that are open after this many released steps.
 
-        This function alone decides which rows are looked at (`_open`), which marks are read
-        (`_marks`) and which are deleted (`change`): a row that is looked at, and whose mark is
-        gone, counts twice.
+        Rows before them count nowhere. This function alone decides which rows are looked at
+        (`_open`), which marks are read (`_marks`) and which are deleted (`change`): a row that is
+        looked at although its mark is deleted would count twice.
         """
         period, day = _EARLIEST, _EARLIEST
         if released:
@@ -387,7 +402,10 @@ class ContributionBounder:
         return _Line(max(period, self._first_not_closed), day)
 
     def _parts_of(self, kind: str) -> list[marks.MarkSet]:
-        """Return remembered marks of a kind; they are cached, since they may have to be merged."""
+        """Return the stream's marks of one kind, and note them for `change`, which may merge them.
+
+        Without a stream there are none.
+        """
         if self._memory is None:
             return []
         parts = [*open_private(self._memory.marks(kind))]
@@ -408,7 +426,9 @@ class ContributionBounder:
         return rows.at(kept), period[kept]
 
     def _correct(self, rows: HeldRows, before: _Before, found: _Findings) -> HeldRows:
-        """Return the rows that count from now on; rows that they replace go into ``found``."""
+        """Return the rows that count from now on; the rows that they replace are added to
+        ``found``.
+        """
         assert rows.id is not None
         first_open = self._definition.cut.first_open(self._released)
         known = Records.of(rows.id, before.ids)
@@ -422,8 +442,10 @@ class ContributionBounder:
         return done.added
 
     def _once_each(self, rows: HeldRows, period: Integers) -> tuple[HeldRows, Integers]:
-        """Return one row for each id: the first in order, or a row that is taken back if there is
-        one."""
+        """Return one row for each id: the first in time.
+
+        If any row with the id takes back (sign -1), the returned row does.
+        """
         # Each id with its unit, so that one unit's ids tell nothing of another's rows.
         owner = np.zeros(len(rows), np.uint64)
         if rows.user is not None:
@@ -447,7 +469,10 @@ class ContributionBounder:
     def _apply_bounds(
         self, rows: HeldRows, period: Integers, before: _Before, found: _Findings
     ) -> tuple[HeldRows, Integers]:
-        """Return the rows of some users that count."""
+        """Return the rows that count within the bounds of their users, with their periods.
+
+        ``rows`` holds all new rows of each of its users; ``before`` holds the remembered ones.
+        """
         asked_for = len(rows)
         if before.refused:
             stay = self._not_refused(rows, period, before)
@@ -471,14 +496,15 @@ class ContributionBounder:
     def _beside_past(
         self, rows: HeldRows, period: Integers, before: _Before, beyond: int = 0
     ) -> tuple[HeldRows, Integers, NDArray[np.bool_]]:
-        """Join rows with the remembered rows of their units; return them, their periods, and a mask
-        of the remembered ones.
+        """Join new rows with the remembered rows of the same users.
 
-        The order is by key and period. Remembered rows come first and count towards the bound, also
-        in a file of all rows: a row that vanished gives no room back.
+        Return the joined rows, their periods, and a mask that is True for remembered rows. They are
+        ordered by user and period. Remembered rows come first and count towards the bound, also in
+        a file of all rows: a row that vanished gives no room back.
 
         Args:
-            beyond: leave out earlier rows of users with at most this many rows in a period.
+            beyond: leave out the remembered rows of a user with at most this many rows in the
+                period, old and new together: no bound can cut these.
         """
         a_window = self._counting.most_a_window is not None
         parts, numbers = (
@@ -499,10 +525,9 @@ class ContributionBounder:
         return both.at(order), number[order], order >= len(rows)
 
     def _due(self, rows: HeldRows) -> NDArray[np.int64]:
-        """Return the step that releases each row: its own, or the next if that was released before.
+        """Return the step that releases each row: its own, or the next one for a late row.
 
-        Late rows belong to the step that releases them, beside the rows of its own window. If
-        windows are revised, each row counts in its own.
+        If windows are revised, each row counts in its own window.
         """
         if self._definition.cut.lags:
             return rows.step.astype(np.int64)
@@ -515,7 +540,10 @@ class ContributionBounder:
         old: NDArray[np.bool_],
         most: int | None = None,
     ) -> NDArray[np.bool_]:
-        """Mark the first rows of each unit that may count, and those taken before."""
+        """Return a mask of the rows that count: the first of each user, and all rows in ``old``.
+
+        ``old`` marks rows that earlier runs have counted; ``most`` replaces the bound on rows.
+        """
         due = rows.due
         if due is None and self._counting.most_a_window is not None:
             due = self._due(rows)
@@ -523,9 +551,9 @@ class ContributionBounder:
         return first_rows(rows, unit, self._named, self._counting, old=old, due=due, most=most)
 
     def _with_ranks(self, rows: HeldRows, period: Integers, before: _Before) -> HeldRows:
-        """Add to each row its rank among the counted rows of its unit, if units are counted.
+        """Encode in each row's value its rank among its user's rows, if the statistic counts users.
 
-        The rank depends only on the unit's own rows: the new ones and those taken before.
+        The rank depends only on the user's own rows: new ones and remembered ones.
         """
         adds = self._definition.adds
         if adds is None or not adds.counts_users:
@@ -542,7 +570,8 @@ class ContributionBounder:
         return replace(rows, total=(total + more)[~old])
 
     def _not_refused(self, rows: HeldRows, period: Integers, before: _Before) -> Places:
-        """Leave out rows that might be of a person who was forgotten: see `forgetting`.
+        """Return the positions of rows that cannot be of a forgotten person: see
+        `counton.run.erasure`.
 
         Whether a row stays depends on its own user's rows alone, and on the requests to forget.
         """
@@ -555,8 +584,10 @@ class ContributionBounder:
         return np.flatnonzero(~refused)
 
     def _before_named(self) -> NDArray[np.int64] | None:
-        """Return the group that counted each group before it was named; None: no group was named
-        later."""
+        """Return, for each group, the group that counted its rows before it was named.
+
+        None if no group was named after the stream began.
+        """
         this = self._definition
         if this.other is None or not this.named:
             return None
@@ -565,7 +596,7 @@ class ContributionBounder:
         return before
 
     def _marks(self, released: int) -> dict[int, marks.MarkSet]:
-        """Return the marks of rows in open periods that were taken before."""
+        """Return the marks of counted rows of users, by period, for all open periods."""
         first = self._line(released).period
         parts: dict[int, list[marks.MarkSet]] = {}
         for part in self._parts_of("user") if self._counting.users else ():
@@ -575,8 +606,7 @@ class ContributionBounder:
 
 
 class _Line(NamedTuple):
-    """The first period of users and the first day of ids that are still open; earlier ones are
-    closed."""
+    """The first period of users and the first day of ids that are still open."""
 
     period: int
     day: int
@@ -586,7 +616,9 @@ _NOTHING_OVER = _Line(_EARLIEST, _EARLIEST)
 
 
 class _Before(NamedTuple):
-    """Remembered marks: refused users, ids, and rows of users by period."""
+    """Marks from earlier runs: buckets of forgotten users, ids, and counted rows of users by
+    period.
+    """
 
     refused: list[marks.MarkSet]
     ids: list[marks.MarkSet]
@@ -596,10 +628,11 @@ class _Before(NamedTuple):
 def _past(
     rows: HeldRows, period: Integers, before: _Before, beyond: int = 0
 ) -> Iterator[tuple[Any, marks.MarkSet]]:
-    """Yield the positions of the rows of one period, with the remembered rows of their users in it.
+    """Yield, for each period, the positions of its rows and the remembered rows of their users in
+    it.
 
     Args:
-        beyond: only users with more than this many rows in the period, old and new together.
+        beyond: leave out users with at most this many rows in the period, old and new together.
     """
     for number, places in _by_number(period) if before.users else ():
         part = before.users.get(number)
@@ -617,7 +650,7 @@ def _past(
 
 @dataclass
 class _Findings:
-    """Results of a choice besides the cells of the counted rows, collected user by user."""
+    """What a run's choice of rows finds besides the sums; collected portion by portion."""
 
     over: int
     closed: int
@@ -632,11 +665,13 @@ class _Findings:
 def known_rows_of(
     rows: HeldRows, part: marks.MarkSet, before: NDArray[np.int64] | None
 ) -> NDArray[np.bool_]:
-    """Mark rows that match remembered ones: the first among equal rows, as many as are remembered.
+    """Return a mask of the rows that earlier runs have counted.
+
+    Of equal rows the first are marked, as many as are remembered in ``part``.
 
     Args:
-        before: for groups that were named later, the group that counted their rows until then: a
-            row of an open window may be known by that group.
+        before: for each group, the group that counted its rows before it was named; a remembered
+            row may still have that group.
     """
     kinds, times = np.unique(_mix([part.digests, *part.facts[:3]]), return_counts=True)
     known = _among(rows, rows.group, kinds, times)
@@ -651,7 +686,11 @@ def known_rows_of(
 def _among(
     rows: HeldRows, group: NDArray[Any], kinds: NDArray[np.uint64], times: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Mark the first rows of each kind, as many as are remembered of that kind."""
+    """Mark the first rows of each kind, as many as remembered, and subtract them from ``times``.
+
+    A kind is a hash of user, window, group and value; ``times`` says how often each of ``kinds`` is
+    remembered.
+    """
     mine = _mix([rows.key, rows.step, group, rows.total])
     kind = np.searchsorted(kinds, mine)
     kind[kind == len(kinds)] = 0
@@ -668,10 +707,10 @@ def _among(
 
 
 def _mix(columns: Sequence[NDArray[Any]]) -> NDArray[np.uint64]:
-    """Hash each row to one word, for comparisons in memory.
+    """Hash each row, given as parallel columns, to one 64-bit word, for comparisons in memory.
 
-    Different rows have different words except with probability 2^-64, and nobody can try: digests
-    are secret.
+    Different rows get equal words with probability 2^-64 only, and nobody can search for such rows:
+    digests are secret.
     """
     word = columns[0].astype(np.uint64)
     for column in columns[1:]:
@@ -681,7 +720,7 @@ def _mix(columns: Sequence[NDArray[Any]]) -> NDArray[np.uint64]:
 
 
 def _numbers(*ordered: NDArray[Any] | None) -> Places:
-    """Return the number of each row's unit, from 0 on: rows of one unit are together.
+    """Number the units of sorted rows from 0 on, and return the number for each row.
 
     >>> _numbers(np.array([3, 3, 5])).tolist()
     [0, 0, 1]
@@ -691,14 +730,14 @@ def _numbers(*ordered: NDArray[Any] | None) -> Places:
 
 
 def _join(kind: str, period: int, parts: Sequence[marks.MarkSet]) -> marks.MarkSet:
-    """Join parts whose digests ascend from one to the next."""
+    """Concatenate sets of marks into one. Their digests must ascend from set to set."""
     facts = zip(*(part.facts for part in parts), strict=True)
     digests = np.concatenate([part.digests for part in parts])
     return marks.MarkSet(kind, period, digests, tuple(np.concatenate(fact) for fact in facts))
 
 
 def _by_period(found: marks.MarkSet, period: Integers) -> list[marks.MarkSet]:
-    """Return marks by period, with their facts if they have several; digests ascend in each."""
+    """Split marks into one set for each period, each sorted by digest."""
     made = []
     for number, places in _by_number(period):
         digests = found.digests[places]
@@ -709,7 +748,7 @@ def _by_period(found: marks.MarkSet, period: Integers) -> list[marks.MarkSet]:
 
 
 def _by_number(numbers: NDArray[np.int64]) -> Iterator[tuple[int, Any]]:
-    """Yield each number in the array with its positions."""
+    """Yield each distinct number in the array, with the positions at which it stands."""
     if not len(numbers):
         return
     if (numbers == numbers[0]).all():

@@ -4,8 +4,9 @@ added.
 For each id the state remembers the row that counts: window, group and value, how often it was
 corrected, and whether it was taken back. A later row with this id and other content is a
 correction: the counted row is subtracted from its own window, and the new row is added to its own.
-A row with sign -1 only takes back. Both changes make new versions of their windows, in the night in
-which the correction comes. Only the rows with one id, and the night, decide the fate of a row.
+A row with sign -1 only takes the earlier row back. Both changes make new versions of their windows,
+in the run that brings the correction. What happens to a row depends only on the rows with its id,
+and on the run that brings them.
 
 A row is corrected at most as often as the stream declares: the noise is calibrated to that
 (`counton.strategies.WindowVersions`). It is corrected until its window is final, since a final
@@ -35,15 +36,15 @@ FACTS = 6
 
 @name_alone
 class Records(NamedTuple):
-    """The remembered record of each row's id. Secret.
+    """What is remembered of the row with each id, as arrays with an entry for each id. Secret.
 
     Attributes:
-        there: whether a record exists.
-        step, group, total: cell and value of the row that counts.
-        used: number of its corrections.
-        counts: whether it counts, and was not taken back.
-        last: last window of any row with the id. All records are kept until then, so that no
-            earlier record outlives the newest.
+        there: whether anything is remembered of the id.
+        step, group, total: window, group and value of the row that counts.
+        used: number of corrections so far.
+        counts: whether the row counts; False once it is taken back.
+        last: last window of any row with the id. All records of the id are kept until that window
+            closes, so that an older record is never found without the newest.
     """
 
     there: _Flags
@@ -56,7 +57,7 @@ class Records(NamedTuple):
 
     @classmethod
     def of(cls, ids: NDArray[np.uint64], parts: Sequence[marks.MarkSet]) -> Records:
-        """Find the newest record of each of some distinct ids."""
+        """Find the newest record of each id in ``ids``, which are distinct."""
         order = np.argsort(ids)
         ordered, rows, facts = ids[order], [], []
         for part in parts:
@@ -78,16 +79,16 @@ class Records(NamedTuple):
 @name_alone
 @dataclass(frozen=True)
 class CorrectedRows:
-    """Effects of rows, one for each id. Secret.
+    """Effects of new rows on a stream that allows corrections; at most one row for each id. Secret.
 
     Attributes:
         added: rows that count from now on.
-        taken: cells of rows that no longer count: ``step``, ``group`` and ``total``.
-        remembered: new and changed records.
-        known: rows without effect, since they count already or were taken back.
-        corrected: rows that replace others, or take them back.
-        often: corrections left out because their rows had reached the bound on corrections.
-        late: corrections of rows whose windows are final.
+        taken: rows to subtract: ``step``, ``group`` and ``total`` of rows that no longer count.
+        remembered: new and changed records of ids.
+        known: number of rows without effect, since they count already or were taken back.
+        corrected: number of rows that replace another, or take it back.
+        often: number of corrections left out because the row had reached the bound on corrections.
+        late: number of corrections left out because the row's window is final.
     """
 
     added: HeldRows
@@ -103,9 +104,9 @@ def correct(rows: HeldRows, before: Records, most: int, first_open: int) -> Corr
     """Compute the effects of rows with distinct ids.
 
     Args:
-        rows: one for each id; their own windows are open.
-        before: remembered records of their ids.
-        most: largest number of corrections of a row.
+        rows: new rows, one for each id, in windows that are not final.
+        before: remembered records of these ids.
+        most: largest number of corrections of one row.
         first_open: first window that is not final.
 
     >>> row = HeldRows(*(np.array([x]) for x in (0, 5, 0, 7)), id=np.array([9], np.uint64))
@@ -153,7 +154,7 @@ def correct(rows: HeldRows, before: Records, most: int, first_open: int) -> Corr
 
 
 def without(cells: pl.DataFrame, taken: pl.DataFrame) -> pl.DataFrame:
-    """Subtract the cells of rows that no longer count from sums by cell."""
+    """Subtract the rows in ``taken``, which no longer count, from sums by window and group."""
     if not taken.height:
         return cells
     less = taken.with_columns(-pl.col("rows"), -pl.col("total"))

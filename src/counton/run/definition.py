@@ -1,4 +1,4 @@
-"""The definition of a stream of events: fixed at its creation, kept with it, and reopened."""
+"""The definition of a stream of events: fixed when the stream is created, and kept in its state."""
 
 from __future__ import annotations
 
@@ -42,13 +42,14 @@ DEFINING = tuple(
 
 
 class Continuation(NamedTuple):
-    """The earlier stream that a stream continues.
+    """A reference from a stream to the earlier stream that it continues.
 
     Attributes:
-        name: its name in the same state.
-        step: its last release that counts here.
-        totals: whether this stream's totals continue that release; otherwise they begin anew.
-        apart: whether no unit counts in both, so that the ledger counts only the larger guarantee.
+        name: name of the earlier stream, in the same state.
+        step: last release of the earlier stream; this stream begins after it.
+        totals: whether this stream's totals go on from that release; otherwise they begin at 0.
+        apart: whether no protected unit counts in both streams, so that the ledger counts only the
+            larger of both guarantees.
     """
 
     name: str
@@ -59,19 +60,22 @@ class Continuation(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Definition(Description):
-    """A stream of events: its description, and all that its runs need besides.
+    """A stream of events: its description, and everything else that its runs need.
 
     Attributes:
         details: public facts that are kept with the stream, as JSON values and names of groups.
-        parts: columns of a statistic, by their names at the stream's creation.
+        parts: columns that the statistic reads, by their names when the stream was created.
         columns: columns of time, group, user and id, by their current names.
-        named: groups that were named later, each with the first step in which it counts.
-        renamed: renamed columns: old name, new name, and first step.
-        ended: step at which the stream ended; None: it goes on.
-        record: stated options of jobs, by name: see `from_details`.
-        other: group of the rows of all groups not declared, if any. It stands after the declared
-            groups, and before the groups that were named later.
-        spare: number of cells without a name; nothing is counted in them, and they are not shown.
+        named: groups that were named after the stream began, each with the first step in which it
+            counts.
+        renamed: renamed columns: old name, new name, and first step with the new name.
+        ended: step at which the operator ended the stream; None: it goes on.
+        record: options that jobs stated, by name: see `from_details`.
+        other: group that counts the rows of all groups that are not declared; None: there is none.
+            In order it stands after the declared groups, and before the groups that were named
+            later.
+        spare: number of cells without a name, free for groups named later. Nothing is counted in
+            them, and they are not shown.
         continues: the stream that this one continues, if any.
 
     >>> from counton.run import Job
@@ -106,7 +110,7 @@ class Definition(Description):
         contribution: Contribution,
         strategy: StreamStrategy,
     ) -> Definition:
-        """Build the definition from the kept facts of a stream.
+        """Build the definition from the facts that the state keeps of a stream.
 
         Args:
             details: public facts of the stream: the name of its statistic (``what``), its
@@ -114,11 +118,12 @@ class Definition(Description):
                 and how groups are found (``discovery``); and later changes: groups that were
                 ``named`` later, columns that were ``renamed``, each with its step; the stream that
                 it ``continues``, the streams that it ``follows``, the step at which it ``ended``,
-                and ``reread``: a later job read the times of rows otherwise than an earlier one.
-                The record has the stated options of jobs, by name: options that define the stream,
-                as settled at its creation; policies and outputs of the last job; ``dropped``, if
-                one of the jobs left out rows of undeclared groups; ``skipped``, if one left
-                out rows with a missing value; and ``set_aside``, if one set unreadable rows aside.
+                and ``reread``: a later job read the times of rows in another way than an earlier
+                one. The record has the stated options of jobs, by name: options that define the
+                stream, as settled at its creation; policies and outputs of the last job;
+                ``dropped``, if one of the jobs left out rows of undeclared groups; ``skipped``, if
+                one left out rows with a missing value; and ``set_aside``, if one set unreadable
+                rows aside.
             statistic, guarantee, contribution, strategy: see `Description`.
 
         Raises:
@@ -198,7 +203,9 @@ class Definition(Description):
 
     @cached_property
     def adds(self) -> TallyStatistic | None:
-        """The statistic whose sums the rows of one group add to; None if rows are only counted."""
+        """The statistic that sums the rows of a group in its own way; None if rows are only counted
+        or added.
+        """
         inner = inner_of(self.statistic)
         if not isinstance(inner, TallyStatistic):
             return None
@@ -207,7 +214,9 @@ class Definition(Description):
 
     @property
     def corrections(self) -> int:
-        """How often a later row with the same id may correct a row, or take it back."""
+        """Largest number of times that a row may be corrected or taken back by later rows with its
+        id.
+        """
         return int(self.record.get("corrections") or 0)
 
     @property
@@ -217,7 +226,7 @@ class Definition(Description):
 
     @property
     def unit_in_ledger(self) -> str:
-        """The ledger's word for the protected unit: a period is named with its clock."""
+        """Name of the protected unit in the ledger. The name of a period includes its time zone."""
         from counton.state.unit_names import by_its_clock  # which needs a database's library
 
         window = getattr(self.statistic, "window", None)
@@ -231,20 +240,21 @@ class Definition(Description):
 
     @property
     def places(self) -> int:
-        """Number of sums that rows of one group are added up to."""
+        """Number of sums (places) that the statistic keeps for each group."""
         return 1 if self.adds is None else self.adds.places
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """Kept measures of each place: the number of rows, and their sum if that differs."""
+        """Names of what is kept for each window and place: the number of rows, and their sum if it
+        differs.
+        """
         return ("rows",) if self.adds is None or self.adds.counts_rows else ("rows", "total")
 
     def measure(self, sums: Integers) -> Integers:
-        """Return the released cells from sums by place, shape ``(steps, groups * places)``, in grid
-        units.
+        """Convert sums by group and place to the cells that are released; both in grid units.
 
-        If windows are revised, the sums are those of `counton.run.changes.Intake.inputs`, and a
-        last axis has the versions of each step.
+        ``sums`` has shape ``(steps, groups * places)``. If windows are revised, they are those of
+        `counton.run.changes.Intake.inputs`, and the result has a last axis of versions.
         """
         if self.statistic.card.additive:
             found = sums.reshape(len(sums), *(self.shape if self.cells.named_beforehand else (-1,)))
@@ -258,13 +268,15 @@ class Definition(Description):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of one step."""
+        """Shape of one step: of the array of cells that a step releases."""
         groups = None if self.domain is None else len(self.cell_names)
         return self.cells.shape(lambda: shape_of(self.statistic, groups))
 
     @property
     def cell_names(self) -> GroupNames:
-        """Names of all cells of one step: first the groups, then the cells without a name."""
+        """Names of all cells of one step: the groups, then the spare cells as ``(spare 1)``,
+        ``(spare 2)``.
+        """
         if not self.spare:
             return self.groups
         return self.groups.plus([f"(spare {number + 1})" for number in range(self.spare)])
@@ -288,14 +300,18 @@ class Definition(Description):
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """All columns that rows must have, by their current names."""
+        """Columns that every row must have, by their current names."""
         return tuple(
             dict.fromkeys((*self.columns.names, *map(self.current_name, self.parts.names)))
         )
 
 
 def cut_of(record: Mapping[str, Any], *, once: bool) -> Windows:
-    """Return how rows become steps, from a record."""
+    """Return the rule by which rows become steps (time windows, one step a row, or one step in
+    all).
+
+    ``record`` has the options of a stream; ``once``: the stream is a table that is released once.
+    """
     if record.get("time") is None:
         return Once() if once else EachRow()
     start = datetime.fromisoformat(record["start"])
@@ -306,7 +322,9 @@ def cut_of(record: Mapping[str, Any], *, once: bool) -> Windows:
 
 
 def counting_of(record: Mapping[str, Any], statistic: Statistic, *, in_order: bool) -> Counting:
-    """Return how rows count, from a record."""
+    """Return the rule by which rows count: all of them, a bounded number for each user, or in
+    order.
+    """
     if in_order:
         return Ordered(protects(statistic) == "user")
     if record.get("user") is None:
@@ -318,7 +336,7 @@ def counting_of(record: Mapping[str, Any], statistic: Statistic, *, in_order: bo
 
 
 def rows_of_each_group(statistic: Statistic | None) -> int | None:
-    """Return how many rows of a user count in each group; None if the statistic sets no bound."""
+    """Return the largest number of rows of a user that count in each group; None: no such bound."""
     inner = None if statistic is None else inner_of(statistic)
     ranks = isinstance(inner, TallyStatistic) and inner.counted_ranks
     return ranks[-1] if ranks else None
@@ -340,10 +358,11 @@ def _columns_of(record: Mapping[str, Any], parts: OwnColumns, *, ordered: bool) 
 def _columns_skipped(
     record: Mapping[str, Any], columns: Columns, statistic: Statistic
 ) -> tuple[str, ...]:
-    """Return the columns without whose value a row is left out, if such rows are skipped.
+    """Return the columns in which a missing value makes a row be left out, if the job skips such
+    rows.
 
-    A row without a group counts in the group of all others, or is of no declared group; one without
-    a label is in no declared cell.
+    The column of groups is not among them if rows of undeclared groups are counted or dropped, and
+    no column of labels is: a row without a label is in no cell.
     """
     grouped = record.get("other") is None and record.get("unknown", "refuse") == "refuse"
     inner, own = inner_of(statistic), columns.parts

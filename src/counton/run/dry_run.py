@@ -1,4 +1,4 @@
-"""A run without its commit: the job is checked, and its rows are read; nothing is written."""
+"""A rehearsal of a run: the job is checked and its rows are read, but nothing is written."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from counton.run.settlement import resolve
 
 @dataclass(frozen=True)
 class DryRun:
-    """The releases that a run would make.
+    """What a run would release.
 
     Attributes:
         definition: definition of the stream.
-        before: number of released steps; None: the stream would be new.
+        before: number of steps released so far; None: the stream would be new.
         after: number of released steps after the run.
-        until: microseconds; windows that ended by then would be released.
+        until: microsecond; windows that ended by then would be released.
         counts: exact numbers of rows as read, including rows that an earlier run has counted.
     """
 
@@ -37,7 +37,7 @@ class DryRun:
     counts: Private[Counts] = attribute(repr=False)
 
     def for_operator(self) -> Counts:
-        """Open exact numbers of rows, for people who may see the events: never for publication."""
+        """Return exact numbers of rows. Only for people who may see the events: do not publish."""
         return for_operator(self.counts)
 
 

@@ -1,19 +1,20 @@
 """Deletion of a state's memory of a person, or of all people of periods long ago.
 
-Contribution bounds still hold afterwards.
+Each person's contribution stays bounded afterwards.
 
-For people with bounded rows a state keeps keyed digests: whose rows count, and which. Without them
-a person could count again, twice as much as promised. So the state keeps one more thing in their
-place, which names nobody: a *refused* bucket, one of `BUCKETS` into which all digests fall. New
-people in this bucket count nowhere, in any period up to the one of the deletion; known people in it
-go on. The bucket is a function of the name in the request, whether the state knew it or not. So
-with or without a person's rows, the same rows of all others count, and at most as many rows of the
-person as before.
+If a person's contribution is bounded, a state keeps keyed digests of the rows that count and of
+whose they are. Without them a person's rows could count again, twice as much as promised. So in
+their place the state keeps something that names nobody: a *refused* bucket, one of `BUCKETS` into
+which all digests fall. New people in this bucket count nowhere, in any period up to the one of the
+deletion; known people in it go on. The bucket is a function of the name in the request, whether the
+state knew it or not. So with or without a person's rows, the same rows of all others count, and at
+most as many rows of the person as before.
 
 If single periods are protected (``per``), all people of long ago are forgotten period by period.
 Then a mark closes all periods up to the last forgotten one: the state knows nobody in them, so no
-row of them counts again, whoever wrote it. Only the clock decides this. A job with ``retain`` does
-it by itself after each release, by the end of the last released window.
+row of them counts again, whoever wrote it. Which periods are forgotten depends on the clock only. A
+job with ``retain`` forgets them by itself after each release, counted back from the end of the last
+released window.
 """
 
 from __future__ import annotations
@@ -45,15 +46,16 @@ X = TypeVar("X")
 
 
 class Forgetting(NamedTuple):
-    """The deletion in one stream.
+    """The result of a deletion in one stream.
 
     Attributes:
         name: name of the stream.
-        keeps: the stream's memory of people: "digests", or only "sums", from which nothing is
+        keeps: what the stream remembers of people: "digests", or only "sums", from which nothing is
             deleted.
-        marks: number of remembered rows of the people. Exact: only for the operator.
-        before: for an age: people are forgotten in all periods that ended by then; None: in none.
-        over: whether the stream has ended, so that nobody is new to it from now on.
+        marks: number of deleted digests of the people's rows. Exact: only for the operator.
+        before: for a deletion by age: periods that ended by then are forgotten; None if there are
+            none.
+        over: whether the stream has ended, so that no new people come.
     """
 
     name: str
@@ -86,12 +88,13 @@ def forget(
         now: the current time, aware; None: this machine's clock.
         wait: largest number of seconds to wait for a service to count the rows in its inbox, and
             for a run that writes a stream or its state.
-        yes: allow closing a bucket of future people: for any name, known or not.
+        yes: allow refusing all new people of the person's bucket; needed for any name, known or
+            not.
 
     Raises:
-        InvalidInput: a bucket would be closed without permission (for every person, known or not);
-            a stream keeps rows or an exact table; rows wait in an inbox; or rows of the person are
-            dated later than now. Nothing is deleted.
+        InvalidInput: ``yes`` is False (for every person, known or not); a stream keeps rows or an
+            exact table; rows wait in an inbox; or rows of the person are dated later than now.
+            Nothing is deleted.
         StreamConflict: another process wrote a stream meanwhile; nothing is deleted in that one.
         StateError, WrongKey: see `Stream.open`.
     """
@@ -120,20 +123,20 @@ def forget(
 
 
 class _Patience:
-    """A time limit for retries."""
+    """Repeats attempts until a time limit."""
 
     def __init__(self, seconds: float) -> None:
         self._end = monotonic() + seconds
 
     def goes_on(self) -> bool:
-        """Whether time is left; if so, wait a moment."""
+        """Wait a moment and return True; return False once the time limit is over."""
         if monotonic() >= self._end:
             return False
         _pause()
         return True
 
     def retry(self, act: Callable[[], X], conflict: type[CountonError]) -> X:
-        """Return the result of an act, tried again while another process is in its way."""
+        """Call ``act`` until it succeeds; after a ``conflict`` call it again while time is left."""
         while True:
             try:
                 return act()
@@ -191,7 +194,7 @@ def forget_older(
 
 
 def check_retain(length: str, definition: Definition) -> None:
-    """Refuse a malformed length, or a stream that does not protect periods of people."""
+    """Refuse a malformed age of ``retain``, or a stream that does not protect periods of people."""
     days = _length(length, "retain").days
     if days >= LATE_DAYS:
         raise InvalidInput(
@@ -207,7 +210,9 @@ def check_retain(length: str, definition: Definition) -> None:
 
 
 def retain(stream: Stream, definition: Definition, length: str) -> None:
-    """Forget everybody in periods that ended this long before the end of the last release."""
+    """Forget everybody in periods that ended at least ``length`` before the end of the last window
+    released.
+    """
     windows = definition.windows
     end = moment(int(windows.ends(range(stream.step, stream.step + 1))[0]))
     last = _period(definition, end - _length(length, "retain")) - 1
@@ -233,23 +238,24 @@ def _refuse_lasting(name: str, definition: Definition) -> None:
 
 
 class _KeptStream(NamedTuple):
-    """A stream of a state: its definition (None if a program gives it sums), and whether it has
-    ended."""
+    """A stream of a state, and whether it has ended.
+
+    The definition is None if a program adds sums to the stream directly, not from events.
+    """
 
     definition: Definition | None
     over: bool
 
     @property
     def of_people(self) -> bool:
-        """Whether it keeps digests of people."""
+        """Whether the stream keeps digests of people."""
         return self.definition is not None and self.definition.counting.users
 
 
 def _streams(
     state: str | os.PathLike[str], name: str | None, patience: _Patience
 ) -> dict[str, _KeptStream]:
-    """Return the streams to look at, after the rows that waited at the request have been
-    counted."""
+    """Return the streams by name, once the rows that now wait in their inboxes are counted."""
     with Store(state) as store:
         names = store.streams if name is None else (name,)
         for one in names:
@@ -267,7 +273,11 @@ def _period(definition: Definition, moment: datetime) -> int:
 
 
 def _forget_periods(state: str | os.PathLike[str], name: str, last: int, key: Kept) -> Private[int]:
-    """Forget everybody in all periods up to the last, so that nobody counts in them any more."""
+    """Forget everybody in all periods up to number ``last``, and count no more rows of these
+    periods.
+
+    Return the number of deleted digests.
+    """
     with Stream.open(state, name, key=key, forgetting=True) as stream:
         parts = [part for part in _users_of(stream) if part.period <= last]
         change = _closing(_secret_of(stream), last)._replace(forgets=True)
@@ -276,7 +286,9 @@ def _forget_periods(state: str | os.PathLike[str], name: str, last: int, key: Ke
 
 
 def _closing(secret: marks.Secret, last: int) -> marks.Change:
-    """Return the change that forgets everybody in periods up to the last, and closes them."""
+    """Build the change that deletes all digests of periods up to ``last``, and closes these
+    periods.
+    """
     closed = marks.MarkSet(CLOSED, last, np.zeros(1, np.uint64))
     gone = [("user", last + 1), (REFUSED, last + 1), (CLOSED, last)]
     return marks.Change(secret, [closed], [(CLOSED, last)], gone)
@@ -299,7 +311,7 @@ def _look_up(store: Store, name: str) -> _KeptStream:
 
 
 def _await_rows(store: Store, name: str, before: HeldBatches, patience: _Patience) -> None:
-    """Wait until rows of the inbox are counted, since their users are not known before."""
+    """Wait until the rows in a stream's inbox are counted: before, nobody knows whose they are."""
     if before.left_out:
         raise InvalidInput(
             f"rows that no run could count are in the inbox of stream {name!r}, and the state "
@@ -357,7 +369,7 @@ def _users_of(stream: Stream) -> list[marks.MarkSet]:
 
 
 def _without(parts: Sequence[marks.MarkSet], period: int, digest: np.uint64) -> marks.MarkSet:
-    """Merge all parts of a period, without a digest."""
+    """Merge the marks of one period, and leave out those of the user with this digest."""
     whole = marks.merge([part for part in parts if part.period == period])
     stays = whole.digests != digest
     return marks.MarkSet(

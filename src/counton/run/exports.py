@@ -1,8 +1,8 @@
 """Exports of releases: ``counton export`` and ``publish`` for Python.
 
-An export needs no key, no events and no permission to write to the state, and does not disturb the
-stream's writer. Released tables and all other sources of `counton.read` are exported too. Published
-rows are plain rows of a database, to which every later run adds.
+An export needs no key, no events and no permission to write to the state. A run may write the
+stream meanwhile. All sources of `counton.read`, such as released tables, can be exported too.
+Published rows are plain rows of a database, to which every later run adds.
 """
 
 from __future__ import annotations
@@ -84,8 +84,9 @@ class Publication:
 
     Attributes:
         stream: name of the stream.
-        place: the database, without a password.
-        before, after: steps published before and now; after is 0 if the stream was removed.
+        place: address of the database, without a password.
+        before, after: number of steps published before and now; after is 0 if the stream was
+            removed.
 
     >>> Publication("visits", "dashboards.db", 24, 48).after
     48
@@ -100,7 +101,7 @@ class Publication:
 def publish_new(
     source: JournalReader | Stream, place: published.Place, level: float | None
 ) -> Publication:
-    """Publish all steps that are not published yet."""
+    """Write all steps that are not published yet to the published tables of a database."""
     if "every" not in record_in(source.details) and source.design.statistic is None:
         raise InvalidInput(
             f"stream {source.design.name!r} was not made from events, so its steps have no times "
@@ -151,7 +152,7 @@ def publish_new(
 
 
 class _OneTransaction(NamedTuple):
-    """A database place whose changes all belong to one transaction that is already open."""
+    """A database in which all rows are written within one transaction that is already open."""
 
     connection: Connection
 
@@ -168,7 +169,7 @@ def _publish_rows(
     level: float,
     readings: View,
 ) -> None:
-    """Add the rows that are not published yet."""
+    """Write the steps that are not published yet."""
     if not definition.shows_cells:
         _publish_readings(source, definition, place, begun, level, readings)
     elif source.step > begun.step:
@@ -199,7 +200,11 @@ def _publish_readings(
     level: float,
     readings: View,
 ) -> None:
-    """Add the readings of a statistic, a row for each number, and its cells."""
+    """Write the steps of a statistic that are not published yet: a row for each number read from
+    its cells.
+
+    Its cells are written too, packed in a table of their own.
+    """
     stream_id, before, cells_until = begun
     if before == source.step:
         return
@@ -249,7 +254,7 @@ def _publish_readings(
 
 
 def _finite(value: Any) -> Any:
-    """Return a number as databases keep it: NaN and infinity become NULL."""
+    """Return a number as the database stores it: NaN and infinity become NULL."""
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
@@ -290,7 +295,7 @@ def _write(connection: Any, stream_id: int, released: ReleasedNumbers, steps: ra
 
 
 class _Selection(NamedTuple):
-    """The selected steps and groups of a release: see `export`."""
+    """Which steps and groups of a release to export: arguments of `export`."""
 
     steps: str | range | None = None
     start: Moment | None = None
@@ -299,7 +304,7 @@ class _Selection(NamedTuple):
     as_of: When | None = None
 
     def of(self, found: ReleasedNumbers) -> ReleasedNumbers:
-        """Return the selection of a release."""
+        """Return the selected steps and groups of a release."""
         if self.as_of is not None:
             found = Release(found).as_of(self.as_of).numbers
         if self[:3] != (None, None, None):
@@ -339,7 +344,7 @@ def export(
     as_of: When | None = None,
     metadata: str | Sequence[str] | None = None,
 ) -> Release:
-    """Read a release again, and write it if a file is named.
+    """Read a stream's release again from its state, and write it to a file if ``out`` names one.
 
     Args:
         state: path of a SQLite file, or a database URL; or a source of `counton.read`: a released
@@ -354,8 +359,9 @@ def export(
             ``"2024-03-18:2024-03-24"``, or a ``range``; None: all.
         start, until: only windows that begin at ``start`` or later, and end by ``until``.
         groups: only these groups, in this order; None: all.
-        level: probability with which each interval holds; None: the level of the stream's own
-            files, initially 0.95. The view of a statistic (``over``, ``shares``) is remembered too.
+        level: probability with which each interval holds; None: the level of the stream's last job,
+            initially 0.95. So are the job's options ``over`` and ``shares`` for what a statistic
+            shows.
         like: for a released table whose description was lost: see `counton.read`.
         panels: for a chart: draw one panel for each group.
         title, axis, source, width, locale: for a chart: see `Release.figures`.
@@ -363,15 +369,16 @@ def export(
             state has none.
         above: for many groups, keep only rows whose estimate is above this number, which is chosen
             without looking at the data. The file says what is left out.
-        surely_above: likewise for the lower ends of intervals.
+        surely_above: keep only rows whose interval lies above this number as a whole.
         csv_formulas: "text" or "keep": in CSV, names that a spreadsheet would take for a formula
             get an apostrophe in front, or stay unchanged.
         separator, decimal: for a CSV file: the separator of fields, one of , ; | or tab, and the
             sign before the fraction of a number, . or ,; the file beside it says so, for
             `counton.read`.
-        as_of: for revised windows: the numbers that were known then: see `Release.as_of`.
-        metadata: for a CSV file: formats of metadata beside it for catalogues: csvw, dcat, sdmx, or
-            several (`counton.released.metadata`).
+        as_of: for revised windows: show the numbers that were known at this time: see
+            `Release.as_of`.
+        metadata: for a CSV file: formats of catalogue metadata to write beside it: csvw, dcat,
+            sdmx, or several (`counton.released.metadata`).
 
     Raises:
         StateError: the state cannot be read, lacks the release, or has several and no name is
@@ -434,7 +441,9 @@ def _into_folder(
     above: float | None,
     surely_above: float | None,
 ) -> Release:
-    """Add the missing files to a folder, and return the last step."""
+    """Write the missing files of a folder, one for each step and block of groups; return the last
+    step.
+    """
     of_events = reader.details.get("kind") == KIND
     definition = Definition.reopen(reader.design, reader.details) if of_events else None
     check_foldable(definition, folder)
@@ -556,7 +565,9 @@ def _streams_with_releases(
     *,
     of_jobs: bool = False,
 ) -> list[str]:
-    """Return the names of streams with releases in a state; empty if the state is missing."""
+    """Return the names of a state's streams that have released something; empty if the state is
+    missing.
+    """
     if not of_jobs and (public := read_public(state, name=name, like=like)) is not None:
         return [public.numbers.design.name]
     file = state_file(state)
@@ -567,7 +578,7 @@ def _streams_with_releases(
 
 
 def file_of(out: str | os.PathLike[str], name: str) -> Path:
-    """Return the file that `export_all` writes for a release.
+    """Return the file that `export_all` writes for the release of this name.
 
     >>> file_of("out/{name}.csv", "visits").as_posix()
     'out/visits.csv'
@@ -579,7 +590,7 @@ def file_of(out: str | os.PathLike[str], name: str) -> Path:
 def released_in(
     state: str | os.PathLike[str], name: str | None = None, *, level: float | None = None
 ) -> Release:
-    """Read all releases of a stream of events, from its state alone: needs no key.
+    """Read all releases of a stream of events from its state; no key is needed.
 
     Args:
         state: path of a SQLite file, or a database URL.
@@ -592,7 +603,7 @@ def released_in(
 
 
 def _with_doubt(reader: JournalReader, found: ReleasedNumbers) -> ReleasedNumbers:
-    """Add a note to a release if its state may be an old copy."""
+    """Add a warning to a release if its state may be an old copy."""
     doubt = reader.doubt()
     return found if doubt is None else found.with_note(doubt).at_hand()
 
@@ -604,7 +615,9 @@ def methods(
     level: float | None = None,
     full: bool = False,
 ) -> dict[str, str]:
-    """Return the text for a publication, for each release of a state: see `Release.methods`.
+    """Return a paragraph on methods for each release of a state, to print in a publication.
+
+    See `Release.methods`.
 
     Args:
         state: path of a SQLite file, or a database URL, or an open state.
@@ -645,8 +658,8 @@ def registry(
     """Return a record for the public register of deployments, for each release of a state.
 
     Args:
-        state: path of a SQLite file, or a database URL; or a source of `counton.read`, which lacks
-            the stream's beginning and the spending of others: fill these in.
+        state: path of a SQLite file, or a database URL; or a source of `counton.read`. Such a
+            source lacks the stream's beginning and the spending of other streams: fill these in.
         name: name of one stream; None: all with a release.
         like: for a released table whose description was lost: see `counton.read`.
 
@@ -711,7 +724,7 @@ def _released_names(store: Store, name: str | None) -> list[str]:
 
 
 def checked_file(out: str | os.PathLike[str], state: str | os.PathLike[str]) -> Path:
-    """Return the path of a table or a chart, after a check that it is none of a state's files."""
+    """Return the path of an output file; refuse a path that is one of the state's own files."""
     path = Path(out)
     check_text("out", str(path))
     chart = path.suffix.lower() in PICTURES
@@ -784,9 +797,9 @@ def publish(
 ) -> Publication:
     """Write a stream's releases into plain tables, and a view over them for SQL.
 
-    Existing rows stay and new ones are added, so run it after each release. In the state's own
-    database every later run of the stream does so by itself. If windows are revised, the rows of
-    windows that were not final yet are written again: rows are the newest ones.
+    Existing rows stay and new ones are added, so publish after each release. If the tables are in
+    the state's own database, later runs of the stream publish by themselves. If windows are
+    revised, rows of windows that were not final are replaced by their newest versions.
 
     Args:
         state: path of a SQLite file, or a database URL.
@@ -794,7 +807,7 @@ def publish(
             reader of a SQLite state can read exact sums in it: publish to a file of its own.
         name: name of the stream; needed if the state has several.
         level: probability with which each interval holds; None: unchanged, initially the level of
-            the stream's own files. The view of a statistic is that of these files.
+            the stream's last job.
         remove: remove the stream's rows instead.
         key: place of the key, if not beside the state; its witness tells how new the state is.
 

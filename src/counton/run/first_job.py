@@ -1,7 +1,8 @@
-"""A first job for events: facts of their header, common defaults, and a list of open questions.
+"""A first job for events, made from their header and common defaults, with a list of open
+questions.
 
-Rows decide nothing here: `first_look` finds names of columns and the format of times, and all other
-defaults are the same for all rows.
+Rows decide nothing here: `first_look` finds the names of columns and the format of times, and all
+other defaults are the same for all events.
 """
 
 from __future__ import annotations
@@ -48,11 +49,11 @@ Said: TypeAlias = Mapping[str, Any]
 
 
 class Unsaid(NamedTuple):
-    """An option that must be stated, since no file tells its value.
+    """An option that the user must state, since the events do not tell its value.
 
     Attributes:
         why: reason why it must be stated.
-        example: fields of a `Job` that state it.
+        example: example of fields of a `Job` that state the option.
     """
 
     why: str
@@ -63,11 +64,7 @@ class Unsaid(NamedTuple):
 def init(
     events: Events, *, state: str | os.PathLike[str] | None = None, **more: Unpack[JobFields]
 ) -> Job:
-    """Make a job that counts events, to print, to change and to run; nothing is spent or stored.
-
-    The header tells which column holds times, and the first rows tell their format. All other
-    defaults are common ones: each day's own number (``release="windows"``), rows without a value
-    and unreadable rows left out, ten years. ``by`` and ``domain`` declare the groups.
+    """Make a job that counts events: to print, to change and to run. Nothing is spent or stored.
 
     Args:
         events: see `counton.release`; also the address of a database, with ``query``.
@@ -107,12 +104,12 @@ def init(
 
 
 def job_of(said: Said) -> Job:
-    """Return a job with these fields alone."""
+    """Return a job of counts with these fields."""
     return Job("count", **said)
 
 
 def check_job(said: Said, look: FirstLook) -> tuple[Job, PlannedJob]:
-    """Complete a job with common defaults, and plan it; a refusal here is one of a run, too.
+    """Complete a job with common defaults, and plan it. It refuses what a run would refuse.
 
     Raises:
         CountonError: see `run`, up to its first row.
@@ -128,8 +125,9 @@ def check_job(said: Said, look: FirstLook) -> tuple[Job, PlannedJob]:
 
 
 def first_until(job: Job, look: FirstLook) -> str | None:
-    """Return the ``until`` of a first run: the newest row, if the clock would release windows
-    without rows after it."""
+    """Return the ``until`` of a first run: "newest" if events are so old that a run by the clock
+    would release many windows without events; else None.
+    """
     newest = look.for_operator(job).newest
     if newest is None or not look.whole:
         return None
@@ -139,7 +137,7 @@ def first_until(job: Job, look: FirstLook) -> str | None:
 
 
 def default_state(events: object) -> str:
-    """Return the default state of a stream: a file beside the events.
+    """Return the path of a stream's state if none is stated: a file beside the events.
 
     >>> default_state("library/loans.2024.csv.gz"), default_state("logs/2024-*.csv")
     ('library/loans.2024.counton.db', 'logs.counton.db')
@@ -148,7 +146,7 @@ def default_state(events: object) -> str:
 
 
 def is_named(events: object) -> bool:
-    """Whether events are files, which have names; a frame or a database has none.
+    """Return True if events are files, which have names; False for a frame or a database.
 
     >>> is_named("loans.csv"), is_named("sqlite:///library.db"), is_named([])
     (True, False, False)
@@ -157,9 +155,10 @@ def is_named(events: object) -> bool:
 
 
 def state_beside(events: object, *, append: bool) -> str:
-    """Return the default state of a run: each run over the same events must find it again.
+    """Return the path of a run's state if none is stated. Each run over the same events must find
+    it.
 
-    A link has a state of its own, since it may lead to another file tomorrow.
+    A link to a file has a state of its own, since it may lead to another file tomorrow.
 
     Raises:
         MissingOptions: the events have no lasting name, each night has its own file, or they are a
@@ -191,8 +190,10 @@ def state_beside(events: object, *, append: bool) -> str:
 
 
 def _state_behind(events: Any) -> str | None:
-    """Return the default state of a link's target, if it exists and the link has no state of its
-    own."""
+    """Return the default state of the file to which a link leads, if that state exists.
+
+    None if the link has a state of its own.
+    """
     path = Path(events)
     if not path.is_symlink() or Path(default_state(events)).exists():
         return None
@@ -201,15 +202,16 @@ def _state_behind(events: Any) -> str | None:
 
 
 def _beside(events: object, ending: str) -> Path:
-    """Return a file beside the events, with their name."""
+    """Return a path beside the events: their name, with another ending."""
     path = _path_of(events)
     return Path(f"counts{ending}") if path is None else path.parent / f"{_stem(path)}{ending}"
 
 
 def _path_of(events: object) -> Path | None:
-    """Return the path of a file, or of the folder of several; None for a frame or a database.
+    """Return the path by which events are named: their file, or their folder if there are several
+    files.
 
-    A folder is named by its full path, since ``.`` and ``..`` are no names.
+    None for a frame or a database. The folders ``.`` and ``..`` are named by their full path.
     """
     first = events[0] if isinstance(events, list | tuple) and events else events
     if not isinstance(first, str | os.PathLike) or is_database(first) or first == "-":
@@ -229,7 +231,9 @@ def _stem(path: Path) -> str:
 
 
 def holds_new_events(events: object) -> bool:
-    """Return True if each file holds other events: there are several files, or will be."""
+    """Return True if events come as several files, now or later, so that each file holds new
+    events.
+    """
     if isinstance(events, list | tuple):
         return True
     path = None if _path_of(events) is None else os.fspath(events)  # type: ignore[call-overload]
@@ -237,17 +241,20 @@ def holds_new_events(events: object) -> bool:
 
 
 def usual_start() -> str:
-    """Return the beginning of this year: it is published, so no row may choose it."""
+    """Return January 1 of this year, the default start of a stream.
+
+    The start is published, so it must not depend on rows.
+    """
     return f"{datetime.now(UTC).year}-01-01"
 
 
 def usual_wait(every: str) -> str:
-    """Return the default wait for late rows: some hours if a window is a day or more."""
+    """Return the default wait for late rows: "6h" if a window is a day or longer, else "0s"."""
     return "6h" if days_of(every) >= 1 else "0s"
 
 
 def days_of(every: str) -> float:
-    """Return the approximate days of a window; 1 if the text is no length, which a run refuses."""
+    """Return the approximate length of a window in days; 1 if the text is not a length."""
     try:
         return days_in(every) or 1
     except (KeyError, ValueError):
@@ -255,7 +262,7 @@ def days_of(every: str) -> float:
 
 
 def noun_of(every: str) -> str:
-    """Return the common word for a window.
+    """Return the common word for a window of this length.
 
     >>> noun_of("1d"), noun_of("36h")
     ('day', 'window')
@@ -273,7 +280,7 @@ def _steps(every: str) -> int:
 
 
 def complete_job(said: Said, look: FirstLook) -> Job:
-    """Complete a job with common defaults; epsilon is 1 if no guarantee is stated."""
+    """Complete a job with common defaults. Epsilon becomes 1 if no guarantee is stated."""
     job, times = job_of(said), {one.name: one for one in look.times}
     path, endless = _path_of(job.events), job.times.around is not None or job.promise.expire
     found: dict[str, Any] = {"missing": "skip", "separator": look.separator}
@@ -311,7 +318,7 @@ def complete_job(said: Said, look: FirstLook) -> Job:
 
 
 def is_unpromised(said: Said) -> bool:
-    """Return True if a job states neither a privacy loss nor a half-width."""
+    """Return True if a job states neither a privacy loss nor a wanted half-width."""
     return not {"epsilon", "rho", "within"} & {*said}
 
 
@@ -320,7 +327,8 @@ _PLURAL = re.compile(r"[a-z]{3}(?<!new)(?<!ie)(?<!sse)(?<!xe)(?<!che)(?<!she)(?<
 
 
 def _row_of(path: Path | None) -> str:
-    """Return the word for one row: the name of its file if that is a plural.
+    """Return the word for one event: the singular of the file's name if that is a plural, else
+    "row".
 
     >>> [_row_of(Path(f"{name}.csv")) for name in ("loans", "bike_rides", "status", "entries", "s")]
     ['loan', 'bike ride', 'row', 'row', 'row']
@@ -330,7 +338,7 @@ def _row_of(path: Path | None) -> str:
 
 
 def _unit(name: str) -> str:
-    """Return the word for one unit, from the name of a column or a file.
+    """Return the word for one protected unit, from the name of a column or a file.
 
     >>> _unit("reader_id"), _unit("loans"), _unit("2024")
     ('reader', 'loan', 'row')
@@ -343,7 +351,7 @@ def _unit(name: str) -> str:
 
 
 def unsaid(said: Said, look: FirstLook) -> list[Unsaid]:
-    """List the options that must still be stated: the events do not tell them."""
+    """List the options that the user must still state, since the events do not tell them."""
     job, found = job_of(said), list[Unsaid]()
     times, people = [one.name for one in look.times], person_column(look)
     if job.times.time is None and len(times) != 1:
@@ -382,7 +390,7 @@ def unsaid(said: Said, look: FirstLook) -> list[Unsaid]:
 
 
 def refuse_state(job: Job) -> None:
-    """Refuse an existing state that nobody named: its streams have begun."""
+    """Refuse to use an existing state file that the user did not name: it holds other streams."""
     file = state_file(job.keeping.state)
     if (
         file is not None
@@ -397,7 +405,7 @@ def refuse_state(job: Job) -> None:
 
 
 def within(said: Said, look: FirstLook, most: str) -> str:
-    """Return the least epsilon for which a number is at most this far off: see `counton.run.Job`.
+    """Return the least epsilon for which a released number is off by at most ``most``: see `Job`.
 
     >>> import polars as pl
     >>> said = {"events": pl.DataFrame({"at": ["2026-03-01T09:00Z"]}), "state": "loans.db"}
@@ -409,7 +417,7 @@ def within(said: Said, look: FirstLook, most: str) -> str:
 
 
 def errors_in_words(plan: PlannedJob) -> list[str]:
-    """Say how far off the numbers of a count are, a sentence for each.
+    """Say in sentences how far off the numbers of a count are.
 
     >>> import polars as pl
     >>> said = {"events": pl.DataFrame({"at": ["2026-03-01T09:00Z"]}), "state": "loans.db"}

@@ -1,8 +1,8 @@
 """A first look at events: their header and first rows, for `init`.
 
 Nothing is written and nothing spent. Names of columns and the format of times are the schema of the
-events. All else is exact: it stays sealed, and `FirstLook.for_operator` shows it to people who may
-see the events. None of it belongs into a job.
+events. All other facts are exact and private: only `FirstLook.for_operator` shows them, to people
+who may see the events. A job must not depend on them.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class TimeColumn(NamedTuple):
 
     Attributes:
         name: name of the column.
-        local: whether its times have no zone, so that one must be stated.
-        time_format: see `Job`; None: ISO 8601, or a type of times.
+        local: whether its times lack a time zone, so that one must be stated.
+        time_format: format of the times as in `Job`; None: ISO 8601, or a data type of times.
     """
 
     name: str
@@ -66,19 +66,21 @@ class TimeColumn(NamedTuple):
 
 @name_alone
 class FirstFacts(NamedTuple):
-    """Exact facts of rows: for the operator alone.
+    """Exact facts about the first rows: only for the operator.
 
     Attributes:
         rows: number of rows looked at.
         first, newest: times of the events, on clocks of the job's zone; None: unknown.
-        without: by column, number of rows without a value there; under "" in any of them.
-        unreadable: number of rows that cannot be read, and the reason of the first; these count
-            nowhere else.
-        names: by name of a group, its number of rows, largest first.
-        repeated: by column, without those of times, its number of values, if some value comes more
-            than once.
-        beyond: by bound, the share of rows that do not count under it.
-        late: by waiting time, the share of rows that come later than that after their window's end.
+        without: by column, number of rows without a value in it; under "" without a value in some
+            column.
+        unreadable: number of rows that cannot be read, and why the first cannot. Other facts leave
+            these rows out.
+        names: number of rows of each group, the largest group first.
+        repeated: for each column in which values repeat, the number of distinct values; columns of
+            times are left out.
+        beyond: for each bound on a user's rows, the share of rows that it leaves out.
+        late: for each waiting time, the share of rows that come later than that after the end of
+            their window.
     """
 
     rows: int
@@ -93,8 +95,8 @@ class FirstFacts(NamedTuple):
 
 
 class _Sample(NamedTuple):
-    """Rows of the sample (unreadable ones are empty), and for each column with repeated values the
-    number of its values.
+    """The first rows, with unreadable ones left empty, and the number of distinct values of columns
+    with repeats.
     """
 
     rows: pl.DataFrame
@@ -105,24 +107,26 @@ class _Sample(NamedTuple):
 
 @name_alone
 class ReadSample(NamedTuple):
-    """What a run would say of the first rows: for the operator alone.
+    """What a run would do with the first rows: only for the operator.
 
     Attributes:
         counts: exact numbers of the rows.
-        refusal: the refusal of a run that sets no row aside; None: there is none.
+        refusal: error of a run that sets no row aside; None if no row is refused.
     """
 
     counts: Private[Counts]
     refusal: CountonError | None
 
     def for_operator(self) -> Counts:
-        """Open the exact numbers, for people who may see the events: never for publication."""
+        """Return exact numbers of the rows, for people who may see the events: never for
+        publication.
+        """
         return for_operator(self.counts)
 
 
 @dataclass(frozen=True)
 class _SampledSource(Source):
-    """The first rows of a source, which others may follow."""
+    """A source that holds only the first rows of events; more rows follow elsewhere."""
 
     @property
     @override
@@ -136,14 +140,15 @@ class _SampledSource(Source):
 
 @dataclass(frozen=True)
 class FirstLook:
-    """The header of events and their first rows, sealed.
+    """The header of events, and private facts about their first rows.
 
     Attributes:
         columns: names of the columns.
-        times: columns of times, likelier ones first.
-        whole: whether all rows were looked at.
-        written: whether the times of the files tell when each row was there.
-        separator: separator of the fields of CSV.
+        times: columns that hold times, those likelier to be the events' times first.
+        whole: whether the first rows are all rows.
+        written: whether the files were written at different times, so that these tell when rows
+            arrived.
+        separator: separator of fields in CSV.
     """
 
     columns: tuple[str, ...]
@@ -155,11 +160,11 @@ class FirstLook:
     _source: Source = attribute(repr=False)
 
     def for_operator(self, job: Job, entered: str | None = None) -> FirstFacts:
-        """Return exact facts of the rows, for the options that a job states.
+        """Return exact facts about the first rows, under the options of a job.
 
         Args:
-            entered: column of the time at which a row was there; None: the files' times, or
-                unknown.
+            entered: column with the time at which each row arrived; None: the time of its file, if
+                known.
         """
         sample, unreadable, reason, repeated = open_private(self._sample)
         zone = job.times.timezone or "UTC"
@@ -186,11 +191,11 @@ class FirstLook:
         )
 
     def read_as_run(self, job: Job, until: str | None) -> ReadSample:
-        """Read the first rows as a run of a job reads all rows; nothing is written.
+        """Read the first rows as a run of a job would read them; nothing is written.
 
         Args:
-            job: the whole job.
-            until: see `Job`; as if the first rows were all rows, if they are.
+            job: complete job.
+            until: see `Job`.
 
         Raises:
             CountonError: a run would refuse these rows.
@@ -219,10 +224,10 @@ def _counts(job: Job) -> Private[Counts]:
 
 
 def look_at(job: Job) -> FirstLook:
-    """Look at the events of a job: their header, and the first rows of each file, or of a query.
+    """Read the header and the first rows of a job's events: of each file, or of a query.
 
     Raises:
-        InvalidInput: the events cannot be read; the message is that of a run.
+        InvalidInput: the events cannot be read; a run says the same.
 
     >>> rows = pl.DataFrame({"at": ["2024-03-01T09:00", None], "reader": ["ann", "bob"]})
     >>> found = look_at(Job("count", rows, "visits.db"))
@@ -272,7 +277,11 @@ def look_at(job: Job) -> FirstLook:
 
 
 def _other_separator(job: Job, columns: Sequence[str]) -> str | None:
-    """Return another separator if a header has one column and contains it, and none is stated."""
+    """Return the separator that a CSV header seems to have, if the default one finds a single
+    column.
+
+    None if the job states a separator.
+    """
     if job.states("separator") or len(columns) != 1:
         return None
     found = next((sign for sign in SEPARATORS[1:] if sign in columns[0]), None)
@@ -282,11 +291,11 @@ def _other_separator(job: Job, columns: Sequence[str]) -> str | None:
 def _beginning(
     part: Rows, names: Sequence[str], size: int, most: int
 ) -> tuple[_Sample, Rows, bool, int]:
-    """Return the first rows, their source, whether these are all, and how many bytes they took.
+    """Return the first rows, a source of these, whether they are all rows, and the bytes read.
 
     Raises:
-        InvalidInput: more than ``most`` rows are unreadable, which a run refuses, too; or half of
-            them, as for a file of another encoding.
+        InvalidInput: more than ``most`` rows are unreadable, which a run refuses too; or more than
+            half of the first rows, as in a file of another encoding.
     """
     whole, taken, unreadable, reason = True, 0, 0, ""
     if isinstance(part, EventFile) and part.kind != "parquet":
@@ -324,7 +333,7 @@ def _rows_of(part: Rows, names: Sequence[str]) -> pl.DataFrame:
 
 
 def _time_column(sample: pl.DataFrame, name: str) -> TimeColumn | None:
-    """Return the format of the times of a column; None if it holds no times."""
+    """Return a column's name and format of times; None if it holds no times."""
     values = sample[name].drop_nulls().head(_TRIED)
     dtype = values.dtype
     if isinstance(dtype, pl.Datetime) or dtype == pl.Date:
@@ -345,14 +354,16 @@ def _time_column(sample: pl.DataFrame, name: str) -> TimeColumn | None:
 
 
 def _formats(text: str) -> list[str]:
-    """Return formats that fit a text that is no ISO 8601: European dates, and dates by year
-    first."""
+    """Return formats to try for a text that is not ISO 8601: European and year-first dates."""
     like = format_like(text)
     return [form for form in (like, "%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M") if form is not None]
 
 
 def _epochs(values: pl.Series) -> list[str]:
-    """Return the time formats that fit numbers since 1970: those that give years around now."""
+    """Return the formats of numbers since 1970 that give years near today's.
+
+    They count seconds, milliseconds, microseconds or nanoseconds.
+    """
     number = values.cast(pl.Float64, strict=False).drop_nulls()
     if number.len() < values.len() or number.is_empty():
         return []
@@ -403,7 +414,9 @@ def _columns_with_repeats(sample: pl.DataFrame, times: Sequence[TimeColumn]) -> 
 
 
 def _beyond(sample: pl.DataFrame, job: Job, zone: str) -> dict[int, float]:
-    """Return, for each bound on a user's rows in a period, the share of rows beyond it."""
+    """Return, for each bound on a user's rows in a period, the share of all rows that it leaves
+    out.
+    """
     if job.people.user is None or job.people.user not in sample.columns:
         return {}
     keys = [pl.col(job.people.user).cast(pl.String, strict=False).alias("user")]

@@ -1,8 +1,9 @@
-"""The first rows of each unit, as arrays: by time, name of the group, value, and digest of the id.
+"""Choice of the first rows of each protected unit, on rows kept as arrays.
 
-The choice is a function of the unit's own rows. A row that is not among its first ``most`` rows can
-never be chosen, whatever rows are added. So rows may be left out while more are read, wherever they
-are read.
+A unit is a user or one user's period. Rows are ordered by time, name of the group, value, and
+digest of the id. The choice depends only on the unit's own rows. A row that is not among its unit's
+first ``most`` rows can never be chosen, whatever rows are added. So such rows may be dropped while
+others are still read.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ class HeldRows:
 
     Attributes:
         us: microseconds since 1970.
-        step, group: cell of the row; the group is its position in the domain.
+        step, group: the row's step, and the position of its group in the domain.
         total: value of the row.
-        user, id: digests (uint64), or other numbers that are equal for equal names alone; None if
-            there is no such column.
-        sign: 1, or -1 if the row is taken back; None if there is no such column.
-        due: step that releases the row, if it was computed.
+        user, id: digests (uint64), or other numbers that are equal exactly if the names are; None
+            if there is no such column.
+        sign: 1, or -1 if the row takes back the row with its id; None if there is no such column.
+        due: step that releases the row; None if it was not computed.
     """
 
     us: NDArray[np.int64]
@@ -55,13 +56,13 @@ class HeldRows:
 
     @property
     def key(self) -> NDArray[np.uint64]:
-        """Key by which rows are held together: the user's digest, or the id's."""
+        """Digest by which rows belong together: the user's, or the id's if there are no users."""
         key = self.id if self.user is None else self.user
         assert key is not None
         return key
 
     def at(self, which: Any) -> HeldRows:
-        """Return some of the rows: a slice, positions, or a mask."""
+        """Return some of the rows, chosen by a slice, positions, or a mask."""
         if isinstance(which, np.ndarray) and which.dtype == np.intp:
             fields: Any = (None if one is None else one.take(which) for one in self.fields)
         else:
@@ -70,13 +71,13 @@ class HeldRows:
 
     @property
     def fields(self) -> tuple[NDArray[Any] | None, ...]:
-        """The arrays; `len` is the number of rows."""
+        """All arrays, in the order of the attributes."""
         whose = self.user, self.id, self.sign, self.due
         return (self.us, self.step, self.group, self.total, *whose)
 
 
 def together(parts: Sequence[HeldRows]) -> HeldRows:
-    """Join rows of several parts, one after the other."""
+    """Concatenate rows of several parts."""
     if len(parts) == 1:
         return parts[0]
     columns = zip(*(part.fields for part in parts), strict=True)
@@ -86,11 +87,12 @@ def together(parts: Sequence[HeldRows]) -> HeldRows:
 
 @name_alone
 class Pool:
-    """Rows that may count, held by their keys; rows that can no longer count are dropped at times.
+    """Rows that may still count, collected while others are read. Rows that can no longer count are
+    dropped.
 
     Args:
-        thinned: returns which of some rows (all rows of each key) may still count, in the
-            order of their keys; None: all may.
+        thinned: receives rows (of each key all that are held) and returns those that may still
+            count, in the order of their keys; None: all may.
     """
 
     #: Fewer rows are never thinned out.
@@ -116,8 +118,9 @@ class Pool:
             self._after = self._rows
 
     def by_keys(self) -> Iterator[HeldRows]:
-        """Yield some rows at a time: all of a key together, keys ascending from one time to the
-        next."""
+        """Yield the rows in portions of ascending keys; all rows of one key come in the same
+        portion.
+        """
         times = 1 << min(_WORD, (self._rows // _TOGETHER).bit_length())
         width = 2**_WORD // times
         for first in range(0, 2**_WORD, width):
@@ -131,7 +134,7 @@ class Pool:
 
 
 def by_key(key: NDArray[np.uint64], period: NDArray[np.int64] | None = None) -> Places:
-    """Return the order by key, then period, then arrival.
+    """Return positions that sort rows by key, then period, then arrival.
 
     >>> by_key(np.array([7, 5, 7], np.uint64), np.array([1, 0, 0])).tolist()
     [1, 2, 0]
@@ -148,7 +151,10 @@ def by_key(key: NDArray[np.uint64], period: NDArray[np.int64] | None = None) -> 
 
 
 def _by_word(key: NDArray[np.uint64]) -> Places:
-    """Return a stable order; sorting whole words is faster than sorting positions by words."""
+    """Return positions that sort keys; equal keys keep their order.
+
+    Keys and positions are packed into words, since sorting words is faster.
+    """
     if len(key) > _PACKED:
         return np.argsort(key, kind="stable")
     low = np.uint64(max(1, len(key) - 1).bit_length())
@@ -163,7 +169,7 @@ def _by_word(key: NDArray[np.uint64]) -> Places:
 
 
 def runs(*ordered: NDArray[Any] | None) -> tuple[Places, Places]:
-    """Return where runs of equal values begin, and how long each is.
+    """Return the position at which each run of equal values begins, and its length.
 
     >>> [one.tolist() for one in runs(np.array([3, 3, 5]))]
     [[0, 2], [2, 1]]
@@ -187,17 +193,17 @@ def first_rows(
     due: NDArray[np.integer[Any]] | None = None,
     most: int | None = None,
 ) -> NDArray[np.bool_]:
-    """Mark the rows that are the first of their unit, as many as may count.
+    """Return a mask of the rows that count: the first of each unit, as many as its bound allows.
 
     Args:
-        rows: rows; those of a unit are together.
+        rows: rows; those of one unit stand together.
         unit: number of each row's unit, from 0 on, ascending.
-        named: position of each group in the order of names. It is a function of the row, unlike the
-            number of the group, which may depend on other units' rows.
+        named: for each group, its rank among the sorted names of groups. Unlike the number of a
+            group, it does not depend on other units' rows.
         bound: bound on the rows of a unit.
-        old: marks rows that were taken before; they are taken, and their times are before all
+        old: mask of rows that earlier runs have counted. They always count, and come before all
             others.
-        due: step that releases each row, if there is a bound for each step.
+        due: step that releases each row; needed for a bound on rows in each step.
         most: replaces the bound's own ``most``.
     """
     most, each = bound.most if most is None else most, bound.each
@@ -243,8 +249,9 @@ def _first_alike(
     most: int,
     old: NDArray[np.bool_],
 ) -> Places:
-    """Return the first positions of each unit with equal cells, at most ``most``, and all old
-    ones."""
+    """Return the positions of each unit's first ``most`` rows with equal cells, and of all old
+    rows.
+    """
     keys = [unit[ordered], *(cell[ordered] for cell in cells)]
     alike = np.lexsort(keys[::-1])  # stable, so that the first stay first
     begins, sizes = runs(*(key[alike] for key in keys))
@@ -256,7 +263,7 @@ def _first_alike(
 def _in_first_groups(
     ordered: Places, unit: Places, group: NDArray[Any], most: int, old: NDArray[np.bool_]
 ) -> Places:
-    """Return positions in the first groups of each unit, up to a number of groups."""
+    """Return positions of rows in the first ``most`` groups that each unit has rows in."""
     keys = unit[ordered], group[ordered]
     alike = np.lexsort(keys[::-1])
     begins, sizes = runs(*(key[alike] for key in keys))
@@ -268,9 +275,9 @@ def _in_first_groups(
 
 
 def _in_order(rows: HeldRows, unit: Places, named: NDArray[np.int64]) -> Places:
-    """Return the order by unit, time, name of the group, value, and id.
+    """Return positions that sort rows by unit, time, name of the group, value, and id.
 
-    Different rows never tie: the order of a sort among ties would depend on all rows.
+    Different rows never tie: among ties the order would depend on other units' rows.
     """
     if not len(rows):
         return np.zeros(0, np.intp)

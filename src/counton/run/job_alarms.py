@@ -1,6 +1,6 @@
-"""Alarms of a job: after each release its newest window is compared with earlier ones.
+"""Alarms of a job: after each release the newest window is compared with earlier ones.
 
-The numbers are the released ones, so an alarm tells only public facts.
+Only released numbers are compared, so an alarm tells nothing that is not public.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _KNOWN = 200
 
 
 def alarm_of(released: Release, terms: AlarmTerms) -> WatchReport | None:
-    """Return the alarms of a release; None if too few windows are released to learn from.
+    """Return a report of the alarms in a release; None if there are too few windows to learn from.
 
     Raises:
         InvalidInput: the statistic has no counts or sums of windows, or a term is out of range.
@@ -51,18 +51,17 @@ def alarm_of(released: Release, terms: AlarmTerms) -> WatchReport | None:
 
 
 class PlannedAlarm(NamedTuple):
-    """Errors behind a job's alarms, for one series that it may release.
+    """Noise and delay of a job's alarms, for one of the series that it may release.
 
     Attributes:
         release: the series: "windows" or "totals".
-        windows: length of the changes to find, in windows; 1 for lasting changes.
-        std: standard deviation of the noise of so many windows together; typical of all steps.
+        windows: length of the changes to find, in windows; 1 to find lasting changes.
+        std: typical standard deviation of the noise in the sum of that many windows.
         delay: mean number of windows until a lasting change gives an alarm; None: no size of a
             change is stated, or there may be no alarm.
-        final_after: number of further windows after which a window is final, and can have an alarm;
-            they come on top of ``delay``.
-        spread: variance of a window's count beside the noise, with which the delay is planned; 0:
-            by noise alone.
+        final_after: number of further windows after which a window is final; only then can it give
+            an alarm. Comes on top of ``delay``.
+        spread: variance of a window's true count that the delay assumes; 0: noise alone.
     """
 
     release: str
@@ -76,23 +75,23 @@ class PlannedAlarm(NamedTuple):
 def planned_alarms(
     job: Job, terms: AlarmTerms, definition: Definition, steps: int, size: int | None = None
 ) -> tuple[PlannedAlarm, ...]:
-    """Plan the alarms of a job, with windows released and with totals; less noise comes first.
+    """Plan the alarms of a job for both series, windows and totals; the one with less noise comes
+    first.
 
-    Windows that are revised are planned with the noise of their final numbers, and without totals:
-    these would count rows by arrival.
+    Windows that are revised are planned with the noise of their final numbers, and without totals.
 
     Args:
         job: the job.
-        terms: terms of its alarms.
-        definition: definition of its stream.
-        steps: number of windows to plan for; of a job with ``revise`` its own number of windows is
-            taken.
-        size: number of rows by the last step; None: that of the job. Counts then vary by themselves
-            as Poisson counts do. Without it a delay is of noise alone, and so it is if a job with
-            ``revise`` states no number of windows (``steps``, ``around``).
+        terms: options of the alarms.
+        definition: definition of the job's stream.
+        steps: number of windows to plan for; with ``revise`` the job's own number is used.
+        size: expected number of rows by the last step; None: that of the job. Counts are then
+            assumed to vary as Poisson counts. Without a size the delay takes only noise into
+            account; so it does with ``revise`` if the job states no number of windows (``steps``,
+            ``around``).
 
     Returns:
-        A plan for each series; nothing for a statistic without counts or sums of windows.
+        A plan for each series; none for a statistic without counts or sums of windows.
 
     >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
     ...           steps=365, epsilon="0.2")
@@ -144,7 +143,7 @@ def planned_alarms(
 
 
 def report(found: WatchReport) -> dict[str, Any]:
-    """Return alarms as JSON values."""
+    """Return the found alarms as JSON values."""
     times = ("window_start", "window_end")
     rows = found.table().to_dicts()
     return {
@@ -156,9 +155,9 @@ def report(found: WatchReport) -> dict[str, Any]:
 
 
 def send(found: WatchReport, webhook: str) -> str | None:
-    """Send an alarm to an address as JSON; return the error as text, or None.
+    """Post an alarm to an address as JSON; return the error as text, or None.
 
-    Stream, group and window identify an alarm to its receiver.
+    The receiver can tell alarms apart by stream, group and window.
     """
     body = json.dumps(report(found)).encode()
     asked = urllib.request.Request(

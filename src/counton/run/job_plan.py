@@ -1,9 +1,5 @@
-"""Plans of jobs: the releases of a file's jobs, their errors and their cost; nothing is run.
-
-A plan resolves a job as a run does (`counton.run.settlement.resolve`), and so refuses what a run
-refuses. It reads no row and writes nothing: it looks at existing states, ledgers and files of
-events, and reads only the header of a file of events. Exception: if a table's cells are a file's
-rows without names, it counts these, since their number is published.
+"""Plans of the jobs of a file: what each would release, with which error, at which cost. Nothing is
+run.
 """
 
 from __future__ import annotations
@@ -57,14 +53,16 @@ class PlannedNumber(NamedTuple):
     """The planned error of one released number.
 
     Attributes:
-        what: name of the number; "" if the statistic has one kind.
+        what: name of the number; "" if the statistic releases numbers of one kind only.
         halfwidths: half-widths of its intervals, at each of the planned steps of its job.
-        percent: last half-width in per cent of the number of rows; None: this number is not stated,
-            or the released number does not count rows.
-        in_rank: whether the per cent are of rows that may lie between a quantile and the true one.
-        part: statistic of a report that the number belongs to; "": the job is no report.
-        share: that statistic's share of the report's budget; None: it follows from another one.
-        source: the other one; "": there is none.
+        percent: half-width at the last step, in per cent of the number of rows; None: the number of
+            rows is not stated, or the released number is no count.
+        in_rank: whether ``percent`` is of a quantile's rank: of rows that may lie between the
+            released and the true quantile.
+        part: for a report, name of the member statistic that the number belongs to; else "".
+        share: share of the report's budget that this member gets; None: it gets none, since it is
+            derived from another member.
+        source: name of that other member; "": there is none.
     """
 
     what: str
@@ -83,16 +81,17 @@ class PlannedJob:
     Attributes:
         name: name of the job.
         definition: definition of its stream, as it would be made.
-        steps: the first step, one in the middle, and the last; one step for a table that is
-            released once; for revised windows the versions of one window.
+        steps: steps that errors are planned for: first, middle and last; a single one for a table
+            that is released once; for revised windows the versions of one window.
         level: probability with which each interval holds.
         numbers: released numbers.
-        needs_size: whether further half-widths depend on a number of rows that is not stated.
+        needs_size: whether some half-widths are left out since they depend on the unstated number
+            of rows.
         state: path or URL of its state.
-        ledger: state whose limit it shares with others, if any.
-        spend: its entry in the ledger of the state.
-        shown: view of a statistic's readings.
-        delays: for revised windows, the cost of this delay and others.
+        ledger: path or URL of the state whose ledger and limit it shares, if any.
+        spend: its entry in the ledger of its state.
+        shown: what the job shows of its statistic.
+        delays: for revised windows: the cost of the job's delay, and of shorter and longer ones.
     """
 
     name: str
@@ -109,8 +108,8 @@ class PlannedJob:
 
     @property
     def bound_note(self) -> str | None:
-        """Reason why a bound on a person's rows over several windows does harm, with the remedy;
-        None if it does none.
+        """Warning if the bound on a person's rows spoils later windows of a period, with the
+        remedy; else None.
 
         >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d", user="reader",
         ...           start="2024-03-01", steps=52, epsilon=1, most=20, per="1mo")
@@ -195,15 +194,15 @@ class PlannedJob:
 
 
 class Account(NamedTuple):
-    """The planned ledger of a state, or of several states together, for one kind of unit.
+    """Planned spending in a ledger, for one kind of protected unit.
 
     Attributes:
         unit: the protected unit.
-        relation: how neighbouring datasets differ.
-        spent: loss of all jobs together; None if their losses have no common sum.
+        relation: how neighbouring datasets differ: a unit added or removed, or replaced.
+        spent: privacy loss of all jobs together; None if their guarantees cannot be added.
         limit: largest loss allowed; None: there is no limit.
-        left: rest of the limit; None: nothing, or there is no limit.
-        shares: share of each job in the limit, or without a limit in the sum.
+        left: rest of the limit; None: nothing is left, or there is no limit.
+        shares: by name of a job, its share of the limit; without a limit, of the sum.
     """
 
     unit: str
@@ -220,10 +219,10 @@ class PlannedFile:
 
     Attributes:
         jobs: jobs that can be planned, by name.
-        failed: errors of jobs that cannot be planned, or do not fit a limit, by name.
-        ended: last steps of jobs whose streams have ended, by name.
-        accounts: planned ledgers by state.
-        shared: planned ledgers by the shared ledger.
+        failed: errors of jobs that cannot be planned or do not fit a limit, by name.
+        ended: last step of each job whose stream has ended, by name.
+        accounts: planned spending by kind of unit, for each state.
+        shared: the same for each ledger that several states share.
     """
 
     jobs: Mapping[str, PlannedJob]
@@ -234,10 +233,10 @@ class PlannedFile:
 
 
 class _Book:
-    """The spending of a state, with that of a file's jobs.
+    """Entries in the ledger of a state: existing ones and those of planned jobs.
 
     Args:
-        label: name of the state.
+        label: name of the state, for messages.
         store: the state; None if it does not exist yet.
         limit, about: see `planned_jobs`.
     """
@@ -262,7 +261,10 @@ class _Book:
             self.units += of_limit(about)
 
     def enter(self, settled: SettledJob, shared: dict[str, SharedBook]) -> None:
-        """Enter the spending of a job, unless it is entered already."""
+        """Add the entry of a job, unless its stream has one.
+
+        ``shared`` holds ledgers that several states share, by their address.
+        """
         spend, ledger = settled.spend, deepcopy(self.ledger)
         new = settled.saved is None
         if ledger is not None and new:
@@ -289,12 +291,12 @@ def planned_jobs(
     level: float | None = None,
     size: int | None = None,
 ) -> PlannedFile:
-    """Plan jobs, and what all of them together will have spent.
+    """Plan jobs one by one, and what all of them together will have spent.
 
     Args:
         jobs: jobs by name.
         limit: limit of each state that has none yet.
-        about: kind of unit that the limit is for, as "reader"; None: the unit of each job.
+        about: kind of unit that the limit protects, such as "reader"; None: the unit of each job.
         level: probability with which intervals hold; None: the level of each job.
         size: public number of rows by the last step; None: the number of each job.
 
@@ -376,7 +378,7 @@ def planned_job(
 
 @contextmanager
 def _before_rows(job: Job, units: Sequence[SpentUnit] = ()) -> Iterator[tuple[SettledJob, View]]:
-    """Yield a job as a run has it before it reads a row, and the view of its readings."""
+    """Yield a resolved job, and what it shows of its statistic; no row is read."""
     if statements.is_numbered(job):
         raise InvalidInput(
             "without labels each row is a cell, so the number of cells is known only after reading "
@@ -393,7 +395,9 @@ def _before_rows(job: Job, units: Sequence[SpentUnit] = ()) -> Iterator[tuple[Se
 
 
 def _without_rows(job: Job) -> Job:
-    """Return the job with no rows if its files do not exist yet, or can be read only once."""
+    """Return the job with an empty source of rows if its files do not exist, or can be read only
+    once.
+    """
     try:
         paths = event_paths(job.events, job.rows.file_format)
     except NoFiles:
@@ -439,7 +443,9 @@ def _plan_of(
 
 
 def _of_part(one: PlannedNumber, definition: Definition) -> PlannedNumber:
-    """Add the statistic of a report that a number belongs to, and its share of the budget."""
+    """Add to a planned number the member of a report that it belongs to, and that member's budget
+    share.
+    """
     if not members_of(definition.inner):
         return one
     report: Any = definition.inner
@@ -457,7 +463,11 @@ def _with_percent(
     size: int | None,
     ranks: Mapping[str, Sequence[float]],
 ) -> PlannedNumber:
-    """Add the per cent of all rows, or of an even share of them if there are groups."""
+    """Add to a planned number its error in per cent of rows; per group, an even share of the rows
+    is assumed.
+
+    ``ranks`` has, for each member of a report, half-widths of quantiles in numbers of rows.
+    """
     inner, what = definition.inner, definition.what
     groups = 1 if definition.domain is None else max(len(definition.groups), 1)
     if one.part:
@@ -480,9 +490,9 @@ def _accounts(
     """Return the planned ledger for each kind of unit.
 
     Args:
-        ledger: ledger with a limit; None: there is none.
-        spends: entries, if there is no limit.
-        jobs: names of the planned jobs by the names of their streams.
+        ledger: ledger with a limit; None: there is no limit.
+        spends: entries to add up if there is no ledger.
+        jobs: by name of a stream, the name of its planned job.
     """
     found = []
     if ledger is None:
@@ -506,7 +516,10 @@ def _accounts(
 
 
 def _part(one: Guarantee | None, whole: Guarantee | None) -> float:
-    """Return the ratio of two guarantees; nan if they are of different kinds."""
+    """Return the share of a guarantee in another one: ratio of their rhos or epsilons.
+
+    NaN if they are of different kinds.
+    """
     if one is None or whole is None:
         return float("nan") if whole is None else 0.0
     for name in ("rho", "epsilon"):
@@ -516,7 +529,7 @@ def _part(one: Guarantee | None, whole: Guarantee | None) -> float:
 
 
 def planned_table(job: Job) -> tuple[dict[str, str], list[dict[str, Any]]]:
-    """Plan how accurate the table of a job would be.
+    """Plan how accurate a job's table (contingency table or hierarchy) would be.
 
     Returns:
         Facts about guarantee, protected unit and measurements; and a row for each level, or each

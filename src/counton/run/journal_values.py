@@ -1,4 +1,4 @@
-"""Releases of a stream, read from its journal: public values, and nothing else."""
+"""Reading of a stream's releases from its journal, which holds public values only."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def read_released(
     """Read all releases of a stream from its journal.
 
     Args:
-        level: probability with which each interval holds; None: the level of the stream's files.
-        shown: view of a statistic's readings; None: the view that was used before, so that all ways
-            to read show the same numbers.
+        level: probability with which each interval holds; None: the level of the stream's last job.
+        shown: what to show of the statistic; None: what the last job showed, so that all ways to
+            read give the same numbers.
     """
     level = level_of(definition) if level is None else level
     shown = shown_of(definition.record) if shown is None else shown
@@ -60,12 +60,12 @@ def read_released(
 
 
 def level_of(definition: Definition) -> float:
-    """Return the confidence level of a stream's files: that of its last job."""
+    """Return the probability with which intervals of a stream hold: that of its last job."""
     return float(definition.record.get("level", 0.95))
 
 
 def shown_by(job: Job) -> View:
-    """Return the view of a statistic's readings that a job states.
+    """Return what a job shows of its statistic, such as certain quantiles.
 
     >>> shown_by(Job("quantiles", "-", "visits.db", shares="0.5")).ask
     (0.5,)
@@ -75,7 +75,7 @@ def shown_by(job: Job) -> View:
 
 
 def shown_of(told: Mapping[str, Any]) -> View:
-    """Return the view of a statistic's readings, from stated options by name."""
+    """Return what to show of a statistic, from options by name."""
     from counton.released.read_options import View
 
     ask: tuple[Any, ...] | None = None  # shares, words, or sets of nodes
@@ -94,7 +94,10 @@ def shown_of(told: Mapping[str, Any]) -> View:
 
 
 def fit_of(told: Mapping[str, Any]) -> Fit | None:
-    """Return the constraints that a table's numbers are adjusted to, from options; None: none."""
+    """Return the public constraints that a table's numbers are adjusted to; None: there are none.
+
+    ``told`` has the options of a job by name.
+    """
     integers, nonnegative = (bool(told.get(name)) for name in ("integers", "nonnegative"))
     known = () if told.get("known") is None else known_totals(told["known"])
     if not (integers or nonnegative or known):
@@ -105,7 +108,7 @@ def fit_of(told: Mapping[str, Any]) -> Fit | None:
 
 
 def refuse_other_fit(name: str, kept: Fit | None, asked: Fit | None) -> None:
-    """Refuse to show a table with other constraints than before."""
+    """Refuse to adjust a table to other constraints than before."""
     if kept and asked and kept != asked:
         raise RequestMismatch(
             f"the numbers of {name!r} were made to fit in another way "
@@ -115,7 +118,10 @@ def refuse_other_fit(name: str, kept: Fit | None, asked: Fit | None) -> None:
 
 
 def known_totals(given: Any) -> tuple[tuple[tuple[str, ...], int], ...]:
-    """Return public totals by the paths of nodes: from a file, a mapping, or their kept form."""
+    """Return known public totals, each with the path of its node in the hierarchy.
+
+    ``given`` is a file, a mapping, or pairs as the state keeps them.
+    """
     if isinstance(given, str | os.PathLike):
         from counton.job.public_tables import totals_of
 
@@ -147,8 +153,8 @@ def read_cells(
     """Read counts or sums from the journal, with intervals of confidence ``level``.
 
     Args:
-        steps: for declared groups, read only these and the steps that their windows need; None:
-            all.
+        steps: read only these steps, and those before that their windows need; None: all. Ignored
+            if groups are not declared.
     """
     if not definition.cells.named_beforehand:
         return _found_cells(stream, definition, level, shown)
@@ -176,7 +182,7 @@ def read_cells(
 def _newest_versions(
     stream: Stream | JournalReader, definition: Description, level: float, shown: View
 ) -> ReleasedNumbers:
-    """Read the newest version of each window, with all versions that nights published."""
+    """Read revised windows: the newest version of each, and all versions published so far."""
     from counton.released.revisions import Revisions
 
     releases, versions = stream.releases(), definition.cut.lags + 1
@@ -197,7 +203,7 @@ def _found_cells(
     level: float,
     shown: View,
 ) -> ReleasedNumbers:
-    """Read the groups that are shown, ordered by their first shown step and then by name."""
+    """Read the groups that were found privately and are shown: by first shown step, then name."""
     labels, terms = open_private(stream.labels()), stream.design
     steps = range(1, stream.step + 1)
     size = max(1, _READ // max(1, len(labels)))

@@ -1,4 +1,6 @@
-"""A later run of a stream: it may leave out options that define the stream, not contradict them."""
+"""Checks of a later run of a stream: it may leave out options that define the stream, not change
+them.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ from counton.strategies import Expiring
 def with_kept(job: Job, kept: Definition) -> Job:
     """Complete a later run's job with the options that define its stream.
 
-    Columns get their original names, those of the stream's creation.
+    Columns get the names that they had when the stream was created.
     """
     if kept.renamed:
         job = statements.rename_columns(job, kept.called_once)
@@ -47,7 +49,7 @@ def with_kept(job: Job, kept: Definition) -> Job:
 
 
 def refuse_other(job: Job, kept: Definition) -> None:
-    """Refuse a later run that contradicts an option that defines its stream.
+    """Refuse a later run that changes an option that defines its stream.
 
     Raises:
         RequestMismatch: the job states another value than the stream was created with.
@@ -89,7 +91,9 @@ _TOGETHER = {
 
 
 def _beside(job: Job, kept: Definition) -> dict[str, tuple[Any, Any]]:
-    """Return, for each defining option that a later run states, its value and the kept value."""
+    """Return pairs of values of each defining option: as the later run states it, and as the stream
+    has it.
+    """
     unknown, policy = job.groups.unknown, kept.cells.policy
     discovers = unknown == "discover" or (unknown == "drop" and policy is not None)
     if unknown == "discover":
@@ -123,7 +127,9 @@ def _beside(job: Job, kept: Definition) -> dict[str, tuple[Any, Any]]:
 
 
 def _other_statistic(job: Job, kept: Definition) -> tuple[Statistic | str | None, str | None]:
-    """Return the stated statistic if it differs from the stream's, and the name of its columns."""
+    """Return the later run's statistic if it differs from the stream's (else None), and its
+    columns.
+    """
     silent = kept.cells.policy is not None  # such a statistic has no parameters
     if isinstance(job.what, str):
         card = statements.checked_class(job).card
@@ -143,10 +149,10 @@ def _other_statistic(job: Job, kept: Definition) -> tuple[Statistic | str | None
 
 
 def _other_groups(job: Job, kept: Definition) -> GroupNames | None:
-    """Return the groups that a later run declares, if they differ from those of the stream.
+    """Return the groups that a later run declares, if they differ from the stream's; else None.
 
-    They may include groups that were named later. If groups are ranked, their order does not
-    matter.
+    They may include groups that were named after the stream began. Order does not matter for a
+    statistic that ranks groups.
     """
     if job.groups.domain is None or statements.declares_nodes(job):
         return None

@@ -1,4 +1,4 @@
-"""A new stream: its definition from a job, with a strategy chosen; and its planned errors."""
+"""Definition of a new stream from a job: its strategy is chosen, and its errors are planned."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def define(job: Job, units: Sequence[SpentUnit] = ()) -> Definition:
     """Define a new stream: everything that follows from a job without its events.
 
     Args:
-        units: units that its state, and the ledger it shares, have spent for.
+        units: kinds of unit that its state, or the ledger it shares, has entries for.
 
     Raises:
         InvalidInput: a value of the job is out of range.
@@ -52,9 +52,10 @@ def define(job: Job, units: Sequence[SpentUnit] = ()) -> Definition:
 
 
 def planned_people(job: Job, steps: int | None) -> tuple[Statistic, Contribution]:
-    """Return the statistic of a new stream that protects people, and one person's contribution.
+    """Return the statistic of a new stream that protects people, and one person's contribution
+    bound.
 
-    Values that need a guarantee are not settled.
+    Parameters of the statistic that depend on the guarantee are not set yet.
 
     >>> job = Job("count", "visits.csv", "visits.db", user="reader", most=20, per="1mo")
     >>> print(planned_people(job, 365)[1])
@@ -71,8 +72,7 @@ def planned_people(job: Job, steps: int | None) -> tuple[Statistic, Contribution
 
 
 def _definition_of(asked: StreamRequest) -> Definition:
-    """Return the definition of a request: its guarantee, its strategy, and all that follows from
-    them."""
+    """Return the definition for a request: choose guarantee and strategy, and derive the rest."""
     job, cut, most, record = asked.job, asked.cut, asked.counting.most, asked.record
     statistic, guarantee = asked.statistic, asked.guarantee
     cells: Cells = DECLARED
@@ -143,9 +143,9 @@ def _definition_of(asked: StreamRequest) -> Definition:
 
 
 def _enough(asked: StreamRequest) -> Guarantee:
-    """Return the least guarantee with which the last release has the wanted accuracy.
+    """Return the least guarantee with which the last release has the accuracy that the job wants.
 
-    It is a function of the job's statements alone.
+    It depends only on what the job states, not on rows.
     """
     from counton.planning.least_privacy import least_guarantee
 
@@ -159,7 +159,7 @@ def _enough(asked: StreamRequest) -> Guarantee:
 
 
 def reached_halfwidths(definition: Definition, job: Job) -> ReachedHalfwidths:
-    """Compare the half-widths that a job wants with those of its stream at the last step."""
+    """Compare the half-widths that a job wants with those that its stream has at the last step."""
     from counton.planning.least_privacy import bounds_of, compare_halfwidths
 
     within, size, level = job.promise.within, job.promise.size, job.view.level
@@ -185,8 +185,11 @@ def reached_halfwidths(definition: Definition, job: Job) -> ReachedHalfwidths:
 
 
 def _as_wanted(statistic: Statistic, most: int) -> tuple[Statistic, Guarantee | None]:
-    """Complete a table that wants accuracies without a guarantee: return the guarantee they
-    cost."""
+    """Return a statistic, and the guarantee that its wanted accuracies cost; None if it wants none.
+
+    Such a statistic is a table; it is returned with its accuracies settled. A user counts in at
+    most ``most`` cells.
+    """
     wanting: Any = getattr(statistic, "as_wanted", None)
     if wanting is None:
         return statistic, None
@@ -207,8 +210,9 @@ def _strategy(
     contribution: Contribution,
     shape: tuple[int, ...],
 ) -> StreamStrategy:
-    """Return the strategy of a new stream: the job's own, the best of a stated kind, or the
-    planner's."""
+    """Return the strategy of a new stream: the job's own object, the best one of the stated kind,
+    or the planner's choice.
+    """
     job, form = asked.job, "totals" if asked.cut.lags else asked.record["release"]
     release = cast("ReleaseForm", "totals" if form == "periods" else form)
     name = "auto" if job.noise.strategy is None else job.noise.strategy
@@ -273,15 +277,15 @@ def _best(
     periods: tuple[tuple[int, int], ...] | None,
     corrections: int = 0,
 ) -> StreamStrategy:
-    """Return the best strategy of a kind.
+    """Return the best strategy of one kind.
 
     Args:
-        whole: only strategies whose releases are sums of draws of one law.
-        periods: first and last step of each period: choose the strategy with the least error of
-            their numbers, and not of the totals of all steps. If periods are short, this is one
-            draw for each step.
-        corrections: for versions of a window: largest number of corrections of a row, and so the
-            noise.
+        whole: only strategies whose noise is a sum of draws from one distribution.
+        periods: first and last step of each period. The strategy with the least error of the
+            periods' sums is chosen, instead of the totals of all steps. For short periods this is
+            independent noise for each step.
+        corrections: for revised windows: largest number of corrections of a row; the noise grows
+            with it.
 
     Raises:
         InvalidInput: no strategy of the kind can serve the stream.
@@ -336,7 +340,9 @@ def _best(
 
 
 def _check_own(own: StreamStrategy, horizon: int | None, release: ReleaseForm) -> None:
-    """Refuse a user's own strategy that is for another stream."""
+    """Refuse a strategy object from the user that does not fit the stream's steps or form of
+    release.
+    """
     if own.horizon != horizon:
         has, steps = (
             "no last step" if one is None else f"{one:,} steps" for one in (own.horizon, horizon)
@@ -357,9 +363,9 @@ EACH_WINDOW = "in each window"
 
 
 def last_step(definition: Description, around: int | None = None) -> int | None:
-    """Return the last step of a stream; for a stream without an end the step that is planned for.
+    """Return the last step of a stream; without an end, the step that errors are planned for.
 
-    For revised windows it is the last version of a window.
+    None if there is no such step. For revised windows it is the last version of a window.
     """
     if definition.cut.lags:
         return definition.cut.lags + 1
@@ -367,7 +373,7 @@ def last_step(definition: Description, around: int | None = None) -> int | None:
 
 
 def design_of(definition: Description, shape: tuple[int, ...], name: str = "planned") -> Design:
-    """Return the design that a stream will have."""
+    """Return the design (strategy, guarantee, contribution and noise) that a stream will have."""
     guarantee, statistic = definition.guarantee, definition.statistic
     return design_for(
         definition.strategy,
@@ -394,12 +400,12 @@ def halfwidths_at(
 
     Args:
         definition: definition of the stream.
-        shape: shape of one step's cells.
-        steps: steps, from 1; the last one last. For revised windows: versions of a window.
+        shape: shape of the array of cells of one step.
+        steps: steps counted from 1, ascending. For revised windows: versions of a window.
         level: probability with which each interval holds.
         rows: number of rows by the last of the steps; None: half-widths that depend on it are left
             out.
-        over, ask: view of a statistic's readings.
+        over, ask: what to show of the statistic: over how many windows, and which readings.
     """
     terms, lags = design_of(definition, shape), definition.cut.lags
     if lags:
@@ -434,7 +440,7 @@ def halfwidths_at(
 def _of_cells(
     release: str, terms: Design, steps: Sequence[int], level: float
 ) -> dict[str, tuple[float, ...]]:
-    """Half-widths of counts and sums: running, per window, or both."""
+    """Return half-widths of counts and sums by name: of totals, of windows, or of both."""
 
     def halfwidths(starts: Sequence[int]) -> tuple[float, ...]:
         return tuple(terms.window_halfwidths([*starts], [*steps], level).tolist())

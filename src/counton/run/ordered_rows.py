@@ -1,7 +1,8 @@
-"""Rows taken one after the other: letters, edges, users who come and go.
+"""Rows of statistics that count in order: letters of a text, edges of a graph, users who come and
+go.
 
-The file holds everything since the first step. Released steps are compared with it, step by step,
-and never released again.
+The file holds all rows since the first step. Rows of released steps must be as before; they are
+compared and not released again.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ from counton.statistics import Statistic
 
 
 def read_letters(job: Job, statistic: Statistic) -> Private[OrderedEvents]:
-    """Return the letters of a text, each an event."""
+    """Return the letters of a text file as events."""
     events = job.events
     if isinstance(events, list | tuple) and len(events) == 1:
         events = events[0]
@@ -101,8 +102,9 @@ def read_rows(job: Job, definition: Definition, source: Source) -> Private[Order
 
 
 def in_any_order(definition: Definition) -> bool:
-    """Whether rows of equal time may come in any order: not for letters, nor for users who come and
-    go.
+    """Return True if rows of equal time may come in any order.
+
+    False for letters, and for users who come and go.
     """
     return definition.cut.timed and not (
         definition.statistic.card.of_letters or definition.parts.flags
@@ -111,13 +113,13 @@ def in_any_order(definition: Definition) -> bool:
 
 @dataclass(frozen=True)
 class OrderedRows(ReadRows):
-    """Rows in their order, and the steps to release.
+    """Rows of one run, read in their order, and the steps to release.
 
     Attributes:
-        settled: the job, with the options that its stream remembers.
-        events: all rows since the first step, as many as the stream can take.
+        settled: the job, completed from what its stream remembers.
+        events: events of all rows since the first step, up to the last step of the stream.
         counts: exact numbers of rows, for the operator.
-        until: microseconds up to which windows are released; None if each row is a step.
+        until: microsecond up to which windows are released; None if each row is a step.
         ended: number of steps that have ended.
     """
 
@@ -129,8 +131,9 @@ class OrderedRows(ReadRows):
 
     @override
     def beside(self, stream: Stream | None) -> Changes:
-        """Return the changes to a stream; refuse malformed events, and events other than the
-        counted ones."""
+        """Return the new steps' events. Refuse malformed events, and a change to events of released
+        steps.
+        """
         definition, events = self.settled.definition, open_private(self.events)
         statistic, before = definition.statistic, 0 if stream is None else stream.step
         if not definition.cut.timed and len(events.stops) < before:
@@ -167,7 +170,10 @@ class OrderedRows(ReadRows):
 
 
 def _of_steps(events: OrderedEvents, steps: range) -> tuple[Any, NDArray[np.int64]]:
-    """Return the events of some steps, counted from 0, and their stops."""
+    """Return the events of some steps, and for each step the number of these events up to its end.
+
+    ``steps`` counts from 0.
+    """
     begin = int(events.stops[steps.start - 1]) if steps.start else 0
     stops = events.stops[steps.start : steps.stop] - begin
     return events.events[begin : begin + int(stops[-1])], stops

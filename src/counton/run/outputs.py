@@ -40,10 +40,10 @@ class WrittenOutputs:
     """The releases so far, and the files written.
 
     Attributes:
-        released: releases so far; None if there are none. Only the last step, if no file needs the
-            others and the caller allows it.
+        released: released numbers; None if no step is released. If no file needs all steps, only
+            the last one, unless the caller asked for all.
         drawn: whether a chart was drawn without an error.
-        not_drawn: sentence on what went wrong with the chart; None: nothing.
+        not_drawn: why the chart could not be drawn; None: nothing went wrong.
     """
 
     released: ReleasedNumbers | None
@@ -57,13 +57,13 @@ def _warn(said: str) -> None:
 
 @dataclass(frozen=True)
 class Outputs:
-    """The outputs of a job.
+    """The output files that a job states, with what they show.
 
     Attributes:
         job: the job.
         out, plot: files of the table and the chart.
-        sums: files of sums, by the length of a period.
-        shown: view of a statistic's readings.
+        sums: files of sums over periods, by the length of the period.
+        shown: what to show of the statistic.
         level: probability with which each interval holds.
 
     >>> job = Job("count", "-", "visits.db", out="visits.parquet", sums="1w")
@@ -80,14 +80,14 @@ class Outputs:
 
     @classmethod
     def of_run(cls, settled: SettledJob) -> Outputs:
-        """Return the outputs of a resolved job, checked against the definition of its stream."""
+        """Return the outputs of a resolved job, after a check that its stream can have them."""
         found = cls.of(settled.outputs)
         found.approve(settled.definition)
         return found
 
     @classmethod
     def of(cls, job: Job) -> Outputs:
-        """Return the outputs of a job, with all checks that need no events."""
+        """Return the outputs of a job, after all checks that need neither state nor events."""
         out, plot = (
             None if path is None else Path(path) for path in (job.output.out, job.output.plot)
         )
@@ -107,8 +107,7 @@ class Outputs:
         return cls(job, out, plot, sums, shown_by(job), level)
 
     def approve(self, definition: Definition) -> None:
-        """Refuse outputs that a stream of this definition does not have, before anything is
-        released."""
+        """Refuse outputs that a stream of this definition cannot have; called before a release."""
         check_shown(self.shown, definition.statistic)
         if self.out is not None and is_folder(self.out):
             check_foldable(definition, self.out)
@@ -142,7 +141,7 @@ class Outputs:
         Args:
             outcome: outcome of the run.
             progress: receives the run's progress.
-            warn: receives the error of a chart.
+            warn: receives a message if a chart cannot be drawn.
             whole: read all steps, even if no file needs them.
         """
         if not outcome.after:
@@ -187,7 +186,7 @@ class Outputs:
         return CsvStyle(self.job.output.csv_formulas)
 
     def _needs_all(self, definition: Definition) -> bool:
-        """Return True if a file, a chart or the screen needs more than the last step."""
+        """Return True if a file or the screen shows more than the last step."""
         shows_last = definition.shows_cells and definition.release != "windows"
         if not (shows_last and definition.cells.named_beforehand and definition.cut.goes_on):
             return True
@@ -196,7 +195,11 @@ class Outputs:
 
 
 def _threshold(job: Job) -> str | None:
-    """Return the option that states a threshold, for messages; None if none is stated."""
+    """Return the option that states a threshold, ``above`` or ``surely_above``, as it reads in
+    messages.
+
+    None if the job states neither.
+    """
     for name in ("above", "surely_above"):
         if (value := job.option(name)) is not None:
             return field(name, value)
@@ -204,7 +207,10 @@ def _threshold(job: Job) -> str | None:
 
 
 def files_of_sums(sums: str, out: Path | None) -> dict[str, Path]:
-    """Return the files of sums over periods, by the length of a period."""
+    """Return, for each period in ``sums``, the file of its sums: beside the table, by its length.
+
+    ``sums`` is a list such as "1w,1mo".
+    """
     if out is None:
         raise InvalidInput(
             f"{field('sums', sums)} is written beside the table; give {field('out')} too"

@@ -1,8 +1,8 @@
 """Private questions on contribution bounds and value ranges, and their exact answers.
 
-A private question becomes a job like any other. Of each user's rows one row is made, or some
-(`counton.run.rows_of_user`); they are counted in public cells, and released once. So the answer is
-journaled, entered in the ledger and verified like every release.
+A private question becomes a job like any other. From each user's rows one row is made, or a few
+(`counton.run.rows_of_user`). Made rows are counted in public cells, and the counts are released
+once. So the answer is journaled, entered in the ledger and verified like every release.
 
 `activity` shows exact facts about the events, for the operator's eyes only. A choice made from them
 is not protected: choose by an older log or a public one, and keep the choice.
@@ -61,11 +61,11 @@ if TYPE_CHECKING:
 @name_alone
 @dataclass(frozen=True)
 class Activity:
-    """How many events users have, or users' periods. Exact: only for the operator.
+    """The numbers of events of users, or of users' periods. Exact: only for the operator.
 
     Attributes:
-        sizes: numbers of events that occur, ascending.
-        units: number of users (or periods of users) with this many events.
+        sizes: all numbers of events that some user has, ascending.
+        units: for each of these, the number of users (or periods of users) with so many events.
         without: rows without a user, or with periods without a readable time.
 
     >>> activity = Activity(np.array([1, 4]), np.array([6, 1]), 0)
@@ -88,7 +88,7 @@ class Activity:
         return int(self.sizes.max(initial=0))
 
     def dropped_events(self, most: int) -> int:
-        """Return how many events do not count if at most ``most`` of each user do."""
+        """Return how many events are left out if at most ``most`` events of each user count."""
         return int(np.maximum(self.sizes - most, 0) @ self.units)
 
     def above(self, most: int) -> int:
@@ -96,21 +96,22 @@ class Activity:
         return int(self.units[self.sizes > most].sum())
 
     def bounds(self) -> list[int]:
-        """Return bounds to look at: 1, 2, 3, 5, 10, ... up to the largest number of events."""
+        """Return candidates for a bound: 1, 2, 3, 5, 10, ... up to the largest number of events."""
         steps = (factor * 10**power for power in range(12) for factor in (1, 2, 3, 5))
         return [*(step for step in steps if step < self.largest), max(1, self.largest)]
 
 
 class BoundCost(NamedTuple):
-    """The cost of a bound on the events of a user.
+    """The cost of a bound on the number of events of a user.
 
     Attributes:
         most: the bound.
-        dropped: share of all events that do not count.
-        above: number of users, or periods of users, with more events.
+        dropped: share of all events that the bound leaves out.
+        above: number of users, or periods of users, with more events than the bound.
         std: typical standard deviation of the noise in a total; None without a guarantee.
-        error: typical error of the last total from both, if events come evenly: the root of the
-            noise's variance and the mean square of the missing events.
+        error: typical error of the last total from noise and left-out events, if events come evenly
+            over time: the square root of the noise's variance plus the mean square of the missing
+            events.
     """
 
     most: int
@@ -129,7 +130,7 @@ def activity(
     timezone: str = "UTC",
     **how: Unpack[RowFields],
 ) -> Activity:
-    """Count how many events users have, or users' periods.
+    """Count how many events each user has, or each period of a user. Exact: only for the operator.
 
     Args:
         events: see `Job`.
@@ -196,8 +197,10 @@ def weigh(
     most_a_window: int | None = None,
     **options: Unpack[StreamOptions],
 ) -> list[BoundCost]:
-    """Return the share of events that each bound drops, and with a guarantee the error of its
+    """Return, for each candidate bound, the share of events it leaves out, and the error of the
     noise.
+
+    The error needs steps and guarantee.
 
     Args:
         found: see `activity`.
@@ -296,10 +299,10 @@ def inspect(
         state: see `release`.
         guarantee: guarantee of the answer.
         epsilon, delta, rho: numbers of the guarantee instead.
-        share: part of the users (or values): the answer is the number of events that this part has
-            at most. Of several shares the largest that the cells can resolve is suggested.
+        share: part of the users (or values): the answer is a bound that this part keeps to. Of
+            several shares the largest that the cells can resolve is suggested.
         at_most: the largest number of events that has a cell below "all larger ones".
-        bounds: column of values whose range is asked for instead.
+        bounds: column of values; their range is asked for instead of numbers of events.
         most: number of values of each user that count.
         lower, upper, cells, edges: cells of the values: see `Quantiles`.
         per, time: look at each period of a user, as ``1d``, by a column of times.
@@ -387,7 +390,7 @@ def inspect(
 
 
 def _quantiles(grid: dict[str, Any]) -> Quantiles:
-    """Return the cells that a job of quantiles with these options has."""
+    """Return the quantile statistic of a job with these options for its cells."""
     from counton.base.options import numbers_of
 
     if "edges" in grid:
@@ -398,7 +401,7 @@ def _quantiles(grid: dict[str, Any]) -> Quantiles:
 def _unit(
     state: Any, ledger: Any, unit: str | None, per: str | None, clock: tuple[str, str]
 ) -> str | None:
-    """Return the word for the protected unit that the state uses already."""
+    """Return the word for the protected unit, as the state already uses it."""
     if per is None:
         return unit
     known: list[SpentUnit] = []

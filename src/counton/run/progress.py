@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class Progress(Protocol):
-    """Receives the current task and the finished share of the whole work."""
+    """A function that receives the current task and the finished share (0 to 1) of all work."""
 
     def __call__(self, stage: str, share: float, /) -> None:
         """Receive the progress."""

@@ -1,7 +1,7 @@
-"""Releases read back from files, published tables or a service.
+"""Reading of releases from files, published tables or a service.
 
-`counton.released` reads files and services. The store reads tables of a database, and hands out
-only what was published there.
+`counton.released` reads files and services. `counton.state` reads tables of a database, and only
+those that were published.
 """
 
 from __future__ import annotations
@@ -83,7 +83,8 @@ def read_public(
     token: str | None = None,
     like: str | os.PathLike[str] | None = None,
 ) -> Release | None:
-    """Read tables, a published database or a service as `read`; None: the source is a state.
+    """Read tables, a published database or a service, as `read` does; None if the source is a
+    state.
 
     Raises:
         InvalidInput, StateError: see `read`; or the source is a state and ``like`` is given.
@@ -100,8 +101,10 @@ def read_public(
 
 
 def public_places(given: str | os.PathLike[str]) -> list[str] | None:
-    """Return the sources of `counton.read`: tables, a published database, a service; None: a
-    state."""
+    """Return the addresses of public sources (tables, a published database, a service).
+
+    None if ``given`` is a state.
+    """
     source = os.fspath(given)
     if source.startswith(ADDRESSES):
         return [source]

@@ -1,4 +1,4 @@
-"""The cost of delays: errors of revised windows, before anything is spent."""
+"""Planned errors of revised windows for several delays, before anything is spent."""
 
 from __future__ import annotations
 
@@ -26,16 +26,17 @@ FIRST, FINAL = "first", "final"
 
 
 class PlannedDelay(NamedTuple):
-    """Standard deviations of windows that are final after some more windows; in data units.
+    """Standard deviations, in data units, of windows that become final after a number of further
+    windows.
 
     Attributes:
-        lags: number of further windows.
+        lags: number of further windows (the delay).
         corrections: largest number of corrections of a row.
-        by_lag: for each version, the one at a window's end first.
-        first: for the version at a window's end.
-        mean: typical over all versions.
-        final: for the last version.
-        week, year: of the sum of all final windows of a week, and of a year; None: a window is
+        by_lag: of each version of a window, from the version at the window's end on.
+        first: of the version at a window's end.
+        mean: typical value over all versions.
+        final: of the last version.
+        week, year: of the sum of all final windows in a week, and in a year; None: a window is
             longer.
     """
 
@@ -50,9 +51,9 @@ class PlannedDelay(NamedTuple):
 
 
 def newest_at(terms: Design, lags: int) -> Design:
-    """Return the design of revised windows at a step that publishes all versions.
+    """Return the design for the step at which one window's versions are all published.
 
-    A stream may end before its first window is final; the noise is that of a longer one.
+    A shorter stream is planned with the noise of a longer one.
     """
     strategy: Any = terms.strategy
     if strategy.horizon <= lags:
@@ -63,7 +64,7 @@ def newest_at(terms: Design, lags: int) -> Design:
 def halfwidths_of_versions(
     terms: Design, versions: Sequence[int], level: float
 ) -> tuple[float, ...]:
-    """Return half-widths of a cell in some versions of a window, from 1 on."""
+    """Return half-widths of a cell in the given versions of a window; versions count from 1."""
     strategy = cast("WindowVersions", terms.strategy)
     at = newest_at(terms, strategy.lags)
     steps = strategy.lags + 2 - np.asarray(versions, np.int64)
@@ -78,9 +79,10 @@ def named_versions(terms: Design, level: float) -> Mapping[str, tuple[float, ...
 
 
 def planned_delays(definition: Definition, terms: Design) -> tuple[PlannedDelay, ...]:
-    """Return the cost of half the delay, the delay and twice the delay; for counts and sums.
+    """Return errors for half the delay, the delay, and twice the delay; none but for counts and
+    sums.
 
-    Where rows may be corrected, also the cost without corrections, and with one more.
+    If rows may be corrected, also for the delay without corrections, and with one more.
 
     >>> from counton.job.job import Job
     >>> from counton.run.new_stream import define, design_of
@@ -107,7 +109,7 @@ def planned_delays(definition: Definition, terms: Design) -> tuple[PlannedDelay,
 
 
 def _terms_of(definition: Definition, terms: Design, lags: int, corrections: int) -> Design:
-    """Return the best design with another delay or another number of corrections."""
+    """Return the best design for another delay or another number of corrections."""
     from counton.planning.planner import plan_stream
 
     metric = cast("Metric", definition.metric)
@@ -127,15 +129,15 @@ def _terms_of(definition: Definition, terms: Design, lags: int, corrections: int
 
 
 def error_with_corrections(terms: Design, corrections: int, metric: Metric) -> float:
-    """Return the mean or largest variance of a window's versions, with corrections of rows.
+    """Return the mean or largest variance over a window's versions, if rows may be corrected.
 
     Args:
-        terms: design of the versions of a window without corrections.
+        terms: design of a window's versions without corrections.
         corrections: largest number of corrections of a row.
         metric: "mean" or "max".
 
     Returns:
-        In squared data units; infinite if the noise would be too wide.
+        Variance in squared data units; infinite if the noise would be too wide to draw.
     """
     steps = range(1, (terms.strategy.horizon or 0) + 1)
     try:

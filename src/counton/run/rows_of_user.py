@@ -1,8 +1,8 @@
-"""Rows made from all rows of each user: their number, or some of their values.
+"""Rows made from each user's rows: the number of the user's rows, or some of their values.
 
-The release of these rows tells how many events users have, and in which range a column of theirs
-lies. A user's made rows depend on that user's rows alone: with or without one user, the rows of all
-others are the same.
+The counts of made rows tell how many events users have, or in which range the values of a column
+lie. A user's made rows depend on that user's rows alone: whether or not one user is there, the made
+rows of all others are the same.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ _BETWEEN = "\x1f"
 
 @dataclass(frozen=True)
 class UserRows:
-    """How the rows of users are read.
+    """How one row or a few are made from each user's rows.
 
     Attributes:
         user: column of users.
-        named: name of the column that is made of a user's rows.
-        grid: cells of the values; None: no values are read.
-        value: column of the values; None: rows are counted.
-        most: number of values of each user that are taken.
-        per: length of a user's period, each treated as a user; None: there are no periods.
-        time: column of times, which tells periods apart.
+        named: name of the column that is made.
+        grid: quantile statistic whose cells the values fall into; None: no values are read.
+        value: column of the values; None: the user's rows are counted.
+        most: number of values that are taken from each user.
+        per: length of a period; each period of a user is then treated as a user. None: no periods.
+        time: column of times, which tells the period of a row.
         timezone: zone of local times and of periods.
         how: options for reading rows.
     """
@@ -79,7 +79,7 @@ class UserRows:
 
     @property
     def reading(self) -> RowReading:
-        """The way in which `tally` reads the rows."""
+        """How `tally` is to read the rows."""
         windows: Windows = Once()  # the window of a row does not matter
         if self.time is not None:
             windows = Windows(datetime(2000, 1, 1, tzinfo=UTC), "1s", 1, self.timezone)
@@ -94,17 +94,17 @@ class UserRows:
 
 
 class EachUser(EventFrame):
-    """Rows made for each user: one, or as many as values are taken; made when they are read.
+    """Made rows of each user: a single row, or one for each taken value. They are made when read.
 
-    The columns are the user's, and ``asked.named``: the number of rows, or the number of a value's
-    cell. If a user has more values than are taken, evenly spaced ones are taken.
+    The columns are the user's, and the made column ``asked.named``: the number of the user's rows,
+    or the cell of a value. If a user has more values than are taken, evenly spaced ones are taken.
 
     Args:
         source: all rows.
-        asked: how they are read.
+        asked: how rows are made.
 
     Attributes:
-        found: numbers of rows, once they have been read.
+        found: exact numbers of rows, once they have been read.
 
     >>> from counton.rows.files import open_source
     >>> rows = pl.DataFrame({"who": ["ann", "bob", "ann"], "paid": [5, 1, 9]})
@@ -162,7 +162,7 @@ class EachUser(EventFrame):
 
 
 class _MarkedRowHolder:
-    """Marked rows, held in memory; see `tally`."""
+    """Holds all rows in memory while `tally` reads them."""
 
     def __init__(self) -> None:
         self.rows: list[pl.DataFrame] = []
@@ -173,12 +173,12 @@ class _MarkedRowHolder:
         return marked
 
     def take(self, rows: pl.DataFrame) -> None:
-        """Hold some rows."""
+        """Hold these rows."""
         self.rows.append(rows)
 
 
 def _evenly(rows: pl.DataFrame, most: int) -> pl.DataFrame:
-    """Return at most this many rows of each user, evenly spaced in the order of their values."""
+    """Return at most ``most`` rows of each user, evenly spaced in the order of their values."""
     place, many = pl.int_range(pl.len()).over("user"), pl.len().over("user").cast(pl.Int64)
 
     def before(count: pl.Expr) -> pl.Expr:

@@ -1,8 +1,8 @@
-"""One run of a job in parts: `resolve` the job, `read_rows`, `commit` their changes.
+"""One run of a job in three parts: `resolve` the job, `read_rows`, `commit` what they add.
 
-A job is resolved with the facts that its stream remembers (`counton.run.settlement`). Its rows
-become exact changes, added up (`counton.run.unordered_rows`) or in their order
-(`counton.run.ordered_rows`). The stream journals and releases them.
+A job is completed with what its stream remembers (`counton.run.settlement`). Its rows are added up
+(`counton.run.unordered_rows`) or taken in their order (`counton.run.ordered_rows`). The stream
+releases the sums and journals them.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Outcome(Closing):
-    """The outcome of a run. Close it, or use it in a ``with`` block: it holds the stream open.
+    """The result of a run. It holds the stream open: close it, or use it in a ``with`` block.
 
     Attributes:
         definition: the definition of the stream.
         stream: the stream, to read the journal from.
         before, after: steps released before and after the run.
-        until: microseconds; windows that ended by then are released.
-        until_stated: whether ``until`` is stated, and not the newest event's time.
+        until: microsecond; windows that ended by then are released.
+        until_stated: whether the clock or the job sets ``until``; False: the newest event does.
         counts: exact numbers of rows: see `for_operator`.
-        again: an earlier run has counted these new events, so nothing was done.
+        again: True if an earlier run has counted these new events, so that this run did nothing.
     """
 
     definition: Definition
@@ -55,19 +55,19 @@ class Outcome(Closing):
     again: bool = False
 
     def for_operator(self) -> Counts:
-        """Open exact numbers of rows, for people who may see the events: never for publication."""
+        """Return exact numbers of rows. Only for people who may see the events: do not publish."""
         return for_operator(self.counts)
 
     def read(self, level: float | None = None, shown: View | None = None) -> Release:
         """Read all releases so far from the journal, with intervals of confidence ``level``.
 
         Args:
-            level: probability with which each interval holds; None: that of the stream's files.
-            shown: view of a statistic's readings; None: the view that was used before.
+            level: probability with which each interval holds; None: that of the stream's last job.
+            shown: what to show of the statistic; None: what the last job showed.
 
         Raises:
-            InvalidInput: the level is not above 0 or is above 1 - 1e-9, or the statistic lacks the
-                view.
+            InvalidInput: the level is not above 0 or is above 1 - 1e-9, or the statistic cannot
+                show this.
 
         >>> from pathlib import Path
         >>> from counton.run import Job, run
@@ -98,20 +98,21 @@ def run(
     also: CommitHook | None = None,
     now: datetime | None = None,
 ) -> Outcome:
-    """Read the events, check them, release the windows that have ended, and keep what was seen.
+    """Read the events, check them, release the windows that have ended, and remember the rows.
 
-    All checks of the request and the events come before the run touches the state. To act between
-    its parts, call `resolve`, `read_rows` and `commit`.
+    All checks of the request and the events come before anything is written. To act between its
+    parts, call `resolve`, `read_rows` and `commit`.
 
     Args:
-        request: the job; a job with an open state uses that.
+        request: the job; a job whose state is open already (`OpenedJob`) uses that state.
         progress: receives the run's progress.
         also, now: see `commit` and `read_rows`.
 
     Raises:
         InvalidInput: a value of the request or the data is out of range.
         StateError: the state does not fit the request.
-        ReplayMismatch: ordered rows have changed, or a file was counted before.
+        ReplayMismatch: rows of released steps have changed in a stream of ordered rows, or a file
+            of new events was counted before.
 
     >>> from pathlib import Path
     >>> events, state = Path("visits.csv"), Path("visits.db")
@@ -139,12 +140,13 @@ def run(
 def read_rows(
     settled: SettledJob, progress: Progress = silent, now: datetime | None = None
 ) -> ReadRows:
-    """Read the rows of a resolved job: added up, or in their order. Nothing is written.
+    """Read the rows of a resolved job, and add them up or order them. Nothing is written.
 
     Args:
         settled: the job.
         progress: receives the run's progress.
-        now: the time, aware; None: that of a query that names moments, else this machine's clock.
+        now: current time with a zone; None: the time at which a query with moments was asked, else
+            this machine's clock.
 
     Raises:
         InvalidInput: a column is missing, a row is refused, or the wanted windows have not ended.
@@ -174,7 +176,7 @@ def check_rows(settled: SettledJob, rows: ReadRows) -> None:
     """Refuse rows that `commit` would refuse; nothing is counted.
 
     Raises:
-        ReplayMismatch: ordered rows have changed, or a file was counted before.
+        ReplayMismatch: see `run`.
         SumOverflow: sums would not be exact.
     """
     with open_stream(settled) as stream:
@@ -187,12 +189,13 @@ def commit(
     progress: Progress = silent,
     also: CommitHook | None = None,
 ) -> Outcome:
-    """Release the due windows of some rows; the outcome then owns the state of the job.
+    """Release the windows that have ended, and count their rows. The outcome then owns the job's
+    state.
 
     Args:
         progress: receives the run's progress.
-        also: called once, in the transaction of a run that adds unordered new events to an existing
-            stream, even if the rows change nothing. Its effects are committed with the rest, and
+        also: called once within the transaction, in a run that adds unordered new events to an
+            existing stream; even if no number changes. What it writes is committed with the rest;
             its exception undoes everything.
 
     Raises:
@@ -234,7 +237,9 @@ def commit(
 
 
 def open_stream(settled: SettledJob) -> Stream:
-    """Open the stream as its writer, or create it. The stream that it continues is ended."""
+    """Open the stream as its writer, or create it. If it continues an earlier stream, that one is
+    ended.
+    """
     definition, store, keeping = settled.definition, settled.store, settled.job.keeping
     kept: dict[str, Any] = {
         "key": keeping.key,
@@ -286,7 +291,9 @@ def _create(settled: SettledJob, kept: Mapping[str, Any]) -> Stream:
 
 
 def _publish(stream: Stream) -> None:
-    """Publish new steps if the stream is published in the state's own database."""
+    """Write new steps to the published tables, if the stream has such tables in the state's own
+    database.
+    """
     from counton.state import published
 
     place = published.Place(stream.database, None)

@@ -1,9 +1,10 @@
-"""The settlement of a job before a row is read: its statements and its stream's memory.
+"""Completion and check of a job before a row is read, from its options and what its stream
+remembers.
 
-All refusals that need no rows happen here. The state is open, but nobody writes. A new stream is
-defined (`counton.run.new_stream`). A later run of an existing stream may leave out options that
-define it, and may not contradict them; its operator may change some. A stream remembers policies,
-outputs, and the view of its readings.
+All refusals that need no rows happen here. The state is open, but nothing is written. A new stream
+is defined (`counton.run.new_stream`). A later run of an existing stream may leave out options that
+define the stream, and may not contradict them; the operator may change some. From its last job a
+stream remembers policies, outputs, and what to show of its statistic.
 """
 
 from __future__ import annotations
@@ -66,12 +67,14 @@ _REMEMBERED = ("policy", "view", "output")
 
 @dataclass(frozen=True)
 class OpenedJob(Closing):
-    """A job with its open state, the input of `resolve`. Close it, or the object made from it.
+    """A job with its open state: the input of `resolve`.
+
+    Close it, or the object that `resolve` makes of it.
 
     Attributes:
-        job: the job, completed with its stream's memory.
+        job: the job, completed from what its stream remembers.
         store: the state; None if it does not exist yet.
-        saved: its stream, read and not written; None if it is new.
+        saved: its stream, opened for reading; None if it is new.
     """
 
     job: Job
@@ -90,15 +93,16 @@ class OpenedJob(Closing):
 
 @dataclass(frozen=True)
 class SettledJob(OpenedJob):
-    """A job with its open state and its stream's definition: a run up to its first row.
+    """A complete job with its open state and its stream's definition; no row is read yet.
 
     Attributes:
-        definition: definition of the stream, with the facts to remember of this job.
-        source: source of rows; None if the events are the letters of a text.
-        outputs: the job that states outputs and view: completed from memory, with the original
-            names of its columns.
-        dropped: number of rows that wait in the continued stream; None: it continues none.
-        asked_at: time of a query that names moments: windows end by it.
+        definition: definition of the stream, with what it is to remember of this job.
+        source: source of the rows; None if events are the letters of a text.
+        outputs: the job by which outputs are written: completed with remembered outputs; its
+            columns have the names of the stream's creation.
+        dropped: number of uncounted rows in the continued stream; None: it continues none.
+        asked_at: for a query with moments, the time at which it is asked; only windows that ended
+            by then are released.
     """
 
     definition: Definition
@@ -114,13 +118,13 @@ class SettledJob(OpenedJob):
 
     @property
     def spend(self) -> Spend:
-        """The entry of the job's stream in a ledger."""
+        """Entry of the job's stream in the ledger: its privacy loss and its unit."""
         this, name = self.definition, self.job.keeping.name
         promise = this.guarantee, this.unit_in_ledger, this.contribution.relation
         return Spend(name, *promise, this.apart_from)
 
     def shared_book(self) -> SharedBook | None:
-        """Return the entries of the ledger that the job's state shares; None if it shares none."""
+        """Return the ledger that the job's state shares with other states; None: it shares none."""
         database = None if self.store is None else self.store.database
         shared = ledger_of(database, self.job.keeping.ledger)
         if shared is None:
@@ -132,14 +136,14 @@ class SettledJob(OpenedJob):
 def resolve(
     asked: Job | OpenedJob, units: Sequence[SpentUnit] = (), *, progress: Progress = silent
 ) -> SettledJob:
-    """Settle what a job leaves open, from its stream's state or for a new stream, and check it.
+    """Complete a job from its stream's memory, or define its new stream, and check everything.
 
-    No row is read and nothing is written. A plan ends here, and a run goes on with its rows. Close
-    the result.
+    No row is read and nothing is written. A plan ends here; a run goes on with rows. Close the
+    result.
 
     Args:
         asked: the job; or a job with an open state, which then belongs to the result.
-        units: further units that the state will have spent for.
+        units: further kinds of unit that the state will have entries for.
         progress: receives the run's progress.
 
     Raises:
@@ -179,8 +183,7 @@ def resolve(
 
 
 def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
-    """Settle a job with its stream: a new stream is defined, a known one may not be
-    contradicted."""
+    """Complete a job with its stream: define a new stream, or check the job against a known one."""
     job, store, saved = opened.job, opened.store, opened.saved
     database = None if store is None else store.database
     # An unreadable state is refused first.
@@ -247,7 +250,10 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
 
 
 def _as_amended(kept: Definition, job: Job, released: int) -> Definition:
-    """Return the definition of a stream that goes on, with its operator's changes."""
+    """Return the definition of a known stream after the operator's changes.
+
+    A stream that has ended is refused.
+    """
     definition = amend(kept, job, released)
     if definition.ended is not None:
         name = job.keeping.name
@@ -265,8 +271,8 @@ def _as_amended(kept: Definition, job: Job, released: int) -> Definition:
 def _remember(definition: Definition, job: Job) -> Definition:
     """Add the policies and outputs of the last job to a stream's definition.
 
-    A job without outputs leaves them unchanged. Questions to cells on demand are stated anew in
-    each job.
+    A job without outputs leaves the remembered ones unchanged. For statistics whose cells are
+    computed on demand, outputs are not remembered: each job asks anew.
     """
     known, on_demand = options_of_job(job), definition.statistic.card.on_demand
     writes = any(job.option(name) is not None for name in ("out", "plot", "sums"))
@@ -293,12 +299,14 @@ def _remember(definition: Definition, job: Job) -> Definition:
 
 
 def number_rows(job: Job, before: Definition | None = None) -> Job:
-    """Add a column of row numbers to a line of rows without names, each a cell.
+    """Number the rows of a job whose statistic, a line of cells, has a cell for each row without a
+    name.
 
-    Any other job is unchanged. The number of rows is published.
+    The job gets a column of row numbers. Any other job is returned unchanged. The number of rows is
+    published.
 
     Args:
-        before: the existing stream; None: it is new.
+        before: definition of the existing stream; None: it is new.
     """
     if before is not None and name_of(job.what) == before.what:
         numbered = before.record.get("label") == ROWS
@@ -345,10 +353,10 @@ def number_rows(job: Job, before: Definition | None = None) -> Job:
 def moments_of(
     job: Job, definition: Definition, query: str, released: int
 ) -> tuple[datetime | None, dict[str, str]]:
-    """Return the time of a query that names moments, and their values: those of the due windows.
+    """Return the time of asking, and values for ``{since}`` and ``{until}`` in a database query.
 
     Rows from ``since`` to before ``until`` belong to the windows that are released now. So new
-    events that are selected with both come once.
+    events that are selected with both come once. The time is None if the query names neither.
     """
     if not (named := moments_named(query)):
         return None, {}
@@ -382,10 +390,11 @@ def moments_of(
 def open_source(
     job: Job, before: Definition | None = None, moments: Mapping[str, str] | None = None
 ) -> Source:
-    """Open the rows of a job, and refuse groups that are read from them.
+    """Open the rows of a job; refuse a domain of groups that is read from the events themselves.
 
     Args:
-        moments: values of the moments in its query; None: it may name none.
+        moments: values of ``{since}`` and ``{until}`` in the job's query; None: it may name
+            neither.
     """
     if is_database(job.events):
         from counton.rows.databases import open_question
@@ -412,7 +421,9 @@ def open_source(
 def check_quarantine(
     policies: Policies, events: Events, file_format: str | None, kept: Sequence[Path]
 ) -> None:
-    """Refuse to set rows aside in a file that the run reads, keeps, or would read next time."""
+    """Refuse a quarantine file (for unreadable rows) that the run reads, keeps, or would read next
+    time.
+    """
     if policies.quarantine is None:
         return
     from counton.run.written_files import check_output
@@ -423,7 +434,7 @@ def check_quarantine(
 
 
 def _refuse_events_as_domain(request: Job, definition: Definition | None, source: Source) -> None:
-    """Refuse groups that are read from the events: they would tell whose events are in them."""
+    """Refuse a domain that is read from the events: its groups would tell whose events exist."""
     if definition is None:
         time, by = request.times.time, request.groups.by
         whose = request.people.user, request.rows.id
@@ -447,7 +458,9 @@ def _refuse_events_as_domain(request: Job, definition: Definition | None, source
 
 
 def open_job(job: Job) -> OpenedJob:
-    """Open a job with its state and its stream's memory; not yet as the stream's writer.
+    """Open a job with its state, and complete it with what its stream remembers.
+
+    The stream is not opened for writing.
 
     Raises:
         InvalidInput: known totals cannot be read, or must not be given.
@@ -473,7 +486,7 @@ def open_job(job: Job) -> OpenedJob:
 
 
 def recall(job: Job) -> Job:
-    """Complete a job with the memory of its stream.
+    """Complete a job with what its stream remembers.
 
     Raises:
         InvalidInput, StateError: see `open_job`.
@@ -486,7 +499,7 @@ def recall(job: Job) -> Job:
 
 
 def with_totals(job: Job) -> Job:
-    """Replace the file of known totals in a job by its content, since the file may change."""
+    """Replace the file of known public totals in a job by its content: the file may change."""
     if not isinstance(job.view.known, str | os.PathLike):
         return job
     files = job.events if isinstance(job.events, list | tuple) else [job.events]
@@ -506,7 +519,7 @@ def with_totals(job: Job) -> Job:
 
 
 def as_before(job: Job, saved: JournalReader) -> Job:
-    """Complete a job with the options that its stream remembers from earlier jobs."""
+    """Complete a job with the policies and outputs that its stream remembers of the last job."""
     kept, known = saved.details.get("record", {}), options_of_job(job)
     own = any(job.option(each.name) != each.default for each in kept_as("output", known))
     told = {
@@ -523,14 +536,15 @@ def as_before(job: Job, saved: JournalReader) -> Job:
 
 
 def amend(definition: Definition, request: Job, released: int) -> Definition:
-    """Apply the operator's changes to a stream: renamed columns, and names for spare groups.
+    """Apply the operator's changes to a stream's definition: renamed columns, and names for spare
+    cells.
 
     Changes that were made already are left as they are, so the same request may come again.
 
     Args:
-        definition: definition as it is kept.
-        request: ``rename`` and ``also`` state the changes.
-        released: number of released steps; a change holds from the next step on.
+        definition: definition that the state keeps.
+        request: job whose ``rename`` and ``also`` state the changes.
+        released: number of released steps; a change holds from the step after them.
     """
     if request.rows.rename is not None:
         definition = _rename(definition, request.rows.rename, released + 1)
@@ -571,12 +585,11 @@ def amend(definition: Definition, request: Job, released: int) -> Definition:
 
 
 def _unread(definition: Definition, released: int) -> int:
-    """Return the first window whose due rows no run has read.
+    """Return the first window from which no row has been read yet.
 
-    Rows that were read before a group had its name wait among the others, and cannot be told from
-    them. So the group counts by itself from a window on that has none of these, and a row's own
-    time alone decides where it counts. Public facts tell which window that is: the last run came
-    before the end of the first unreleased window, and its watermark.
+    A group that is named now counts by itself from this window on: rows read earlier were added to
+    the group of all others and cannot be told from it. The window follows from public facts: the
+    last run came before the end of the first unreleased window plus its watermark.
     """
     windows, kept = definition.windows, definition.record.get("watermark")
     if released >= windows.steps:

@@ -1,7 +1,7 @@
-"""Jobs beside each other: none may write a file that another one writes, reads or keeps.
+"""Check of the jobs of a file together: none may write a file that another writes, reads or keeps.
 
-Each job checks its own files before it runs (`counton.run.outputs`). Files that several jobs share,
-through the defaults of their file or through a link, show only when all jobs are compared.
+Each job checks its own files before it runs (`counton.run.outputs`). Paths that several jobs share,
+through defaults of the job file or through links, show only when all jobs are compared.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 
 class _Use(NamedTuple):
-    """A file and its use by a job.
+    """A file that a job uses.
 
     Attributes:
         job: name of the job.
-        what: key of a job file that names the file.
+        what: key in the job file that names the file.
         path: path as the job states it.
     """
 
@@ -48,7 +48,8 @@ class _Use(NamedTuple):
 
     @property
     def places(self) -> Iterator[object]:
-        """Yield identities of the file, regardless of links or letter case.
+        """Yield values that are equal for all paths to the file, regardless of links and letter
+        case.
 
         Names that differ only in capitals are taken for equal: on many disks they are.
         """
@@ -63,7 +64,7 @@ class _Use(NamedTuple):
 
 
 def refuse_shared(jobs: Mapping[str, Job]) -> None:
-    """Refuse jobs of which one would overwrite a file that another one writes, reads or keeps."""
+    """Refuse jobs if one would overwrite a file that another writes, reads or keeps."""
     streams: dict[tuple[str, str], str] = {}
     for name, job in jobs.items():
         stream = (state_of(job), job.keeping.name)
@@ -96,13 +97,13 @@ def refuse_shared(jobs: Mapping[str, Job]) -> None:
 
 
 class JobStates(Closing):
-    """The states of several jobs, each open once while the jobs are compared.
+    """The states of several jobs, each opened once, while the jobs are compared.
 
     Args:
         jobs: jobs by name.
 
     Attributes:
-        jobs: jobs completed with their streams' memory, if their states can be read.
+        jobs: jobs, completed with what their streams remember if their states can be read.
         begun: names of jobs whose streams exist.
     """
 
@@ -117,7 +118,7 @@ class JobStates(Closing):
                     self.jobs[name] = as_before(with_totals(job), saved)
 
     def at(self, state: str | os.PathLike[str]) -> Store | None:
-        """Return the state of some jobs; None if it does not exist yet."""
+        """Return the open state at this place; None if it does not exist yet."""
         where = _place_of(state)
         if where not in self._stores:
             try:
@@ -135,8 +136,8 @@ class JobStates(Closing):
         """Set the limits of the states of some jobs, if they have none yet.
 
         Args:
-            limit: limit of each state; None: not stated.
-            about: kind of unit of the limit; None: the unit of each job.
+            limit: privacy limit for each state; None: do nothing.
+            about: kind of unit that the limit protects; None: the unit of each job.
 
         Raises:
             InvalidInput: a state has another limit; or a job protects another kind of unit than the
@@ -157,7 +158,9 @@ class JobStates(Closing):
                 store.set_limit(limit, unit=about)
 
     def refuse_other_units(self, jobs: Mapping[str, Job], about: str | None) -> None:
-        """Refuse the unit of a limit that is not set yet, if new jobs of events protect another."""
+        """Refuse a limit, before it is set, whose kind of unit differs from that of new jobs of
+        events.
+        """
         for name, job in jobs.items():
             store = self.at(job.keeping.state)
             unset = store is None or store.ledger is None
@@ -174,7 +177,9 @@ class JobStates(Closing):
 def ledger_within(
     store: Store, limit: PureDP | ApproxDP | ZCDP | None, about: str | None
 ) -> Ledger | None:
-    """Return the ledger of a state under the limit of its job file; nothing is set.
+    """Return the ledger that a state would have with the limit of its job file. Nothing is set.
+
+    Existing entries count.
 
     Returns:
         None if neither the state nor the file has a limit.
@@ -198,7 +203,7 @@ def ledger_within(
 
 
 def _is_subject(about: str | None, known: str | None) -> bool:
-    """Return True if a job file's word for the unit of a limit means the state's unit.
+    """Return True if a job file's word for the protected unit means the state's unit.
 
     The state's unit may also name a time zone.
     """
@@ -208,9 +213,7 @@ def _is_subject(about: str | None, known: str | None) -> bool:
 
 
 def _refuse_other_unit(name: str, job: Job, about: str) -> None:
-    """Refuse a limit for people if a job of events protects single rows, since the job could never
-    run.
-    """
+    """Refuse a limit for people if a job protects single rows: the job could never run under it."""
     kind = statements.kind_of(job.what)
     events = (
         kind.card.event not in NO_EVENTS and job.people.user is None and job.option("most") is None
@@ -237,7 +240,7 @@ def _both(mine: _Use, other: _Use, does: str) -> InvalidInput:
 
 
 def state_of(job: Job) -> str:
-    """Return the place of a job's state, equal for all paths that lead to it."""
+    """Return the place of a job's state, in a form that is equal for all paths to it."""
     return _place_of(job.keeping.state)
 
 

@@ -1,7 +1,7 @@
-"""The request for a stream, before any row and any plan: its parts, and the record of them.
+"""The request for a stream, made from a job before any row is read and any strategy is chosen.
 
 A new stream is planned from it (`counton.run.new_stream`). A later run makes a request too,
-completed with its stream's memory, and one loop compares the two (`refuse_other`).
+completed with what its stream remembers, and is compared with the stream (`refuse_other`).
 """
 
 from __future__ import annotations
@@ -58,15 +58,15 @@ _MOST_REVISED = 1_000_000
 
 @dataclass(frozen=True)
 class StreamRequest:
-    """The request of a job for a stream.
+    """What a job requests of a stream.
 
     Attributes:
-        job: the job, with the fields that its statistic fills.
-        statistic: statistic of all groups; values that depend on the guarantee are not settled.
-        parts: columns of the statistic.
-        groups: declared groups, and the group of all others; None: there is one total.
-        record: options that define the stream, by name, as it keeps them.
-        cut, counting: how rows become steps, and how they count.
+        job: the job, with fields that its statistic sets.
+        statistic: statistic of all groups; parameters that depend on the guarantee are not set yet.
+        parts: columns that the statistic reads.
+        groups: declared groups and the group of all others; None: rows are not split by group.
+        record: options that define the stream, by name, as the state keeps them.
+        cut, counting: rules by which rows become steps, and by which they count.
         guarantee: stated guarantee; None: it follows from the wanted accuracy.
         unit: word for the protected unit; None: the statistic's own.
     """
@@ -82,8 +82,9 @@ class StreamRequest:
     unit: str | None
 
     def contribution(self, statistic: Statistic, steps: int | None = None) -> Contribution:
-        """Return the contribution of one protected unit: of a row, or of all counted rows of a
-        user."""
+        """Return the contribution bound of one protected unit: a row, or all counted rows of a
+        user.
+        """
         found = statistic.contribution(batched=self.cut.batched, horizon=steps)
         found = replace(found, unit=self.counting.unit_of(self.unit, found.unit))
         return self.counting.bounding(found, norms_of_people(statistic, self.counting.most))
@@ -93,7 +94,7 @@ def ask(job: Job, units: Iterable[SpentUnit] = ()) -> StreamRequest:
     """Build the request of a job for a new stream.
 
     Args:
-        units: units that its state, and the ledger it shares, have spent for.
+        units: kinds of unit that its state, or the ledger it shares, has entries for.
 
     Raises:
         InvalidInput: a value of the job is out of range.
@@ -135,12 +136,14 @@ def ask(job: Job, units: Iterable[SpentUnit] = ()) -> StreamRequest:
 
 
 def growth_of(job: Job) -> str:
-    """Return the growth of the loss with age that a job states, 1 by default, as exact text."""
+    """Return a job's ``growth``, by which the privacy loss grows with age, as exact text; 1 by
+    default.
+    """
     return str(Expiring(1 if job.promise.growth is None else job.promise.growth).growth)
 
 
 def check_words(job: Job, *, once: bool, known: bool = False) -> None:
-    """Refuse options that no stream takes, and options that exclude each other in every statistic.
+    """Refuse options that no stream takes, and options that exclude each other for every statistic.
 
     Args:
         once: whether the job is a table that is released once.
@@ -189,8 +192,10 @@ def check_words(job: Job, *, once: bool, known: bool = False) -> None:
 
 
 def _new_statistic(job: Job, *, once: bool) -> tuple[Statistic, OwnColumns]:
-    """Return the statistic of a new stream, and its columns; one message names all missing
-    options."""
+    """Return the statistic of a new stream, and the columns that it reads.
+
+    If options are missing, one message names them all.
+    """
     named, card = isinstance(job.what, str), statements.kind_of(job.what).card
     each_row = job.times.time is None and not card.windowed
     needed = () if once else ("steps",) if each_row else ("time", "every", "start", "steps")
@@ -230,7 +235,7 @@ def _lacks(lacking: Sequence[str]) -> MissingOptions:
 
 
 def _check_beside(job: Job, statistic: Statistic, parts: OwnColumns, *, ordered: bool) -> None:
-    """Refuse options that a new stream's statistic, and its way to count rows, exclude."""
+    """Refuse options that do not go with a new stream's statistic or with its way to count rows."""
     name = statements.name_of(job.what)
     if isinstance(statistic, TallyStatistic) and statistic.counts_units:
         refuse(job, EXCLUDED["counts"], f"a {name} of counts", "leave it out")
@@ -276,12 +281,15 @@ def _check_beside(job: Job, statistic: Statistic, parts: OwnColumns, *, ordered:
 
 
 def in_which_order(statistic: Statistic) -> str:
-    """Return words for the order in which rows count; in messages "which" follows them."""
+    """Return a phrase on how rows count, for messages; the messages continue it with "which"."""
     return "where each row is a step," if is_tallied(statistic) else "whose rows count in order,"
 
 
 def stated_guarantee(job: Job, *, expires: bool) -> Guarantee | None:
-    """Return the stated guarantee of a job; with fading protection, without its strategy."""
+    """Return the guarantee that a job states; None if it states a wanted accuracy, or nothing.
+
+    If protection expires with age, the guarantee does not know its strategy yet.
+    """
     epsilon, delta, rho = job.promise.epsilon, job.promise.delta, job.promise.rho
     if job.promise.within is not None:
         check_delta(delta)
@@ -309,7 +317,10 @@ def needs_one_loss() -> InvalidInput:
 
 
 def groups_of(job: Job) -> GroupNames | None:
-    """Return the groups of a new stream, with that of all others; None: no groups, or nodes."""
+    """Return the declared groups of a new stream, and the group of all others after them.
+
+    None if rows are not split by group, or the domain declares the nodes of a hierarchy.
+    """
     groups, by, domain = job.groups, job.groups.by, job.groups.domain
     if groups.unknown == "discover":
         check_discovery(job, by)
@@ -344,7 +355,7 @@ def groups_of(job: Job) -> GroupNames | None:
 
 
 def check_discovery(job: Job, by: str | None) -> None:
-    """Refuse private discovery of groups if the job does not allow it."""
+    """Refuse private discovery of groups if the job's options or statistic do not allow it."""
     asked = field("unknown", "discover")
     if by is None:
         raise InvalidInput(f"{asked} needs {field('by')}, the column of the groups; give it")
@@ -362,8 +373,9 @@ def check_discovery(job: Job, by: str | None) -> None:
 
 
 def _by_group(statistic: Statistic, groups: GroupNames, job: Job) -> Statistic:
-    """Return the statistic by group: with cells of its own if it is by groups, else one for each
-    group."""
+    """Return the statistic for several groups: its own form by group if it has one, else one for
+    each group.
+    """
     own = statistic.card.by_groups and statistic.card.by_groups(statistic, groups)
     if own is statistic:
         return statistic  # the groups are its nodes
@@ -383,7 +395,7 @@ def _by_group(statistic: Statistic, groups: GroupNames, job: Job) -> Statistic:
 
 
 def _said_of_statistic(job: Job, statistic: Statistic, parts: OwnColumns) -> dict[str, Any]:
-    """Return the options of a job's statistic as the stream keeps them."""
+    """Return the options of a job's statistic, by name, as the state keeps them."""
     if isinstance(job.what, str):
         return statements.stated_options(job)
     known = {option.name for option in type(job.what).card.options}
@@ -397,7 +409,9 @@ def moment(given: str | datetime, timezone: str) -> datetime:
 
 
 def _cut_by_time(job: Job) -> dict[str, Any]:
-    """Return the kept options of how time is cut."""
+    """Return start, time zone and number of steps of a stream of time windows, as the state keeps
+    them.
+    """
     times, zone = job.times, job.times.timezone or "UTC"
     assert times.start is not None
     assert times.every is not None
@@ -416,7 +430,9 @@ def _cut_by_time(job: Job) -> dict[str, Any]:
 
 
 def _uncut(job: Job, *, once: bool) -> dict[str, Any]:
-    """Return the kept options of a stream without times; refuse options that cut time."""
+    """Return what the state keeps of a stream without time windows; refuse options that need
+    windows.
+    """
     for name in ("every", "start", "until", "timezone", "revise"):
         if job.option(name) is not None:
             then = "all rows are released once" if once else "each row is a step"
@@ -428,7 +444,7 @@ def _uncut(job: Job, *, once: bool) -> dict[str, Any]:
 
 
 def _most(job: Job, statistic: Statistic) -> int:
-    """Return the largest number of events of a user that count, or of groups in which a user
+    """Return the bound on a user's contribution: counted events, or groups in which the user
     counts.
     """
     people, by = job.people, job.groups.by
@@ -460,7 +476,7 @@ def _most(job: Job, statistic: Statistic) -> int:
 
 
 def check_period(per: str, timezone: str = "UTC") -> None:
-    """Refuse a user's period that is no length."""
+    """Refuse a user's period that is not a length of time."""
     try:
         Windows(datetime(2000, 1, 1, tzinfo=UTC), per, 1, timezone)
     except InvalidInput as error:
@@ -468,7 +484,10 @@ def check_period(per: str, timezone: str = "UTC") -> None:
 
 
 def _form_of_release(job: Job, statistic: Statistic, per: str | None, cut: Windows) -> str:
-    """Return the released series of each step; "periods" for users counted anew in each period."""
+    """Return what each step releases: "totals", "windows" or "both".
+
+    It is "periods" if users are counted anew in each period.
+    """
     if cut.lags:
         _check_users_of_windows(job, statistic, per, cut)
         return "windows"
@@ -502,7 +521,10 @@ def _check_users_of_windows(job: Job, statistic: Statistic, per: str | None, cut
 
 
 def _unit(job: Job, known: Iterable[SpentUnit]) -> str:
-    """Return the state's word for the protected unit of a stream of rows or users."""
+    """Return the word for the protected unit of a stream, as its state already uses it.
+
+    ``known`` are kinds of unit that the state has entries for.
+    """
     kind, unit = "event" if job.people.user is None else "user", job.promise.unit
     if unit is not None:
         unit = unit_without_period(checked_unit(unit), job.people.per)
@@ -510,7 +532,10 @@ def _unit(job: Job, known: Iterable[SpentUnit]) -> str:
 
 
 def choice_of(job: Job, kept: Definition | None = None) -> str | None:
-    """Return the stated strategy of a job; a user's own is named unless it is the stream's."""
+    """Return the strategy that a job states, by name; None if it states none, or the stream's own.
+
+    The user's own strategy object is described in words.
+    """
     own = own_strategy(job.noise.strategy)
     if own is None:
         return None if job.noise.strategy is None else str(job.noise.strategy)

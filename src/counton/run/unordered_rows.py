@@ -1,13 +1,7 @@
-"""Rows that are added up, in any order: late ones, new ones, rows of users, rows of found groups.
+"""Rows whose order does not matter: late ones, new ones, rows of bounded users, rows of found
+groups.
 
-If groups are not declared, labels of rows are secret until a group is shown.
-
-**Repeated files.** A file of new events is recognised by SHA-256 of its unpacked bytes, whatever
-its name, and by nothing else; a data frame, and rows that a database or Spark counts in place, by
-the columns that are read. A file counts once, and each row in it is new: no row's content decides
-whether another row counts. A file with one row more or less is another file. Rows with ids are
-recognised one by one, and rows in the state itself are removed when they are counted, so these need
-no record of files.
+If groups are not declared, the names (labels) of groups are secret until a group is shown.
 """
 
 from __future__ import annotations
@@ -58,11 +52,12 @@ if TYPE_CHECKING:
 
 @name_alone
 class FoundLabels(NamedTuple):
-    """Labels of the rows of a run. Secret.
+    """Names (labels) of the groups that the rows of a run have. Secret.
 
     Attributes:
         known: labels that the state has, in the order of their cells.
-        new: other labels, by first window and name; for users, also of rows that do not count.
+        new: other labels, ordered by first window and name. Some may come only with rows that a
+            user's bound leaves out.
     """
 
     known: tuple[str, ...]
@@ -70,14 +65,16 @@ class FoundLabels(NamedTuple):
 
     @property
     def all(self) -> tuple[str, ...]:
-        """Return known and new labels."""
+        """All labels, known ones first."""
         return (*self.known, *self.new)
 
 
 def labels_in(
     source: Source, reading: RowReading, known: Private[tuple[str, ...]]
 ) -> Private[FoundLabels]:
-    """Return the labels of rows within the windows."""
+    """Return the labels of rows within the stream's windows; ``known`` are those that the state
+    has.
+    """
     before = open_private(known)
     if isinstance(source, Spread):
         found = open_private(source.labels(reading))
@@ -93,16 +90,18 @@ def labels_in(
 
 @dataclass(frozen=True)
 class AddedRows(ReadRows):
-    """Read and added rows, not yet compared with a stream's counted rows.
+    """Rows of one run, read and added up, but not yet compared with the rows that the stream has
+    counted.
 
     Attributes:
-        settled: the job, with its stream's memory.
-        tally: sums of all rows.
-        labels: labels, if groups are found; None if they are declared.
-        bounder: the choice of rows, if users are bounded or rows have ids.
-        marks: digests by which the state recognises each file; none if rows come once.
+        settled: the complete job with its open state.
+        tally: sums of all rows, by window and group.
+        labels: labels of groups, if groups are found privately; None if they are declared.
+        bounder: choice of the rows that count; None if users are not bounded and rows have no ids.
+        marks: digest of each file, by which later runs recognise it; empty if the source never
+            repeats rows.
         counts: exact numbers of the rows as read.
-        until: microseconds up to which windows are released; None for a table released once.
+        until: microsecond up to which windows are released; None for a table released once.
         ended: number of windows that have ended by then.
     """
 
@@ -170,10 +169,11 @@ class AddedRows(ReadRows):
             arrivals = Arrivals(kept.arrived + found[0], kept.late + found[1])
 
         def additions(empty: bool) -> Iterator[tuple[float, Private[Addition]]]:
-            """Yield exact sums of ended windows, and the numbers of rows seen in all others.
+            """Yield what each transaction adds: sums of ended windows, and numbers of rows seen in
+            all changed ones.
 
-            New events come in one transaction, because their file can be given only once; chosen
-            rows too, because what is remembered of them is written once.
+            New events come in one transaction, because their file can be given only once; so do
+            rows of bounded users, because the marks of users are written once.
             """
             new = range(intake.released + 1, intake.target + 1)
             parts = [new] if at_once or not new else chunks(new, intake.groups)
@@ -193,10 +193,11 @@ class AddedRows(ReadRows):
         return Changes(Private(counts), additions, again)
 
     def _new_marks(self, stream: Stream | None) -> tuple[bool, tuple[str, ...]]:
-        """Return whether earlier runs have counted all of these new events, and marks of new files.
+        """Return whether earlier runs have counted all of these new events, and digests of
+        uncounted files.
 
-        A file of new events must not be counted twice, and not as new events after it was the file
-        of all events. So the marks of both are kept.
+        A file of new events must not be counted twice, nor be counted as new events after it was a
+        file of all events. So digests of both kinds of file are kept.
 
         Raises:
             InvalidInput: windows would be released without a new event, without permission.
@@ -231,9 +232,9 @@ class AddedRows(ReadRows):
     def _counted_labels(
         self, stream: Stream | None, cells: pl.DataFrame, chosen: ChosenRows | None
     ) -> tuple[pl.DataFrame, ChosenRows | None, tuple[int, tuple[str, ...]]]:
-        """Leave out cells and rows whose labels have no counted row; return also the new labels.
+        """Leave out labels without a counted row, and renumber the cells of the others.
 
-        Other rows of a unit bring no group.
+        Return the sums, the chosen rows, the number of known labels, and the new ones.
 
         Raises:
             StreamConflict: the state has other labels than at the beginning of this run.
@@ -262,10 +263,11 @@ class AddedRows(ReadRows):
     def _intake(
         self, stream: Stream | None, cells: pl.DataFrame, groups: int, *, new: bool
     ) -> Intake:
-        """Return the changes of rows to a stream at its step.
+        """Compare the sums of the rows with what the stream has kept, and check that new sums stay
+        exact.
 
         Args:
-            new: the rows are new ones, and not all since the first window.
+            new: the rows are only new ones, not all rows since the first window.
 
         Raises:
             SumOverflow: sums would not be exact.
@@ -342,9 +344,9 @@ def _mark(part: Rows, definition: Definition) -> str:
 
 
 def new_files(source: Source, definition: Definition, counted: Counted) -> Source:
-    """Leave out repeated and counted files, unless all files were counted.
+    """Leave out files that repeat another one or are counted already; keep all if all are counted.
 
-    So a folder with a new file every night is read from the new one on.
+    So of a folder that gets a file every night, only the new file is read.
     """
     if isinstance(source, Spread) or source.comes_once:
         return source
@@ -358,8 +360,10 @@ def new_files(source: Source, definition: Definition, counted: Counted) -> Sourc
 def _read(
     settled: SettledJob, source: Source, progress: Progress
 ) -> tuple[Private[FoundLabels] | None, ContributionBounder | None, Private[Tally]]:
-    """Read the rows: return their labels, the choice of rows that count, and the sums of all
-    rows."""
+    """Read the rows: return their labels, the choice of rows that count, and the sums of all rows.
+
+    Labels are None if groups are declared; the choice is None if no users are bounded.
+    """
     job, definition, saved = settled.job, settled.definition, settled.saved
     reading = reading_of(job, definition)
     source, by, labels, bounder = source.delegate(reading), definition, None, None
@@ -375,7 +379,7 @@ def _read(
     start, said, read = monotonic(), 0.0, 0
 
     def watch(rows: int) -> None:
-        """Say how many rows have been read, and how fast, a few times a second."""
+        """Report how many rows have been read, and how fast, a few times a second."""
         nonlocal said, read
         seconds, read = monotonic() - start, read + rows
         if seconds > said + 0.3:
@@ -388,7 +392,7 @@ def _read(
 
 
 def reading_of(job: Job, definition: Definition) -> RowReading:
-    """Return how the rows of a job are read."""
+    """Return the options by which `tally` reads a job's rows."""
     unknown = definition.cells.policy or job.groups.unknown
     return RowReading(
         definition.columns,

@@ -1,11 +1,11 @@
 """Files of a release: refused early if they cannot be written, and written whole.
 
 A table is useful as long as its guarantee is known. So a Parquet file carries it in its metadata,
-under the name ``counton``, and in its Arrow schema, which pyarrow and pandas copy to files that
-they cut from it. Every other file has a second file beside it, FILE.json.
+under the name ``counton``, and in its Arrow schema: pyarrow and pandas copy this schema to files
+that they make from parts of it. Every other file has a second file beside it, FILE.json.
 
 A release of many steps and groups may be a folder of Parquet files, one for each step and block of
-groups. Releases never change, so an existing file stays, and a night adds its own. Steps are read a
+groups. Releases never change, so existing files stay, and each run adds its own. Steps are read a
 few at a time: the groups decide the memory, not the steps.
 """
 
@@ -59,7 +59,7 @@ def check_outputs(
     key: Kept,
     read: Sequence[object],
 ) -> None:
-    """Refuse outputs that could not be written, or would replace a file of the same run."""
+    """Refuse output files that could not be written, or would replace another file of the run."""
     named = [os.fspath(name) for name in read if isinstance(name, str | os.PathLike)]
     kept = [Path(name) for name in named if is_file(name)] + state_files(state, key)
     if out is not None:
@@ -74,7 +74,7 @@ def check_outputs(
 def check_output(
     path: Path, formats: tuple[str, ...] | None = None, *, inputs: Sequence[Path] = ()
 ) -> None:
-    """Refuse a path that could not be written later, or must not be.
+    """Refuse the path of an output file that cannot or must not be written.
 
     Args:
         path: path of the output.
@@ -131,7 +131,7 @@ def _check_parent(path: Path) -> None:
 
 
 def is_folder(path: Path) -> bool:
-    """Whether a table is written to a folder of files: its name has no ending.
+    """Return True if a table is written to a folder of files: its name has no ending.
 
     >>> is_folder(Path("pages")), is_folder(Path("pages.parquet"))
     (True, False)
@@ -149,7 +149,7 @@ def in_folder(folder: Path) -> list[Path]:
 
 
 def _check_folder(folder: Path, inputs: Sequence[Path]) -> None:
-    """Refuse a folder in which files by step and block could not be written, or must not be."""
+    """Refuse a folder in which the files of steps and groups cannot or must not be written."""
     _check_parent(folder)
     if folder.exists() and not folder.is_dir():
         raise InvalidInput(f"{str(folder)!r} is no folder; name another, or give it an ending")
@@ -172,8 +172,9 @@ _OF_STEP = re.compile(r"step-\d{6,}-block-\d{4,}\.parquet")
 
 
 def pictures_of(release: str, plot: Path | None) -> dict[str, Path]:
-    """Return the files of the charts of totals and windows: beside each other, if both are asked
-    for.
+    """Return the files of the charts of totals and of windows, by series.
+
+    If both are released, two files stand beside each other.
 
     >>> [path.name for path in pictures_of("both", Path("visits.png")).values()]
     ['visits.png', 'visits.windows.png']
@@ -186,7 +187,7 @@ def pictures_of(release: str, plot: Path | None) -> dict[str, Path]:
 
 
 def beside(path: Path) -> Path:
-    """Return the file beside a table that states its guarantee.
+    """Return the file beside a table that holds its guarantee.
 
     >>> beside(Path("visits.csv")).name
     'visits.csv.json'
@@ -197,8 +198,9 @@ def beside(path: Path) -> Path:
 def no_formulas(rows: pl.LazyFrame) -> pl.LazyFrame:
     """Put an apostrophe before texts that a spreadsheet would take for a formula.
 
-    A sender of rows, or the author of a list of groups, could choose such a name. It can be undone:
-    from a text that begins with apostrophes followed by a formula, drop the first apostrophe.
+    A sender of rows, or the author of a list of groups, could choose such a name. To undo the
+    change: from a text that begins with apostrophes followed by a formula, drop the first
+    apostrophe.
 
     >>> no_formulas(pl.LazyFrame({"group": ["=1+1", "home", "'=1+1"]})).collect()["group"].to_list()
     ["'=1+1", 'home', "''=1+1"]
@@ -210,7 +212,7 @@ def no_formulas(rows: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def csv_style(path: Path | None, formulas: str, separator: str, decimal: str) -> CsvStyle:
-    """Return the requested style of CSV; refuse separators for a file of another format."""
+    """Return the requested style of CSV; refuse a separator if the file is no CSV."""
     style = CsvStyle.of_signs(formulas, separator, decimal)
     if "csv" in style.facts and (path is None or path.suffix.lower() != ".csv"):
         name = "separator" if style.separator != "," else "decimal"
@@ -222,7 +224,7 @@ def csv_style(path: Path | None, formulas: str, separator: str, decimal: str) ->
 
 
 def check_metadata(kinds: Sequence[str], path: Path | None) -> None:
-    """Refuse an unknown format of metadata, or metadata of a file that is no CSV."""
+    """Refuse an unknown format of catalogue metadata, or metadata of a file that is no CSV."""
     from counton.released.metadata import ENDINGS
 
     for kind in kinds:
@@ -242,7 +244,7 @@ def _write_text(text: str, place: str) -> None:
 def write_metadata(
     released: ReleasedNumbers, path: Path, kinds: Sequence[str], style: CsvStyle = USUAL
 ) -> None:
-    """Write metadata for catalogues beside a CSV file: each format in a file of its own."""
+    """Write catalogue metadata beside a CSV file: a file for each format in ``kinds``."""
     from counton.released.metadata import ENDINGS, metadata_of
 
     for kind in kinds:
@@ -262,15 +264,18 @@ def write_table(
     *,
     style: CsvStyle = USUAL,
 ) -> None:
-    """Write CSV, Parquet, JSON, JSON lines, Arrow or a workbook, by the ending of the name.
+    """Write a table as CSV, Parquet, JSON, JSON lines, Arrow or a workbook, by the ending of its
+    name.
 
-    Text has times in ISO 8601; for workbooks see `counton.released.workbooks.write_workbook`.
+    In text formats times are ISO 8601; for workbooks see
+    `counton.released.workbooks.write_workbook`.
 
     Args:
         table: table to write; a lazy frame is computed and written in parts.
         path: path of the file; its ending is one of `TABLES`.
-        facts: the result of `about`, kept with the table; None for a table without a guarantee.
-        style: how CSV is written; facts say so unless it is the usual style.
+        facts: guarantee and other facts of the release, kept with the table; None for a table
+            without a guarantee.
+        style: separator and decimal sign of CSV; the facts say so unless they are the usual ones.
     """
     kind = TABLES[path.suffix.lower()]
     if facts is not None and kind == "csv":
@@ -309,10 +314,10 @@ def write_table(
 
 
 def _for_arrow(carried: Mapping[str, str]) -> dict[str, str]:
-    """Return metadata of an Arrow schema that pyarrow and pandas copy to files that they cut from
-    it.
+    """Return the metadata for an Arrow schema.
 
-    Long metadata stands in the file's own metadata alone: pyarrow reads no larger schemas.
+    pyarrow and pandas copy it to files that they make from parts of the table. Metadata that is too
+    long for pyarrow is left out; it stands in the file's own metadata alone.
     """
     short = sum(map(len, carried.values())) <= _MOST_IN_SCHEMA
     return {ATTRS: json.dumps(carried)} if carried and short else {}
@@ -331,7 +336,10 @@ def _as_text(table: pl.LazyFrame) -> pl.LazyFrame:
 def write_release(
     found: ReleasedNumbers, path: Path, *, style: CsvStyle = USUAL, **look: Any
 ) -> None:
-    """Write a table with its description, a chart, or a page, by the ending of the path."""
+    """Write a table with its description, a chart, or a page, by the ending of the path.
+
+    ``look`` has the options of a chart.
+    """
     if path.suffix.lower() in PICTURES:
         draw_release(found, path, **look)
     elif path.suffix.lower() == PAGE:
@@ -348,14 +356,14 @@ def write_release(
 
 
 def write_figure(figure: Figure, path: Path) -> None:
-    """Write a chart, whole or not at all."""
+    """Write the file of a chart, whole or not at all."""
     from counton.charts.style import save_figure
 
     replace_file(path, partial(save_figure, figure))
 
 
 def draw_release(found: ReleasedNumbers, path: Path, **look: Any) -> None:
-    """Write the charts of a release; totals and windows beside each other."""
+    """Write the charts of a release: of totals and of windows, in files beside each other."""
     try:
         figures = Release(found).figures(**look)
         pictures = pictures_of("both" if len(figures) > 1 else next(iter(figures)), path)
@@ -375,14 +383,14 @@ _BLOCK, _ROWS = 2**20, 2**20
 
 
 def check_foldable(definition: Description | None, folder: Path) -> None:
-    """Refuse releases that no folder of files can hold, before anything is released.
+    """Refuse a stream whose releases cannot be written to a folder of files.
 
     Args:
         definition: definition of the stream; None if it was not made from events.
 
     Raises:
-        InvalidInput: it is neither counts nor sums, its groups are not declared, or its windows are
-            revised, so that a later run would change the content of an earlier file.
+        InvalidInput: the statistic is neither counts nor sums, its groups are not declared, or its
+            windows are revised, so that a later run would change an earlier file.
     """
     if definition is not None and definition.cut.lags:
         raise InvalidInput(
@@ -406,14 +414,15 @@ def write_folder(
     above: float | None = None,
     surely_above: float | None = None,
 ) -> ReleasedNumbers:
-    """Write the files that are missing.
+    """Write those files of a folder that do not exist yet; ``read`` returns the numbers of some
+    steps.
 
     Args:
         folder: folder, made if missing.
         above, surely_above: see `counton.run.exports.export`.
 
     Returns:
-        The last step.
+        Numbers of the last step.
 
     Raises:
         InvalidInput: the folder has files of another release, or with another threshold.
@@ -443,7 +452,7 @@ def write_folder(
 
 
 def _blocks(released: ReleasedNumbers, groups: int) -> Iterator[tuple[str, ReleasedNumbers]]:
-    """Yield the files of one step: the name and the content of each."""
+    """Yield the name and the content of each file of one step: one for each block of groups."""
     for number, name in enumerate(_names(released.first, groups)):
         places = range(number * _BLOCK, min((number + 1) * _BLOCK, groups))
         yield name, block_of(released, places, number)
