@@ -66,6 +66,10 @@ def init(
 ) -> Job:
     """Make a job that counts events: to print, to change and to run. Nothing is spent or stored.
 
+    The header tells which column holds times, and the first rows tell their format. All other
+    defaults are common ones: each day's own number (``release="windows"``), rows without a value
+    and unreadable rows left out, ten years. ``by`` and ``domain`` declare the groups.
+
     Args:
         events: see `counton.release`; also the address of a database, with ``query``.
         state: see `counton.release`; None: beside the file.

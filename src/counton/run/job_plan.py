@@ -1,5 +1,9 @@
-"""Plans of the jobs of a file: what each would release, with which error, at which cost. Nothing is
-run.
+"""Plans of the jobs of a file: what each would release, with which error, at which cost.
+
+Nothing is run. A plan completes a job as a run does (`counton.run.settlement.resolve`), and so
+refuses what a run refuses. It reads no row and writes nothing: it looks at existing states, ledgers
+and files of events, and reads only the header of a file of events. Exception: if a table has a cell
+for each row of a file, it counts the rows, since their number is published.
 """
 
 from __future__ import annotations

@@ -2,6 +2,13 @@
 groups.
 
 If groups are not declared, the names (labels) of groups are secret until a group is shown.
+
+**Repeated files.** A file of new events is recognised by SHA-256 of its unpacked bytes alone,
+whatever its name. A data frame, and rows that a database or Spark counts in place, are recognised
+by the columns that are read. A file counts once, and each row in it is new: no row's content
+decides whether another row counts. A file with one row more or less is another file. Rows with ids
+are recognised one by one, and rows in the state itself are removed when they are counted, so these
+need no record of files.
 """
 
 from __future__ import annotations

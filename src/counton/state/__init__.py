@@ -1,4 +1,4 @@
-"""Streams that outlive their process, journaled in a database with their ledger.
+"""Streams that outlive their process: a database keeps their journal and their privacy ledger.
 
 Names are loaded when they are first used.
 """

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 @name_alone
 class Arrivals(NamedTuple):
-    """How many rows have come for the windows of a stream so far. Exact: for the operator alone.
+    """How many rows of data a stream has received so far. Exact: for the operator alone.
 
     Attributes:
-        arrived: all of them.
-        late: those that came after the release of their window.
+        arrived: number of all rows.
+        late: number of rows that came after the release of their window.
     """
 
     arrived: int = 0
@@ -31,19 +31,21 @@ class Arrivals(NamedTuple):
 
 @name_alone
 class Addition(NamedTuple):
-    """Everything that one commit releases and keeps. Exact: rooms hand it on as `Private`.
+    """Everything that one commit releases and keeps. Exact, so it is passed on wrapped in
+    `Private`.
 
     Attributes:
         inputs: totals of new steps, shape ``(n, *shape)``, in data units; None releases nothing.
         observed: totals so far by window (counted from 1), integers of any shape; they replace
             the kept ones. A later run uses them to tell late rows from vanished rows.
-        sources: digests of files whose rows are now counted; a file that was counted is refused.
-        remembered: change of the marks of users and ids.
-        labels: index of the first new cell, and the names of the new cells; all earlier cells
-            must exist.
-        events: events of the new steps, and the number of events up to the end of each step. A
-            statistic that takes events in order gets them in place of all other fields.
-        arrivals: rows so far; None leaves them as they were.
+        sources: digests of files whose rows this commit counts; a file that was counted before is
+            refused.
+        remembered: change of the marks, which are keyed digests of counted users and ids.
+        labels: for groups that are found in the data: index of the first new cell, and the labels
+            of the new cells; all earlier cells must exist.
+        events: for a statistic that takes events in order, in place of all other fields: events of
+            the new steps, and for each step the number of events up to its end.
+        arrivals: numbers of rows received so far; None leaves them unchanged.
     """
 
     inputs: ArrayLike | None = None

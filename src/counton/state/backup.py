@@ -1,4 +1,4 @@
-"""Work on a whole state: copy it, upgrade its format, rewrite it without deleted rows."""
+"""Work on a whole state: copy it, upgrade its format, or rewrite it without deleted rows."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ from counton.state.upgrades import Upgrade
 def back_up(state: str | os.PathLike[str], copy: str | os.PathLike[str]) -> Path:
     """Copy a state as it stood at one moment, while others may go on writing it.
 
-    The copy holds the last commit. The state's file alone may lack it: new commits stand in its
-    log (``STATE-wal``) until they are merged. After the copy the log is merged, if nobody uses it.
+    The copy holds the last commit; a plain copy of the file may lack it, because new commits stand
+    in a log (``STATE-wal``) until SQLite merges them. The log is merged after the copy, if nobody
+    uses it.
 
     Args:
         state: path of a SQLite file.
         copy: path of a new file, made with mode 0600; it appears when it is whole.
 
     Returns:
-        Path of the copy. The copy holds no noise of later steps: it is drawn again. The copy is as
-        secret as the state. If the state has gone on since, the copy is refused.
+        Path of the copy, which is as secret as the state. Noise that was drawn ahead for later
+        steps is left out; it can be drawn again. If the state releases more steps, the older copy
+        is refused.
 
     Raises:
         InvalidInput: the state is on a server, or there is a file at that path.
@@ -70,7 +72,7 @@ def back_up(state: str | os.PathLike[str], copy: str | os.PathLike[str]) -> Path
 
 
 def upgrade(state: str | os.PathLike[str], *, copy: bool = True) -> Upgrade:
-    """Carry a state of an earlier version over to the format of this one.
+    """Convert a state of an earlier version of counton to the format of this version.
 
     Args:
         state: path of a SQLite file, or a database URL.
@@ -95,9 +97,10 @@ def upgrade(state: str | os.PathLike[str], *, copy: bool = True) -> Upgrade:
 
 
 def compact(state: str | os.PathLike[str]) -> None:
-    """Rewrite the storage so that no deleted row remains: a whole file, or a server's marks table.
+    """Rewrite a state's storage so that no deleted row remains in it.
 
-    Earlier copies and a server's archived log are not touched.
+    Of a SQLite state the whole file is rewritten, on a server the table of marks (digests of users
+    and ids). Earlier copies and a server's archived log are not touched.
 
     Raises:
         StateError: another process uses the state. The rows are deleted, but their bytes may still

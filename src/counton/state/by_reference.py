@@ -1,7 +1,7 @@
 """Check of released values against ``counton.reference``, which shares no code with the release.
 
-The reference takes public terms, the key's bytes and exact sums; they stay in this process. The
-check is slow, so it reports its progress.
+The reference program is given the public design, the key's bytes and exact sums; they stay in this
+process. The check is slow, so it reports its progress.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class BeyondReference(InvalidInput):
 
 
 def stream_by_reference(terms: Design, key: Key, last: int) -> reference.Stream:
-    """Build the reference's stream of these terms, for releases up to a step.
+    """Build a stream of the reference program with this design, for releases up to step ``last``.
 
     Raises:
-        BeyondReference: a strategy of another package reads nodes in fractions, or its matrices end
-            earlier in the reference.
+        BeyondReference: the reference program cannot compute the strategy: one of another package
+            whose matrices have entries that are no integers, or one that it knows for fewer steps.
     """
     told = json.loads(json.dumps(terms.public()))
     own = terms.strategy.saved_name in reference.STRATEGIES
@@ -47,7 +47,8 @@ def stream_by_reference(terms: Design, key: Key, last: int) -> reference.Stream:
 
 
 def written_out(strategy: StreamStrategy, last: int) -> dict[str, Any]:
-    """Write out the matrices of another package's strategy in the reference's form.
+    """Write the matrices of another package's strategy in the form that the reference program
+    reads.
 
     Raises:
         BeyondReference: an entry is no integer.
@@ -72,13 +73,14 @@ def written_out(strategy: StreamStrategy, last: int) -> dict[str, Any]:
 def check_by_reference(
     terms: Design, key: Key, values: NDArray[Any], totals: NDArray[np.int64], watcher: Watcher
 ) -> str:
-    """Compare all released values of a stream, from its first step on, and report the result.
+    """Compare all released values of a stream with the reference program's, and return a report in
+    words.
 
     Args:
         terms: design of the stream.
         key: key of the stream.
         values: released values, shape (steps, *shape).
-        totals: their exact sums, in units of the grid.
+        totals: exact totals behind the values, in units of the grid.
         watcher: receives the progress.
 
     Raises:

@@ -46,7 +46,7 @@ class Closing:
     """A resource that a ``with`` block closes at its end."""
 
     def close(self) -> None:
-        """Release all that is held open."""
+        """Close everything that is held open, such as connections."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:
@@ -74,11 +74,11 @@ class DatabaseAddress(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The address without its passwords, for messages."""
+        """The address for messages, without its passwords."""
         return hide_secrets(self.url) if self.file is None else str(self.file)
 
     def connections(self, timeout_seconds: float, options: str = "") -> Connections:
-        """Return connections whose transactions wait this many seconds for locks.
+        """Return connections whose transactions wait up to this many seconds for locks.
 
         Args:
             options: settings of the server's session.
@@ -104,7 +104,7 @@ class DatabaseAddress(NamedTuple):
 
     @property
     def errors(self) -> tuple[type[Exception], ...]:
-        """Exceptions that the database's driver raises."""
+        """Exceptions that the database's client library raises."""
         if self.file is not None:
             return sqlite3.Error, UnicodeDecodeError, MissingRow
         import psycopg
@@ -118,14 +118,13 @@ class Database:
     Args:
         state: path of a SQLite file, or a database URL.
         create: make the database if it is missing.
-        brief: transactions run statements one after the other, and compute nothing between them. A
-            server ends a transaction that is idle for `PAUSE_SECONDS`, so a paused process holds up
-            no other.
+        brief: transactions compute nothing between their statements. A server then ends a
+            transaction that is idle for `PAUSE_SECONDS`, so a paused process holds up no other.
 
     Attributes:
-        identity: identifies the state wherever it lies; its copies share it. Not secret.
-        witnesses: what the state keeps of each second witness it ever had, by address: see
-            `counton.state.second_witness`.
+        identity: random identifier of the state, wherever it lies; its copies share it. Not secret.
+        witnesses: what the state keeps of each place that ever held a second copy of its witness,
+            by address: see `counton.state.second_witness`.
 
     Raises:
         StateError: the file is missing, truncated, not a database, not ours, of another format, or
@@ -224,9 +223,9 @@ class Database:
             raise self._explain(error) from error
 
     def _has_tables(self, connection: Connection) -> bool:
-        """Whether a server holds a state.
+        """Return True if a server's database holds a state.
 
-        Raises for a database that keeps bytes in place of texts, since names would come back as
+        A database that stores bytes instead of texts is refused, since names would come back as
         bytes.
         """
         if connection.value("SHOW server_encoding") == "SQL_ASCII":
@@ -237,7 +236,7 @@ class Database:
         return connection.has("counton_database")
 
     def _look_at_format(self) -> None:
-        """Refuse an unknown format, and prepare to read an earlier one."""
+        """Refuse an unknown format of the state, and prepare to read an earlier format."""
         with self.transaction(write=False) as connection:
             if self.is_sqlite:
                 application = connection.value("PRAGMA application_id")
@@ -273,7 +272,7 @@ class Database:
         return done
 
     def read_witnesses(self, connection: Connection) -> None:
-        """Read the state's identity, and its current notes on its second witnesses."""
+        """Read the state's identity, and what it keeps of the places of its second witness."""
         row = connection.one("SELECT identity, witnesses FROM counton_database")
         self.identity = str(row.identity)
         with reading(f"where the second witness of state {self.label} is kept"):
@@ -312,7 +311,10 @@ class Database:
 
 @contextmanager
 def reading(what: str) -> Iterator[None]:
-    """Turn any failure to decode stored values into one clear error."""
+    """Turn any failure to decode stored values within the block into one clear error.
+
+    ``what`` names the values.
+    """
     try:
         yield
     except CountonError:
@@ -385,7 +387,7 @@ def parse_address(state: str | os.PathLike[str], called: str = "state") -> Datab
 
 
 def _file_at(name: str, text: str, called: str) -> DatabaseAddress:
-    """Return the SQLite file of this name; refuse names that SQLite takes for no file."""
+    """Return the SQLite file of this name; refuse names that SQLite does not take for a file."""
     address = name.startswith("file:") and (":memory:" in name or "mode=memory" in name)
     if name in ("", ":memory:") or address:
         raise InvalidInput(
@@ -400,7 +402,9 @@ _given: dict[str, str] = {}
 
 
 def kept_address(place: str | os.PathLike[str], called: str = "state") -> str:
-    """Return the address to keep: without its password, which stays in this process.
+    """Return an address in the form that a state stores: without its password.
+
+    The password is remembered in this process only: see `given_address`.
 
     >>> kept_address("postgresql://ann:x@db/visits")
     'postgresql://ann@db/visits'
@@ -415,7 +419,7 @@ def kept_address(place: str | os.PathLike[str], called: str = "state") -> str:
 
 
 def given_address(kept: str) -> str:
-    """Restore the password of an address, if one was given in this process.
+    """Return a stored address with its password, if this process was given one.
 
     >>> _ = kept_address("postgresql://ann:x@db/visits")
     >>> given_address("postgresql://ann@db/visits")

@@ -1,12 +1,12 @@
-"""A statistic's exact state in the database: one whole, then the addition of each release.
+"""Storage of a statistic's exact sums in the database: one whole, then what each release adds.
 
-A release writes one part: keyed digests of its new events, and what they added. Once the additions
-are as large as the whole, the whole is written anew in their place. So the average cost of a step
+Each release writes one more part: keyed digests of its new events, and what they add. Once these
+parts are as large as the whole, all is written as a new whole. So the average cost of a step
 depends on its own events, however large the state is.
 
-Secret: parts are encrypted under the stream's key (AES-256-GCM). Otherwise the state alone would
-let its holder try names of users. A keyed head holds the step and one chained digest of all parts,
-so that no part can be left out, changed or brought back.
+Secret: parts are encrypted under the stream's key (AES-256-GCM). Otherwise anyone who holds the
+state could test names of users against it. One keyed record holds the step and a digest over all
+parts, so that no part can be left out, changed or replaced by an old one.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ _OF_KIND = "FROM counton_marks WHERE stream_id = :stream AND kind = :of_kind"
 
 
 class Parts(NamedTuple):
-    """Numbers and sizes of the stored parts.
+    """Numbers and sizes of the parts in which exact sums are stored.
 
     Attributes:
-        first, following: number of the first part, and of the part to be written next.
-        whole, added: bytes of the whole, and of the additions to it.
+        first, following: number of the first stored part, and of the part to be written next.
+        whole, added: size in bytes of the whole, and of the parts added to it.
         pieces: number of parts that make up the whole.
-        digest: chained digest of all parts.
+        digest: digest over all parts, each chained to the one before it.
     """
 
     first: int = 0
@@ -59,20 +59,20 @@ class Parts(NamedTuple):
 
     @property
     def many(self) -> bool:
-        """True if there are so many parts that the whole must be written again."""
+        """True if there are so many added parts that the whole must be written again."""
         count = self.following - self.first - self.pieces
         return self.added > max(self.whole, _LITTLE) or count > _MOST + self.whole // _EACH
 
 
 class SavedState(NamedTuple):
-    """A statistic's state as read from the database.
+    """A statistic's exact sums, as read from the database.
 
     Attributes:
         parts: numbers and sizes of the stored parts.
-        step: step of the state.
+        step: step at which they were saved.
         events: keyed digests of the events of all steps.
-        exact: result of `Exact.save` when the whole was last written.
-        news: results of `Exact.news` after each release since then.
+        exact: encoded sums, the result of `Exact.save`, when the whole was last written.
+        news: encoded additions, results of `Exact.news`, of each release since then.
     """
 
     parts: Parts
@@ -86,7 +86,7 @@ class SavedState(NamedTuple):
 
 
 class StatisticRecord:
-    """The place in a state where a stream keeps its statistic's exact state."""
+    """The rows of a database in which a stream keeps its statistic's exact sums."""
 
     def __init__(self, stream_id: int, key: Key, name: str) -> None:
         self._stream_id, self._name = stream_id, name
@@ -102,15 +102,15 @@ class StatisticRecord:
         exact: Callable[[], bytes],
         added: tuple[bytes, bytes] | None,
     ) -> Parts:
-        """Save the exact state after a release: one more part, or the whole state anew.
+        """Save the exact sums after a release: as one more part, or as a new whole.
 
         Args:
             parts: the parts that are saved so far.
             step: step of the release.
-            events, exact: return the digests of all events, and all exact totals; called only if
-                the whole state is saved.
-            added: the same two of this release alone, for one more part; None saves the whole
-                state.
+            events, exact: return the digests of all events, and the encoded sums; called only if
+                the whole is saved.
+            added: digests and encoded additions of this release alone, for one more part; None
+                saves the whole.
 
         Returns:
             The parts that are saved now.
@@ -140,7 +140,10 @@ class StatisticRecord:
         return after
 
     def _insert(self, connection: Connection, number: int, said: bytes, before: bytes) -> bytes:
-        """Write a part, and return the digest of all parts up to it."""
+        """Write one part, and return the digest over all parts up to it.
+
+        ``said`` is the part's content, ``before`` the digest over the earlier parts.
+        """
         nonce = secrets.token_bytes(_NONCE)
         sealed = nonce + self._cipher.encrypt(nonce, said, None)
         row = {"stream_id": self._stream_id, "kind": _PART, "period": 0, "part": number}
@@ -148,7 +151,7 @@ class StatisticRecord:
         return hashlib.sha256(before + sealed).digest()
 
     def read(self, connection: Connection) -> SavedState:
-        """Read and check the stored state."""
+        """Read the stored sums, and check that no part is missing or altered."""
         said = f"SELECT part, marks {_OF_KIND} AND period = 0 ORDER BY part"
         with reading(f"what statistic {self._name!r} knows"):
             head, found = (
@@ -201,7 +204,7 @@ class StatisticRecord:
 
 
 def _split(said: bytes) -> tuple[bytes, bytes]:
-    """Split a part into the digests of its events and the bytes that they add."""
+    """Split a part into the digests of its events and the bytes that encode what they add."""
     try:
         plain = zlib.decompress(said)
         (length,) = _LENGTH.unpack_from(plain)

@@ -1,18 +1,20 @@
-"""Rows that wait to be counted: batches as sent, committed before they are acknowledged.
+"""The inbox of a state: batches of rows that were sent to a service and wait to be counted. || A
+batch is committed before its sender gets an answer.
 
-The inbox lies in the state's database and is as secret as the state. Waiting batches are put into a
-*fold* before a run gets them, so that a killed run gets the very same rows again. The transaction
-that counts a fold also removes its rows: each row stays until it is counted and never returns.
-Nothing is kept of folds. Ids and digests of batches stay for a time, so that a batch that is sent
-again is recognised.
+The inbox lies in the state's database and is as secret as the state. Waiting batches are put
+together into a *fold* before a run gets them, so that a killed run gets the very same rows again.
+The transaction that counts a fold also removes its rows: each row stays until it is counted and
+never returns. Nothing is kept of a counted fold. Ids and digests of batches stay for a time, so
+that a batch that is sent again is recognised.
 
 Only the times of arrival, which are kept with the batches, decide which batches share a fold. A
 closed stream takes no more batches. The transaction that would commit a batch decides this, so no
 batch is acknowledged after the last fold.
 
-Each sender fills his own share of the stream (`counton.base.exact_sums.share_of`). A batch is taken
-or refused by what its own sender has sent, and never by other senders' rows. Otherwise he could
-send more and more until he is refused, and would learn their sum.
+Each sender may fill his own share of the largest sums that the stream can hold
+(`counton.base.exact_sums.share_of`). A batch is taken or refused by what its own sender has sent,
+and never by other senders' rows. Otherwise he could send more and more until he is refused, and
+would learn their sum.
 """
 
 from __future__ import annotations
@@ -45,13 +47,13 @@ _FOLDED = f"{_WAITING} AND fold = :fold"
 
 
 class Sender(NamedTuple):
-    """A sender of rows.
+    """A sender of rows to a service.
 
     >>> Sender("6f0c11aa", 2).share
     0.03125
 
     Attributes:
-        id: id of the token that he sends with.
+        id: id of the token by which the service knows him.
         number: his own number, from 1; no other sender has it.
     """
 
@@ -60,26 +62,26 @@ class Sender(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Return the share of a stream's sums that he may fill."""
+        """Share (0 to 1) of the largest sums of a stream that this sender may fill."""
         return share_of(self.number)
 
 
 @name_alone
 class Batch(NamedTuple):
-    """Checked rows that a client has sent.
+    """Checked rows that a client has sent at once.
 
     Attributes:
         stream: name of the stream.
         id: id of the batch, chosen by its sender.
         digest: digest of the sent bytes.
         arrived: time of arrival, in microseconds since 1970.
-        answer: answer to the sender, JSON values.
+        answer: answer of the service to the sender, as JSON values.
         rows: number of rows.
-        body: the rows that can be counted.
-        aside: rows that are set aside, as JSON values; None if there are none.
-        parts: share of the stream's sums that the rows fill; by window if a release is of one
-            window, else under 0.
-        sender: the sender whose share the rows fill.
+        body: rows that can be counted, encoded.
+        aside: unreadable rows that are set aside, as JSON values; None if there are none.
+        parts: how much of the stream's largest sums these rows fill, as shares from 0 on; by window
+            if each release is of one window, else under key 0.
+        sender: the sender whose share the rows fill; None: no share is counted.
         over: windows before this one are released and take no more rows.
     """
 
@@ -97,13 +99,13 @@ class Batch(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The inbox's decision on a batch.
+    """The inbox's decision about a batch that was sent.
 
     Attributes:
-        what: accepted; known, if the same batch was accepted before; other, if another batch with
-            this id was; closed, if the stream takes nothing any more; or full, if the batch exceeds
-            the rest of its sender's share.
-        answer: the first answer to the sender.
+        what: "accepted"; "known", if the same batch was accepted before; "other", if another batch
+            with this id was; "closed", if the stream takes no more rows; or "full", if the batch
+            exceeds what is left of its sender's share.
+        answer: the answer that the sender got when the batch was accepted.
     """
 
     what: Literal["accepted", "known", "other", "closed", "full"]
@@ -112,15 +114,15 @@ class Verdict(NamedTuple):
 
 @name_alone
 class Fold(NamedTuple):
-    """Batches that are counted together. Secret.
+    """Batches that one run counts together. Secret.
 
     Attributes:
         stream: name of the stream.
-        number: number of the fold; an earlier fold may have had it.
+        number: number of the fold; numbers are used again.
         digest: digest of everything in the fold.
         batches: numbers of its batches in the inbox.
-        bodies: rows, batch by batch.
-        has_aside: whether there are rows to set aside.
+        bodies: encoded rows, batch by batch.
+        has_aside: whether some rows of the batches are set aside.
         first, last: arrival of its first and last batch, in microseconds since 1970.
     """
 
@@ -136,16 +138,16 @@ class Fold(NamedTuple):
 
 @name_alone
 class LeftOut(NamedTuple):
-    """An acknowledged batch that no run could count. Secret.
+    """A batch that was accepted but that no run could count. Secret.
 
     Attributes:
-        id: id to ask for it by, a digest of its contents.
+        id: digest of its contents, by which the operator names it.
         stream: name of the stream.
-        batch: the sender's id of the batch; None once that is forgotten.
+        batch: id that the sender gave to it; None once that is forgotten.
         arrived: time of arrival, in microseconds since 1970.
         rows: number of rows.
-        body: the rows.
-        why: the run's reason.
+        body: encoded rows.
+        why: why the run could not count it.
     """
 
     id: str
@@ -158,7 +160,7 @@ class LeftOut(NamedTuple):
 
 
 class Load(NamedTuple):
-    """Amount of waiting rows. Exact: only for the operator."""
+    """How many batches, rows and bytes wait in an inbox. Exact: only for the operator."""
 
     batches: int
     rows: int
@@ -166,11 +168,11 @@ class Load(NamedTuple):
 
 
 class HeldBatches(NamedTuple):
-    """A stream's batches whose rows an inbox holds.
+    """The batches of a stream whose rows are still in the inbox.
 
     Attributes:
-        waiting: batches that wait to be counted, each by number, digest and time of arrival.
-        left_out: whether there are batches that no run could count.
+        waiting: batches that wait to be counted: number, digest and time of arrival of each.
+        left_out: whether there are also batches that no run could count.
     """
 
     waiting: frozenset[tuple[int, bytes, int]]
@@ -178,7 +180,7 @@ class HeldBatches(NamedTuple):
 
 
 def held_batches(database: Database, stream: str) -> HeldBatches:
-    """Return a stream's batches whose rows an inbox holds."""
+    """Return the batches of a stream whose rows are still in the inbox."""
     with database.transaction(write=False) as connection:
         if not connection.has("counton_inbox_waiting"):
             return HeldBatches(frozenset(), left_out=False)
@@ -213,8 +215,8 @@ class Inbox(Closing):
 
     Args:
         state: path of a SQLite file, or a database URL; it holds the streams already.
-        keys: where each stream's key is kept; the witness stands beside it. A state that has
-            forgotten releases takes no batch.
+        keys: by name of a stream, the place of its key, beside which its witness stands. If the
+            witness shows that the state is an old copy, no batch is taken.
 
     Raises:
         StateError: the state cannot be used.
@@ -243,7 +245,7 @@ class Inbox(Closing):
         self._database.close()
 
     def find(self, stream: str, id: str, digest: bytes) -> Verdict | None:
-        """Return the verdict on a batch with a known id, or None for a new id."""
+        """Return the verdict on a batch whose id the inbox knows; None for a new id."""
         with self._database.transaction(write=False) as connection:
             return self._known_verdict(connection, self._stream(connection, stream), id, digest)
 
@@ -293,7 +295,7 @@ class Inbox(Closing):
         return verdicts
 
     def _held_parts(self, connection: Connection, given: Sequence[Batch]) -> dict[_HeldPart, float]:
-        """Return how much the senders of these batches have filled in each place they add to."""
+        """Return how much of their shares the senders of these batches fill already, by window."""
         wanted: dict[int, set[int]] = {}
         senders = {batch.sender.id: batch.sender for batch in given}
         for batch in given:
@@ -315,7 +317,11 @@ class Inbox(Closing):
     def _hold(
         self, connection: Connection, held: Mapping[_HeldPart, float], over: Mapping[int, int]
     ) -> None:
-        """Store what senders have filled, and delete it for windows that are over."""
+        """Store how much of their shares senders have filled; delete this for windows that are
+        over.
+
+        ``over`` has, for each stream, the first window that is not over.
+        """
         for (stream, step, sender), part in held.items():
             connection.run(
                 "INSERT INTO counton_inbox_shares (stream_id, step, sender, number, part)"
@@ -333,12 +339,14 @@ class Inbox(Closing):
                 connection.run(f"{gone} AND step < :step", stream=stream, step=step)
 
     def add(self, name: str, key: keyfile.Kept) -> None:
-        """Take batches of one more stream, given where its key is kept."""
+        """Accept batches for one more stream; ``key`` is the place of its key."""
         self._witnesses[name] = keyfile.witness_beside(self._database, key)
 
     @contextmanager
     def _taking_in(self, streams: Iterable[str]) -> Iterator[Connection]:
-        """Open a transaction that lets batches of these streams wait."""
+        """Open a transaction that adds waiting batches to these streams; refuse an old copy of the
+        state.
+        """
         names = set(streams) & self._witnesses.keys()
         held = {name: self._witnesses[name].snapshot() for name in names}
         with self._database.transaction(write=True) as connection:
@@ -348,12 +356,13 @@ class Inbox(Closing):
             yield connection
 
     def fold(self, stream: str, end: Callable[[int], int], by: int) -> Fold | None:
-        """Return the next fold to count: an unfinished one, or a new one that is over.
+        """Return the next fold to count: one that a run did not finish, or a new one whose time is
+        over.
 
         Args:
             end: maps a batch's time of arrival, in microseconds, to the end of its fold; later
-                batches are not in that fold. A function of the time alone.
-            by: time in microseconds; folds that end later are not over.
+                batches go into later folds. It must depend on that time alone.
+            by: current time in microseconds; folds that end later are not over yet.
         """
         with self._database.transaction(write=True) as connection:
             connection.lock(_FOLDING)  # otherwise rows of another server's fold may join this one
@@ -388,7 +397,7 @@ class Inbox(Closing):
         )
 
     def close_stream(self, stream: str) -> bool:
-        """Close a stream unless batches wait, and return whether it is closed now."""
+        """Accept no more batches for a stream unless some wait; return whether it is closed now."""
         with self._database.transaction(write=True) as connection:
             connection.lock(_CLOSING)
             stream_id = self._stream(connection, stream)
@@ -399,7 +408,9 @@ class Inbox(Closing):
             return True
 
     def _is_closed(self, connection: Connection, stream_id: int) -> bool:
-        """Whether a stream takes no more batches: it was closed, or a command ended it."""
+        """Return True if a stream takes no more batches: it was closed here, or its operator ended
+        it.
+        """
         if connection.first(_CLOSED, stream=stream_id) is not None:
             return True
         of = "FROM counton_streams WHERE id = :stream"
@@ -429,7 +440,9 @@ class Inbox(Closing):
             raise _taken_by_another(fold)  # another process took them meanwhile
 
     def _refuse_taken(self, connection: Connection, fold: Fold) -> dict[str, int]:
-        """Return the query values that select the fold's rows, if the fold is unchanged."""
+        """Refuse a fold that was changed or counted meanwhile; return values for a query of its
+        rows.
+        """
         mine = {"stream": self._stream(connection, fold.stream), "fold": fold.number}
         found = connection.rows(f"SELECT digest {_FOLDED} ORDER BY id", **mine)
         if _digest(row.digest for row in found) != fold.digest:
@@ -437,11 +450,11 @@ class Inbox(Closing):
         return mine
 
     def unwritten(self, stream: str) -> list[tuple[int, Private[list[Sequence[Any]]]]]:
-        """Return rows to be set aside that no file holds yet, with their numbers."""
+        """Return rows that are set aside and that no file holds yet, each batch with its number."""
         return [(number, Private(lines)) for number, lines in self._unwritten(stream)]
 
     def rows_unwritten(self, stream: str) -> int:
-        """Count the rows to be set aside that no file holds yet. Only for the operator."""
+        """Count the rows that are set aside and that no file holds yet. Only for the operator."""
         return sum(len(lines) for _, lines in self._unwritten(stream))
 
     def _unwritten(self, stream: str) -> list[tuple[int, list[Sequence[Any]]]]:
@@ -450,7 +463,7 @@ class Inbox(Closing):
             return [(int(row.id), json.loads(row.aside)) for row in rows if row.aside != _NONE]
 
     def mark_written(self, numbers: Sequence[int]) -> None:
-        """Note that a file now holds these rows, which were set aside; ``numbers`` are theirs."""
+        """Note that a file now holds the rows that were set aside under these numbers."""
         with self._database.transaction(write=True) as connection:
             for number in numbers:
                 said = "UPDATE counton_inbox_left_out SET aside = :none WHERE id = :id"
@@ -460,6 +473,8 @@ class Inbox(Closing):
 
     def leave_out(self, fold: Fold, why: Mapping[int, str]) -> int:
         """Take batches that no run can count out of their fold, and keep them for the operator.
+
+        ``why`` has the reason by number of the batch. Return the number of their rows.
 
         Raises:
             StreamConflict: the fold is gone or was changed.
@@ -481,7 +496,7 @@ class Inbox(Closing):
     def _keep(
         self, connection: Connection, row: Any, rows: int, body: bytes, aside: str, why: str
     ) -> None:
-        """Keep the uncounted part of a waiting batch, with its sender's id."""
+        """Keep the uncounted rows of a batch as left out, with the id that its sender gave it."""
         came = "FROM counton_inbox_batches WHERE stream_id = :stream AND arrived = :arrived"
         of = {"stream": row.stream_id, "arrived": row.arrived}
         ids = [
@@ -513,7 +528,8 @@ class Inbox(Closing):
         return connection.rows(said, stream=self._stream(connection, stream))
 
     def put_back(self, stream: str, id: str, arrived: int) -> int:
-        """Let a batch that was left out wait again as a new arrival, and return its number of rows.
+        """Let a left-out batch wait again, as if it arrived at ``arrived``; return its number of
+        rows.
 
         Raises:
             InvalidInput: no left-out batch has this id.
@@ -561,7 +577,7 @@ class Inbox(Closing):
         )
 
     def _let_go(self, connection: Connection, row: Any) -> None:
-        """Delete a batch that was left out, except for rows set aside that no file holds yet."""
+        """Delete a left-out batch, but keep its rows set aside until a file holds them."""
         if row.aside != _NONE:
             said = "UPDATE counton_inbox_left_out SET rows = 0, body = :nothing WHERE id = :id"
             connection.run(said, id=row.id, nothing=b"")
@@ -575,7 +591,9 @@ class Inbox(Closing):
             return int(connection.value(said, stream=self._stream(connection, stream)) or 0)
 
     def load(self, stream: str | None = None) -> Load:
-        """Return how much waits, for one stream or for all. Exact: only for the operator."""
+        """Return how many batches, rows and bytes wait, for one stream or for all. Only for the
+        operator.
+        """
         said = "SELECT count(*), sum(rows), sum(length(body)) FROM counton_inbox_waiting"
         with self._database.transaction(write=False) as connection:
             of = {}
@@ -594,7 +612,8 @@ class Inbox(Closing):
             return {sender: int(many) for sender, many in connection.rows(said)}
 
     def shares_filled(self, stream: str) -> dict[str, float]:
-        """Return how full each sender's share is, from 0 to 1, by the id of the sender's token.
+        """Return how full each sender's share of the stream is, from 0 to 1, by the id of his
+        token.
 
         If windows are released separately, the fullest window counts. Only for the operator.
         """
@@ -607,7 +626,7 @@ class Inbox(Closing):
             return {sender: part / share_of(number) for sender, number, part in found}
 
     def forget(self, before: int) -> int:
-        """Delete ids of batches that arrived before a microsecond, and return their number."""
+        """Delete the ids of batches that arrived before this microsecond; return how many."""
         with self._database.transaction(write=True) as connection:
             said = "DELETE FROM counton_inbox_batches WHERE arrived < :before"
             return connection.run(said, before=before)
@@ -652,7 +671,9 @@ _HOLDING = (schema.APPLICATION_ID + 5) % 2**31
 
 
 class _HeldPart(NamedTuple):
-    """A place that a sender's rows fill: a window of a stream, or 0 for all windows."""
+    """Key under which an inbox notes how much a sender has filled: stream, sender, and window (0:
+    all).
+    """
 
     stream_id: int
     step: int
@@ -664,7 +685,7 @@ def _parts(batch: Batch) -> Mapping[int, float]:
 
 
 def _id_of(row: Any) -> str:
-    """Return the id of a left-out batch, from its contents, since row numbers are reused."""
+    """Return an id for a left-out batch, made from its contents: row numbers are used again."""
     told = f"{row.stream_id} {row.id} {row.arrived} {row.batch}\n".encode()
     return hashlib.sha256(told + bytes(row.body)).hexdigest()[:8]
 
@@ -707,9 +728,9 @@ def _waits(stream: int, batch: Batch) -> dict[str, Any]:
 
 
 def _batch_digest(arrived: int, id: str, digest: bytes) -> bytes:
-    """Return the digest of a batch with its id and its time.
+    """Return a digest of a batch, its id and its time of arrival.
 
-    The time makes it another batch once its id is forgotten: then the same rows count again.
+    Because of the time, the same rows count as another batch once the id is forgotten.
     """
     entry = arrived.to_bytes(8, "big", signed=True) + len(id).to_bytes(4, "big")
     return hashlib.sha256(entry + id.encode() + digest).digest()

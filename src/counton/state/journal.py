@@ -1,8 +1,9 @@
-"""Journal rows: arrays as blobs, and keyed digests by which inputs are recognised.
+"""Rows of the journal: released values in compressed form, and keyed digests of the inputs.
 
-A journal row holds consecutive steps of one commit. Released values are integers, or integer
-multiples of one small unit, and change little from step to step, so `counton.base.arrays.pack`
-writes them in one to three bytes each.
+The digests show later whether a repeated input is that of the release. A journal row holds
+consecutive steps of one commit. Released values are integers, or integer multiples of one small
+unit, and change little from step to step, so `counton.base.arrays.pack` writes them in one to three
+bytes each.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _DIGEST = 6
 
 
 class Digester:
-    """Keyed digests of inputs (BLAKE2b).
+    """Computes keyed digests of a stream's inputs (BLAKE2b).
 
     The key is needed because counts are few and easily guessed: a plain hash would reveal them. The
     step is in the digest because equal counts of two steps would otherwise show.
@@ -51,7 +52,7 @@ class Digester:
         self._subkey = subkey
 
     def __call__(self, steps: range, xs: NDArray[np.int64]) -> bytes:
-        """Return the digests of the exact inputs of steps, one after the other."""
+        """Return the digests of the exact inputs of some steps, one after the other, as bytes."""
         rows = np.ascontiguousarray(xs, dtype="<i8").reshape(len(steps), -1)
         found = []
         for step, row in zip(steps, rows, strict=True):
@@ -63,7 +64,7 @@ class Digester:
 
 @name_alone
 class Entries(NamedTuple):
-    """Consecutive journal rows: released values, and digests of their inputs."""
+    """Consecutive steps as read from the journal: released values, and digests of their inputs."""
 
     values: NDArray[Any]
     input_digests: bytes
@@ -77,7 +78,7 @@ def release_rows(
     xs: NDArray[np.int64],
     digest: Digester,
 ) -> Iterator[dict[str, Any]]:
-    """Yield journal rows from released steps, their standard deviations and their inputs."""
+    """Yield journal rows to write, for released steps with their standard deviations and inputs."""
     count, first, values = len(releases.steps), releases.steps.start, releases.values
     size = max(1, _ROW * count // max(values.size, 1))
     for start in range(0, count, size):
@@ -97,7 +98,7 @@ def release_rows(
 
 
 def digest_at(connection: Connection, stream_id: int, step: int) -> str | None:
-    """Return the keyed digest of a release, as a witness keeps it.
+    """Return the keyed digest of a step's release, in the form that a witness keeps.
 
     None if the journal lacks the step, or the step was not the last of a commit.
     """
@@ -112,9 +113,10 @@ def digest_at(connection: Connection, stream_id: int, step: int) -> str | None:
 def _whole(
     values: NDArray[Any], unit: Fraction
 ) -> tuple[str | None, Callable[[NDArray[Any]], NDArray[np.int64]]]:
-    """Return the unit of which values are integer multiples, and the conversion to integers.
+    """Return the unit of which values are integer multiples, and a function that converts them to
+    integers.
 
-    The unit is None for integers, and "" for the bits of floats. Conversion is in chunks.
+    The unit is None if values are integers; it is "" for floats, whose bits are taken as integers.
     """
     if values.dtype.kind in "iu":
         return None, lambda some: some.astype(np.int64)
@@ -133,7 +135,9 @@ def _whole(
 
 
 def _values(whole: NDArray[np.int64], unit: str | None) -> NDArray[Any]:
-    """Convert integers back to the values that `_whole` converted, exactly and in place."""
+    """Convert integers back to the values that they encode in this unit (see `_whole`), exactly and
+    in place.
+    """
     if unit is None:
         return whole
     values = whole.view(np.float64)
@@ -146,7 +150,9 @@ def _values(whole: NDArray[np.int64], unit: str | None) -> NDArray[Any]:
 
 
 def shape_of(terms: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return the shape of one journal step, from a stream's terms as JSON values; -1: any size.
+    """Return the shape of one step in the journal, from a stream's terms as JSON values.
+
+    A length of -1 means any.
 
     >>> of_counts = {"shape": [2, 3], "strategy": {"strategy": "Binary"}}
     >>> shape_of(of_counts), shape_of({"shape": [84], "statistic": {}})
@@ -166,7 +172,7 @@ _ENTRIES = (
 def read(
     connection: Connection, stream_id: int, start: int, stop: int, shape: tuple[int, ...]
 ) -> Entries:
-    """Read steps ``start..stop-1``, to the bit as they were released."""
+    """Read the releases of steps ``start..stop-1``, exactly as they were released."""
     found = connection.rows(_ENTRIES, stream=stream_id, start=start, stop=stop)
     parts: list[NDArray[Any]] = []
     digests, following, std = [], start, None
@@ -198,7 +204,10 @@ def read(
 
 
 def check_inputs(digests: bytes, start: int, xs: NDArray[np.int64], digest: Digester) -> None:
-    """Raise for the first step whose input differs from the input of its release."""
+    """Raise an error for the first step whose input differs from the input of its release.
+
+    ``digests`` are those of the released inputs, ``xs`` the inputs given now.
+    """
     step = first_other(digests, start, digest(range(start, start + len(xs)), xs))
     if step is not None:
         raise ReplayMismatch(
@@ -208,7 +217,10 @@ def check_inputs(digests: bytes, start: int, xs: NDArray[np.int64], digest: Dige
 
 
 def first_other(known: bytes, start: int, given: bytes, size: int = _DIGEST) -> int | None:
-    """Return the first step, from ``start`` on, whose digest of ``size`` bytes differs."""
+    """Return the first step at which two rows of digests differ; None if they agree.
+
+    Digests have ``size`` bytes; the first one is of step ``start``.
+    """
     if hmac.compare_digest(known, given):
         return None
     old, new = (np.frombuffer(of, np.uint8).reshape(-1, size) for of in (known, given))
@@ -216,7 +228,7 @@ def first_other(known: bytes, start: int, given: bytes, size: int = _DIGEST) -> 
 
 
 class WindowTotals(NamedTuple):
-    """Totals seen so far in some windows, all of one shape.
+    """Exact totals of the rows seen so far in some windows; all windows have one shape.
 
     Attributes:
         stream_id: row id of the stream.
@@ -234,11 +246,11 @@ class WindowTotals(NamedTuple):
         return json.dumps(self.totals.shape[1:])
 
     def only(self, chosen: NDArray[np.bool_]) -> WindowTotals:
-        """Return the totals of the chosen windows."""
+        """Return the totals of the windows that the mask selects."""
         return WindowTotals(self.stream_id, self.steps[chosen], self.totals[chosen])
 
     def replace(self, by: WindowTotals) -> WindowTotals:
-        """Return these totals with those of ``by`` in their place, or added for other windows."""
+        """Return these totals, replaced or completed by those of the windows in ``by``."""
         kept = self.only(~np.isin(self.steps, by.steps))
         steps = np.concatenate([kept.steps, by.steps])
         totals = np.concatenate([kept.totals, by.totals])
@@ -246,7 +258,7 @@ class WindowTotals(NamedTuple):
         return WindowTotals(self.stream_id, steps[order], totals[order])
 
     def blocks(self) -> Iterator[tuple[int, WindowTotals]]:
-        """Yield parts that fit a row each, with the window that begins their block."""
+        """Yield parts that each fit into one database row, with the first window of their block."""
         size = max(1, _ROW // max(1, self.totals[:1].size))
         numbers = (self.steps - 1) // size
         edges = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
@@ -259,7 +271,10 @@ class WindowTotals(NamedTuple):
                 )
 
     def row(self, first: int, at: int) -> dict[str, Any]:
-        """Return a block as a row of its stream, written at a step."""
+        """Return the totals as a database row.
+
+        ``first`` is the first window of the block, ``at`` the step at which the row is written.
+        """
         return {
             "stream_id": self.stream_id,
             "step": first,
@@ -272,14 +287,14 @@ class WindowTotals(NamedTuple):
 
     @classmethod
     def of_row(cls, row: Any) -> WindowTotals:
-        """Invert `row`."""
+        """Read totals from a database row: the inverse of `row`."""
         shape = tuple(json.loads(row.shape))
         steps = unpack(row.steps, ())
         return cls(row.stream_id, steps, unpack(row.totals, (len(steps), *shape), narrow=True))
 
 
 def observed_rows(stream_id: int, observed: Mapping[int, ArrayLike]) -> list[WindowTotals]:
-    """Group the totals seen in some windows by shape."""
+    """Group the totals of windows by shape, since a database row holds one shape."""
     by_shape: dict[tuple[int, ...], tuple[list[int], list[NDArray[Any]]]] = {}
     for step, totals in sorted(observed.items()):
         array = np.asarray(without_mask(totals, f"observed totals of window {step}"))
@@ -302,11 +317,11 @@ def observed_rows(stream_id: int, observed: Mapping[int, ArrayLike]) -> list[Win
 
 
 def write_observed(connection: Connection, new: list[WindowTotals], at: int) -> None:
-    """Replace the totals seen in these windows.
+    """Write the totals seen so far in these windows, in place of former ones.
 
     Args:
-        at: the stream's step before the transaction. If the transaction releases steps, it also
-            counts all rows that wait in windows up to its last step.
+        at: the stream's step before the transaction. If the transaction releases steps, all rows
+            seen in windows up to its last step are counted with it.
     """
     for seen in new:
         _forget_other_shapes(connection, seen)
@@ -325,7 +340,7 @@ _BLOCK = f"{_OBSERVED} AND step = :step AND shape = :shape"
 
 
 def _forget_other_shapes(connection: Connection, seen: WindowTotals) -> None:
-    """Delete a window's totals of another shape: a window has one shape."""
+    """Delete former totals of these windows that have another shape."""
     asked, others = {"stream": seen.stream_id, "shape": seen.shape}, "shape <> :shape"
     if connection.first(f"SELECT step {_OBSERVED} AND {others} LIMIT 1", **asked) is None:
         return
@@ -366,9 +381,9 @@ def read_observed(
 def _rows_around(
     connection: Connection, steps: NDArray[np.int64], which: str, asked: Mapping[str, Any]
 ) -> Iterator[Any]:
-    """Yield rows that meet a condition, ascending; ``{around}`` selects those of these windows.
+    """Yield database rows that meet the condition ``which``, ascending.
 
-    It selects the rows around each run of windows that are looked up together.
+    In the condition ``{around}`` stands for the blocks that hold some of the windows ``steps``.
     """
     runs = np.split(steps, np.flatnonzero(np.diff(steps) > _APART) + 1) if len(steps) else []
     if len(runs) > _RUNS:
@@ -384,7 +399,7 @@ def _rows_around(
 def write_sources(
     connection: Connection, stream_id: int, digests: Iterable[str], step: int, subkey: bytes
 ) -> None:
-    """Note files as counted; refuse a file that was counted before."""
+    """Note files as counted at a step; refuse a file that was counted before."""
     for digest in digests:
         if has_source(connection, stream_id, digest, subkey):
             raise ReplayMismatch(
@@ -396,7 +411,7 @@ def write_sources(
 
 
 def has_source(connection: Connection, stream_id: int, digest: str, subkey: bytes) -> bool:
-    """Whether a source was counted."""
+    """Return True if a file with this digest was counted."""
     said = "SELECT step FROM counton_sources WHERE stream_id = :stream AND digest = :digest"
     known = connection.first(said, stream=stream_id, digest=_keyed_digest(digest, subkey))
     return known is not None
