@@ -1,12 +1,15 @@
-"""The place of a state's key, and the witness that stands beside the key.
+"""The place of a state's key, and the witness: a small file that shows whether a state is an old
+copy.
 
-A key stands in a file, ``STATE.key`` beside a SQLite state unless another is named, in an
-environment variable (``env:NAME``), or in the output of a command (``command:...``, a vault's
-client). If a new state finds a key already there, other states may use that key too. Then the
-state's noise comes from a key of its own, derived with a public salt (`counton.Key.with_salt`).
+A key stands in a file (``STATE.key`` beside a SQLite state unless another is named), in an
+environment variable (``env:NAME``), or in the output of a command (``command:...``, such as a
+vault's client). If a new state finds an existing key there, other states may use that key too. Then
+the new state's noise comes from a key of its own, derived with a public salt
+(`counton.Key.with_salt`).
 
-The witness holds the last step of each stream and a digest of its last release. A state that was
-restored from an old copy would give the noise of known releases to other data; the witness notices.
+The witness stands beside the key. It holds the last step of each stream and a digest of its last
+release. A state that was restored from an old copy would add the noise of known releases to other
+data; the witness shows that releases are missing.
 """
 
 from __future__ import annotations
@@ -76,7 +79,7 @@ AMENDMENTS = 1000
 
 
 def key_path(state: State) -> Path:
-    """Return the key file of a SQLite state.
+    """Return the path of the key file of a SQLite state: ``STATE.key``.
 
     Raises:
         WrongKey: the state is on a server, which is no place for its key.
@@ -91,7 +94,7 @@ def state_files(state: State, key: Kept = None) -> list[Path]:
     """List the files of a state and its key, existing or not.
 
     Args:
-        key: a `Key`, which is in no file, or the place of the key; None: ``STATE.key``.
+        key: the key itself, which is in no file, or its place; None: ``STATE.key``.
 
     >>> [path.name for path in state_files("visits.db")][3:]
     ['visits.db-journal', 'visits.db.key', 'visits.db.key.witness']
@@ -103,7 +106,10 @@ def state_files(state: State, key: Kept = None) -> list[Path]:
 
 
 def beside(file: Path | None, label: str) -> Path:
-    """Return the key file beside a state's file."""
+    """Return the path of the key file beside a state's file.
+
+    A state on a server (``file`` is None) is refused; ``label`` names it in the message.
+    """
     if file is None:
         raise WrongKey(
             f"state {label} is on a server and has no key file beside it: say where the key is "
@@ -113,7 +119,10 @@ def beside(file: Path | None, label: str) -> Path:
 
 
 def key_for(database: Database, fingerprint: str, salt: str | None, key: Kept) -> Key:
-    """Return the key of a release, given the fingerprint and the salt in its open state."""
+    """Return the key of a release: load ``key``, apply the salt, and check the fingerprint.
+
+    Salt and fingerprint are those that the state has stored for the release.
+    """
     found: Key
     if isinstance(key, Key):
         found = key
@@ -126,7 +135,7 @@ def key_for(database: Database, fingerprint: str, salt: str | None, key: Kept) -
 
 
 def fits(key: Key, fingerprint: str, salt: str | None) -> bool:
-    """Return True if a key, with a salt if there is one, has the fingerprint of a release's key."""
+    """Return True if a key, after applying the salt if there is one, has this fingerprint."""
     return fingerprint in (key.fingerprint, salt and key.with_salt(salt).fingerprint)
 
 
@@ -151,7 +160,9 @@ def file_of(key: Kept) -> Path | None:
 
 
 def elsewhere(text: str) -> Key:
-    """Read a key from an environment variable or from the output of a command."""
+    """Read a key from an environment variable (``env:NAME``) or a command's output
+    (``command:...``).
+    """
     if text.startswith(_ENVIRONMENT):
         name = text.removeprefix(_ENVIRONMENT)
         kept = os.environ.get(name)
@@ -194,18 +205,21 @@ def _load(path: Path, fingerprint: str) -> Key:
 
 
 def publish(waiting: Path, path: Path) -> None:
-    """Rename a waiting key to its final name; if another key has that name, leave it waiting."""
+    """Rename a key file from its temporary to its final name.
+
+    If another key has the final name, nothing happens.
+    """
     if not give_name(waiting, path) and is_same_file(waiting, path):
         waiting.unlink(missing_ok=True)  # a process was killed before it removed this name
 
 
 def waiting(path: Path, fingerprint: str) -> Path:
-    """Return the file in which a key waits until its state exists."""
+    """Return the temporary file that holds a new key until its state exists."""
     return path.with_name(f"{path.name}.new-{fingerprint}")
 
 
 def place_of(state: State | Database) -> tuple[Path | None, str]:
-    """Return a state's file (None on a server) and its name for messages."""
+    """Return the path of a state's file (None on a server), and the state's name for messages."""
     if isinstance(state, Database):
         return state.path, state.label
     address = parse_address(state)
@@ -216,12 +230,12 @@ def witness_beside(state: State | Database, key: Kept, also: State | None = None
     """Return the witness of a state: files beside its key and beside the state
     (``STATE.key.witness``).
 
-    An open state has a second witness, away from both: see `counton.state.second_witness`. If a
-    symbolic link names the key, its witness lies beside the linked file: all names of one key
-    share one witness.
+    If the state is open, the result also includes its second witness, kept somewhere else: see
+    `counton.state.second_witness`. If ``key`` is a symbolic link, the witness lies beside the
+    linked file, so that all names of one key share one witness.
 
     Args:
-        also: a second place of the witness, read as if the state named it.
+        also: a second place of the witness to read, besides those that the state remembers.
     """
     path = key.file if isinstance(key, Key) else file_of(key)
     file, label = place_of(state)
@@ -249,14 +263,15 @@ def witness_remarks(
     opened: Database | None = None,
     in_file: bool = False,
 ) -> list[str]:
-    """Say which old copies of a state the witness would miss; an empty list if none.
+    """Return sentences on old copies of a state that its witness would not notice; empty if there
+    are none.
 
     A damaged or missing witness is not reported here: every release refuses it.
 
     Args:
-        witness: a second place that is named in this run.
-        opened: the open state, if it is open.
-        in_file: whether a job file names the place for every run.
+        witness: place of a second witness, as named in this run.
+        opened: the state, if the caller has it open.
+        in_file: whether a job file can name the place of the second witness for every run.
     """
     if state is None:
         return []
@@ -275,7 +290,7 @@ def witness_remarks(
 
 
 def _why_not_written(folder: Path | None) -> str | None:
-    """Try to write or make a folder, and say why it fails; None if it succeeds."""
+    """Return why a folder cannot be written or made; None if it can."""
     if folder is None:
         return "the user has no home"
     there = next((one for one in (folder, *folder.parents) if os.path.lexists(one)), folder)
@@ -287,12 +302,12 @@ def _why_not_written(folder: Path | None) -> str | None:
 
 
 class Mark(NamedTuple):
-    """The position of a stream.
+    """How far a stream has come, as a state or a witness records it.
 
     Attributes:
         key: fingerprint of its key.
-        writer: number of the last process that opened it to write.
-        forgotten: how many times people were forgotten in it.
+        writer: number of the process that opened it last for writing; each opening counts one up.
+        forgotten: number of requests to forget people that it has carried out.
     """
 
     key: str
@@ -303,19 +318,19 @@ class Mark(NamedTuple):
 
     @classmethod
     def of(cls, row: Any) -> Mark:
-        """Read the mark from a stream's row."""
+        """Return the mark of a stream from its database row."""
         return cls(row.key_fingerprint, row.name, row.step, row.writer_epoch, row.forgotten)
 
 
 class _Look(NamedTuple):
-    """The content of all places of a witness, read at one moment.
+    """Everything that the places of a witness hold, read at one moment.
 
     Attributes:
-        said: the settings of these places, by the state and by the user.
-        marks: mark of each place before it was read.
-        second: the second places; none if the state is not open.
-        places: places in which a release is noted.
-        entries: entries of streams, the latest steps first, each with its place.
+        said: settings that decide which places there are: the state's, and the user's folder.
+        marks: for each place, a mark that changes when its content does, taken before reading.
+        second: places of the second witness; none if the state is not open.
+        places: places in which every release is noted.
+        entries: entries of streams in all places, each with its place, the latest steps first.
     """
 
     said: object
@@ -326,22 +341,23 @@ class _Look(NamedTuple):
 
 
 class Witness:
-    """The memory of a state's releases: the last step of each stream, and a digest of its release.
+    """The record, kept outside a state, of how far it has come.
 
-    It stands beside the key and, if the key has a file of its own, also beside the state, so that
-    streams of one state under several keys know of each other. It also stands in second places,
-    away from both: see `counton.state.second_witness`.
+    It holds the last step of each stream, and a digest of its release. So a state restored from an
+    old copy is noticed. The record stands in several places: beside the key, and beside the state
+    if the key is in another file, so that streams of one state under several keys know of each
+    other. A second witness stands elsewhere: see `counton.state.second_witness`.
 
     It is written after each commit and holds nothing secret. Nothing is released if an existing
-    place cannot be read or written, or if a second place is missing that should exist. Nothing is
-    released either if no place can be written, or if no place knows a stream that has released
-    something, unless somebody has said that no second witness is wanted.
+    place cannot be read or written, or if a place of the second witness is missing that should
+    exist. Nothing is released either if no place can be written, or if no place knows a stream that
+    has released something, unless the user has said that no second witness is wanted.
 
     Args:
-        beside: files beside the key and the state; empty if there are none.
+        beside: witness files beside the key and the state; empty if there are none.
         label: name of the state, for messages.
-        database: the open state, which remembers its second places.
-        also: address of one more second place to read.
+        database: the open state, which remembers the places of its second witness.
+        also: address of one more place of a second witness to read.
     """
 
     def __init__(
@@ -358,22 +374,24 @@ class Witness:
 
     @property
     def places(self) -> tuple[WitnessPlace, ...]:
-        """Files, or rows in a database, in which a release is noted."""
+        """Files or database rows in which every release is noted."""
         return self._look_at_places().places
 
     @property
     def where(self) -> str:
-        """Its first place, for messages."""
+        """First place of the witness, for messages."""
         return next((str(place) for place in (*self._beside, *self.places)), "no file")
 
     def entries(self) -> list[dict[str, Any]]:
-        """Return all remembered entries with their places, the latest steps first."""
+        """Return all entries of streams, each with its place, the latest steps first."""
         return self._look().entries
 
     def snapshot(self) -> Witness:
-        """Read the witness now, for a caller who reads the state afterwards without a lock.
+        """Return the witness as it is now, for a caller who reads the state afterwards without a
+        lock.
 
-        Every noted release was committed before, so a state that is read later has all of them.
+        A release is noted only after its commit. So a state that is read later has all releases
+        noted here.
         """
         now = self._unread()
         with suppress(StateError):  # each release reports it
@@ -390,7 +408,10 @@ class Witness:
         return self._database
 
     def _look_at_places(self) -> _Look:
-        """Return the last look if the places are unchanged, whatever they hold by now."""
+        """Return what was last read from the places, even if their content has changed since.
+
+        They are read again if there are other places now.
+        """
         last = self._last if self._held is None else self._held
         return last if last is not None and last.said == self._place_settings() else self._look()
 
@@ -443,11 +464,12 @@ class Witness:
             ) from None
 
     def name(self, connection: Connection, place: State) -> None:
-        """Keep the second witness in a place from now on; its earlier places point on to it.
+        """Keep the second witness in this place from now on; its earlier places get a pointer to
+        it.
 
         Args:
-            connection: a transaction that writes the state. The places are written before its
-                commit, so a later reader of an earlier place is led to the new one in any case.
+            connection: a transaction that writes the state. Places are written before it commits,
+                so that a reader of an earlier place is led to the new one even if the commit fails.
 
         Raises:
             StateError: a place cannot be read or written.
@@ -470,9 +492,10 @@ class Witness:
         self._remember(connection, {**known, address: NAMED})
 
     def keep(self, connection: Connection, place: State | None) -> None:
-        """Keep the second witness: in a place that is named now, or where it was before.
+        """Keep the second witness in the named place, or where it was before if ``place`` is None.
 
-        If it had no place, it goes into the user's folder, or into each of several such folders.
+        If it had no place, it goes into the user's folder for program state. On a server each
+        user's machine has such a folder.
         """
         if place is not None:
             self.name(connection, place)
@@ -489,14 +512,16 @@ class Witness:
         self._remember(connection, known)
 
     def give_up_missing(self, connection: Connection) -> tuple[str, ...]:
-        """Declare missing places lost for good, on the user's word, and return them."""
+        """Record that the missing places are lost, because the user says so; return their
+        addresses.
+        """
         second = self._look().second
         lost = {one.address: LOST for one in second.missing_places}
         self._remember(connection, {**self._state().witnesses, **lost})
         return tuple(lost)
 
     def _begin(self, address: str, look: _Look) -> None:
-        """Make a place that starts with all entries of the other places."""
+        """Make a new place, and copy into it the entries of all other places."""
         database = self._state()
         known = [
             {word: value for word, value in entry.items() if word != "where"}
@@ -519,7 +544,9 @@ class Witness:
             database.witnesses = known
 
     def remarks(self, witness: State | None = None, *, in_file: bool = False) -> list[str]:
-        """Say which old copies of the state the witness would miss: see `witness_remarks`."""
+        """Return sentences on old copies of the state that would go unnoticed: see
+        `witness_remarks`.
+        """
         named = None if witness is None else address_of(witness)
         second, remarks = self._look().second, list[str]()
         if named is None:
@@ -559,8 +586,9 @@ class Witness:
         return remarks
 
     def _serves(self) -> bool:
-        """Return True if the state has released something under the key of the witness's first
-        file."""
+        """Return True if the state has released something under the key beside the witness's first
+        file.
+        """
         for one in self._beside[:1] if self._database is not None else ():
             with suppress(WrongKey), self._state().transaction(write=False) as connection:
                 key = Key.load(Path(str(one).removesuffix(".witness")))
@@ -582,7 +610,9 @@ class Witness:
         )
 
     def _inside(self, place: State | None) -> Path | None:
-        """Return the path of a place in or below the state's folder; None for any other place."""
+        """Return the path of a place that lies in the state's folder or below; None for any other
+        place.
+        """
         file, _ = place_of(self._label if self._database is None else self._database)
         if file is None or place is None:
             return None
@@ -591,10 +621,10 @@ class Witness:
         return at if at is not None and at.is_relative_to(file.resolve().parent) else None
 
     def refuse_unknown(self, connection: Connection, beginning: str) -> None:
-        """Refuse to begin a stream if no place knows the streams that the state has released.
+        """Refuse a first step if no place has an entry for streams that the state has released.
 
         Args:
-            beginning: name of the stream that has just made its first step, or "".
+            beginning: name of the stream that releases its first step, or "".
 
         Raises:
             OldCopy: nobody can tell which releases the state has forgotten.
@@ -606,7 +636,7 @@ class Witness:
             raise OldCopy(self._unknown(f"stream {released.name!r} has released something"))
 
     def refuse_missing(self) -> None:
-        """Refuse a state if one of its second places is missing that should exist.
+        """Refuse a state if a place of its second witness should exist and is missing.
 
         Raises:
             StateUnavailable: the place may be on a disk that is not mounted.
@@ -624,11 +654,11 @@ class Witness:
     def forgotten_entries(
         self, known: Mapping[str, Collection[str]], identity: str | None
     ) -> list[dict[str, Any]]:
-        """List entries of this state, or under its keys, whose streams the state lacks.
+        """Return entries of streams that the state lacks though it, or its key, has released them.
 
         Args:
-            known: names of the state's streams, by fingerprint of the key.
-            identity: identity of the state; None if it does not exist yet.
+            known: names of the streams that the state has, by fingerprint of their keys.
+            identity: identity of the state; None if the state does not exist yet.
         """
         return [
             entry
@@ -643,7 +673,7 @@ class Witness:
         ]
 
     def refuse_forgotten(self, known: Mapping[str, Collection[str]], identity: str | None) -> None:
-        """Refuse all new releases of a state that has forgotten releases."""
+        """Refuse all releases of a state that lacks streams which the witness knows."""
         for entry in self.forgotten_entries(known, identity):
             name, steps = entry["stream"], entry["step"]
             what = "1 step" if steps == 1 else f"{steps:,} steps"
@@ -658,16 +688,19 @@ class Witness:
     def check(
         self, at: Mark, digest: Callable[[int], str | None], *, forgetting: bool = False
     ) -> None:
-        """Refuse a stream that has forgotten releases, or has forgotten that people were forgotten.
+        """Refuse a stream that lacks releases or deletions of people which the witness has
+        recorded.
 
         Args:
-            at: position of the stream in the state.
-            digest: returns the digest of a step's release; None if the state has none for it.
-            forgetting: this act forgets somebody, so the number of earlier times does not matter.
+            at: how far the stream is, by the state.
+            digest: returns the digest of a step's release; None if the state has none for that
+                step.
+            forgetting: the caller is going to delete a person's data; missing deletions are then
+                allowed.
 
         Raises:
             StateError: the witness knows later releases, another release at the same step, or more
-                times that people were forgotten; or it cannot be read, or a part is missing.
+                deletions; or it cannot be read, or a place is missing.
         """
         self.refuse_missing()
         for entry in self._of(at):
@@ -694,14 +727,15 @@ class Witness:
                 )
 
     def _of(self, at: Mark) -> list[dict[str, Any]]:
-        """Return a stream's entries, the latest steps first."""
+        """Return the entries of one stream, the latest steps first."""
         return [one for one in self.entries() if (one["key"], one["stream"]) == at[:2]]
 
     def check_shown(self, at: Mark, digest: str | None) -> bool:
-        """Refuse to show the last release if the witness knows another one in its place.
+        """Refuse to show a stream's last release if the witness has recorded another one for that
+        step.
 
         Returns:
-            Whether the witness noted the release, as the last one or before later ones.
+            True if the witness has recorded this release, as its last one or before later ones.
 
         Raises:
             StateError: the witness noted another release of this step, or a later step without this
@@ -718,22 +752,22 @@ class Witness:
         return known
 
     def is_later(self, at: Mark) -> bool:
-        """Whether the witness knows later steps of a stream than the state."""
+        """Return True if the witness has recorded later steps of a stream than the state has."""
         return any(entry["step"] > at.step for entry in self._of(at))
 
     def knows(self, at: Mark) -> bool:
-        """Whether the witness has an entry of a stream."""
+        """Return True if the witness has an entry for a stream."""
         return bool(self._of(at))
 
     def vouches(self, at: Mark) -> bool:
-        """Whether the witness can tell that a state is the newest.
+        """Return True if the witness proves that a stream is not an old copy.
 
-        For a state in a file, knowing the stream is enough.
+        For a state in a file it is enough that the witness has an entry for the stream.
 
         Returns:
-            For an unknown stream: whether it has released nothing, or somebody said that no second
-            witness is wanted. On a server: whether this witness noted the last writer, or has seen
-            the stream exactly as it is; otherwise another writer may have gone further.
+            For a stream without an entry: True if it has released nothing, or the user wants no
+            second witness. On a server: True if this witness has recorded the last writer, or has
+            seen the stream exactly as it is; otherwise another writer may have gone further.
         """
         of = self._of(at)
         if not of:
@@ -751,8 +785,7 @@ class Witness:
         return False
 
     def unseen(self, at: Mark) -> str | None:
-        """Return why the witness cannot vouch for a stream; None if it can, or knows later
-        steps."""
+        """Return why the witness cannot tell if a stream is an old copy; None if it can."""
         if self.is_later(at) or self.vouches(at):
             return None
         what = f"stream {at.name!r} is at step {at.step:,}"
@@ -779,7 +812,7 @@ class Witness:
         )
 
     def join(self, at: Mark) -> None:
-        """Remember the next writer of a stream, before it writes."""
+        """Record that a process becomes the writer of a stream, before it writes anything."""
         entry = self._entry(at._replace(step=0), "", writes=True)
         self._each(lambda place: place.join(entry), _NOTHING_RELEASED)
 
@@ -792,13 +825,13 @@ class Witness:
         writes: bool = False,
         seen: bool = False,
     ) -> None:
-        """Remember a committed release, before anybody is shown it.
+        """Record a committed release before anybody is shown it.
 
         Args:
-            at: position of the stream after that release.
-            released: returns the digest of a released step; None if the state has no such step.
+            at: how far the stream is after that release.
+            released: returns the digest of an earlier step's release; None if the state has none.
             writes: this process released it, as the stream's writer.
-            seen: the stream's writer is another process, and was seen to release it.
+            seen: another process released it, while this one watched.
 
         Raises:
             StateError: the witness knows another release of a step, so another copy of the state is
@@ -824,12 +857,12 @@ class Witness:
         )
 
     def reserve(self, at: Mark) -> None:
-        """Make sure that a release can be noted, before its commit."""
+        """Check, before a release is committed, that it can be recorded afterwards."""
         entry = self._entry(at, "0" * 64, writes=True)
         self._each(lambda place: place.reserve(entry), _NOTHING_RELEASED)
 
     def is_behind(self, at: Mark) -> bool:
-        """Whether one of its places, existing or not, lacks a step."""
+        """Return True if some place of the witness has not recorded this step, or is missing."""
         return any(
             all(
                 (one["key"], one["stream"], one["step"]) != at[:3]
@@ -841,7 +874,7 @@ class Witness:
         )
 
     def lacks(self, at: Mark) -> str | None:
-        """Return why the witness would miss an old copy of the state; None if it would notice."""
+        """Return why an old copy of the state would go unnoticed; None if it would be noticed."""
         if not at.step:
             return None
         for place in self.places:
@@ -888,11 +921,12 @@ class Witness:
         }
 
     def _each(self, act: Callable[[WitnessPlace], StateError | None], what: str) -> None:
-        """Apply an act to all existing places; at least one must exist, unless none is wanted.
+        """Call a function for every place; an error if none can be written, unless no witness is
+        wanted.
 
         Args:
             act: returns an error to raise, or None.
-            what: consequence for the release, for the message if a place cannot be written.
+            what: what this means for the release, for the message if a place cannot be written.
         """
         look, noted = self._look_at_places(), False
         first: StateError | None = None
@@ -919,7 +953,10 @@ class Witness:
 
 
 def other_release(name: str, state: str, step: int, where: str) -> OldCopy:
-    """Build the error for a step whose release differs between a state and somebody else."""
+    """Build the error for a step whose release in the state differs from the recorded one.
+
+    ``where`` names the record: a witness or a ledger.
+    """
     return OldCopy(
         f"stream {name!r} in state {state} has another release at step {step:,} than {where} "
         f"knows, so two copies of the state were continued; the same noise on two data sets gives "
@@ -928,8 +965,10 @@ def other_release(name: str, state: str, step: int, where: str) -> OldCopy:
 
 
 def _wrote(known: Sequence[int], writer: int) -> bool:
-    """Return True if one of the known numbers belongs to a stream's last writer; see
-    `AMENDMENTS`."""
+    """Return True if the stream's last writer is among these recorded numbers of writers.
+
+    Changes of a stream that release nothing count the number up too: see `AMENDMENTS`.
+    """
     return any(0 <= writer - one < AMENDMENTS for one in known)
 
 
@@ -940,12 +979,12 @@ def _why(error: Exception) -> str:
 
 
 def witness_key(key: Key, name: str) -> bytes:
-    """Return the key of the digests of a stream's releases in its witness."""
+    """Return the key for the digests of a stream's releases that its witness keeps."""
     return key.derive(b"witness", name.encode())
 
 
 def release_digest(step: int, value: NDArray[Any], subkey: bytes) -> str:
-    """Return the keyed digest of one step's release, over all cells (HMAC-SHA256).
+    """Return the keyed digest (HMAC-SHA256) of a step's released values in all cells.
 
     Some cells are never shown, such as those of undeclared groups. A plain hash could be inverted
     by trying values, and would reveal how many such cells there are.

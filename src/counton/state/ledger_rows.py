@@ -1,7 +1,8 @@
-"""The ledger of a database, kept as rows: what its releases have spent, and the limit.
+"""The privacy ledger of a state, kept as database rows: what its releases have spent, and the
+limit.
 
-Other states may enter their spending here (`counton.state.shared`). Then the limit holds for all of
-them together.
+Other states may enter their spending here too (`counton.state.shared`). Then the limit holds for
+all of them together.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ from counton.state.stream_facts import record_in
 
 
 class ForeignEntry(NamedTuple):
-    """An entry of another state.
+    """An entry in this state's ledger that another state has made.
 
     Attributes:
         number: number of the entry, counted from 1.
         state: identity of the other state.
         place: last known address of that state.
-        spend: spending of the entry.
-        begun: whether a stream has claimed it; else it is reserved for an interrupted stream.
-        step: number of steps of that stream at its last report.
+        spend: stream, guarantee and protected unit of the entry.
+        begun: whether a stream exists for it; False: it was reserved by a run that was interrupted.
+        step: number of released steps of that stream, as last reported.
         entered: time of the entry, ISO 8601 in UTC.
     """
 
@@ -52,12 +53,12 @@ class ForeignEntry(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Short name of the stream and its state."""
+        """Short name of the stream and of its state, for messages."""
         return f"{self.spend.name} ({PurePath(self.place).name})"
 
 
 def of_others(connection: Connection) -> tuple[ForeignEntry, ...]:
-    """Return the entries of other states, in order."""
+    """Return the entries that other states have made in this ledger, in order."""
     rows = connection.rows("SELECT * FROM counton_shared_entries ORDER BY number")
     with reading("the ledger"):
         return tuple(
@@ -70,13 +71,15 @@ def of_others(connection: Connection) -> tuple[ForeignEntry, ...]:
 
 
 def spend_of(row: Any) -> Spend:
-    """Read the spend in a row of a ledger."""
+    """Return the spending in a row of a ledger: stream, guarantee and unit."""
     kept = {"name": row.name, "unit": row.unit, "relation": row.relation}
     return Spend.from_dict({**json.loads(row.guarantee), **kept})
 
 
 def ties(connection: Connection) -> list[Any]:
-    """Return a state's notes on the ledger that it shares, a row for each of its streams there."""
+    """Return what a state has noted about the ledger that it shares: a row for each of its streams
+    there.
+    """
     return [*connection.rows("SELECT * FROM counton_shared_ledgers ORDER BY number")]
 
 
@@ -96,10 +99,10 @@ class LimitChange(NamedTuple):
         time: time of the change, ISO 8601 in UTC.
         user: name of the user on that machine.
         host: name of the machine.
-        before: stated terms of the former limit, JSON values by names (``limit``, ``age``,
-            ``relation``, ``approximate_delta``, ``unit``); None if there was no limit.
-        after: terms of the new limit, in the same form.
-        higher: whether the new limit allows anything that the former one does not.
+        before: terms of the former limit, JSON values by name (``limit``, ``age``, ``relation``,
+            ``approximate_delta``, ``unit``); None if there was no limit.
+        after: terms of the new limit, in the same form; None if there is none now.
+        higher: whether the new limit allows anything that the former one did not.
     """
 
     time: str
@@ -110,7 +113,7 @@ class LimitChange(NamedTuple):
     higher: bool
 
     def in_words(self) -> str:
-        """Describe the change and its time, without the user.
+        """Describe the change and its time in words, without the user.
 
         >>> one = {"limit": {"guarantee": "pure", "epsilon": "1"}}
         >>> two = {"limit": {"guarantee": "pure", "epsilon": "2"}, "unit": "reader"}
@@ -124,14 +127,14 @@ class LimitChange(NamedTuple):
 
     @property
     def verb(self) -> str:
-        """Return the kind of change: set, removed, raised or lowered."""
+        """Return the kind of change in one word: "set", "removed", "raised" or "lowered"."""
         if self.before is None or self.after is None:
             return "set" if self.before is None else "removed"
         return "raised" if self.higher else "lowered"
 
 
 def limit_in_words(stated: Mapping[str, Any] | None) -> str:
-    """Describe the stated terms of a limit."""
+    """Describe the terms of a limit in words."""
     if stated is None:
         return "none"
     words = str(guarantee_from_dict(stated["limit"]))
@@ -174,12 +177,11 @@ class LedgerEvent(NamedTuple):
         event: ``spent``, or ``reserved`` by a run that was interrupted before its stream was made;
             ``limit set``, ``limit raised``, ``limit lowered`` or ``limit removed``.
         name: name of the stream or table that spends; None for a limit.
-        terms: the guarantee with unit and relation, or the stated terms of the new limit, as JSON
-            values; None: no limit any more.
+        terms: of an entry: guarantee, unit and relation; of a limit: its terms. JSON values; None
+            if the limit was removed.
         state: last known address of the other state that spends; None for this state's own events.
-        user: user who changed the limit, as that machine knows the user; None for an entry, whose
-            user no ledger keeps.
-        host: name of that machine.
+        user: name of the user who changed the limit, by the operating system; None for an entry.
+        host: name of the machine on which the limit was changed.
     """
 
     time: str
@@ -191,7 +193,7 @@ class LedgerEvent(NamedTuple):
     host: str | None = None
 
     def in_words(self) -> str:
-        """Describe the event, without its time and user.
+        """Describe the event in words, without its time and user.
 
         >>> one = {"limit": {"guarantee": "pure", "epsilon": "1"}}
         >>> print(LedgerEvent("2024-03-01T09:30:00+00:00", "limit set", terms=one).in_words())
@@ -208,9 +210,9 @@ class LedgerEvent(NamedTuple):
 
 
 def history(connection: Connection) -> tuple[LedgerEvent, ...]:
-    """Return all entries, of other states too, and all changes of the limit, by time.
+    """Return all entries, also those of other states, and all changes of the limit, by time.
 
-    Times are full seconds; of one second, changes of the limit come first.
+    Times are whole seconds. Within one second, changes of the limit come first.
     """
     changes = (
         LedgerEvent(
@@ -237,16 +239,16 @@ def _read(text: str | None) -> dict[str, Any] | None:
 
 
 def _limit_terms(bound: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return the stated terms of a limit; None if there is no limit."""
+    """Return the terms of a limit as JSON values; None if there is no limit."""
     if bound is None:
         return None
     return {name: bound[name] for name in _STATED if bound.get(name) is not None}
 
 
 def _is_higher(before: Mapping[str, Any], after: Mapping[str, Any] | None) -> bool:
-    """Return True if a limit allows anything that the one before does not.
+    """Return True if a new limit allows anything that the former one did not.
 
-    It does not if the two differ by smaller numbers only.
+    It does not if only its numbers differ, and all are smaller.
     """
     if after is None or before["limit"]["guarantee"] != after["limit"]["guarantee"]:
         return True
@@ -261,10 +263,10 @@ def _is_higher(before: Mapping[str, Any], after: Mapping[str, Any] | None) -> bo
 
 
 def set_limit(connection: Connection, proposed: Ledger | None, *, allow_raise: bool) -> None:
-    """Replace the limit, and note when, by whom, and what it was before.
+    """Replace the limit; record the time, the user, and the former limit.
 
     Raises:
-        InvalidInput: the limit would rise, and the caller does not allow that.
+        InvalidInput: the new limit allows more, and ``allow_raise`` is False.
     """
     before = _limit_terms(terms(connection))
     after = None if proposed is None else _limit_terms(proposed.terms())
@@ -286,7 +288,9 @@ def set_limit(connection: Connection, proposed: Ledger | None, *, allow_raise: b
 
 
 def _user() -> str:
-    """Return the user of this process as the machine knows it; anybody can set variables."""
+    """Return the name of this process's user, by the operating system: environment variables can be
+    forged.
+    """
     try:
         import pwd
 
@@ -298,36 +302,39 @@ def _user() -> str:
 
 
 def lock(connection: Connection) -> None:
-    """Wait for other transactions that change the ledger (SQLite has locked the file already)."""
+    """Wait for other transactions that change the ledger. A SQLite file is locked as a whole
+    already.
+    """
     if not connection.is_sqlite:
         connection.run("SELECT id FROM counton_database FOR UPDATE")
 
 
 def entries(connection: Connection) -> tuple[Spend, ...]:
-    """Return what was spent, in order."""
+    """Return what each release of this state has spent, in order of entry."""
     with reading("the ledger"):
         rows = connection.rows("SELECT * FROM counton_ledger ORDER BY id")
         return tuple(map(spend_of, rows))
 
 
 def all_entries(connection: Connection) -> tuple[Spend, ...]:
-    """Return what this state spent, and what other states spent under the limit of this one.
+    """Return the entries of this state, and those that other states made under its limit.
 
-    Streams of other states may share names, so none of theirs follows another: they add up.
+    Streams of other states may have the names of this one's, so their losses always add up; none is
+    counted as the continuation of another.
     """
     others = (one.spend._replace(name=one.label, follows=None) for one in of_others(connection))
     return (*entries(connection), *others)
 
 
 def terms(connection: Connection) -> dict[str, Any] | None:
-    """Return the stored limit with its options (`Ledger.terms`); None without a limit."""
+    """Return the terms of the limit (`Ledger.terms`) as JSON values; None without a limit."""
     saved = connection.value("SELECT budget_limit FROM counton_database")
     with reading("the ledger's limit"):
         return None if saved is None else dict(json.loads(saved))
 
 
 def ledger(connection: Connection) -> Ledger | None:
-    """Return the ledger under its limit; None if there is no limit."""
+    """Return the ledger with its entries and its limit; None if there is no limit."""
     bound = terms(connection)
     if bound is None:
         return None
@@ -337,7 +344,7 @@ def ledger(connection: Connection) -> Ledger | None:
 
 
 def totals(connection: Connection) -> dict[str, tuple[Relation, Limit | None]]:
-    """Add up all entries: see `Store.totals`."""
+    """Add up all entries for each kind of unit: see `Store.totals`."""
     found = ledger(connection)
     if found is None:
         return add_up(all_entries(connection))
@@ -345,7 +352,8 @@ def totals(connection: Connection) -> dict[str, tuple[Relation, Limit | None]]:
 
 
 def with_entry(connection: Connection, entry: Spend) -> Ledger | None:
-    """Return the ledger with one more entry, unrecorded; None if there is no limit.
+    """Return the ledger as it would be with one more entry; nothing is written. None without a
+    limit.
 
     Raises:
         BudgetExceeded: the limit does not allow it.
@@ -363,14 +371,14 @@ def enter(
     """Record what a new stream or table spends.
 
     Args:
-        contribution: contribution bound of a unit.
+        contribution: contribution bound of the new stream's unit.
         details: public facts that are kept with the stream.
 
     Raises:
         BudgetExceeded: the limit does not allow it.
-        InvalidInput: this kind of guarantee cannot be counted against the limit; or the stream
-            cannot follow another one, because a unit may be in steps of both, or because the other
-            one has not released its last step.
+        InvalidInput: this kind of guarantee cannot be counted against the limit; or the new stream
+            cannot count as the continuation of another one, because a unit may count in steps of
+            both, or because the other one has not released its last step.
     """
     _refuse_name_of_another(connection, entry.name)
     if entry.follows is not None:
@@ -381,7 +389,7 @@ def enter(
 
 
 def add(connection: Connection, entry: Spend) -> None:
-    """Record what something other than counton spent.
+    """Record what a program other than counton has spent.
 
     Raises:
         BudgetExceeded: the limit does not allow it.
@@ -417,10 +425,10 @@ def _insert(connection: Connection, entry: Spend) -> None:
 def _refuse_several_steps(
     name: str, contribution: Contribution, details: Mapping[str, Any]
 ) -> None:
-    """Refuse units that are in several steps, since they may be in steps of two streams.
+    """Refuse a stream if a unit can count in several steps, so that it might count in two streams.
 
-    A person's period spans several steps; the caller who states periods checks where they begin
-    (`counton.run.continuation.apart`).
+    A person's period may span several steps; the caller, who knows the periods, checks whether one
+    lies in both streams (`counton.run.continuation.apart`).
     """
     if contribution.in_one_step or record_in(details).get("per") is not None:
         return
@@ -432,9 +440,9 @@ def _refuse_several_steps(
 
 
 def _refuse_unfinished(connection: Connection, name: str) -> None:
-    """Refuse to follow a stream that may release more, from this state or from a copy of it.
+    """Refuse an earlier stream that may release more, from this state or from a copy of it.
 
-    A stream whose units may be in several steps is refused too.
+    A stream whose units can count in several steps is refused too.
     """
     said = "SELECT step, terms, details FROM counton_streams WHERE name = :name"
     row, horizon = connection.first(said, name=name), None
@@ -452,12 +460,11 @@ def _refuse_unfinished(connection: Connection, name: str) -> None:
 
 
 def enter_known(connection: Connection, proposed: Ledger, *, keep_unit: bool = True) -> Ledger:
-    """Enter earlier spending into a ledger without entries; nothing is written.
+    """Enter all existing spending into a new ledger without entries; nothing is written.
 
     Args:
-        proposed: the new limit. Its terms stay unless somebody changes them: a limit without them
-            lets weaker protection pass.
-        keep_unit: keep the former unit if the proposed limit names none.
+        proposed: the ledger with the new limit.
+        keep_unit: if the new limit names no kind of unit, keep the former limit's.
 
     Raises:
         BudgetExceeded: more is spent already.
@@ -479,6 +486,6 @@ def enter_known(connection: Connection, proposed: Ledger, *, keep_unit: bool = T
 
 
 def write_terms(connection: Connection, present: Ledger | None) -> None:
-    """Write the limit and what it has fixed."""
+    """Write the limit and its terms."""
     text = None if present is None else json.dumps(present.terms(), sort_keys=True)
     connection.run("UPDATE counton_database SET budget_limit = :text", text=text)

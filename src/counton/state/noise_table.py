@@ -1,4 +1,6 @@
-"""Stored noise of a stream's next steps: see `counton.numbers.noise_ahead`."""
+"""Storage of noise that was drawn ahead for a stream's next steps: see
+`counton.numbers.noise_ahead`.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,20 @@ _FIND = (
 
 
 class NoiseTable:
-    """The rows of one stream in ``counton_noise``. They may be deleted at any time."""
+    """Encrypted noise of one stream's next steps, in the table ``counton_noise``.
+
+    Rows may be deleted at any time, since the noise can be drawn again.
+    """
 
     def __init__(self, database: Database, stream_id: int) -> None:
         self._database, self._stream_id = database, stream_id
 
     def find(self, step: int, cell: int) -> SealedNoise | None:
-        """Find the last row of some cells that begins at or before a step; None if there is
-        none."""
+        """Return the last stored row for a block of cells that begins at or before a step; None if
+        there is none.
+
+        ``cell`` is the first cell of the block.
+        """
         with suppress(CountonError), self._database.transaction(write=False) as connection:
             row = connection.first(_FIND, stream=self._stream_id, cell=cell, step=step)
             if row is not None:
@@ -32,7 +40,7 @@ class NoiseTable:
         return None
 
     def replace(self, cell: int, rows: Sequence[SealedNoise]) -> None:
-        """Replace all rows of some cells; keep none if that fails."""
+        """Replace all stored rows for a block of cells; if that fails, keep none."""
         mine = {"stream_id": self._stream_id}
         with suppress(CountonError), self._database.transaction(write=True) as connection:
             connection.run(f"DELETE {_OF_CELL}", stream=self._stream_id, cell=cell)

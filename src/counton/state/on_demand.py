@@ -1,7 +1,8 @@
-"""Steps of a statistic whose cells are read on demand: the journal holds digests in their place.
+"""Storage of statistics whose cells are computed on demand: the journal holds digests of events.
 
-A step releases nothing: cells are computed when somebody asks for them. The journal holds a keyed
-digest of the step's events, so that writer, witness and `verify` have something to compare.
+A step releases nothing: cells are computed when somebody asks for them. In place of values the
+journal holds a keyed digest of the step's events, so that writer, witness and `verify` have
+something to compare.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _NOTHING = np.zeros(0, np.int64)
 
 
 class OnDemand(Counter):
-    """A stand-in for a stream's counter: it takes digests of events and counts the steps."""
+    """Takes the place of a stream's counter: it takes digests of events and counts steps."""
 
     def __init__(self, terms: Design, key: Key, step: int = 0) -> None:
         self.key_fingerprint = check_key(key).fingerprint
@@ -33,7 +34,7 @@ class OnDemand(Counter):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of one digest."""
+        """Shape of the digest of one step."""
         return (1,)
 
     def release_many(self, xs: Totals) -> Releases:
@@ -63,7 +64,7 @@ class OnDemand(Counter):
 
     @classmethod
     def from_checkpoint(cls, saved: bytes, key: Key) -> OnDemand:
-        """Restore from the result of `checkpoint`."""
+        """Restore the object from the bytes that `checkpoint` returned."""
         state = read_checkpoint(saved)
         if state.sums.size or state.waiting.size or not isinstance(state.step, int):
             raise StateError(

@@ -1,4 +1,4 @@
-"""The exact state of a statistic that takes events in order, kept beside its stream."""
+"""The exact sums of a statistic that takes events in order, kept in its stream's database."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _WHOLE = 2**53
 
 
 class Writer(Protocol):
-    """The stream that commits the machine's counts."""
+    """A stream, seen as the object that commits counts to the state."""
 
     @property
     def step(self) -> int: ...
@@ -48,10 +48,10 @@ class Writer(Protocol):
 
 
 class OrderedMachine(Machine):
-    """The machine of a stream whose events are ordered, with digests of the events it took.
+    """Takes the events of a stream in order, counts them, and remembers their digests.
 
-    One transaction counts a step and commits the machine's state. Keyed digests of the events say
-    whether a repeated step is the released one.
+    One transaction counts a step and saves the exact sums. From keyed digests of the events it is
+    known whether the events of a repeated step are those of its release.
     """
 
     _remedy = "open it again with Stream.open, which reads what was committed"
@@ -67,7 +67,8 @@ class OrderedMachine(Machine):
     def release(
         self, writer: Writer, events: Events, stops: NDArray[np.int64], first_step: int | None
     ) -> range:
-        """Release consecutive steps; steps that are released must have had these events.
+        """Release consecutive steps with their events; steps that are released already must have
+        had these events.
 
         Raises:
             InvalidInput: the events do not fit the statistic, or break its bounds.
@@ -91,11 +92,11 @@ class OrderedMachine(Machine):
         return range(first, first + count)
 
     def check(self, events: Events, stops: NDArray[np.int64]) -> None:
-        """Refuse unless the first, released steps had these events."""
+        """Refuse events that differ from those of the first released steps."""
         self._check_known(1, event_digests(self._subkey, 1, events, stops))
 
     def _check_known(self, first: int, digests: bytes) -> None:
-        """Refuse events of released steps that differ from the released ones."""
+        """Refuse events, given by their digests, that differ from those of released steps."""
         begin = _DIGEST * (first - 1)
         kept = bytes(self._events[begin : begin + len(digests)])
         step = first_other(kept, first, digests, _DIGEST)
@@ -114,7 +115,10 @@ class OrderedMachine(Machine):
         digests: bytes,
         known: int,
     ) -> None:
-        """Count events, and commit the release with the machine's state."""
+        """Count the events of new steps, and commit the releases together with the exact sums.
+
+        ``known`` steps at the beginning of ``digests`` are released already.
+        """
         writer._counter()  # raises first, if an earlier release failed half-way
         self._check_horizon(len(stops))
         before = writer.step
@@ -181,7 +185,7 @@ def event_digests(subkey: bytes, first: int, events: Events, stops: NDArray[np.i
 
 
 def _plain(values: list[Any]) -> list[Any]:
-    """Turn events into JSON values; equal events become equal texts."""
+    """Convert events to JSON values, so that equal events have equal texts."""
     kinds = set(map(type, values))
     if kinds <= {str}:
         return values
@@ -209,7 +213,7 @@ def _plain_one(value: Any) -> Any:
 
 
 def known_at(connection: Connection, row: Any, key: Key) -> SavedState:
-    """Read a statistic's exact state, and check that it belongs to its row."""
+    """Read a statistic's saved sums, and check that they are of the step in the stream's row."""
     known = StatisticRecord(row.id, key, row.name).read(connection)
     if known.step != row.step or len(known.events) != _DIGEST * row.step:
         raise StateError(
@@ -220,12 +224,12 @@ def known_at(connection: Connection, row: Any, key: Key) -> SavedState:
 
 
 def restore_exact(statistic: Statistic, known: SavedState, name: str) -> Exact:
-    """Rebuild the machine from a saved state."""
+    """Rebuild a statistic's exact sums from their saved form."""
     with reading(f"what statistic {name!r} knows"):
         return restore(statistic, known.exact, known.news)
 
 
 def begin(connection: Connection, row: Any, key: Key, statistic: Statistic) -> None:
-    """Write the statistic's state before its first step."""
+    """Save the exact sums of a statistic before its first step."""
     saved = StatisticRecord(row.id, key, row.name)
     saved.write(connection, Parts(), 0, bytes, statistic.begin().save, None)

@@ -1,10 +1,10 @@
-"""Releases as plain rows, for tools that read databases: Grafana, Metabase, psql.
+"""Releases as plain database rows, for tools such as Grafana, Metabase or psql.
 
-The journal keeps releases as compressed blobs, which no query reads. Here each value has a row of
-its own, in tables that hold nothing secret, and one view shows them all: ``counton_releases``. A
-value's row holds its number and its address. Facts that all groups of a step share (times,
-deviation, half-width of the interval) stand there once. The public facts of each stream stand
-beside them, in the form that files carry, so that `read_rows` finds all it needs for a result.
+The journal keeps releases as compressed blobs, which SQL cannot read. Here each value has a row of
+its own, in tables that hold nothing secret. The view ``counton_releases`` shows them all. Facts
+that all groups of a step share (times, standard deviation, half-width of the interval) are stored
+once per step. The public facts of each stream stand beside them, in the form that files of a
+release use; so `read_rows` finds all it needs for a result.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ _STREAMS = "counton_published_streams"
 
 
 class PublicFacts(NamedTuple):
-    """Facts that a stream publishes besides its rows."""
+    """Facts about a stream that are published with its rows."""
 
     stream: str
     key_fingerprint: str
@@ -121,10 +121,10 @@ class PublicFacts(NamedTuple):
 
 
 class PublishedReach(NamedTuple):
-    """The extent to which a stream is published.
+    """How many steps of a stream are published.
 
     Attributes:
-        stream_id: number of the stream in the place of publication.
+        stream_id: number of the stream among the published ones.
         step: last published step.
         cells: last step whose cells are published.
     """
@@ -139,10 +139,11 @@ class PublishedRows(NamedTuple):
 
     Attributes:
         place: address of the database, without a password.
-        facts: the description, and its author.
+        facts: description of the release, and the program that wrote it.
         last: last published step.
         columns: ``step``, and for counts and sums ``group, estimate, window_estimate``.
-        cells: for a statistic, by consecutive steps: first, last, and the packed cells.
+        cells: for a statistic: blocks of consecutive steps, each as first step, last step, and the
+            packed cells.
     """
 
     place: str
@@ -153,11 +154,12 @@ class PublishedRows(NamedTuple):
 
 
 class Place:
-    """A database to publish in: the state's own, or another one.
+    """A database in which releases are published: the state's own, or another one.
 
     Args:
         database: the state's database.
-        to: path of a SQLite file, made if missing, or a database URL; None: the state's own.
+        to: path of a SQLite file, made if missing, or a database URL; None: the state's own
+            database.
 
     Raises:
         InvalidInput: ``to`` is neither a path nor a SQLite or PostgreSQL URL, or is another state.
@@ -207,7 +209,7 @@ class Place:
 
 
 def find_row(connection: Connection, stream: str) -> Any:
-    """Return the row of a published stream; None if it is not published."""
+    """Return the database row of a published stream; None if it is not published."""
     if not connection.has(_STREAMS):
         return None
     return connection.first(f"SELECT * FROM {_STREAMS} WHERE stream = :stream", stream=stream)
@@ -220,10 +222,11 @@ def begin(
     description: Mapping[str, Any],
     author: str,
 ) -> PublishedReach:
-    """Make missing tables and rows, and return how far a stream is published.
+    """Make tables and rows that are missing, and return how many steps of a stream are published.
 
     Raises:
-        StateError: another stream has this name there, or more steps of this one are there.
+        StateError: another stream has this name there, or the tables have more steps than this
+            stream.
     """
     if not connection.has(_STREAMS):
         connection.script(_TABLES)
@@ -279,13 +282,13 @@ def _parse_description(text: str) -> Any:
 def write_cells(
     connection: Connection, stream_id: int, first: int, last: int, packed: Mapping[str, Any]
 ) -> None:
-    """Add the cells of consecutive steps."""
+    """Write the cells of consecutive steps."""
     row = {"stream_id": stream_id, "first_step": first, "last_step": last}
     connection.insert("counton_published_cells", {**row, "cells": json.dumps(packed)})
 
 
 def remove_cells(connection: Connection, stream_id: int) -> None:
-    """Remove the cells of a stream: they grew too many, or are written again."""
+    """Remove the cells of a stream: there are too many now, or they are to be written again."""
     _remove_from(connection, "cells", stream_id)
 
 
@@ -303,7 +306,9 @@ def write(
     value_rows: Iterable[Sequence[Any]],
     reading_rows: Iterable[Sequence[Any]] = (),
 ) -> None:
-    """Add the steps from ``first`` to ``last``: rows of windows, of values, and of readings."""
+    """Write the steps from ``first`` to ``last``: a row for each window, value, and reading of a
+    statistic.
+    """
     said = f"UPDATE {_STREAMS} SET step = :last WHERE id = :stream AND step = :before"
     if connection.run(said, stream=stream_id, before=first - 1, last=last) != 1:
         raise _published_by_another(first)
@@ -316,7 +321,7 @@ def write(
 
 
 def take_back(connection: Connection, begun: PublishedReach, last: int) -> PublishedReach:
-    """Remove all cells and the rows after a step, to write them again."""
+    """Remove the rows of steps after ``last``, and all cells, so that they are written again."""
     said = f"UPDATE {_STREAMS} SET step = :last WHERE id = :stream AND step = :before"
     if connection.run(said, stream=begun.stream_id, before=begun.step, last=last) != 1:
         raise _published_by_another(begun.step + 1)
@@ -335,7 +340,7 @@ def _published_by_another(step: int) -> StreamConflict:
 
 
 def remove(connection: Connection, stream: str) -> Any:
-    """Remove a stream's rows, and return its row if it was published."""
+    """Remove a stream's rows, and return its database row; None if it was not published."""
     row = find_row(connection, stream)
     if row is not None:
         for table in ("values", "readings", "cells", "descriptions", "windows", "groups"):
@@ -345,20 +350,22 @@ def remove(connection: Connection, stream: str) -> Any:
 
 
 def moments(connection: Connection, times: Sequence[Any]) -> Sequence[Any]:
-    """Return aware datetimes as the database keeps them: SQLite has no times, but text in UTC."""
+    """Return times in the form that the database stores: SQLite has no type for times, so text in
+    UTC.
+    """
     if not connection.is_sqlite:
         return times
     return [time.strftime("%Y-%m-%dT%H:%M:%SZ") for time in times]
 
 
 def local_moments(connection: Connection, times: Sequence[Any], zone: str) -> Sequence[Any]:
-    """Return times as clocks of a zone show them, without an offset."""
+    """Return times as clocks in a time zone show them, without an offset from UTC."""
     local = [time.astimezone(load_zone(zone)).replace(tzinfo=None) for time in times]
     return [time.isoformat() for time in local] if connection.is_sqlite else local
 
 
 def read_rows(source: str, name: str | None = None) -> PublishedRows:
-    """Read a stream's published rows, from a database that stays unchanged.
+    """Read a stream's published rows from a database, without changing it.
 
     Raises:
         StateError: the database is a state, or has nothing published, or lacks this stream, or
@@ -425,7 +432,9 @@ def read_rows(source: str, name: str | None = None) -> PublishedRows:
 
 
 def is_published(source: str) -> bool:
-    """Whether a database holds published releases and is no state; False if it is unreadable."""
+    """Return True if a database holds published releases and is no state; False if it cannot be
+    read.
+    """
     file = parse_address(source, "the database").file
     if file is not None and is_state(file):
         return False
@@ -438,7 +447,7 @@ def is_published(source: str) -> bool:
 
 
 def _nothing(connection: Connection, place: str) -> str:
-    """Return why a database has no published stream to read, in words."""
+    """Return a sentence on why a database has no published stream to read."""
     if connection.has("counton_streams"):
         return (
             f"{place} is a state, and nothing is published in it: publish its streams first "
@@ -455,7 +464,7 @@ def _cause(error: Exception) -> str:
 
 
 def _connection_of(address: str) -> sqlite3.Connection:
-    """Open a connection whose queries end, even on hostile views in the file."""
+    """Open a connection whose queries stop after a time, even if the file has malicious views."""
     connection = sqlite3.connect(address, uri=True, isolation_level=None)
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_TEXT)
     left = iter(range(_MOST_WORK))
@@ -465,8 +474,9 @@ def _connection_of(address: str) -> sqlite3.Connection:
 
 @contextmanager
 def _reading(source: str) -> Iterator[tuple[Connection, str]]:
-    """Read a database in one transaction that changes nothing; yield the connection and its
-    name."""
+    """Open a transaction that reads a database and changes nothing; yield it and the database's
+    name.
+    """
     address = parse_address(source, "the database")
     file, place = address.file, address.label
     begin = "BEGIN ISOLATION LEVEL REPEATABLE READ"

@@ -1,4 +1,4 @@
-"""A stream as its journal shows it: for its writer, and for readers beside the writer."""
+"""Reading of a stream from its state: by its writer, and by others while somebody writes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ ObservedBlock = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 class JournalReader:
-    """A read-only stream: needs no key and disturbs no writer. See `Store.reader`.
+    """A stream opened for reading only: it needs no key and does not disturb the writer. See
+    `Store.reader`.
 
     >>> from counton import PureDP, Stream
     >>> from counton.state import Store
@@ -72,17 +73,17 @@ class JournalReader:
 
     @property
     def name(self) -> str:
-        """Its name in the database."""
+        """Name of the stream in its database."""
         return str(self._row.name)
 
     @property
     def details(self) -> dict[str, Any]:
-        """Current public facts of the stream."""
+        """Current public facts of the stream, such as its options."""
         return dict(self._details)
 
     @property
     def design(self) -> Design:
-        """Strategy, guarantee, contribution, shape and law."""
+        """Strategy, guarantee, contribution bound, shape, and noise distribution of the stream."""
         return self._design
 
     @property
@@ -97,7 +98,7 @@ class JournalReader:
 
     @property
     def statistic(self) -> Statistic | None:
-        """Statistic of the stream's cells; None for plain counts."""
+        """Statistic that the stream's cells count; None for plain counts."""
         if self.design.statistic is None:
             return None
         from counton.statistics.live_statistic import statistic_of
@@ -105,10 +106,11 @@ class JournalReader:
         return statistic_of(self.design.statistic)[0]
 
     def releases(self, start: int = 1, stop: int | None = None) -> Releases:
-        """Return the releases of steps ``start..stop-1`` from the journal, to the bit.
+        """Return the releases of steps ``start..stop-1`` from the journal, exactly as they were
+        released.
 
-        For a job that discovers its groups, this is more than may be published: it includes groups
-        that are not shown, whose number and labels are secret. Publish the job's own table.
+        If a job discovers its groups, the result holds more than may be published: also groups that
+        are not shown, whose number and labels are secret. Publish the job's own table.
 
         Raises:
             InvalidInput: the steps are not all released.
@@ -130,12 +132,12 @@ class JournalReader:
     def readings(
         self, start: int = 1, stop: int | None = None, read_as: Statistic | None = None
     ) -> Readings:
-        """Return the statistic's readings of steps ``start..stop-1``, as they were released.
+        """Return what the statistic says at steps ``start..stop-1``, computed from their released
+        cells.
 
         Args:
-            start, stop: steps to read; all released ones unless given.
-            read_as: a variant of the statistic that reads the same cells, such as `TopK` of another
-                k.
+            start, stop: steps to read; by default all released ones.
+            read_as: another form of the statistic for the same cells, such as `TopK` of another k.
 
         Raises:
             InvalidInput: the steps are not all released, or the stream holds plain counts.
@@ -156,13 +158,14 @@ class JournalReader:
     def observed_blocks(
         self, also: Private[NDArray[np.int64]] | None = None
     ) -> Private[Iterator[ObservedBlock]]:
-        """Yield the kept totals of windows, in portions.
+        """Return the exact totals that the state keeps by window, as an iterator over portions.
 
-        Portions keep memory small if windows have many cells. Release nothing meanwhile.
+        Portions keep memory small if windows have many cells. Release nothing while the iterator is
+        used.
 
         Args:
             also: read only these windows (ascending), windows after the last release, windows with
-                rows seen since, and some of their neighbours. None: read all windows.
+                new rows, and some of their neighbours. None: read all windows.
         """
         return Private(self._blocks(None if also is None else open_private(also)))
 
@@ -172,7 +175,7 @@ class JournalReader:
                 yield seen.steps, seen.totals
 
     def marks(self, kind: str) -> Private[Iterator[MarkSet]]:
-        """Yield digests of users ("user") or ids ("id") that have counted, part by part."""
+        """Return keyed digests of the users ("user") or ids ("id") that were counted, in sets."""
         return Private(self._marks(kind))
 
     def _marks(self, kind: str) -> Iterator[MarkSet]:
@@ -182,16 +185,16 @@ class JournalReader:
             yield from marks.read(connection, self._row.id, kind)
 
     def labels(self) -> Private[tuple[str, ...]]:
-        """Return the labels of cells that were created when needed, in the order of the cells."""
+        """Return the labels of groups that were found in the data, in the order of their cells."""
         from counton.state import seen as marks
 
         with self._looking() as connection:
             return Private(marks.read_labels(connection, self._row.id))
 
     def secret(self) -> Secret | None:
-        """Return the secret behind the digests of users and ids; None if there are none yet.
+        """Return the secret key of the digests of users and ids; None if there are no digests.
 
-        Needs the key.
+        Needs the stream's key.
 
         Raises:
             WrongKey: the key is not the stream's.
@@ -204,7 +207,7 @@ class JournalReader:
             return marks.read_secret(connection, self._row.id, subkey)
 
     def has_source(self, digest: str) -> bool:
-        """Whether a source of this digest has been counted. Needs the key.
+        """Return True if a file of this digest was counted. Needs the stream's key.
 
         Raises:
             WrongKey: the key is not the stream's.
@@ -213,7 +216,7 @@ class JournalReader:
             return journal.has_source(connection, self._row.id, digest, self._source_key)
 
     def beside(self, name: str) -> JournalReader:
-        """Read another stream of the same state.
+        """Return a reader of another stream in the same state.
 
         Raises:
             StateError: there is no such stream, or its terms cannot be read.
@@ -221,7 +224,9 @@ class JournalReader:
         return reader_of(self._database, name)
 
     def doubt(self) -> str | None:
-        """Say why the state may be an old copy, by its witness or its ledger; or None."""
+        """Return why the state may be an old copy, by its witness or ledger; None if nothing says
+        so.
+        """
         witness = keyfile.witness_beside(self._database, self._kept).snapshot()
         try:
             with self._database.transaction(write=False) as connection:
@@ -232,7 +237,7 @@ class JournalReader:
 
     @cached_property
     def _key(self) -> Key:
-        """The stream's key; another key is refused."""
+        """The stream's key. A key with another fingerprint is refused."""
         row = self._row
         held = keyfile.key_for(self._database, row.key_fingerprint, row.key_salt, self._kept)
         records.check_key_of(row, held)
@@ -240,7 +245,7 @@ class JournalReader:
 
     @cached_property
     def _source_key(self) -> bytes:
-        """The subkey of the digests by which the state recognises the stream's sources."""
+        """Key for the digests by which the state recognises files that were counted."""
         return self._key.derive(b"sources", self._row.name.encode())
 
     def _looking(self) -> Any:
@@ -260,7 +265,10 @@ class JournalReader:
 
 
 def released_steps(terms: Design, step: int, start: int, stop: int | None) -> range:
-    """Return steps ``start..stop-1`` of a stream at ``step``, if all are released."""
+    """Return steps ``start..stop-1`` as a range; refuse steps that are not released.
+
+    ``step`` is the number of released steps; ``stop`` None means all of them.
+    """
     start = check_integer("start", start, 0)
     stop = step + 1 if stop is None else check_integer("stop", stop, 0)
     if not 1 <= start <= stop <= step + 1:
@@ -272,7 +280,7 @@ def released_steps(terms: Design, step: int, start: int, stop: int | None) -> ra
 
 
 def reader_of(database: Database, name: str, key: keyfile.Kept = None) -> JournalReader:
-    """Read a stream of an open state; see `Store.reader`."""
+    """Return a reader of a stream of an open state: see `Store.reader`."""
     with database.transaction(write=False) as connection:
         found = JournalReader.find(connection, database, name, key)
         if found is None:

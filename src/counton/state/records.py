@@ -1,4 +1,6 @@
-"""The row of a stream: how it is entered, taken over by a writer, and revived as a counter."""
+"""The database row of a stream: how it is created, how a process becomes its writer, how its
+counter is rebuilt.
+"""
 
 from __future__ import annotations
 
@@ -44,12 +46,12 @@ PUBLIC = (
 
 
 def find(connection: Connection, name: str) -> Any:
-    """Return the row of an existing stream, with its sums."""
+    """Return the whole row of an existing stream, with its secret sums."""
     return connection.one("SELECT * FROM counton_streams WHERE name = :name", name=name)
 
 
 def public_row(connection: Connection, name: str) -> Any:
-    """Return the public part of a stream's row; None if there is no such stream."""
+    """Return the public columns of a stream's row; None if there is no such stream."""
     return connection.first(f"{PUBLIC} WHERE name = :name", name=name)
 
 
@@ -68,7 +70,7 @@ def no_such_stream(connection: Connection, database: Database, name: str) -> Req
 
 
 def check_length(name: str) -> None:
-    """Refuse an invalid name, or one that is too long for its column."""
+    """Refuse an invalid name of a stream, or one that is too long for its column."""
     check_name(name)
     if len(name) > schema.LONGEST_NAME:
         raise InvalidInput(
@@ -86,14 +88,15 @@ def enter(
     shared: SharedLedger | None = None,
     follows: str | None = None,
 ) -> Any:
-    """Enter a new stream and its guarantee, also in a ledger that its state shares with others.
+    """Create a stream's row, and enter its guarantee in the ledger: the state's own or the shared
+    one.
 
-    In the shared ledger its guarantee adds to all others, even if it ``follows`` a stream.
+    In a shared ledger the guarantee adds to all others, even if the stream ``follows`` another.
 
     Raises:
         StateError: the stream exists.
         BudgetExceeded: the guarantee goes beyond a limit.
-        InvalidInput: the unit that it counts by is unclear.
+        InvalidInput: the kind of its protected unit is unclear.
     """
     name = counter.design.name
     ledger.lock(connection)
@@ -133,13 +136,13 @@ def enter(
 
 
 def spend_of(terms: Design, details: str) -> Spend:
-    """Return the spend of a new stream, with the ledger's word for its unit."""
+    """Return the ledger entry of a new stream, with its unit as the ledger names it."""
     relation = terms.contribution.relation
     return Spend(terms.name, terms.guarantee, unit_in_ledger(terms, details), relation)
 
 
 def unit_in_ledger(terms: Design, details: str) -> str:
-    """Return the ledger's word for a stream's protected unit."""
+    """Return the name of a stream's protected unit in the ledger."""
     window = None if terms.statistic is None else terms.statistic.get("window")
     try:
         record = record_in(json.loads(details))
@@ -149,7 +152,7 @@ def unit_in_ledger(terms: Design, details: str) -> str:
 
 
 def with_unit(known: Iterable[units.SpentUnit], terms: Design, details: str) -> Design:
-    """Return a new stream's design with its unit named as in its state and ledger."""
+    """Return a new stream's design with its unit named as its state and ledger name the unit."""
     given = default = terms.contribution.unit
     stated = None if given == ANY_UNIT else given
     if terms.statistic is not None:
@@ -165,26 +168,30 @@ def with_unit(known: Iterable[units.SpentUnit], terms: Design, details: str) -> 
 
 
 class Seal:
-    """Keyed digest of a stream's public facts, and of the amount of its memory.
+    """A keyed digest that shows whether somebody changed a stream's public facts or deleted its
+    memory.
 
-    Details decide which column is the group, where windows begin, and how many events of a user
-    count. If rows of the memory disappeared, users, ids or files could count twice. The end of a
-    stream is stated without its key, so it is not in the digest.
+    The facts decide which column is the group, where windows begin, and how many events of a user
+    count. If rows of the memory disappeared, users, ids or files could count twice. A stream can be
+    ended without its key, so the end is not in the digest.
     """
 
     def __init__(self, key: Key, name: str) -> None:
         self._subkey = key.derive(b"seal", name.encode())
 
     def of(self, step: int, details: str, remembered: str) -> bytes:
-        """Return the digest of the last step, the details (JSON), and the `memory_digest`."""
+        """Return the digest of the last step, the public facts (JSON), and the size of the memory.
+
+        ``remembered`` is a `memory_digest`.
+        """
         text = json.dumps([step, _public_digest(details), remembered])
         return hmac.digest(self._subkey, text.encode(), "sha256")
 
     def write(self, connection: Connection, stream_id: int, step: int, details: str) -> str:
-        """Seal what a transaction has written for a stream, as its last act.
+        """Write the digest of a stream's facts and memory; the last act of a transaction.
 
         Returns:
-            The `memory_digest` at this moment.
+            The `memory_digest` on which it is based.
         """
         remembered = memory_digest(connection, stream_id)
         said = "UPDATE counton_streams SET seal = :sealed WHERE id = :stream"
@@ -200,9 +207,10 @@ def _public_digest(details: str) -> str:
 
 
 def memory_digest(connection: Connection, stream_id: int) -> str:
-    """Return the sizes of all marks and the number of sources, as a digest of the memory.
+    """Return one digest of how much a stream remembers: sizes of all marks, and the number of
+    files.
 
-    A statistic's exact state is left out: its own head states its size.
+    Exact sums of a statistic are left out: they have a digest of their own.
     """
     sizes = connection.rows(
         "SELECT kind, period, part, length(marks) FROM counton_marks"
@@ -218,7 +226,7 @@ def _digest_of(sizes: Iterable[Sequence[Any]], files: int) -> str:
 
 
 def check_seal(connection: Connection, row: Any, key: Key) -> None:
-    """Refuse a stream whose details or memory differ from what its key sealed."""
+    """Refuse a stream whose public facts or memory were changed without its key."""
     with reading(f"the details of stream {row.name!r}"):
         known = memory_digest(connection, row.id)
         right = Seal(key, row.name).of(row.step, row.details, known)
@@ -232,7 +240,7 @@ def check_seal(connection: Connection, row: Any, key: Key) -> None:
 
 
 def check_text_name(name: object) -> None:
-    """Refuse a value that is no stream's name, before it reaches a database."""
+    """Refuse a value that cannot be the name of a stream."""
     if not isinstance(name, str):
         raise InvalidInput(f"name is {quote(name)}; give the name of the stream, a text")
 
@@ -250,14 +258,14 @@ def take_over(
     witness: keyfile.State | None = None,
     forgetting: bool = False,
 ) -> tuple[Any, Key]:
-    """Become the writer of a stream; if this raises, the present writer goes on.
+    """Become the writer of a stream. If this fails, the present writer goes on.
 
     Args:
-        witness: place of the second witness from now on.
+        witness: place at which the second witness is kept from now on.
 
     Raises:
-        StateError: the stream is missing, its rows contradict each other, releases are forgotten,
-            or another server wrote it unseen.
+        StateError: the stream is missing, its rows contradict each other, the state is an old copy,
+            or another server wrote the stream and no witness here noticed.
         WrongKey: the key is not the one it was created with.
     """
     check_text_name(name)
@@ -289,7 +297,7 @@ def take_over(
 
 
 def check_digest(connection: Connection, row: Any, key: Key) -> None:
-    """Refuse a stream whose last release does not match its digest."""
+    """Refuse a stream whose last release does not match the digest in its row."""
     if not row.step:
         return
     digest = None
@@ -306,7 +314,7 @@ def check_digest(connection: Connection, row: Any, key: Key) -> None:
 
 
 def check_key_of(row: Any, key: Key) -> None:
-    """Refuse a key that is not the stream's."""
+    """Refuse a key whose fingerprint is not the stream's."""
     check_key(key)
     if row.key_fingerprint != key.fingerprint:
         raise WrongKey(
@@ -316,7 +324,7 @@ def check_key_of(row: Any, key: Key) -> None:
 
 
 def revive(row: Any, key: Key, strategy: StreamStrategy | None) -> Counter:
-    """Rebuild the counter at the row's step."""
+    """Rebuild the stream's counter, as it was at the step in its row."""
     with reading(f"the checkpoint of stream {row.name!r}"):
         saved, terms = bytes(row.checkpoint), json.loads(row.terms)
         on_demand = False

@@ -165,6 +165,6 @@ CREATE TABLE counton_turns (
 
 
 def first_row() -> dict[str, Any]:
-    """Return the database's one row, as it is first made."""
+    """Return the one row of a new database that describes the state as a whole."""
     drawn = secrets.token_hex(16)
     return {"id": 1, "format": FORMAT, "identity": drawn, "witnesses": "{}"}

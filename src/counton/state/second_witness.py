@@ -1,14 +1,15 @@
-"""Second places of a witness, outside the folder of the state, so that no copy holds both.
+"""Places of the second witness, outside the state's folder, so that no copy of the folder holds it
+too.
 
-A second place is a folder of the user's (``$XDG_STATE_HOME/counton``, by default
-``~/.local/state/counton``), or a folder or a database that a run names. It has a file, or rows, for
-each state: under the state's identity, which copies share, so that a reader needs no key.
+A place is the user's folder for program state (``$XDG_STATE_HOME/counton``, by default
+``~/.local/state/counton``), or a folder or database that a run names. In it each state has a file,
+or rows, named by the state's identity. Copies share the identity, so a reader needs no key.
 
-A state remembers every place that it ever had, and reads all of them. If a new place is named, the
-earlier ones are left: an entry in each points on. So a state that was put back finds all later
-places from those of its time. A place that should exist but is missing tells nothing, and a disk
-that is not mounted would be taken for an empty one. So nothing is released until the place is back,
-or somebody says that it is lost.
+A state remembers every place that it ever had, and reads all of them. If a new place is named,
+releases are no longer noted in the earlier ones; each gets an entry that points to the new place.
+So even an old copy of the state finds all later places from those it remembers. If a place is
+missing that should exist, nothing is released until it is back, or until the user says that it is
+lost: it may be on a disk that is not mounted.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def default_folder() -> Path | None:
 
 
 def address_of(place: Place) -> str:
-    """Return a named place as a state remembers it: valid from anywhere, without a password.
+    """Return the address of a named place as a state stores it: absolute, and without a password.
 
     Raises:
         InvalidInput: neither a folder nor a database URL.
@@ -73,18 +74,18 @@ def address_of(place: Place) -> str:
 
 
 def onward_entry(identity: str, label: str, onward: list[str]) -> dict[str, Any]:
-    """Build the entry in a left place that points on to the next places."""
+    """Build the entry in an earlier place that points to the later places."""
     texts = {"key": _PLACES, "state": label, "identity": identity, "stream": "", "digest": ""}
     return {**texts, "step": 0, "onward": onward}
 
 
 class SecondPlace(NamedTuple):
-    """A second place with its content when it was read.
+    """One place of a second witness, with the content that was read.
 
     Attributes:
-        said: kind of the place in the state's memory; None if another place or the user's home
-            leads to it.
-        mark: mark of the place before it was read.
+        said: what the state remembers of the place: the user's folder, named by a run, or lost;
+            None if the state does not remember it.
+        mark: a value that changes when the content does, taken before reading.
     """
 
     address: str
@@ -95,31 +96,32 @@ class SecondPlace(NamedTuple):
 
     @property
     def onward(self) -> list[str]:
-        """Places that it points on to."""
+        """Addresses of later places to which this place points."""
         return [to for entry in self.entries for to in entry.get("onward", ())]
 
 
 class SecondPlaces:
-    """All second places of a state: those that it remembers, and those they point on to.
+    """All places of a state's second witness: those that it remembers, and those to which they
+    point.
 
     The folder of the current user is read too.
 
     Args:
-        identity: identity of the state; None if it is not open, and then has no places.
-        known: kinds of the remembered places, by address.
-        read: reads the entries of a place.
-        server: whether the state is on a server. Each machine that uses it has a home of its own,
-            and `Witness.unseen` finds what others did.
-        also: one more place to read.
+        identity: identity of the state; None if the state is not open: then no places are read.
+        known: by address of a remembered place, what the state remembers of it.
+        read: function that reads the entries of a place.
+        server: whether the state is on a server. The folders of users on other machines cannot be
+            read then; `Witness.unseen` notices what these machines wrote.
+        also: address of one more place to read.
 
     Attributes:
-        none_wanted: whether somebody has said that there shall be no second witness.
-        home: the user's folder; None if the user has none.
-        found: places that were read, by address.
-        kept_places: places that should exist and do; releases are noted in them.
+        none_wanted: whether the user has said that there shall be no second witness.
+        home: the user's folder for program state; None if the user has no home.
+        found: all places that were read, by address.
+        kept_places: places in use: those that no later place has replaced.
         missing_places: places that should exist and do not.
         noted_places: places in which a release is noted before anybody is shown it.
-        named_addresses: addresses of places that somebody has named, and that are not left.
+        named_addresses: addresses of places in use that a run has named.
     """
 
     def __init__(
@@ -166,7 +168,7 @@ class SecondPlaces:
 
 
 def place_at(address: str, identity: str) -> SecondWitness:
-    """Return the second place of a state at an address."""
+    """Return the place at this address of the second witness of the state with this identity."""
     if "://" in address:
         return WitnessTable(address, identity)
     return WitnessFile(Path(address) / f"{identity}.witness", second=True)
@@ -188,7 +190,7 @@ def refuse_the_state(address: str, database: Database) -> None:
 
 
 class WitnessTable(WitnessPlace):
-    """A second place in rows of a database, as `WitnessFile` is in a folder."""
+    """A place of a second witness in a database; `WitnessFile` is the same in a folder."""
 
     def __init__(self, address: str, identity: str) -> None:
         self._address, self._identity = address, identity
@@ -205,7 +207,9 @@ class WitnessTable(WitnessPlace):
             return []
 
     def begin(self, entries: Entries) -> None:
-        """Make the place, and merge entries into it; later entries win."""
+        """Make the place, and write entries into it. Existing entries of earlier steps are
+        replaced.
+        """
         with (
             self.open_database(create=True) as database,
             database.transaction(write=True) as connection,

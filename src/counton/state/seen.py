@@ -1,12 +1,12 @@
 """Marks: keyed digests by which a stream recognises users and events that it has counted.
 
-A digest is 64 bits of a keyed function. Without the key, nobody learns a name from a state, or
-finds names with equal digests. A new name is taken for a known one with probability n / 2^64, n the
-number of known names: 5e-12 among 10^8.
+A digest is the result of a keyed function, 64 bits long. Without the key, nobody learns a name from
+a state, or finds names with equal digests. A new name has the digest of a known one with
+probability n / 2^64, where n is the number of known names: 5e-12 for 10^8 names.
 
-Marks lie in parts. The transaction of a release writes the part for the rows that it counts. Parts
-belong to periods, so that old ones can be deleted; ``counton.run.contribution_bounds`` says which,
-and why no bound can be exceeded then.
+Each release writes a set of marks for the rows that it counts, in its own transaction. Sets belong
+to periods, so that old ones can be deleted; ``counton.run.contribution_bounds`` says which, and why
+no bound can be exceeded then.
 """
 
 from __future__ import annotations
@@ -43,13 +43,14 @@ _MASKS = np.array([2 ** (8 * size) - 1 for size in range(9)], np.uint64)
 
 @name_alone
 class MarkSet(NamedTuple):
-    """Marks of one period, made by one release.
+    """Marks (digests of counted users or ids) of one period, written by one release.
 
     Attributes:
         kind: "user" or "id".
         period: number of the period.
-        digests: ascending.
-        facts: facts about each digest, arrays of one length.
+        digests: the digests, ascending.
+        facts: what is remembered with each digest, such as window and group: arrays as long as
+            ``digests``.
     """
 
     kind: str
@@ -60,14 +61,15 @@ class MarkSet(NamedTuple):
 
 @name_alone
 class Change(NamedTuple):
-    """The change that a release makes to its stream's marks, in its own transaction.
+    """What one release changes in its stream's marks, in its own transaction.
 
     Attributes:
-        secret: secret behind the digests.
-        added: new parts.
-        replaced: kinds and periods whose former parts are deleted; ``added`` holds their marks.
-        forgotten: by kind, the first period that is kept.
-        forgets: whether somebody asked to be forgotten, which the witness remembers.
+        secret: secret key of the digests.
+        added: new sets of marks.
+        replaced: kinds and periods whose former sets are deleted, since ``added`` holds their
+            marks.
+        forgotten: for each kind, the first period whose marks are kept; earlier ones are deleted.
+        forgets: whether the change answers a request to forget people, which the witness records.
     """
 
     secret: Secret
@@ -78,10 +80,11 @@ class Change(NamedTuple):
 
 
 class Secret:
-    """The secret behind a stream's digests: 32 random bytes, kept in its state under its key.
+    """The secret key of a stream's digests: 32 random bytes, stored in the state, encrypted with
+    the stream's key.
 
     The state alone, or a copy of it, does not reveal whose digests it holds. Digests stay valid
-    when the stream gets another key: the secret is then wrapped under the new key.
+    when the stream gets another key: then the secret is encrypted with the new key.
 
     >>> secret, subkey = Secret(bytes(range(32))), b"a subkey of 32 bytes, as derived"
     >>> Secret.unwrap(secret.wrap(subkey), subkey).pair_digests([1, 1], [2, 3]).size
@@ -96,16 +99,16 @@ class Secret:
 
     @classmethod
     def fresh(cls) -> Secret:
-        """Draw a new secret from the operating system's generator."""
+        """Draw a new secret from the operating system's random generator."""
         return cls(secrets.token_bytes(32))
 
     def wrap(self, subkey: bytes) -> bytes:
-        """Encrypt the secret under a subkey, with a tag that proves correct decryption."""
+        """Encrypt the secret with a key, and add a tag that shows whether decryption was right."""
         return _xor(self._secret, subkey) + self._tag
 
     @classmethod
     def unwrap(cls, wrapped: bytes, subkey: bytes) -> Secret:
-        """Invert `wrap`; refuse a wrong subkey."""
+        """Decrypt what `wrap` returned; refuse a wrong key."""
         found = cls(_xor(wrapped[:32], subkey))
         if not hmac.compare_digest(found._tag, wrapped[32:]):
             raise StateError(
@@ -125,12 +128,12 @@ class Secret:
         return hmac.digest(self._secret, b"counton/marks", "sha256")[:16]
 
     def pair_digests(self, low: ArrayLike, high: ArrayLike) -> Digests:
-        """Return a pseudo-random function of pairs of 64-bit words: AES-256, cut to 64 bits."""
+        """Return a digest of each pair of 64-bit words: AES-256, cut to 64 bits."""
         blocks = np.stack([np.asarray(low).astype("<u8"), np.asarray(high).astype("<u8")], axis=-1)
         return self._encrypt(blocks)[:, 0].astype(np.uint64)
 
     def digests(self, text: bytes, lengths: NDArray[np.int64], purpose: int) -> Digests:
-        """Return digests of texts that stand one after the other: a pseudo-random function of each.
+        """Return a digest of each of several texts, which stand one after the other in ``text``.
 
         It is CBC-MAC under AES-256 of the length, the purpose and the text, an encoding in which no
         text is a prefix of another; keyed BLAKE2b for the few long texts.
@@ -173,7 +176,7 @@ def _xor(one: bytes, other: bytes) -> bytes:
 
 
 def merge(parts: Sequence[MarkSet]) -> MarkSet:
-    """Merge parts of one kind and period."""
+    """Merge sets of marks of one kind and period into one."""
     digests = np.concatenate([part.digests for part in parts])
     order = np.argsort(digests, kind="stable")
     facts = zip(*(part.facts for part in parts), strict=True)
@@ -182,10 +185,11 @@ def merge(parts: Sequence[MarkSet]) -> MarkSet:
 
 
 def pack(digests: Digests, facts: Sequence[NDArray[np.integer[Any]]] = ()) -> bytes:
-    """Pack ascending digests and their facts into bytes; `unpack` is the inverse.
+    """Pack ascending digests and the facts remembered with them into bytes; `unpack` is the
+    inverse.
 
-    7.9 bytes for each user of 300,000 with a window and a group, 5.3 for each of 10 million digests
-    alone: see `counton.base.arrays.pack`.
+    This takes 7.9 bytes for each user of 300,000 with a window and a group, and 5.3 for each of 10
+    million digests without facts: see `counton.base.arrays.pack`.
 
     >>> digests, (steps,) = unpack(pack(np.array([5, 7, 2**63], np.uint64), [np.array([-3, 9, 9])]))
     >>> digests.tolist(), steps.tolist()
@@ -213,7 +217,7 @@ def unpack(blob: bytes) -> tuple[Digests, tuple[NDArray[np.int64], ...]]:
 
 
 def subkey(key: Key, name: str) -> bytes:
-    """Return the subkey under which a stream's secret stands in its state."""
+    """Return the key with which a stream's secret is encrypted in its state."""
     return key.derive(b"marks", name.encode())
 
 
@@ -222,16 +226,18 @@ _PERIOD = f"{_OF_KIND} AND period = :period"
 
 
 def read_secret(connection: Connection, stream_id: int, subkey: bytes) -> Secret | None:
-    """Return the secret of a stream; None if it has no marks yet."""
+    """Return the secret key of a stream's digests; None if the stream has no marks yet."""
     found = connection.first(f"SELECT marks {_OF_KIND}", stream=stream_id, of_kind=_SECRET)
     return None if found is None else Secret.unwrap(bytes(found.marks), subkey)
 
 
 def write(connection: Connection, stream_id: int, change: Change, subkey: bytes) -> None:
-    """Add parts, and delete those that are replaced or forgotten.
+    """Write new sets of marks, and delete those that are replaced or forgotten.
+
+    ``subkey`` encrypts the secret key of the digests.
 
     Raises:
-        StreamConflict: the digests were made with another secret than the stream's.
+        StreamConflict: the new digests were made with another secret key than the stream's.
     """
     known = read_secret(connection, stream_id, subkey)
     if known is None:
@@ -275,7 +281,7 @@ def write(connection: Connection, stream_id: int, change: Change, subkey: bytes)
 
 
 def read(connection: Connection, stream_id: int, kind: str) -> Iterator[MarkSet]:
-    """Yield parts of one kind, period by period; one part at a time is in memory."""
+    """Yield a stream's sets of marks of one kind, by period; one set at a time is in memory."""
     parts = f"SELECT period, part {_OF_KIND} ORDER BY period, part"
     of = {"stream": stream_id, "of_kind": kind}
     for period, part in [*connection.rows(parts, **of)]:
@@ -285,7 +291,7 @@ def read(connection: Connection, stream_id: int, kind: str) -> Iterator[MarkSet]
 
 
 def read_labels(connection: Connection, stream_id: int) -> tuple[str, ...]:
-    """Return labels of undeclared groups, in the order of their cells: secret, unless shown."""
+    """Return the labels of groups that were found in the data, by cell: secret, unless shown."""
     said = f"SELECT marks {_OF_KIND} ORDER BY part"
     with reading("the labels of groups"):
         rows = connection.rows(said, stream=stream_id, of_kind=_LABELS)
@@ -294,10 +300,10 @@ def read_labels(connection: Connection, stream_id: int) -> tuple[str, ...]:
 
 
 def write_labels(connection: Connection, stream_id: int, first: int, labels: Sequence[str]) -> None:
-    """Add labels; the first has the cell ``first``.
+    """Write the labels of new cells, numbered from ``first`` on.
 
     Raises:
-        StreamConflict: another process has added some.
+        StreamConflict: another process has written labels meanwhile.
     """
     if len(read_labels(connection, stream_id)) != first:
         raise StreamConflict(

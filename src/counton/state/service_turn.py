@@ -1,10 +1,11 @@
-"""Turns of services at a stream: one service releases it at a time, another if that one is gone.
+"""Turns of services: for each stream one service at a time counts and releases its rows.
 
-Each stream has a turn of its own: servers may serve different streams of one state.
+If that service stops, another one takes over. Each stream has a turn of its own, so servers may
+serve different streams of one state.
 
-A turn keeps servers out of each other's way. It does not prevent double releases: the stream does,
-whose writer is the latest process to open it. So a paused server that goes on as if it still had
-the turn cannot release again what another server has released.
+A turn keeps servers out of each other's way. It does not prevent double releases; the stream does:
+its writer is the latest process to open it. So a paused server that goes on as if it still had the
+turn cannot release again what another server has released.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _MAKING = schema.APPLICATION_ID + 2
 
 
 class Turn(Closing):
-    """The turns of one process at streams of a state.
+    """The turns of one service process at streams of a state.
 
     On a server a turn lasts for some seconds, by the server's clock, and is renewed before its end.
     On a SQLite file it lasts as long as the process, and no other service may serve the file.
@@ -53,18 +54,18 @@ class Turn(Closing):
 
     @property
     def alone(self) -> bool:
-        """Whether the state is a file, which one service at a time may serve."""
+        """True if the state is a file, which only one service at a time may serve."""
         return self._database.is_sqlite
 
     def add(self, name: str) -> None:
-        """Take turns at one more stream."""
+        """Compete for the turn at one more stream."""
         self._names |= {name}
         if not self.alone:
             with self._database.transaction(write=True) as connection:
                 self._enter(connection)
 
     def _enter(self, connection: Connection) -> None:
-        """Make a row for each stream, with its number in the state."""
+        """Make a database row for the turn at each stream, and read the streams' numbers."""
         connection.lock(_MAKING)
         if not connection.has("counton_turns"):
             connection.script(schema.TURNS)
@@ -75,10 +76,11 @@ class Turn(Closing):
             connection.run(new, id=id)
 
     def mine(self, but: Collection[str] = ()) -> frozenset[str]:
-        """Return the streams at which this process has its turn; renew or request turns.
+        """Return the streams at which this process has its turn. Renew its turns, and request
+        others.
 
         Args:
-            but: streams on a server that others shall have; this process gives up its turns at
+            but: streams on a server to leave to other processes; this process gives up its turns at
                 them.
         """
         if self.alone:
@@ -104,7 +106,7 @@ class Turn(Closing):
             return frozenset()
 
     def streams_with_leader(self) -> frozenset[str]:
-        """Return the streams at which this or another process has its turn."""
+        """Return the streams at which some process, this or another one, has its turn."""
         if self.alone:
             return self._names
         said = "SELECT id FROM counton_turns WHERE holder <> '' AND until >= clock_timestamp()"
@@ -113,7 +115,7 @@ class Turn(Closing):
         return frozenset(name for id, name in self._streams.items() if id in held)
 
     def take(self) -> None:
-        """Take the turn at a file, or raise."""
+        """Take the turn at a state in a file; raise an error if another service has it."""
         if not self.mine() and self._names:
             raise StreamConflict(
                 f"state {self._database.label} is served by another process; end that one, or keep "

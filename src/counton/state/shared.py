@@ -1,4 +1,5 @@
-"""One limit for several states: a shared ledger that each state enters before it releases.
+"""One privacy limit for several states: a shared ledger, in which each state makes an entry before
+it releases.
 
 The ledger is a state database with a limit; it needs no streams of its own. Two transactions make
 an entry. The first reserves it in the ledger, under the state's identity and the stream's name. The
@@ -61,7 +62,7 @@ _ENTRIES = "entries of a ledger"
 
 
 class _End(NamedTuple):
-    """Number of the last entry of a ledger (0: none), with a digest of all entries up to it."""
+    """Number of the last entry of a ledger (0: none), and a digest of all entries up to it."""
 
     number: int
     chain: str
@@ -72,8 +73,8 @@ class SharedBook(NamedTuple):
 
     Attributes:
         label: address of the ledger, for messages.
-        ledger: its entries and its limit.
-        entered: whether the stream in question has an entry or a reservation.
+        ledger: the ledger with its entries and its limit.
+        entered: whether the stream that asks has an entry already, or a reservation.
     """
 
     label: str
@@ -81,7 +82,7 @@ class SharedBook(NamedTuple):
     entered: bool = False
 
     def spend(self, spend: Spend) -> None:
-        """Count a stream's spend, unless it is already entered."""
+        """Add a stream's spending to the copy, unless the ledger has an entry for it."""
         if self.entered:
             return
         unit, relation = spend.unit, spend.relation
@@ -92,13 +93,13 @@ class SharedBook(NamedTuple):
 
 
 class SharedLedger(Closing):
-    """A ledger that a state shares with others.
+    """A ledger in one state database, under whose limit several states count.
 
     Args:
         place: path of a SQLite file, or a database URL.
 
     Attributes:
-        witness: file beside the ledger's file; None for a ledger on a server.
+        witness: witness file beside the ledger's file; None for a ledger on a server.
     """
 
     def __init__(self, place: Place) -> None:
@@ -131,7 +132,7 @@ class SharedLedger(Closing):
         self._database.close()
 
     def book(self, database: Database | None, name: str) -> SharedBook:
-        """Return the entries, as seen by a stream of a state.
+        """Return a copy of the entries, for a stream of a state.
 
         Args:
             database: the state; None if there is none yet.
@@ -141,12 +142,14 @@ class SharedLedger(Closing):
             return SharedBook(self.label, self._ledger(connection), entered)
 
     def known_units(self) -> list[units.SpentUnit]:
-        """Return the unit of each entry, in the ledger's words."""
+        """Return the protected unit of each entry, as the ledger names it."""
         with self._database.transaction(write=False) as connection:
             return known_to(connection)
 
     def check_fits(self, spend: Spend) -> None:
-        """Refuse a spend that does not fit, before its state exists; nothing is entered."""
+        """Refuse spending that goes beyond the limit. Called before its state exists; enters
+        nothing.
+        """
         self.refuse_as_ledger()
         end = self.refuse_forgotten([])
         with self._database.transaction(write=True) as connection:
@@ -155,16 +158,16 @@ class SharedLedger(Closing):
         self._note(end)
 
     def enter(self, connection: Connection, database: Database) -> None:
-        """Reserve a missing entry for each stream of a state, and note it in the state.
+        """Reserve an entry for each stream of a state that has none, and note this in the state.
 
         Args:
-            connection: a transaction that writes the state; its commit comes after the ledger's.
+            connection: a transaction that writes the state. It is committed after the ledger's.
 
         Raises:
             BudgetExceeded: the limit does not allow it; nothing is entered.
             InvalidInput: a guarantee or unit cannot be counted there.
-            StateError: the ledger has forgotten entries; or an entry belongs to another copy of
-                this state.
+            StateError: the ledger is an old copy that lacks entries; or an entry belongs to another
+                copy of this state.
         """
         books.lock(connection)
         known = {row.name: row for row in books.ties(connection)}
@@ -186,7 +189,9 @@ class SharedLedger(Closing):
             connection.insert("counton_shared_ledgers", own | same)
 
     def join(self, database: Database, name: str) -> SharedEntry | None:
-        """Return the entry of an existing stream; make it if the state shared no ledger before."""
+        """Return the entry of an existing stream; make one if the state has not shared a ledger so
+        far.
+        """
         with database.transaction(write=True) as connection:
             self.enter(connection, database)
             if all(row.name != name for row in books.ties(connection)):
@@ -194,7 +199,9 @@ class SharedLedger(Closing):
             return self.entry(connection, database, name)
 
     def entry(self, connection: Connection, database: Database, name: str) -> SharedEntry:
-        """Return the entry of an entered stream, and update the state's notes on the ledger."""
+        """Return the entry of a stream that has one, and update what the state notes about the
+        ledger.
+        """
         rows = books.ties(connection)
         end = self.refuse_forgotten(rows)
         connection.run(
@@ -208,10 +215,12 @@ class SharedLedger(Closing):
         return SharedEntry(self, database.identity, database.label, name, token)
 
     def refuse_forgotten(self, ties: list[Any]) -> _End:
-        """Refuse a ledger that lacks entries which a state or its witness knows.
+        """Refuse a ledger that lacks entries which a state or the ledger's witness has noted.
+
+        Return its last entry. ``ties`` are the state's notes.
 
         Raises:
-            StateError: it was put back from an old copy, or two copies of it went on.
+            StateError: the ledger was restored from an old copy, or two copies of it are in use.
         """
         # Read before the ledger, which has every entry that its witness had then.
         marks = self.witness_ends(_ENTRIES, self.identity)
@@ -307,7 +316,7 @@ class SharedLedger(Closing):
         return present
 
     def refuse_as_ledger(self) -> None:
-        """Refuse a ledger that enters its own spending into another ledger."""
+        """Refuse a state as a shared ledger if it enters its own spending into another one."""
         with self._database.transaction(write=False) as connection:
             ties = books.ties(connection)
         if ties:
@@ -324,8 +333,10 @@ class SharedLedger(Closing):
         )
 
     def witness_ends(self, of: str, name: str) -> list[_End]:
-        """Return steps of a stream, or entries, that the ledger's witness knows; none on a
-        server."""
+        """Return the steps of a stream that the ledger's witness has recorded, or the last entries.
+
+        None for a ledger on a server, which has no witness.
+        """
         if self.witness is None:
             return []
         with self._using_witness():
@@ -350,10 +361,11 @@ class SharedLedger(Closing):
         step: int,
         digest: str,
     ) -> None:
-        """Note or reserve an entry in the ledger's witness, if it has one.
+        """Write to the ledger's witness, if it has one, a step of a stream or the ledger's last
+        entry.
 
         Args:
-            of: identity of the stream's state, in place of a key.
+            of: identity of the stream's state; it stands where other witnesses name the key.
         """
         if self.witness is None:
             return
@@ -374,18 +386,21 @@ class SharedLedger(Closing):
             ) from None
 
     def row(self, state: str, name: str) -> Any | None:
-        """Return the current entry of a stream."""
+        """Return the database row of a stream's entry."""
         with self._database.transaction(write=False) as connection:
             return connection.first(_ENTRY, state=state, name=name)
 
     def names_of(self, state: str) -> frozenset[str]:
-        """Return the names of a state's streams that have begun."""
+        """Return the names of a state's streams that have entries and have begun."""
         with self._database.transaction(write=False) as connection:
             every = books.of_others(connection)
         return frozenset(one.spend.name for one in every if one.state == state and one.begun)
 
     def change(self, number: int, change: Callable[[Any], dict[str, Any]]) -> None:
-        """Change an entry under a lock; an exception leaves it unchanged."""
+        """Change an entry in a transaction of its own; an exception undoes the change.
+
+        ``change`` maps the entry's row to new values of columns.
+        """
         one = "FROM counton_shared_entries WHERE number = :number"
         with self._database.transaction(write=True) as connection:
             locked = "" if connection.is_sqlite else " FOR UPDATE"
@@ -397,11 +412,13 @@ class SharedLedger(Closing):
 
 
 class SharedEntry:
-    """The entry of one stream in a shared ledger, which notices old copies of the stream's state.
+    """The entry of one stream in a shared ledger. It also shows whether the stream's state is an
+    old copy.
 
     Args:
         state: identity of the stream's state.
-        token: the token that was drawn when the stream was entered.
+        token: random token of the stream, drawn when its entry was made; another copy of the state
+            has another one.
     """
 
     def __init__(self, ledger: SharedLedger, state: str, label: str, name: str, token: str) -> None:
@@ -413,7 +430,9 @@ class SharedEntry:
         self._ledger.close()
 
     def check(self, step: int, digest: Callable[[int], str | None]) -> None:
-        """Claim the entry, and refuse a state that has forgotten releases. Precedes a release.
+        """Claim the entry for this copy of the state; refuse an old copy. Called before a release.
+
+        ``digest`` returns the digest of a step's release, by the state.
 
         Raises:
             StateError: the entry is missing, or belongs to another copy of the state.
@@ -424,9 +443,9 @@ class SharedEntry:
         self.refuse_forgotten(step, digest)
 
     def refuse_forgotten(self, step: int, digest: Callable[[int], str | None]) -> None:
-        """Refuse a state that has forgotten releases, or whose entry belongs to another copy.
+        """Refuse a state that is an old copy, or whose entry belongs to another copy.
 
-        Changes nothing. Precedes showing releases and accepting rows.
+        Nothing is changed. Called before releases are shown and before rows are accepted.
         """
         row = self._row()
         if row.token is not None:
@@ -442,7 +461,7 @@ class SharedEntry:
             raise other_release(self._name, self._label, row.step, str(self._ledger))
 
     def reserve(self, step: int) -> None:
-        """Make sure that a release can be noted, before its commit."""
+        """Check, before a release is committed, that it can be noted in the ledger afterwards."""
 
         def touch(row: Any) -> dict[str, Any]:
             self._refuse_other(row)
@@ -452,7 +471,7 @@ class SharedEntry:
         self._ledger.write_witness(WitnessFile.reserve, self._state, self._name, step, "0" * 64)
 
     def note(self, step: int, digest: str, released: Callable[[int], str | None]) -> None:
-        """Remember a committed release, before anybody is shown it.
+        """Note a committed release in the ledger, before anybody is shown it.
 
         Raises:
             StateError: the ledger knows another release, so another copy of the state is in use.
@@ -486,7 +505,7 @@ class SharedEntry:
             ) from error
 
     def is_behind(self, step: int) -> bool:
-        """Whether the ledger or its witness lacks a step."""
+        """Return True if the ledger or its witness has not noted this step."""
         marks = self._ledger.witness_ends(self._state, self._name)
         noted = self._ledger.witness is None or any(mark.number >= step for mark in marks)
         return bool(self._row().step < step) or not noted
@@ -522,8 +541,10 @@ class SharedEntry:
 
 @contextmanager
 def entry_in(connection: Connection, database: Database, name: str) -> Iterator[SharedEntry | None]:
-    """Yield the entry of a stream in the ledger that its state remembers; the state stays as it
-    is."""
+    """Yield a stream's entry in the ledger that its state shares; None if it shares none.
+
+    The state is not changed.
+    """
     rows = books.ties(connection)
     tie = next((row for row in rows if row.name == name), None)
     if tie is None:
@@ -535,7 +556,9 @@ def entry_in(connection: Connection, database: Database, name: str) -> Iterator[
 
 
 def names_in_ledger(connection: Connection, database: Database) -> frozenset[str]:
-    """Return a state's streams that have begun by its ledger, even if the state lacks them."""
+    """Return the names of a state's streams that have begun by its ledger, even if the state lacks
+    them.
+    """
     ties = books.ties(connection)
     if not ties:
         return frozenset()
@@ -544,14 +567,14 @@ def names_in_ledger(connection: Connection, database: Database) -> frozenset[str
 
 
 def ledger_of(database: Database | None, given: Place | None) -> SharedLedger | None:
-    """Return the ledger that a state shares: the given one, or the one that it remembers.
+    """Return the shared ledger of a state: the given one, or the one that the state remembers.
 
     Returns:
         None if the state shares no ledger, or is that ledger itself.
 
     Raises:
         StateError: the ledger cannot be used, or the state remembers another one.
-        InvalidInput: it cannot be the ledger of this state.
+        InvalidInput: the given database cannot be the ledger of this state.
     """
     tie, serves = None, False
     if database is not None:
@@ -582,7 +605,7 @@ def ledger_of(database: Database | None, given: Place | None) -> SharedLedger | 
 
 
 def ledger_files(place: Place) -> list[Path]:
-    """List the files of a ledger and its witness; empty for a server.
+    """List the files of a ledger and of its witness; empty for a ledger on a server.
 
     >>> [path.name for path in ledger_files("team.db")][-1]
     'team.db.witness'
@@ -593,7 +616,10 @@ def ledger_files(place: Place) -> list[Path]:
 
 
 def totals_of(database: Database) -> Mapping[str, tuple[Relation, Limit | None]]:
-    """Return the total of each kind of unit, over all states that share a state's ledger."""
+    """Return the total loss for each kind of unit, over all states that share a state's ledger.
+
+    Without a shared ledger these are the totals of the state alone.
+    """
     found = ledger_of(database, None)
     with nullcontext() if found is None else found:
         book = database if found is None else found._database
@@ -602,7 +628,9 @@ def totals_of(database: Database) -> Mapping[str, tuple[Relation, Limit | None]]
 
 
 def known_units(database: Database | None, given: Place | None) -> list[units.SpentUnit]:
-    """Return the units of the ledger that a state shares, in its words; see `ledger_of`."""
+    """Return the units of the ledger that a state shares, as the ledger names them: see
+    `ledger_of`.
+    """
     found = ledger_of(database, given)
     if found is None:
         return []
@@ -611,7 +639,10 @@ def known_units(database: Database | None, given: Place | None) -> list[units.Sp
 
 
 def known_to(connection: Connection, *, but: int | None = None) -> list[units.SpentUnit]:
-    """Return the units of a database's own streams and of other states' entries, in its words.
+    """Return the protected units of a database's own streams, and of entries that other states
+    made.
+
+    Units are named as in this database.
 
     Args:
         but: number of an entry to leave out.

@@ -1,6 +1,7 @@
-"""SQL statements for both kinds of database: sqlite3 opens files, psycopg connects to servers.
+"""SQL statements for both kinds of database: SQLite files (sqlite3) and PostgreSQL servers
+(psycopg).
 
-A statement marks a value as ``:name``. All access to a state goes through `Connection`.
+In a statement ``:name`` stands for a value. All access to a state goes through `Connection`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class MissingRow(Exception):
 
 
 class Connection:
-    """A connection within a transaction.
+    """A database connection within an open transaction.
 
     >>> import sqlite3
     >>> driver = sqlite3.connect(":memory:")
@@ -53,7 +54,7 @@ class Connection:
         self._cursors = weakref.WeakSet[Any]()
 
     def execute(self, said: str, *rows: Mapping[str, Any]) -> Any:
-        """Run a statement, once for each of several rows of values, and return its cursor."""
+        """Run a statement, once or once for each row of values, and return its cursor."""
         text = said if self.is_sqlite else _for_server(said)
         cursor = self.driver.cursor()
         self._cursors.add(cursor)
@@ -64,8 +65,9 @@ class Connection:
         return cursor
 
     def run(self, said: str, *rows: Mapping[str, Any], **values: Any) -> int:
-        """Run a statement with these values, or once for each row, and return the changed rows'
-        number."""
+        """Run a statement once with named values, or once for each row; return how many rows it
+        changed.
+        """
         return int(self.execute(said, *(rows or (values,))).rowcount)
 
     def insert(self, table: str, *rows: Mapping[str, Any]) -> None:
@@ -101,20 +103,23 @@ class Connection:
         return self.one(said, **values)[0]
 
     def has(self, table: str) -> bool:
-        """Whether the database has one of our tables."""
+        """Return True if the database has this table of counton."""
         return self.first(_FILE_HAS if self.is_sqlite else _SERVER_HAS, name=table) is not None
 
     def script(self, tables: str) -> None:
-        """Make tables; words in braces differ between the two kinds of database."""
+        """Make tables from an SQL script; words in braces are filled in by kind of database."""
         for said in for_kind(tables, is_sqlite=self.is_sqlite).split(";"):
             if said.strip():
                 self.execute(said)
 
     def lock(self, number: int, *more: int, shared: bool = False) -> None:
-        """Wait for a server's other transactions under this lock; a written file is locked anyway.
+        """Take a lock of this number on a server, and wait for other transactions that hold it.
+
+        A SQLite file needs none: it is locked while it is written.
 
         Args:
-            shared: several may hold the lock at once, but not beside an exclusive holder.
+            shared: several transactions may hold the lock at once, but not beside an exclusive
+                holder.
         """
         if not self.is_sqlite:
             kind = "pg_advisory_xact_lock_shared" if shared else "pg_advisory_xact_lock"
@@ -125,10 +130,10 @@ class Connection:
         self.execute("COMMIT")
 
     def abandon(self) -> None:
-        """Undo the transaction without a statement, and close the connection.
+        """Undo the transaction by closing the connection, without a statement.
 
-        SQLite keeps a closed connection, and its locks, as long as a cursor that has rows left
-        lives: in the frames of an exception, say.
+        As long as a cursor has rows left, for example in the frames of an exception, SQLite would
+        keep the connection and its locks.
         """
         for undo in (*(cursor.close for cursor in self._cursors), self.driver.rollback):
             with suppress(Exception):
@@ -146,7 +151,7 @@ _SERVER_HAS = (
 
 
 def for_kind(tables: str, *, is_sqlite: bool) -> str:
-    """Fill in a script for a kind of database.
+    """Fill in the words in braces of an SQL script for a kind of database.
 
     >>> for_kind("CREATE TABLE seen (body {bytes})", is_sqlite=False)
     'CREATE TABLE seen (body BYTEA)'
@@ -172,10 +177,11 @@ def _row_of(*columns: str) -> Callable[[Sequence[Any]], Any]:
 
 
 class Connections:
-    """Connections to one database: each serves one transaction at a time and is kept for the next.
+    """Connections to one database. Each serves one transaction at a time and is then kept for the
+    next one.
 
     Args:
-        connect: opens a connection without a transaction.
+        connect: function that opens a connection without a transaction.
         is_sqlite: whether the database is a file.
     """
 
@@ -188,7 +194,9 @@ class Connections:
 
     @contextmanager
     def transaction(self, begin: str) -> Iterator[Connection]:
-        """Open a transaction: the end of the block commits it, an exception undoes it."""
+        """Open a transaction with the statement ``begin``: the end of the block commits, an
+        exception undoes.
+        """
         connection = None
         with suppress(IndexError):
             kept = self._idle.pop()
@@ -213,7 +221,7 @@ class Connections:
         self._keep(connection.driver)
 
     def close(self) -> None:
-        """Close all connections, except those of a parent process."""
+        """Close all connections, except those that a parent process has opened."""
         _close(self._idle, os.getpid())
 
     def _begin(self, driver: Any, begin: str) -> Connection:
@@ -233,6 +241,6 @@ class Connections:
 
 
 def _close(idle: deque[Any], owner: int) -> None:
-    """Close the connections that this process made."""
+    """Close the idle connections, if this process has opened them."""
     while idle and os.getpid() == owner:
         idle.pop().close()

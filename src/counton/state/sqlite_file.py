@@ -1,4 +1,6 @@
-"""A state as a SQLite file: made whole or not at all, synced at each commit, and checked."""
+"""A state as a SQLite file: created whole or not at all, written to disk at each commit, and
+checked.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ from counton.state.sql import Connection, for_kind
 
 
 class NoState(RequestMismatch):
-    """The state does not exist yet."""
+    """The error that a state does not exist yet."""
 
 
 #: Suffix of a state's name while the state is being made.
@@ -52,7 +54,7 @@ def connect(path: Path, timeout_seconds: float) -> Any:
 
 
 def open_file(path: Path, **more: Any) -> Any:
-    """Open a connection to an existing state, even if nothing beside it can be written.
+    """Open a connection to an existing state, even if this process may not write in its folder.
 
     Args:
         more: further arguments of the connection.
@@ -64,14 +66,15 @@ def open_file(path: Path, **more: Any) -> Any:
 
 
 def may_be_written(path: Path) -> bool:
-    """Whether files can be made beside a state, as SQLite needs if somebody may write it."""
+    """Return True if files can be made beside a state: SQLite needs this to let anybody write."""
     return os.access(path.parent, os.W_OK)
 
 
 def _has_log(path: Path) -> bool:
-    """Whether commits wait in the log: without it, a reader of the file reads an old state.
+    """Return True if commits wait in SQLite's log: a reader of the file alone would read an old
+    state.
 
-    Then the log is read to its end, which needs the index that lies beside it.
+    Then the log is read to its end; this needs SQLite's index file beside it.
     """
     with suppress(OSError):
         return path.with_name(f"{path.name}-wal").stat().st_size > 0
@@ -79,10 +82,10 @@ def _has_log(path: Path) -> bool:
 
 
 def moment_of(path: Path) -> tuple[object, ...] | None:
-    """Return a mark that shows whether a file changed while it was read without locks.
+    """Return a value that changes if the file is changed while it is read without locks.
 
-    None if SQLite can lock the file. If nothing can be written, SQLite has no locks and reads the
-    file as if nobody changed it. Yet another machine may write it, or this one by another path.
+    None if SQLite can lock the file. Without permission to write, SQLite has no locks, and reads
+    the file as if nobody changed it; yet another machine may write it, or this one by another path.
     """
     if may_be_written(path) or _has_log(path):
         return None
@@ -94,13 +97,14 @@ def moment_of(path: Path) -> tuple[object, ...] | None:
 def copy_of(
     path: Path, target: Path, name_it: Callable[[str, Path], object], timeout: float
 ) -> Iterator[sqlite3.Connection]:
-    """Copy a file as it stands at one moment; the copy appears whole, or not at all.
+    """Copy a file as it is at one moment; the copy appears whole, or not at all.
 
-    Yields a connection to the copy, which gets its name when the block ends.
+    Yields a connection to the copy. The copy gets its name when the block ends.
 
     Args:
         target: path of the copy, made with mode 0600.
-        name_it: gives the copy its name: ``os.link`` never over another file, or ``os.replace``.
+        name_it: function that gives the finished copy its name: ``os.link`` refuses to replace a
+            file, ``os.replace`` does not.
         timeout: seconds to wait for a lock of the file.
 
     Raises:
@@ -130,7 +134,7 @@ def copy_of(
 
 
 def identity(path: Path) -> tuple[int, int] | None:
-    """Identify the file that a path leads to; None if there is none."""
+    """Return numbers that are equal for all paths to the same file; None if there is no file."""
     try:
         found = path.stat()
     except OSError:
@@ -139,8 +143,10 @@ def identity(path: Path) -> tuple[int, int] | None:
 
 
 def check(path: Path) -> None:
-    """Refuse defects that SQLite notices too late or not at all, before it opens the file to
-    write."""
+    """Refuse a damaged or foreign file before SQLite opens it for writing.
+
+    SQLite notices these defects too late or not at all.
+    """
     try:
         header = sqlite_header(path)
         # The order matters: another process may merge its log meanwhile, and delete it after that.
@@ -172,7 +178,7 @@ def check(path: Path) -> None:
 
 
 def check_mode(path: Path) -> None:
-    """Refuse a state that other users may read; keys follow the same rule."""
+    """Refuse a state that other users may read. Keys follow the same rule."""
     mode = stat.S_IMODE(path.stat().st_mode)
     if os.name == "posix" and mode & 0o077:
         raise StateUnavailable(
@@ -182,9 +188,10 @@ def check_mode(path: Path) -> None:
 
 
 def check_only_name(path: Path) -> None:
-    """Refuse a file with several hard links: SQLite looks for the log beside the name it was given.
+    """Refuse a file with several hard links.
 
-    Releases under one name would be unknown to the other until the log is merged.
+    SQLite looks for its log beside the name that it was given. Releases made under one name would
+    be unknown under another until the log is merged.
     """
     found = path.stat()
     if found.st_nlink > 1:
@@ -206,7 +213,7 @@ def check_only_name(path: Path) -> None:
 
 
 def create(path: Path) -> None:
-    """Make an empty state file at once: a killed process leaves no file, or a whole one."""
+    """Make an empty state file in one act: a killed process leaves no file, or a whole one."""
     log = path.with_name(path.name + "-wal")
     if log.exists():  # SQLite would read it into the new file
         raise StateError(
@@ -242,7 +249,7 @@ def create(path: Path) -> None:
 
 @cache
 def _script() -> str:
-    """Return the SQL that makes the tables."""
+    """Return the SQL script that makes all tables."""
     settings = (
         "synchronous=OFF",  # nobody sees the file before it is synced as a whole
         "journal_mode=OFF",
@@ -254,7 +261,7 @@ def _script() -> str:
 
 
 def is_state(path: Path) -> bool:
-    """Whether a file is a counton state, by its header."""
+    """Return True if a file is a counton state, by its header."""
     try:
         header = sqlite_header(path)
     except OSError:

@@ -1,13 +1,14 @@
-"""Checks of a stream against its witness and its shared ledger, before and after a release.
+"""Checks of a stream against its witness and its shared ledger, before and after each release.
 
-A release is shown only after they know it. An old copy of a state, which knows less than they do,
-releases nothing. The ledger is told first, so it knows all that a witness knows.
+A release is shown only after both have recorded it. An old copy of a state, which lacks releases
+that they have recorded, releases nothing. The ledger records first, so it has all that a witness
+has.
 
-New streams pass through this gate, too. A state that was restored from an old copy has forgotten
-its later releases: under the same key a forgotten name would get the same noise over other data,
-and its spending would be spent again. Two rules prevent this. A kept key is never used as it is:
-every release has a key of its own, drawn with a fresh public salt. And every release of this state
-that the witness knows must be in the state before it releases anything else.
+New streams are checked too. A state that was restored from an old copy lacks its later releases:
+under the same key, a stream of the same name would get the same noise over other data, and its loss
+would not be counted. Two rules prevent this. A stored key is never used as it is: every stream has
+a key of its own, derived with a new public salt. And every release of this state that the witness
+has recorded must be in the state before it releases anything else.
 """
 
 from __future__ import annotations
@@ -32,17 +33,20 @@ from counton.state.sql import Connection
 
 
 class Position(NamedTuple):
-    """A stream's number of released steps, and the number of times that a writer has opened it."""
+    """Number of released steps of a stream, and how many times a writer has opened it."""
 
     step: int
     epoch: int
 
 
 def position_of(connection: Connection, database: Database, name: str, witness: Witness) -> Any:
-    """Return a stream's public row, checked against its ledger and a witness read before.
+    """Return a stream's public row, after a check against its ledger and its witness.
+
+    ``witness`` was read before this transaction.
 
     Raises:
-        StateError: the stream is gone, or ledger or witness know more of it than the state.
+        StateError: the stream is missing, or ledger or witness have recorded more steps than the
+            state has.
     """
     database.read_witnesses(connection)  # fresh for the next check: a place may have been given up
     row = records.public_row(connection, name)
@@ -60,20 +64,21 @@ def position_of(connection: Connection, database: Database, name: str, witness: 
 
 
 def digests_in(connection: Connection, stream_id: int) -> Callable[[int], str | None]:
-    """Return a function from steps to digests of their releases, as the witness keeps them."""
+    """Return a function that maps a step to the digest of its release; None if there is none."""
     return cache(partial(journal.digest_at, connection, stream_id))
 
 
 def let_show(database: Database, name: str, key: keyfile.Kept = None) -> None:
-    """Make sure that witness and ledger know the last release of a stream, before it is shown.
+    """Record the last release of a stream in witness and ledger, if that is missing, so that it may
+    be shown.
 
-    The releasing process may have been killed before it noted the release, or may have failed to;
-    then it is noted here. Every view of a stream by a process other than its writer passes here.
-    Needs no key.
+    The process that released it may have been killed before it recorded the release, or may have
+    failed to. Every process that shows a stream and is not its writer calls this first. It needs no
+    key.
 
     Raises:
-        StateError: the release cannot be noted; or another release of the step is known, so this
-            one comes from another copy of the state.
+        StateError: the release cannot be recorded; or another release of the step is recorded, so
+            this one comes from another copy of the state.
     """
     witness = witness_beside(database, key).snapshot()  # read before the state
     with database.transaction(write=False) as connection:
@@ -101,10 +106,10 @@ def note_of_another(
     *,
     seen: bool = False,
 ) -> None:
-    """Note a release that another process made: see `note`.
+    """Record, in witness and ledger, a release that another process made: see `note`.
 
     Args:
-        seen: this process watched the other one release it.
+        seen: this process watched the other one make it.
     """
     with (
         database.transaction(write=False) as connection,
@@ -124,17 +129,17 @@ def note(
     writes: bool = False,
     seen: bool = False,
 ) -> None:
-    """Note the last release of a stream in ledger and witness.
+    """Record the last release of a stream in ledger and witness.
 
     Args:
-        at: position of the stream after that release.
+        at: how far the stream is after that release.
         digest: digest of that release.
-        entry: the stream's entry in a shared ledger.
-        writes: this process released it.
-        seen: another process released it, and this one watched it.
+        entry: the stream's entry in a shared ledger; None if the state shares none.
+        writes: this process made the release.
+        seen: another process made the release while this one watched.
 
     Raises:
-        StateError: the release cannot be noted, or another one is known.
+        StateError: the release cannot be recorded, or another release of the step is recorded.
     """
 
     def digest_of(step: int) -> str | None:
@@ -150,23 +155,23 @@ def note(
 def for_creation(
     state: State | Database, key: Kept, named: State | None = None
 ) -> Iterator[tuple[Key, Database | None]]:
-    """Yield the key for a new release, and the state if there is one, opened.
+    """Yield the key for a new stream, and the open state; None if the state does not exist yet.
 
-    The key is fresh, or derived afresh from the kept key. A fresh key gets its name only after the
-    block, when the state exists. So a killed process leaves no key that a later state, on changed
-    data, could take up.
+    The key is new, or newly derived from a stored key. A new key's file gets its final name only
+    after the block, when the state exists. So a killed process leaves no key that a later state, on
+    changed data, could use.
 
     Args:
-        state: its address, or the open state. An open state belongs to the caller of this function,
-            who closes it even if nothing is raised.
+        state: address of the state, or the open state. The caller closes an open state, even
+            without an error.
         key: a key, used as it is; or the place of a key.
-        named: place of the second witness from now on.
+        named: place at which the second witness is kept from now on.
 
     Raises:
         WrongKey: ``STATE.key``, not named, holds a key that no release of the state uses; or the
             key cannot be read or written.
-        StateError: the state's folder does not exist; or the witness cannot be read, or knows a
-            release that the state has forgotten (`refuse_forgotten`).
+        StateError: the state's folder does not exist; or the witness cannot be read, or has
+            recorded a release that the state lacks (`refuse_forgotten`).
         InvalidInput: the key would take the place of the state.
     """
     database = state if isinstance(state, Database) else None
@@ -218,14 +223,14 @@ def refuse_forgotten(
     raw: Key | None = None,
     beginning: str = "",
 ) -> None:
-    """Refuse a state that lacks releases which its witness knows.
+    """Refuse a state that lacks releases which its witness has recorded.
 
-    Runs before a release is created, and again when a stream releases its first step: if two
-    copies of a state created different streams, only one copy goes on.
+    Called before a stream is created, and again at its first step: if two copies of a state created
+    different streams, only one copy goes on.
 
     Args:
-        raw: a key that will be used as it is.
-        beginning: the stream that releases its first step.
+        raw: a key that is to be used as it is, without a salt.
+        beginning: name of the stream that releases its first step.
     """
     witness.refuse_missing()
     entries = witness.entries()  # read before the state, which knows all that was noted then
@@ -239,7 +244,7 @@ def refuse_forgotten(
 
 
 def released_names(connection: Connection) -> dict[str, set[str]]:
-    """Return the names of a state's releases, as a witness knows them, by key fingerprint."""
+    """Return the names of a state's streams with releases, by the fingerprint of their keys."""
     known: dict[str, set[str]] = {}
     for row in connection.rows("SELECT name, key_fingerprint FROM counton_streams"):
         known.setdefault(row.key_fingerprint, set()).add(row.name)

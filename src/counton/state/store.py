@@ -1,4 +1,4 @@
-"""A state database as a whole: its streams, the privacy they have spent, and its limit."""
+"""A state database as a whole: its streams, the privacy that they have spent, and its limit."""
 
 from __future__ import annotations
 
@@ -59,19 +59,19 @@ class Store(Closing):
         return self._database
 
     def find(self, name: str, key: keyfile.Kept = None) -> JournalReader | None:
-        """Return a reader of a stream, as `reader` does; None if there is no such stream."""
+        """Return a reader of a stream; None if there is no such stream."""
         with self._database.transaction(write=False) as connection:
             return JournalReader.find(connection, self._database, name, key)
 
     def position(self, name: str, key: keyfile.Kept = None) -> standing.Position:
-        """Return a stream's position without reading its terms.
+        """Return how far a stream is, without reading its terms.
 
         Args:
             key: place of the key; its content is not read.
 
         Raises:
-            StateError: no such stream; or its witness says that the state was restored from an old
-                copy; or its last release cannot be noted, as in `standing.let_show`.
+            StateError: no such stream; its witness shows that the state was restored from an old
+                copy; or its last release cannot be recorded there.
         """
         witness = keyfile.witness_beside(self._database, key).snapshot()  # read before the state
         with self._database.transaction(write=False) as connection:
@@ -83,7 +83,8 @@ class Store(Closing):
         """Return a reader of a stream, without becoming its writer.
 
         Args:
-            key: place of the key; its content is not read. Its witness says how new the state is.
+            key: place of the key. Only the witness beside it is read; it shows how new the state
+                is.
 
         Raises:
             StateError: there is no such stream, or its terms cannot be read.
@@ -91,19 +92,21 @@ class Store(Closing):
         return reader_of(self._database, name, key)
 
     def arrivals(self, name: str) -> Private[Arrivals]:
-        """How many rows have come for the windows of a stream so far, and how many of them late."""
+        """Return how many rows a stream has received, and how many came late. Exact: only for the
+        operator.
+        """
         said = "SELECT arrived, late FROM counton_streams WHERE name = :name"
         with self._database.transaction(write=False) as connection:
             return Private(Arrivals(*connection.one(said, name=name)))
 
     def amend(self, name: str, details: Callable[[int], Mapping[str, Any]]) -> int:
-        """Replace a stream's public facts, and stop its current writer. Needs no key.
+        """Replace a stream's public facts; its current writer has to open it again. Needs no key.
 
         Args:
-            details: returns the new facts, given the stream's step.
+            details: function that returns the new facts, given the number of released steps.
 
         Returns:
-            That step.
+            That number of steps.
 
         Raises:
             InvalidInput: the facts are no dictionary of JSON values.
@@ -136,12 +139,12 @@ class Store(Closing):
 
     @property
     def units(self) -> list[SpentUnit]:
-        """Protected unit of each release, in the order of entry."""
+        """Protected unit of each stream, in the order of entry in the ledger."""
         return self._read(known_in)
 
     @property
     def spends(self) -> tuple[Spend, ...]:
-        """Entries of this state, in order."""
+        """Ledger entries of this state's own streams and tables, in order."""
         return self._read(books.entries)
 
     @property
@@ -151,14 +154,14 @@ class Store(Closing):
 
     @property
     def limit_changes(self) -> tuple[LimitChange, ...]:
-        """Changes of the limit: who set, raised or lowered it, when, and from what."""
+        """Changes of the limit, in order: who set, raised or lowered it, when, and from what."""
         return self._read(books.limit_changes)
 
     @property
     def ledger_history(self) -> tuple[LedgerEvent, ...]:
-        """All entries, of other states too, and all changes of the limit, by time.
+        """All entries, those of other states too, and all changes of the limit, ordered by time.
 
-        A change of the limit has its user and host. No ledger keeps the user of an entry.
+        A change of the limit has its user and host. No ledger stores the user of an entry.
 
         >>> from counton import PureDP
         >>> with Store("visits.db", create=True) as store:
@@ -173,7 +176,7 @@ class Store(Closing):
 
     @property
     def shared_entries(self) -> tuple[ForeignEntry, ...]:
-        """Entries of other states that share the limit of this one."""
+        """Entries that other states, which share the limit of this one, have made here."""
         return self._read(books.of_others)
 
     @property
@@ -184,29 +187,31 @@ class Store(Closing):
 
     @property
     def ledger(self) -> Ledger | None:
-        """Spent and remaining privacy loss under the limit; None without a limit.
+        """Spent and remaining privacy loss under the limit, as a copy; None without a limit.
 
         The entries of other states (`shared_entries`) follow the state's own.
 
-        This is a copy: ``Stream.create`` makes entries.
+        To make an entry, use ``Stream.create``.
         """
         return self._read(books.ledger)
 
     @property
     def totals(self) -> dict[str, tuple[Relation, Limit | None]]:
-        """Return what this state and others under its limit have spent together, by unit.
+        """Return what this state has spent for each kind of unit, with other states under its
+        limit.
 
         Returns:
-            For each unit its relation, and the total: against the limit, or without one as
-            `counton.privacy.ledger.totals` adds up. The total is None if nothing is spent yet at
-            the limit's age, or, without a limit, if the guarantees have no common sum.
+            For each unit: how its neighbouring datasets differ, and the total loss, counted as the
+            limit counts, or without a limit as `counton.privacy.ledger.totals` does. The total is
+            None if nothing is spent yet at the limit's age, or, without a limit, if the guarantees
+            cannot be added.
         """
         return self._read(books.totals)
 
     def refuse_beyond(self, entry: Spend) -> None:
-        """Refuse a release that goes beyond the limit, before anything is read for it.
+        """Refuse a new stream whose guarantee goes beyond the limit, before its rows are read.
 
-        ``Stream.create`` checks again when it enters the release.
+        ``Stream.create`` checks again when it makes the entry.
 
         Raises:
             BudgetExceeded: the rest of the limit does not cover the guarantee.
@@ -233,16 +238,19 @@ class Store(Closing):
 
         Args:
             limit: PureDP, ApproxDP or ZCDP.
-            age: for guarantees that weaken as data ages: the age, in steps, at which they count.
-            relation: relation for all units; None keeps that of each unit's first entry.
+            age: for guarantees that weaken with the age of data: the age, in steps, for which their
+                loss is counted.
+            relation: how neighbouring datasets differ, for all units; None keeps that of each
+                unit's first entry.
             approximate_delta: the part of a limit's delta for ApproxDP guarantees; see
                 `counton.privacy.Ledger`.
-            unit: subject of the limit, such as "reader" or "reader's month": releases that protect
-                less are refused from then on. None keeps the subject, or, if there is none, counts
-                the unit of each release in a total of its own. An empty text always does the
-                latter.
-            allow_raise: allow raising the limit. Any change but smaller numbers of the same
-                guarantee raises it, such as another subject, age or kind, or no limit at all.
+            unit: kind of unit that the limit protects, such as "reader" or "reader's month":
+                streams that protect less are refused from then on. None keeps the former kind, or,
+                if there was none, counts each kind of unit in a total of its own. An empty text
+                always does the latter.
+            allow_raise: allow raising the limit. Every change raises it, other than to smaller
+                numbers of the same guarantee; so does another unit, age or kind, or no limit at
+                all.
 
         Raises:
             BudgetExceeded: the existing streams have spent more; the limit stays as it was.
@@ -267,16 +275,16 @@ class Store(Closing):
     def add_spend(
         self, name: str, guarantee: Limit, *, unit: str, relation: Relation = "add_remove"
     ) -> None:
-        """Enter what another program spent of the privacy of the same units.
+        """Enter what another program has spent of the privacy of the same units.
 
-        It counts as a release of this database does, and cannot be taken out again. A copy of the
-        database from before does not know it: no witness has a note of it.
+        It counts like a stream of this database and cannot be removed. No witness records it, so an
+        old copy of the database that lacks it is not noticed.
 
         Args:
             name: name of the entry, unlike all others and all streams.
             guarantee: the whole guarantee of what was published.
-            unit: the unit that it protects, such as "reader".
-            relation: how its neighbours differ.
+            unit: protected unit, such as "reader".
+            relation: how neighbouring datasets differ.
 
         Raises:
             BudgetExceeded: the limit does not cover it; nothing is entered.
@@ -330,7 +338,7 @@ class Store(Closing):
         return _public(connection, row)
 
     def _read(self, ask: Callable[[Connection], _T]) -> _T:
-        """Read in a transaction that writes nothing."""
+        """Run a query in a transaction that writes nothing."""
         with self._database.transaction(write=False) as connection:
             return ask(connection)
 
@@ -362,7 +370,9 @@ def state_summary(state: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _public(connection: Connection, row: Any, *, shown: bool = True) -> dict[str, Any]:
-    """Return a stream's public facts; the noise of a user's own strategy is left out."""
+    """Return a stream's public facts as JSON values; the noise of a user's own strategy is left
+    out.
+    """
     terms, last = json.loads(row.terms), None
     design: Design | None = None
     with suppress(StateError):  # the strategy may be the user's own

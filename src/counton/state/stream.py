@@ -48,11 +48,11 @@ if TYPE_CHECKING:
 
 @name_alone
 class Amounts(NamedTuple):
-    """Size of a stream's sums. Secret.
+    """How large a stream's sums are so far. Secret.
 
     Attributes:
-        largest: largest running total of any cell, in grid units.
-        whole: sum over all places of its statistic; 0 for plain counts.
+        largest: largest total of any cell so far, in grid units.
+        whole: sum of all totals of its statistic; 0 for plain counts.
     """
 
     largest: int
@@ -60,12 +60,12 @@ class Amounts(NamedTuple):
 
 
 class Stream(JournalReader, Closing):
-    """A running total in a database: what was released stays released, after any crash.
+    """A series of releases kept in a database: what was released stays released, after any crash.
 
-    A stream holds counts, or a statistic whose cells are counted. For a statistic,
-    `release_events` takes events, and `readings` returns what was released. If the order of events
-    does not matter, `release_many` takes the changes of cells, as it takes counts. If cells are
-    read on demand, the stream commits the events; an answer is a function of key, cell and step.
+    A stream holds counts, or a statistic whose cells are counted. For a statistic, `release_events`
+    takes events, and `readings` returns what was released. If the order of events does not matter,
+    `release_many` takes the changes of cells, as it takes counts. If cells are computed on demand,
+    the stream only commits the events; an answer depends on key, cell and step.
 
     Make a stream with `create`, continue it with `open`. One process writes at a time: the latest
     to open a stream takes it over, and the previous one gets ``StreamConflict`` at its next
@@ -75,8 +75,8 @@ class Stream(JournalReader, Closing):
     any moment cannot show two values for one step.
 
     The state holds exact sums, and for some statistics letters, edges or users: it is as secret as
-    the data. The key is not in it. An old copy of the state does not know later steps; the witness
-    beside the key notices this, and the copy is refused.
+    the data. The key is not in it. An old copy of the state lacks later steps; the witness file
+    beside the key shows this, and the copy is refused.
 
     >>> from counton import PureDP
     >>> from counton.strategies import Binary
@@ -147,18 +147,19 @@ class Stream(JournalReader, Closing):
                 open `Store`, whose connection then belongs to the stream, which closes it.
             name: name of the stream within the database; it is part of the address of its noise.
             strategy: how the noise is correlated over time.
-            guarantee: promise to one protected unit over the whole stream.
+            guarantee: privacy guarantee for one protected unit over the whole stream.
             key: the secret, used as it is; or where it is kept: a file, ``env:NAME`` or
                 ``command:...``. Without it ``STATE.key`` beside a SQLite file is used. A missing
                 file is made; an existing key gives the state one of its own.
-            contribution: largest change by one protected unit; default: add or remove one, or what
-                the statistic says. With a statistic, state it if the caller bounds what a unit
-                does, such as the events of one user.
+            contribution: how much one protected unit changes at most; default: one added or
+                removed, or what the statistic states. With a statistic, state it if the caller
+                bounds a unit's events.
             shape: shape of one step's input and output, () for a single number; a statistic uses
                 the shape of its cells.
             details: public facts to keep with the stream (JSON values), such as names of groups.
-            counters: the guarantee of the noise alone, if cells are created when needed: see
-                `Counter`. A rule that keeps the guarantee must then choose which cells are shown.
+            counters: if cells are created only when needed: the guarantee of the noise alone: see
+                `Counter`. Another rule must then decide which cells are shown, so that the whole
+                guarantee holds.
             statistic: the statistic that the cells count: one of ``counton.statistics``.
             batched: a step of the statistic may have any number of events; see `Running.start`.
             ledger: a state database with a limit, path or URL, under which several states count
@@ -253,10 +254,11 @@ class Stream(JournalReader, Closing):
             name: name of the stream within the database.
             key: the secret, or where it is kept, as for `create`.
             strategy: needed only for strategies that are not part of counton.
-            ledger: as for `create`; a state that shared no ledger before enters all of its streams
-                there.
+            ledger: as for `create`; if the state shared no ledger so far, all of its streams are
+                entered.
             witness: as for `create`.
-            forgetting: forget people, even in an old copy that does not know whom it forgot.
+            forgetting: the caller is going to delete people's data: also open a state that lacks
+                earlier deletions.
 
         Raises:
             StateError: no such stream, or the state is damaged, of another format, missing, or
@@ -308,7 +310,7 @@ class Stream(JournalReader, Closing):
 
     @property
     def totals(self) -> Mapping[str, tuple[Relation, Limit | None]]:
-        """Total of each kind of unit, as `counton.privacy.ledger.totals` adds up.
+        """Total loss for each kind of unit, added up as `counton.privacy.ledger.totals` does.
 
         It is the total of the shared ledger if the state has one, else of the state's own.
         """
@@ -319,12 +321,13 @@ class Stream(JournalReader, Closing):
         return self._counter().describe()
 
     def release(self, x: ArrayLike, *, step: int | None = None) -> StepRelease:
-        """Release one step: committed to the journal, then returned.
+        """Release one step: the release is committed to the journal, then returned.
 
         Args:
             x: this step's total, of the stream's shape, in data units.
-            step: the step that this is meant to be. A released step is answered from the journal,
-                so a caller who does not know whether an earlier call succeeded may repeat it.
+            step: number that this step is meant to have. If it is released already, the answer
+                comes from the journal; so a caller who does not know whether an earlier call
+                succeeded may repeat it.
 
         Raises:
             InvalidInput: x is outside what is allowed; nothing was released or changed.
@@ -348,8 +351,8 @@ class Stream(JournalReader, Closing):
 
         Args:
             xs: totals, shape ``(n, *shape)``, in data units.
-            first_step: the step that the first is meant to be; released steps are answered from the
-                journal (see `release`).
+            first_step: number that the first of these steps is meant to have; steps that are
+                released already are answered from the journal (see `release`).
 
         Raises:
             InvalidInput: an input is outside what is allowed; nothing was released or changed.
@@ -365,18 +368,19 @@ class Stream(JournalReader, Closing):
             return self._release(Addition(xs), first_step)
 
     def take(self, addition: Private[Addition], also: CommitHook | None = None) -> Releases | None:
-        """Release the next steps and keep what belongs to them, in one transaction; or only keep.
+        """Release the next steps and store what belongs to them, in one transaction; or only store
+        it.
 
         Args:
-            also: runs after everything is written and before the commit; an exception from it
-                undoes all. Not for events.
+            also: function called after everything is written and before the commit; its exception
+                undoes all. Not for a statistic that takes events.
 
         Returns:
             The releases; None for events (see `readings`), and if nothing was released.
 
         Raises:
             InvalidInput: an input is outside what is allowed; nothing was released or changed.
-            ReplayMismatch: a source was counted before.
+            ReplayMismatch: a file was counted before.
             StreamConflict: another process took the stream over, or holds the lock.
         """
         with self._turn.take(), self._lock:
@@ -408,7 +412,7 @@ class Stream(JournalReader, Closing):
             events: in the order in which they happened.
             stops: for each step the number of events up to its end. By default all events form one
                 step if steps are batches; else each event is a step.
-            first_step: the step that the first is meant to be; see `release`.
+            first_step: number that the first of these steps is meant to have; see `release`.
 
         Raises:
             InvalidInput: the events do not fit the statistic, or break its bounds; stops do not
@@ -448,7 +452,8 @@ class Stream(JournalReader, Closing):
     def check_events(
         self, events: Events, stops: Sequence[int] | NDArray[np.int64] | None = None
     ) -> None:
-        """Check that the first steps were released with these events; releases nothing.
+        """Refuse events that differ from those with which the first steps were released; release
+        nothing.
 
         Args:
             events: in the order in which they happened, from the first step on.
@@ -473,7 +478,7 @@ class Stream(JournalReader, Closing):
 
     @property
     def amounts(self) -> Private[Amounts]:
-        """Return the size of the stream's sums so far."""
+        """How large the stream's sums are so far. Secret."""
         tallied, taken = self._tally_statistic, open_private(self._counter().totals_taken)
         (smallest, most), whole = extremes(taken), 0.0
         if tallied is not None and taken.size:
@@ -482,11 +487,11 @@ class Stream(JournalReader, Closing):
 
     @property
     def arrivals(self) -> Private[Arrivals]:
-        """How many rows have come for its windows so far, and how many of them late."""
+        """How many rows the stream has received so far, and how many came late. Exact."""
         return Private(self._arrivals)
 
     def exact(self) -> Private[Exact]:
-        """Return a copy of its statistic's exact state, for experiments."""
+        """Return a copy of the exact sums of the stream's statistic, for experiments."""
         machine = self._machine_for("exact")
         return Private(restore(machine.statistic, machine._exact.save()))
 
@@ -519,7 +524,7 @@ class Stream(JournalReader, Closing):
         return Readings(machine.statistic if read_as is None else read_as, steps, None, machine)
 
     def reading(self, step: int | None = None) -> Reading:
-        """Return the reading of a released step; the last one by default.
+        """Return what the statistic says at a released step; by default the last one.
 
         Raises:
             InvalidInput: the step is not released.
@@ -528,8 +533,7 @@ class Stream(JournalReader, Closing):
         return self.readings(step, step + 1)[0]
 
     def window(self, start: int, stop: int, cells: Any = None, level: float = 0.95) -> Window:
-        """Return what happened in the steps start + 1 .. stop, from the journal: see
-        `Releases.window`.
+        """Return the noisy totals of the steps start + 1 .. stop together: see `Releases.window`.
 
         Raises:
             InvalidInput: steps that are not released, cells that are invalid or listed twice, or a
@@ -542,7 +546,7 @@ class Stream(JournalReader, Closing):
         return window_of(self._counter().design, read, start, stop, cells, level)
 
     def replay(self, step: int, x: ArrayLike) -> StepRelease:
-        """Return the journal's answer for a released step, if ``x`` is the input of its release.
+        """Return the release of a step from the journal, if ``x`` is the input of that release.
 
         Raises:
             InvalidInput: the step is not released, or x is outside what is allowed.
@@ -578,7 +582,7 @@ class Stream(JournalReader, Closing):
 
     @property
     def _tally_statistic(self) -> TallyStatistic | None:
-        """The statistic of the cells, if its rows add up in any order."""
+        """The stream's statistic, if the order of its rows does not matter; else None."""
         statistic = self.statistic
         return statistic if statistic is not None and is_tallied(statistic) else None
 
@@ -597,7 +601,7 @@ class Stream(JournalReader, Closing):
         self._open()
 
     def _open(self) -> None:
-        """Refuse a closed handle; its releases must be noted before they are shown."""
+        """Refuse a closed stream; record its last release before anything of it is shown."""
         if self._closed:
             raise StateError(
                 f"this handle on stream {self.name!r} is closed: open the stream with Stream.open"
@@ -608,10 +612,10 @@ class Stream(JournalReader, Closing):
         return Mark(self._key.fingerprint, self.name, step, self._epoch, self._forgotten)
 
     def _settle(self) -> None:
-        """Note the last release in witness and ledger if that is missing: only then may it be
+        """Record the last release in witness and ledger if that is missing: only then may it be
         shown.
 
-        Its process may have been killed before the note, or may have had another witness.
+        The process that made it may have been killed before, or may have used another witness.
         """
         step, entry = self._step, self._entry
         if self._noted == (step, self._forgotten):
@@ -632,8 +636,9 @@ class Stream(JournalReader, Closing):
         self._noted = step, self._forgotten
 
     def _counter(self) -> Counter:
-        """Return the counter at the last committed step; read it again after a half-failed
-        release."""
+        """Return the counter at the last committed step. It is rebuilt after a release that failed
+        half-way.
+        """
         with self._lock:
             self._open()
             if self._ready is None:
@@ -652,7 +657,7 @@ class Stream(JournalReader, Closing):
     def _release(
         self, addition: Addition, first_step: int | None, also: CommitHook | None = None
     ) -> Releases:
-        """Release steps, or answer released steps from the journal."""
+        """Release new steps; answer steps that are released already from the journal."""
         counter = self._counter()
         remedy = "pass one total for each step and declared cell"
         array = number_array(cast("ArrayLike", addition.inputs), "inputs", remedy)
@@ -680,7 +685,9 @@ class Stream(JournalReader, Closing):
         return Releases(range(first, first + len(grid)), answer, counter.design)
 
     def _answer(self, counter: Counter, first: int, grid: NDArray[np.int64]) -> NDArray[Any]:
-        """Return the journal's values of released steps, if these are their inputs."""
+        """Return the journal's values of released steps, after a check that ``grid`` has their
+        inputs.
+        """
         stop = first + len(grid)
         with self._database.transaction(write=False) as connection:
             shape = grid.shape[1:] if counter.design.counters is None else (-1,)
@@ -739,7 +746,8 @@ class Stream(JournalReader, Closing):
         """Refuse to commit steps that another copy of the state has released or may have released.
 
         Raises:
-            StateError: the witness knows more than this state, or could not note the commit.
+            StateError: the witness has recorded more than this state has, or could not record the
+                commit.
         """
         at = self._mark(self._step)
         if not self._step:
@@ -762,7 +770,7 @@ class Stream(JournalReader, Closing):
         addition: Addition,
         also: CommitHook | None,
     ) -> None:
-        """Commit releases, and all that is kept with them, in one transaction."""
+        """Commit releases, and everything that is stored with them, in one transaction."""
         number, step = self._row.id, counter.step
         observed = journal.observed_rows(number, addition.observed)
         sources, remembered, labels = addition.sources, addition.remembered, addition.labels
@@ -808,7 +816,7 @@ class Stream(JournalReader, Closing):
         self._remembered, self._arrivals = kept, arrivals
 
     def _change(self, connection: Connection, column: str, value: Any) -> None:
-        """Change the stream's row, if this is still its writer."""
+        """Change a column of the stream's row; refuse if another process has become its writer."""
         said = (
             f"UPDATE counton_streams SET {column} = :value"
             " WHERE id = :stream AND writer_epoch = :epoch AND step = :step"
@@ -832,7 +840,10 @@ def _complete(
     shape: tuple[int, ...],
     counters: Guarantee | None,
 ) -> Statistic:
-    """Settle the statistic of a new stream; refuse one that a state cannot store."""
+    """Compute the parameters of a new stream's statistic that depend on the guarantee.
+
+    A statistic that a state cannot store is refused.
+    """
     from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 
     if shape != () or counters is not None:
@@ -874,7 +885,9 @@ def _counter_of(
 
 
 def _machine_of(stream: Stream, connection: Connection) -> Machine | None:
-    """Return the machine that takes a statistic's events; None for plain counts."""
+    """Return the object that turns a statistic's events into changes of cells; None for plain
+    counts.
+    """
     terms, key = stream.design, stream._key
     if terms.statistic is None:
         return None
@@ -890,6 +903,6 @@ def _machine_of(stream: Stream, connection: Connection) -> Machine | None:
 
 
 def _changes(machine: Machine, events: Events, stops: NDArray[np.int64]) -> NDArray[Any]:
-    """Return how much unordered events change cells, in data units."""
+    """Return by how much unordered events change each cell in each step, in data units."""
     taken = machine.statistic.begin().take(events, stops)
     return np.asarray(machine.design.contribution.exact_from_grid(taken))

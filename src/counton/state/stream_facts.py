@@ -1,8 +1,8 @@
 """Public facts of a stream: a JSON text, and group names in blocks beside it.
 
 There may be many millions of names, too many for a text column, and they are rarely read. So they
-stand in a table of their own, in compressed blocks. The JSON text holds their number and the digest
-of the blocks, so the seal of the text also seals the names.
+are stored in a table of their own, in compressed blocks. The JSON text holds their number and a
+digest of the blocks, so a digest of the text also protects the names.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _HELD: WeakValueDictionary[str, GroupNames] = WeakValueDictionary()
 
 
 class Facts(NamedTuple):
-    """Public facts as a state keeps them.
+    """Public facts of a stream, in the form in which a state stores them.
 
     Attributes:
         text: JSON; equal facts give equal texts.
-        names: names of groups, by the facts whose values they are.
+        names: lists of group names, each by the fact whose value it is.
     """
 
     text: str
@@ -36,7 +36,7 @@ class Facts(NamedTuple):
 
     @classmethod
     def of(cls, facts: Mapping[str, Any]) -> Facts:
-        """Split facts into a text and names."""
+        """Separate facts into a JSON text and the lists of group names."""
         if _NAMES in facts:
             raise InvalidInput(
                 f"details have the key {_NAMES!r}, which the state uses itself: choose another name"
@@ -50,13 +50,16 @@ class Facts(NamedTuple):
         return cls(to_json(kept, "details"), names)
 
     def values(self) -> dict[str, Any]:
-        """Return the facts as they were given."""
+        """Return the facts in their original form: the inverse of `of`."""
         kept: dict[str, Any] = json.loads(self.text)
         kept.pop(_NAMES, None)
         return {**kept, **self.names}
 
     def write(self, connection: Connection, stream_id: int, before: str = "{}") -> None:
-        """Write changed names, in the transaction that writes the text."""
+        """Write the lists of names that have changed, in the transaction that writes the text.
+
+        ``before`` is the former text.
+        """
         kept = json.loads(before).get(_NAMES, {})
         for fact, names in self.names.items():
             if kept.get(fact, {}).get("digest") == names.digest:
@@ -71,14 +74,13 @@ _OF_FACT = "FROM counton_names WHERE stream_id = :stream AND fact = :fact"
 
 
 def record_in(details: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the options that a stream of events was asked with, by name; empty for other
-    streams."""
+    """Return the options that define a stream of events, by name; empty for other streams."""
     record = details.get("record")
     return record if isinstance(record, Mapping) else {}
 
 
 def read(connection: Connection, stream_id: int, text: str) -> dict[str, Any]:
-    """Read facts from their text and the names beside it."""
+    """Return a stream's facts, from the JSON text and the stored lists of names."""
     facts: dict[str, Any] = json.loads(text)
     for fact, said in facts.pop(_NAMES, {}).items():
         facts[fact] = _HELD.get(said["digest"]) or _names(connection, stream_id, fact, said)
@@ -86,7 +88,7 @@ def read(connection: Connection, stream_id: int, text: str) -> dict[str, Any]:
 
 
 def refuse_altered(connection: Connection, stream_id: int, text: str) -> None:
-    """Refuse names whose digest is not the one in the text."""
+    """Refuse a stream whose stored names do not match the digest in the text."""
     for fact, said in json.loads(text).get(_NAMES, {}).items():
         _blocks(connection, stream_id, fact, said)
 
@@ -117,7 +119,10 @@ def _blocks(
 
 
 def to_json(value: Mapping[str, Any], name: str) -> str:
-    """Return JSON text; equal values give equal texts."""
+    """Return JSON text. Equal values give equal texts.
+
+    ``name`` names the value in messages.
+    """
     try:
         return json.dumps(value, sort_keys=True, allow_nan=False)
     except (TypeError, ValueError) as error:

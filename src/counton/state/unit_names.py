@@ -20,11 +20,11 @@ from counton.statistics.statistic import protects
 
 
 class SpentUnit(NamedTuple):
-    """A unit that a state has spent for.
+    """A protected unit for which a state has an entry.
 
     Attributes:
-        kind: "event" (any row), "user", "edge" or "letter", whichever the name means; None if
-            nobody said, so that it may mean any of them.
+        kind: "event" (any row), "user", "edge" or "letter": what the name means; None if no entry
+            says so.
     """
 
     name: str
@@ -38,9 +38,9 @@ def unit_word(
     """Return the name of a new release's protected unit.
 
     Args:
-        known: units that the state has spent for.
-        kind: kind of the release's unit, as in `SpentUnit`.
-        stated: the caller's name for it; None if there is none.
+        known: units for which the state has entries.
+        kind: what the new unit is: see `SpentUnit`.
+        stated: name that the caller gives it; None: none.
         default: name if neither the caller nor the state gives one.
 
     Raises:
@@ -86,15 +86,16 @@ def unit_word(
 
 
 def by_its_clock(unit: str, record: Mapping[str, Any], window: object = None) -> str:
-    """Return the name by which a ledger counts a stream's unit: a period's name includes its clock.
+    """Return the name of a stream's unit in a ledger. The name of a period includes its time zone
+    and column.
 
     A user's period begins and ends by a time zone and a column of times. A window of a statistic
-    begins and ends with steps, by the stream's calendar if it has one. Two readings of one column
-    as times get the same name: the caller's statement of the times is taken to be right.
+    begins and ends with steps, by the stream's calendar if it has one. If one column is read as
+    times in two ways, the names are equal: the caller is trusted to state the times right.
 
     Args:
-        unit: the stream's name for its unit.
-        record: options that the stream was asked with (`stream_facts.record_in`).
+        unit: the unit's name in the stream.
+        record: options that define the stream (`stream_facts.record_in`).
         window: number of steps in a window of its statistic; None if it has no windows.
 
     >>> asked = {"time": "seen", "timezone": "Asia/Kolkata", "per": "1d"}
@@ -114,8 +115,10 @@ def by_its_clock(unit: str, record: Mapping[str, Any], window: object = None) ->
 
 
 def kind_of(saved: Mapping[str, Any] | None, details: Mapping[str, Any]) -> str | None:
-    """Return the kind of a stream's unit, from the statistic in its terms and its details; None if
-    nobody said."""
+    """Return what a stream protects: "event", "user", "edge" or "letter"; None if nothing says so.
+
+    ``saved`` is its statistic as JSON values.
+    """
     record = record_in(details)
     if record.get("user") is not None:  # the rows are a user's, whatever each row describes
         return "user"
@@ -131,7 +134,9 @@ _NO_USERS = ("event", "edge", "letter")
 
 
 def known_in(connection: Connection) -> list[SpentUnit]:
-    """Return all protected units of a state: its limit's first, then the others as they spent."""
+    """Return all protected units of a state: the unit of its limit first, then those of entries in
+    order.
+    """
     kinds: dict[str, str | None] = {}
     with reading("what the streams protect"):
         for row in connection.rows("SELECT name, terms, details FROM counton_streams"):
@@ -146,7 +151,9 @@ def known_in(connection: Connection) -> list[SpentUnit]:
 
 
 def of_limit(about: str | None) -> list[SpentUnit]:
-    """Return the subject of a limit as a spent unit; empty if the limit is about any unit."""
+    """Return the unit that a limit protects, as a list; empty if the limit holds for units of any
+    kind.
+    """
     if about is None:
         return []
     return [SpentUnit("limit of the ledger", about, about if about in _NO_USERS else "user")]

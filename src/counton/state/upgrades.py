@@ -1,10 +1,10 @@
-"""States of earlier formats: read unchanged, and upgraded when they are written.
+"""States of earlier formats: they are read without change, and upgraded at the first write.
 
-A step, a function that changes the tables within a transaction, makes each format from the one
-before it. A state of an earlier format is read through a copy in memory, or on a server in a
-transaction that is undone; the steps apply to that copy, and the state stays unchanged. The first
-write, or ``counton upgrade``, upgrades the state itself in one transaction: a killed process leaves
-the state as it was. A copy of the old state is kept beside it.
+For each format there is a function that makes it from the one before, within a transaction. A state
+of an earlier format is read through a copy in memory, or on a server in a transaction that is
+undone; the functions upgrade that copy, and the state stays unchanged. The first write, or
+``counton upgrade``, upgrades the state itself in one transaction: a killed process leaves the state
+as it was. A copy of the old state is kept beside it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ OLDEST: Final = 15
 
 
 def _count_late_rows(connection: Connection) -> None:
-    """Add the numbers of all rows and of late rows to streams, counted from now on."""
+    """Add columns for the numbers of all rows and of late rows, which are counted from now on."""
     for name in ("arrived", "late"):
         said = f"ALTER TABLE counton_streams ADD COLUMN {name} BIGINT NOT NULL DEFAULT 0"
         connection.execute(said)
@@ -40,8 +40,8 @@ class Upgrade(NamedTuple):
     """The result of an upgrade.
 
     Attributes:
-        before, after: formats; equal if there was nothing to do.
-        kept: place of the old state's copy: a file, or a schema of the server; None: no copy.
+        before, after: number of the format before and now; equal if there was nothing to do.
+        kept: where the copy of the old state is: a file, or a schema on the server; None: no copy.
     """
 
     before: int
@@ -77,7 +77,7 @@ def refuse_unknown(found: int, label: str) -> None:
 
 
 def apply_steps(connection: Connection, found: int) -> None:
-    """Change the tables of a state from an earlier format to this version's."""
+    """Change the tables of a state from format ``found`` to this version's format."""
     for earlier in range(found, schema.FORMAT):
         STEPS[earlier](connection)
     if connection.is_sqlite:
@@ -86,7 +86,7 @@ def apply_steps(connection: Connection, found: int) -> None:
 
 
 def in_memory(path: Path, found: int, timeout_seconds: float) -> Connections:
-    """Return connections to a copy of a file in memory, to which the steps are applied."""
+    """Return connections to a copy of a file in memory, upgraded to this version's format."""
     place = f"file:{uuid4().hex}?mode=memory&cache=shared"
     first = sqlite3.connect(place, uri=True, isolation_level=None, check_same_thread=False)
     with closing(sqlite_file.open_file(path, timeout=timeout_seconds)) as source:
@@ -112,7 +112,8 @@ def carry_over(
         connections: connections to the state.
         path: path of its file; None if it is on a server.
         label: its address in messages.
-        copy: keep the old state: as ``STATE.formatN``, or in the schema ``counton_format_N``.
+        copy: keep the old state, as the file ``STATE.formatN`` or in the schema
+            ``counton_format_N``.
 
     Raises:
         StateError: the format is unknown.
@@ -132,7 +133,7 @@ def carry_over(
 
 
 def _copy_file(path: Path, found: int) -> str:
-    """Copy a file beside itself; the copy appears whole, or not at all."""
+    """Copy a state's file beside itself, named by its format; return the copy's path."""
     target = path.with_name(f"{path.name}.format{found}")
     try:
         with sqlite_file.copy_of(path, target, os.replace, timeout=0) as whole:
@@ -146,7 +147,7 @@ def _copy_file(path: Path, found: int) -> str:
 
 
 def _copy_tables(connection: Connection, found: int) -> str:
-    """Copy the tables of a server into a schema of their own."""
+    """Copy a server's tables into a schema of their own, named by their format; return its name."""
     own = str(connection.value("SELECT current_schema()"))
     place = f"{'counton' if own == 'public' else own}_format_{found}"
     connection.execute(f'CREATE SCHEMA "{place}"')

@@ -1,9 +1,10 @@
-"""Verification of releases: every released value is recomputed from key and sums.
+"""Verification of releases: every released value is recomputed from the key and the exact sums.
 
-A release is exact sums plus noise, and noise is a function of key and place. So the holder of the
-key can subtract the noise, which leaves the exact sums. The journal holds keyed digests of the
-inputs, which prove that these sums are the counted ones. Every released value is then computed
-anew. Altered values, inputs or checkpoints show, and so does noise of another key or law.
+A release is exact sums plus noise, and noise depends only on the key, the step and the cell. So the
+holder of the key can subtract the noise, which leaves the exact sums. The journal holds keyed
+digests of the inputs, which prove that these sums are those that were counted. Every released value
+is then computed anew. So altered values, inputs or stored sums are found, and noise of another key
+or distribution.
 """
 
 from __future__ import annotations
@@ -62,16 +63,15 @@ class Verification:
 
     Attributes:
         name: name of the stream.
-        kind: "stream"; or "forgotten" for a release that the witness knows and the state, an old
-            copy, lacks.
+        kind: "stream"; or "forgotten" for a release that the witness has recorded and the state, an
+            old copy, lacks.
         values: number of recomputed values.
         checks: facts that hold, in words.
         problems: facts that do not hold; empty if all is well.
         old_copy: whether ``problems`` say that the state is an old copy.
         skipped: reason why nothing could be recomputed; None if values were.
-        unchecked: part of the release that nothing recomputes, in words; None if there is none.
-        key: the fitting key, if several keys were given: its place or its fingerprint; None if
-            there was one key.
+        unchecked: what part of the release was not recomputed, in words; None if all was.
+        key: place or fingerprint of the key that fits, if several keys were given; else None.
 
     >>> Verification("visits", "stream", 24, ("all values are right",), ()).right
     True
@@ -89,7 +89,7 @@ class Verification:
 
     @property
     def right(self) -> bool:
-        """Whether everything could be recomputed and matches the release."""
+        """True if everything was recomputed and matches the release."""
         return not self.problems and self.skipped is None
 
 
@@ -100,15 +100,16 @@ def verify(
     key: keyfile.Kept | Sequence[keyfile.Kept] = None,
     by_reference: Watcher | None = None,
 ) -> tuple[Verification, ...]:
-    """Recompute every released value of a state, and compare. Changes nothing.
+    """Recompute every released value of a state, and compare. Nothing is changed.
 
     Args:
         state: path of a SQLite file, or a database URL.
         name: name of one stream; None: all.
         key: the key, or its place; None: ``STATE.key`` beside a SQLite file. For a state with
             several keys, a list of them: each release takes the one that fits.
-        by_reference: also compute values with ``counton.reference``, which shares no code with the
-            release and is slow; the function receives the progress. None: leave this out.
+        by_reference: also compute values with ``counton.reference``, a second program that shares
+            no code with the release and is slow; this function receives the progress. None: leave
+            it out.
 
     Returns:
         The results, one for each release, by name.
@@ -194,7 +195,7 @@ def _witness_problem(
     witness: keyfile.Witness,
     key: Key | WrongKey,
 ) -> Exception | None:
-    """Return the witness's or the ledger's objection to a release; None without one."""
+    """Return the error with which witness or ledger refuses a release; None if they accept it."""
     try:
         standing.position_of(connection, database, row.name, witness)
         if not isinstance(key, WrongKey):
@@ -209,7 +210,10 @@ def _witness_problem(
 def _forgotten_releases(
     database: Database, known: dict[str, set[str]], witness: keyfile.Witness, of: str | None
 ) -> Iterator[Verification]:
-    """Yield releases that the witness knows and the state lacks; of one name, or all."""
+    """Yield a result for each release that the witness has recorded and the state lacks.
+
+    ``of`` is the name of a stream; None: all.
+    """
     try:
         entries = witness.forgotten_entries(known, database.identity)
     except StateError:  # each release reports it
@@ -248,10 +252,10 @@ def _fitting(
 
 
 class _Recomputation:
-    """Recomputation of a stream's releases.
+    """Recomputes the releases of one stream.
 
     Args:
-        row: row of the stream.
+        row: database row of the stream.
         key: key of the stream.
         by_reference: as for `verify`.
     """
@@ -270,7 +274,7 @@ class _Recomputation:
         """Run all checks, and return what holds and what does not.
 
         Args:
-            spent: the stream's entry in the ledger; None if there is none.
+            spent: database row of the stream's entry in the ledger; None if there is none.
         """
         row, terms, unchecked = self._row, self._terms, None
         self._check_promise(spent)
@@ -309,7 +313,10 @@ class _Recomputation:
         return Verification(row.name, "stream", values, *told, unchecked=unchecked)
 
     def _check_seal(self) -> None:
-        """Refuse altered details or memory; another process may write them meanwhile."""
+        """Refuse public facts or remembered digests that were altered without the key.
+
+        Another process may write them meanwhile; then they are read again.
+        """
         name = self._row.name
         while True:
             with self._database.transaction(write=False) as connection:
@@ -322,7 +329,9 @@ class _Recomputation:
                         raise
 
     def _check_std(self) -> None:
-        """Refuse a journal whose stated noise of a step differs from its terms."""
+        """Refuse a journal whose standard deviation of a step differs from the one computed from
+        the design.
+        """
         row, every = self._row, self._terms.std(range(1, self._row.step + 1))
         said = (
             "SELECT step, std FROM counton_journal WHERE stream_id = :stream AND step <= :last"
@@ -338,7 +347,7 @@ class _Recomputation:
                     )
 
     def _recompute(self) -> None:
-        """Recompute the values of a stream, and check that its statistic's state belongs to it."""
+        """Recompute all released values; check that the statistic's exact sums belong to them."""
         statistic = None
         if self._terms.statistic is not None:
             from counton.state.ordered_state import known_at, restore_exact
@@ -402,7 +411,9 @@ class _Recomputation:
             self._checks.append(check_by_reference(terms, self._key, values, totals, self._watcher))
 
     def _recompute_steps_on_demand(self, events: bytes) -> None:
-        """Check steps whose cells are read on demand: their journal holds digests of events."""
+        """Check the steps of a statistic whose cells are computed on demand, by the digests of
+        their events.
+        """
         from counton.state.on_demand import OnDemand
 
         row, last = self._row, self._row.step
@@ -432,7 +443,10 @@ class _Recomputation:
             return journal.read(connection, self._row.id, steps.start, steps.stop, shape)
 
     def _compare(self, again: Counter, inputs: NDArray[np.int64]) -> None:
-        """Release the next inputs again, under the same key, and compare with the journal."""
+        """Release the next inputs again with the same key, and compare the values with the journal.
+
+        ``again`` is a counter at the step before.
+        """
         if not len(inputs):
             return
         steps, name = range(again.step + 1, again.step + 1 + len(inputs)), self._row.name
@@ -454,7 +468,9 @@ class _Recomputation:
             )
 
     def _check_promise(self, spent: Any) -> None:
-        """Check that the ledger has the guarantee, and that the noise law keeps it."""
+        """Check that the ledger has the stream's guarantee, and that the noise distribution
+        satisfies it.
+        """
         terms, name = self._terms, self._row.name
         if spent is None or spent.guarantee != terms.guarantee:
             had = "no entry" if spent is None else str(spent.guarantee)

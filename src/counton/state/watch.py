@@ -1,9 +1,9 @@
-"""Watch over streams that other processes release, so that this machine notices old copies too.
+"""Watching of streams that other processes release, so that this machine too notices old copies.
 
-A witness vouches for a state on a server while nobody else writes it. Once somebody else writes, it
-vouches again only for what this process watched: a journal that goes on from the last look, row for
-row in the same table, while its writer satisfies a witness of its own. A journal that stands still
-may be an old one that was put back between looks.
+As long as nobody else writes a state on a server, a witness here can tell that it is not an old
+copy. Once somebody else writes, it can tell so only for what this process has watched: the journal
+must go on from what was seen last, row for row in the same table, while the other writer satisfies
+its own witness. A journal that does not grow may be an old one that was restored between two looks.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ LONGEST = 60
 
 
 class Sighting(NamedTuple):
-    """One look at a stream: its step, the time, and whether its witness vouched for it.
+    """What one look at a stream found: its step, the time, and whether it was surely no old copy.
 
     Attributes:
-        marks: storage places of the rows on the server; a restored journal has others.
-        at: time in seconds, by a clock that nobody sets.
-        known: whether the journal was known to be the newest.
+        marks: where the server stores the stream's rows; a restored journal is stored elsewhere.
+        at: time in seconds, by a clock that cannot be set.
+        known: whether the journal was surely the newest.
     """
 
     step: int
@@ -38,7 +38,7 @@ class Sighting(NamedTuple):
 
 
 class Watch:
-    """The looks of one process at streams that others write.
+    """What one process has seen of streams that others write.
 
     >>> import shutil
     >>> from pathlib import Path
@@ -60,17 +60,17 @@ class Watch:
     def look(
         self, state: keyfile.State | Database, key: keyfile.Kept, names: Iterable[str] | None = None
     ) -> None:
-        """Note the positions of streams that another process releases in the witness of a key.
+        """Record in a witness how far streams are that other processes release.
 
-        The other process keeps writing: nothing in the state changes. A single look at a state on a
-        server cannot tell what was written between looks: look again.
+        The other process keeps writing, and nothing in the state is changed. A single look at a
+        state on a server cannot tell what was written before: look repeatedly.
 
         Args:
             names: names of the streams; None: all. Streams that do not exist yet are left out.
 
         Raises:
-            StateError: a stream has forgotten releases that the witness knows; or the witness
-                cannot be read or written.
+            StateError: a stream lacks releases that the witness has recorded; or the witness cannot
+                be read or written.
             WrongKey: the key does not fit, or cannot be read.
         """
         database = state if isinstance(state, Database) else Database(state)
@@ -93,11 +93,11 @@ class Watch:
 
 
 class AcceptedState(NamedTuple):
-    """Facts that were accepted on the user's word.
+    """What was accepted because the user said so.
 
     Attributes:
-        streams: names of streams for which no witness vouched.
-        places: missing second places of the witness, which are given up.
+        streams: names of streams that no witness could confirm as the newest.
+        places: places of the second witness that are missing and are given up.
     """
 
     streams: tuple[str, ...]
@@ -107,9 +107,10 @@ class AcceptedState(NamedTuple):
 def accept_old_copy(
     state: keyfile.State, key: keyfile.Kept, name: str | None = None
 ) -> AcceptedState:
-    """Accept a state as the newest on the user's word, and note its streams.
+    """Accept a state as the newest because the user says so, and record its streams in the witness.
 
-    Missing second places are given up. A state that a place knows to be old stays refused.
+    Missing places of the second witness are given up. A state stays refused if an existing place
+    shows that it is old.
 
     Args:
         state: path of a SQLite file, or a database URL.
@@ -175,10 +176,10 @@ def _note(
 
 
 def _went_on(connection: Connection, database: Database, row: Any, last: Sighting) -> bool:
-    """Whether a journal is the one of the last look, or has gone on from there.
+    """Return True if a journal is surely the newest, by what was seen at the last look.
 
-    If it was known to be the newest then, it is now. If not, it is once its writer has gone on,
-    since no writer goes on with an old copy.
+    It must be the journal of that look, possibly with more steps. If it was surely the newest then,
+    it is now. If not, it is once it has grown, since no writer goes on with an old copy.
     """
     if monotonic() - last.at > LONGEST or row.step < last.step:
         return False
@@ -187,11 +188,11 @@ def _went_on(connection: Connection, database: Database, row: Any, last: Sightin
 
 
 def _marks(connection: Connection, database: Database, row: Any, step: int) -> tuple[str, ...]:
-    """Return where the server stores the rows of a stream's guarantee and of a step; none for a
+    """Return where the server stores the rows of a stream's ledger entry and of a step; empty for a
     file.
 
-    A journal that is put back is written anew, into a new table or by another transaction. A server
-    that is put back as a whole, or replaced, has another time of start.
+    A restored journal is written anew, into a new table or by another transaction. A server that is
+    restored as a whole, or replaced, has another time of start.
     """
     if database.is_sqlite:
         return ()

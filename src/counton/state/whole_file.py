@@ -13,11 +13,12 @@ from counton.noise.key import sync_folder
 
 
 def replace_file(path: Path, write: Callable[[str], object], mode: int | None = None) -> None:
-    """Write beside a file, then take its name: readers see the old file or the whole new one.
+    """Write a file under a temporary name, then rename it: readers see the old file or the whole
+    new one.
 
     Args:
-        write: called with the name to write to; raises OSError if it fails.
-        mode: mode of the file; None: the default for new files.
+        write: function that writes the file under the name it gets; raises OSError if it fails.
+        mode: permissions of the file; None: the default for new files.
 
     Raises:
         OSError: writing failed; the old file, if any, is unchanged.
@@ -50,7 +51,7 @@ def replace_file(path: Path, write: Callable[[str], object], mode: int | None = 
 
 
 def _remove_left(folder: Path, prefix: str) -> None:
-    """Remove files that killed processes left while writing the same file."""
+    """Remove temporary files that killed processes left in a folder while writing the same file."""
     for left in folder.iterdir():
         if not left.name.startswith(prefix):
             continue
