@@ -1,4 +1,6 @@
-"""Event data through polars: files of rows, times and windows, declared groups, exact tallies."""
+"""Reading of events as rows, with polars: files, data frames and databases, times, declared groups,
+exact sums.
+"""
 
 from counton.base.lazy import require_installed
 

@@ -1,4 +1,4 @@
-"""Rows that cannot be counted: left out, set aside, or refused with a message."""
+"""Rows that cannot be counted: they are left out, set aside in a file, or refused by name."""
 
 from __future__ import annotations
 
@@ -38,19 +38,23 @@ _LACKING = (
 
 
 def _bad(part: Rows, reading: RowReading) -> pl.LazyFrame:
-    """Return the rows that cannot be counted: ``row``, the row number from 1, and ``step``.
+    """Return the rows that cannot be counted: columns ``row``, the row's number from 1, and
+    ``step``.
 
-    The step is minus the row's `Problem`.
+    Where other rows have their window's number, ``step`` here is minus the number of the row's
+    `Problem`.
     """
     steps = mark_part(part, reading).select("step").with_row_index("row", offset=1)
     return steps.filter(pl.col("step") < 0)
 
 
 def set_bad_rows_aside(source: Source, reading: RowReading) -> tuple[int, int]:
-    """Apply the policies to bad rows.
+    """Leave out rows that cannot be counted, or write them to a file, as the job's policies say.
+
+    Without such policies the rows are refused.
 
     Returns:
-        The number of rows that are left out, and of rows that are set aside.
+        The number of rows that are left out, and of rows that are written to the file.
     """
     policies, columns = reading.policies, reading.columns.names
     lacking = pl.col("step").is_in([-problem for problem in _LACKING])
@@ -82,14 +86,17 @@ def set_bad_rows_aside(source: Source, reading: RowReading) -> tuple[int, int]:
 
 
 def of_unread(part: Rows, row: int, values: Sequence[object]) -> Sequence[object]:
-    """Return the cells of a row; for an unreadable row its line, as the first cell."""
+    """Return the values of a row as a file of rows set aside shows them.
+
+    Of an unreadable row its line stands in the first column.
+    """
     if row not in part.unread:
         return values
     return [part.unread[row], *[None] * (len(values) - 1)]
 
 
 def texts_of(part: Rows, columns: Sequence[str]) -> pl.LazyFrame:
-    """Return the values of some columns, as texts."""
+    """Return the values of these columns as texts."""
     frame = part.scan(columns)
     types = frame.collect_schema()
     return frame.select(as_text(pl.col(name), types[name]) for name in columns)
@@ -98,10 +105,12 @@ def texts_of(part: Rows, columns: Sequence[str]) -> pl.LazyFrame:
 def set_bad_rows_aside_elsewhere(
     source: Spread, reading: RowReading, problems: pl.DataFrame
 ) -> tuple[int, int]:
-    """Apply the policies to bad rows of a remote source, whose rows have no numbers.
+    """Treat rows of a remote source like `set_bad_rows_aside`; its rows have no numbers.
+
+    ``problems`` has the number of rows with each problem.
 
     Returns:
-        As `set_bad_rows_aside`.
+        The same two numbers.
     """
     policies = reading.policies
     lacking = pl.col("problem").is_in([int(problem) for problem in _LACKING])
@@ -126,7 +135,10 @@ def set_bad_rows_aside_elsewhere(
 
 
 def _some(source: Spread, reading: RowReading, which: pl.Expr, most: int) -> pl.DataFrame:
-    """Fetch a few rows of a remote source, to name them in a message or to set them aside."""
+    """Fetch at most ``most`` rows of a remote source for which an expression is true.
+
+    They are shown in a message or set aside.
+    """
     return open_private(source.some(reading, which, most))
 
 
@@ -149,7 +161,10 @@ def change_error(part: Rows) -> InvalidInput:
 def _explain(
     source: Source, reading: RowReading, rows_of_all: Mapping[int, int] | None = None
 ) -> InvalidInput:
-    """Build the error for the first row that cannot be counted, with the number of similar rows."""
+    """Build the error for the first row that cannot be counted; it tells how many rows are like it.
+
+    For a remote source ``rows_of_all`` has the number of rows by problem.
+    """
     alike, first = dict[int, int](), None
     for part in source.parts:
         bad = _bad(part, reading)
@@ -193,7 +208,7 @@ _OF_PARTS = (Problem.NO_VALUE, Problem.NOT_FINITE, Problem.NO_COUNT, Problem.NO_
 
 
 def _wrong_part(part: Rows, reading: RowReading, row: int, problem: Problem) -> str:
-    """Return the column of an event's part in which a row has a problem."""
+    """Return the name of the column that causes a row's problem, if an event has several values."""
     names, parts = reading.columns.parts, parts_of_columns(reading)
     for name, one in zip(names, parts, strict=True):
         kind = "number" if one is None else one.kind
@@ -262,8 +277,9 @@ def unknown_groups(source: Source, reading: RowReading, domain: Sequence[str]) -
 
 
 def _number_rows(source: Source, reading: RowReading) -> pl.LazyFrame:
-    """Add row numbers to marked rows; each file's numbers begin at a multiple of `_APART`, plus
-    1."""
+    """Add row numbers to marked rows. The numbers of each file begin at a multiple of `_APART`,
+    plus 1.
+    """
     return pl.concat(
         [
             mark_part(part, reading)

@@ -1,11 +1,10 @@
 """Rows of a database: a query in SQL, whose rows are counted in the database if possible.
 
-If rows differ only in a time within a window and in few labels, the database counts equal rows, and
-only their numbers travel; otherwise the columns that a run reads travel. One statement is sent,
-which only reads: from a file opened for reading, or in a transaction that is never committed.
-Functions of a server with effects outside the transaction are beyond this. Keys never leave this
-process. A database may log the text of a query, which names columns and the widths of windows, and
-no value.
+If rows differ only in their window and in labels, the database counts equal rows and sends only
+their numbers. Otherwise it sends the columns that a run reads. The only statement sent is one that
+reads: from a file opened for reading, or in a transaction that is never committed. This does not
+prevent effects of a server's functions outside the transaction. Keys never leave this process. A
+database may log the text of a query, which names columns and the widths of windows, and no value.
 
 Tables of other libraries (ibis, Delta, Iceberg) are read likewise.
 """
@@ -47,7 +46,7 @@ _PIECES: Final = 31
 
 
 def _in_style(query: str, style: str) -> str:
-    """Replace the moments in a query by a database's own parameters."""
+    """Replace ``{since}`` and ``{until}`` in a query by parameters as the database writes them."""
     return MOMENT.sub(lambda named: style.replace("*", named[2]), query)
 
 
@@ -56,8 +55,10 @@ class EventDatabase(ABC):
 
     Attributes:
         name: name in messages, without user and password.
-        inexact: columns with floating-point numbers, if columns have no types.
-        unread: columns of unsupported types, with the database's names of these types.
+        inexact: columns that hold floating-point numbers, in a database whose columns have no
+            types.
+        unread: columns of types that counton does not read, with the database's names for these
+            types.
     """
 
     name: str
@@ -67,7 +68,7 @@ class EventDatabase(ABC):
     @cached_property
     @abstractmethod
     def empty(self) -> pl.DataFrame:
-        """The columns of the query, without rows."""
+        """A data frame with the query's columns and no rows."""
 
     @abstractmethod
     def read(self, names: Sequence[str]) -> pl.DataFrame:
@@ -82,10 +83,10 @@ class EventDatabase(ABC):
 
 
 class SqlDatabase(EventDatabase):
-    """A database that counts equal rows itself.
+    """A database that can count equal rows itself.
 
     Attributes:
-        quotient: operator for the quotient of integers, rounded towards zero.
+        quotient: SQL operator that divides integers and rounds towards zero.
     """
 
     quotient: str
@@ -97,38 +98,44 @@ class SqlDatabase(EventDatabase):
         return found.rename(dict(zip(found.columns, names, strict=True)))
 
     def expression(self, name: str) -> str:
-        """Return the SQL that reads a column, and names it ``c`` with the column's index."""
+        """Return SQL that selects a column under the name ``c`` plus the column's index."""
         place = self.empty.columns.index(name)
         return f"{self.plain(place)} AS c{place}"
 
     @abstractmethod
     def rows(self, select: str) -> pl.DataFrame:
-        """Return the answer to a SELECT from ``events``, the rows of the query."""
+        """Run a SELECT from the table ``events``, which stands for the rows of the query."""
 
     @abstractmethod
     def plain(self, place: int) -> str:
-        """Return the SQL of a column, given its index, cast to a type that is read.
+        """Return SQL for a column, given its index, cast to a type that counton reads.
 
         Texts are compared by their bytes.
         """
 
     @abstractmethod
     def microseconds(self, column: str) -> str:
-        """Return the SQL of a time column as microseconds since 1970; infinite times are out of
-        range."""
+        """Return SQL that converts a time column to microseconds since 1970.
+
+        Infinite times become numbers outside of all valid times.
+        """
 
     def _schema(self, types: Mapping[str, pl.DataType | None], kinds: Sequence[str]) -> pl.Schema:
-        """Return the types of columns; columns of unsupported types are kept in ``unread``."""
+        """Return the types of columns; columns of types that are not read are noted in ``unread``.
+
+        ``kinds`` are the database's names of the types.
+        """
         named = zip(types, kinds, strict=True)
         self.unread = {name: kind for name, kind in named if types[name] is None}
         return pl.Schema({name: dtype or pl.Object() for name, dtype in types.items()})
 
 
 class _Arrow:
-    """Rows as Arrow, without DuckDB's own types.
+    """Wraps rows for export as Arrow, so that polars does not keep types of DuckDB.
 
-    Polars keeps types that it has seen. Those of DuckDB would outlive their module, whose complaint
-    would be the last line that a program prints."""
+    Polars keeps types that it has seen. Those of DuckDB would outlive their module at exit, and the
+    program's last line would be an error message.
+    """
 
     def __init__(self, relation: Any) -> None:
         self._stream = relation.__arrow_c_stream__()
@@ -138,7 +145,7 @@ class _Arrow:
 
 
 class DuckRelation(SqlDatabase):
-    """A relation of DuckDB, on its own connection."""
+    """The rows of a relation of DuckDB, queried on its own connection."""
 
     name = "the relation"
     quotient = "//"
@@ -184,7 +191,7 @@ class DuckRelation(SqlDatabase):
 
     @override
     def plain(self, place: int) -> str:
-        """Return the SQL of a column; texts have no collation."""
+        """Return SQL for a column as in `SqlDatabase`; texts are compared without a collation."""
         dtype = self.empty.dtypes[place]
         if dtype == pl.String:
             return f"CAST(c{place} AS VARCHAR) COLLATE C"
@@ -198,9 +205,10 @@ class DuckRelation(SqlDatabase):
 
 
 class DuckFile(DuckRelation):
-    """A file of DuckDB, opened for reading only, or a database in memory.
+    """The rows of one SELECT from a file of DuckDB, opened for reading only, or from a database in
+    memory.
 
-    One SELECT is taken. No setting can be changed afterwards, and a file's query reads no other
+    No setting can be changed after the query is given, and a query to a file cannot read other
     files.
     """
 
@@ -235,9 +243,9 @@ class DuckFile(DuckRelation):
 
 
 class PostgreSQL(SqlDatabase):
-    """A PostgreSQL server, queried in one read-only transaction that sees one moment.
+    """A PostgreSQL server, queried in one read-only transaction that sees a single moment.
 
-    The query is sent as part of one statement.
+    The user's query is sent as part of one statement.
     """
 
     quotient = "/"
@@ -265,11 +273,10 @@ class PostgreSQL(SqlDatabase):
             ) from None  # the words may hold the password
 
     def _take_no_power(self) -> None:
-        """Give up a superuser's rights, and take the role that may read all tables and nothing
-        else.
+        """Give up a superuser's rights: switch to a role that may read all tables and nothing else.
 
-        In a read-only transaction a superuser's functions can still write files, or end other
-        sessions. If rows would be hidden from that role, the server refuses.
+        In a read-only transaction a superuser's functions could still write files, or end other
+        sessions. If rows are hidden from that role, the server raises an error.
         """
         info = self._connection.info
         if info.parameter_status("is_superuser") != "on" or info.server_version < _READS_ALL:
@@ -325,7 +332,7 @@ class PostgreSQL(SqlDatabase):
         return found.name if found.oid == number else f"{found.name}[]"
 
     def _own_kind(self, number: int) -> str:
-        """Return the name of a type that a user defined; enumerations and text types are texts."""
+        """Return the name of a user-defined type; enumerations and text types are called texts."""
         asked = "SELECT typcategory, format_type(oid, NULL) FROM pg_type WHERE oid = %s"
         found = self._connection.execute(asked, [number]).fetchone()
         if found is None:
@@ -351,10 +358,10 @@ class PostgreSQL(SqlDatabase):
 
 
 class SqliteFile(EventDatabase):
-    """A file of SQLite, opened for reading only.
+    """The rows of a query to a SQLite file, opened for reading only.
 
-    In SQLite each value has its own type, and a column has none. So values are read as texts, as in
-    CSV: a row's own values alone decide its meaning.
+    In SQLite each value has a type of its own, and columns have none. So values are read as texts,
+    as from CSV: a row's own values alone decide their meaning.
     """
 
     def __init__(self, url: str, query: str, moments: Mapping[str, str]) -> None:
@@ -465,7 +472,11 @@ def _within(us: str) -> str:
 
 
 def _finite(column: str, finite: str, beyond: int) -> str:
-    """Convert times to numbers; infinite times fall outside every year."""
+    """Return SQL that replaces infinite times of a column by the number ``beyond``, outside every
+    year.
+
+    ``finite`` is the SQL for finite times.
+    """
     sign = f"WHEN {column} > '1970-01-01' THEN {beyond} ELSE -{beyond}"
     return f"CASE WHEN {column} IS NULL THEN NULL WHEN isfinite({column}) THEN {finite} {sign} END"
 
@@ -486,7 +497,7 @@ _KINDS: Final[dict[str, pl.DataType]] = {
 
 
 def _apart(names: Sequence[str]) -> list[str]:
-    """Return names of columns; repeated names get the suffix that polars gives them."""
+    """Return distinct names of columns: repeated names get the suffix that polars gives them."""
     found = list[str]()
     for place, name in enumerate(names):
         number = list(names[:place]).count(name)
@@ -495,7 +506,7 @@ def _apart(names: Sequence[str]) -> list[str]:
 
 
 class UnorderedRows(EventFrame):
-    """Rows of a table without an order: equal rows are recognised in any order."""
+    """Rows of a table that has no order: a digest of them is the same in any order."""
 
     kind = "a query of a database"
     numbered = False
@@ -507,7 +518,7 @@ class UnorderedRows(EventFrame):
 
 
 class QuestionRows(UnorderedRows):
-    """The rows of a query: only the columns that are read, when they are read."""
+    """The rows that a database returns for a query; columns are fetched when they are needed."""
 
     def __init__(self, database: EventDatabase) -> None:
         self.database, self.name = database, database.name
@@ -526,7 +537,7 @@ class QuestionRows(UnorderedRows):
         return self._held.lazy().select(columns)
 
     def refuse_unread(self, columns: Sequence[str]) -> None:
-        """Refuse columns of unsupported types."""
+        """Refuse to read columns of types that are not supported."""
         for name in columns:
             if name in self.database.unread:
                 raise InvalidInput(
@@ -543,17 +554,19 @@ class QuestionRows(UnorderedRows):
         return found
 
     def digest(self, columns: Sequence[str] = ()) -> str:
-        """Return the SHA-256 of the sums of the rows in any order, added here or in the
-        database."""
+        """Return a SHA-256 digest of the rows that does not depend on their order.
+
+        Hashes of rows are added up, here or in the database.
+        """
         return self.alike_digest.get(tuple(columns)) or super().digest(columns)
 
 
 class Question(Source):
-    """A source whose rows are in a database."""
+    """A source whose rows are the answer of a database to a query."""
 
     @override
     def delegate(self, reading: RowReading) -> Source:
-        """Let the database count equal rows, if they can be counted there."""
+        """Return a source that lets the database count equal rows, if it can; else this source."""
         rows = self.parts[0]
         if not isinstance(rows, QuestionRows) or _grain(rows, reading) is None:
             return self
@@ -561,11 +574,11 @@ class Question(Source):
 
 
 def _grain(rows: Rows, reading: RowReading) -> tuple[int, int] | None:
-    """Return the pieces into which time is cut so that each piece lies in one window.
+    """Return pieces of time, each within one window, by which a database can group rows.
 
     Returns:
         Offset and length of the pieces, in microseconds. (0, 0): times are dates, or rows have no
-        time, so that nothing is cut. None: rows differ in more than time and labels, so that the
+        time, so nothing has to be cut. None: rows differ in more than time and labels, so that the
         database cannot add them up.
     """
     columns = reading.columns
@@ -591,8 +604,10 @@ def _grain(rows: Rows, reading: RowReading) -> tuple[int, int] | None:
 
 
 class AlikeRows(Spread):
-    """Rows of a query that the database adds up: rows become one if they differ only in time within
-    a window."""
+    """The rows of a query, added up by the database.
+
+    Rows that differ only in their time within a window become one row with their number.
+    """
 
     def __init__(self, rows: QuestionRows) -> None:
         super().__init__((rows,), rows.name)
@@ -646,11 +661,12 @@ class AlikeRows(Spread):
 
 
 def _alike(rows: QuestionRows, names: Sequence[str], reading: RowReading) -> pl.DataFrame:
-    """Read the columns of the query; equal rows are one row, with their number and sums.
+    """Fetch columns from the database, with one row for all rows that are equal.
 
-    Columns: the given ones, with the beginning of each piece for times; ``counton number``, and if
-    times are cut ``counton newest`` (microseconds) and sums of the times, and of squares of their
-    low 30 bits.
+    Result: these columns, where a time is replaced by the beginning of its piece of a window (see
+    `_grain`); ``counton number``, the number of equal rows; and if there are times, ``counton
+    newest`` (microseconds) and sums of the times and of squares of their low 30 bits, by which a
+    change is noticed.
     """
     given, grain, database = rows.of_file(names), _grain(rows, reading), rows.database
     assert grain is not None
@@ -711,7 +727,7 @@ def open_table(events: Any) -> Rows:
 
 
 def _of_ibis(table: Any) -> EventDatabase:
-    """Open an ibis expression: DuckDB counts its own rows; rows of other databases travel."""
+    """Open an ibis expression. DuckDB counts equal rows itself; other databases send all rows."""
     found = IbisTable(table)
     try:
         backend = table.get_backend()
@@ -724,7 +740,7 @@ def _of_ibis(table: Any) -> EventDatabase:
 
 
 class IbisInDuck(DuckRelation):
-    """An expression of ibis that DuckDB answers."""
+    """An ibis expression that DuckDB evaluates."""
 
     name = "the ibis expression"
 
@@ -734,7 +750,7 @@ class IbisInDuck(DuckRelation):
 
 
 class IbisTable(EventDatabase):
-    """An expression of ibis that any other database answers."""
+    """An ibis expression that a database other than DuckDB evaluates."""
 
     name = "the ibis expression"
 
@@ -758,7 +774,7 @@ class IbisTable(EventDatabase):
 
 
 class IcebergTable(EventDatabase):
-    """A scan of a table of Iceberg: it keeps seeing the snapshot from which it was made."""
+    """A scan of an Iceberg table, always of the snapshot from which the scan was made."""
 
     name = "the Iceberg table"
 
@@ -780,7 +796,7 @@ class IcebergTable(EventDatabase):
 
 
 class DeltaRows(UnorderedRows):
-    """A table of Delta, as of the version that was opened: read in chunks, like a lazy frame."""
+    """A Delta table in the version that was opened, read in chunks like a lazy frame."""
 
     name = "the Delta table"
     kind = "a table of Delta"
@@ -800,15 +816,15 @@ class DeltaRows(UnorderedRows):
 def open_question(
     events: Any, query: str | None, moments: Mapping[str, str] = MappingProxyType({})
 ) -> Source:
-    """Open the rows of a database's answer to a query.
+    """Open the rows that a database returns for a query.
 
     Args:
         events: ``duckdb:///FILE``, ``duckdb://`` for a database in memory, which may read files;
             ``sqlite:///FILE``; ``postgresql://USER@HOST/DATABASE``; a relation of DuckDB, or a
             table for `counton.rows.databases.open_table`.
         query: one SELECT; None for a relation, which is one.
-        moments: values of the moments in the query (`moments_named`), in ISO 8601 with an offset;
-            they are sent as parameters.
+        moments: times to put in place of ``{since}`` and ``{until}`` in the query
+            (`moments_named`), in ISO 8601 with an offset; they are sent as parameters.
     """
     if isinstance(events, list | tuple):
         if len(events) > 1:

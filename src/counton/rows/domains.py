@@ -1,4 +1,4 @@
-"""Declared groups of a histogram: from a list, a table or a text.
+"""Declared groups of a stream (its domain), read from a list, a table or a text.
 
 Groups are declared, because observed groups would leak: the mere presence of a rare group in the
 output would tell that its one event is in the data, whatever the noise. So the list of groups must
@@ -121,7 +121,9 @@ def _refuse_too_many(number: int) -> None:
 
 
 def refuse_long_terms(names: GroupNames) -> None:
-    """Refuse groups whose names are too long for a statistic's terms, one value of a database."""
+    """Refuse groups whose names are too long to be stored with a statistic's parameters in one
+    value.
+    """
     # A letter takes up to 12 bytes in JSON, and a name four more.
     letters = int(names.column.str.len_chars().sum())
     most = 12 * letters + 4 * len(names)
@@ -202,12 +204,12 @@ def _parse_domain(source: str, column: str) -> GroupNames:
 
 
 def table_columns(source: str | os.PathLike[str]) -> list[str]:
-    """Return the columns of a domain that is a table; none for a text with one group per line."""
+    """Return the columns of a table of declared groups; none for a text with one group per line."""
     return EventFile(source).columns() if is_table(Path(source)) else []
 
 
 def text_lines(source: str | os.PathLike[str]) -> GroupNames:
-    """Return the lines of a domain that is a text with one group per line; none for a table."""
+    """Return the lines of a text with one declared group per line; none for a table."""
     path = Path(source)
     if is_table(path):
         return GroupNames(())
@@ -226,7 +228,7 @@ def text_lines(source: str | os.PathLike[str]) -> GroupNames:
 
 
 def _some_lines(file: IO[str]) -> Iterator[list[str]]:
-    """Yield nonempty lines of a text, some at a time: millions of texts take much memory."""
+    """Yield lists of nonempty lines of a text, so that never all lines are in memory."""
     while text := "".join(file.readlines(_TEXT)):
         yield [line for each in text.splitlines() if (line := each.strip())]
 
@@ -265,17 +267,17 @@ def refuse_events_as_domain(
     once: bool = False,
     same: bool = False,
 ) -> None:
-    """Refuse groups read from the events: they would tell whose events are in them.
+    """Refuse groups that are read from the events: they would tell whose events are there.
 
     Args:
-        domain: file or table of the declared groups; the origin of a list is unknown.
+        domain: file or table of the declared groups. Where a list comes from cannot be checked.
         source: source of the events.
-        time: their column of times; None: each row is a step.
+        time: column of the events' times; None: each row is a step.
         time_format: format of the times.
-        named: their columns of groups and values, or of the names of a table's cells.
-        people: their columns of users and of ids.
-        once: all rows are released once, as a table: a public list may have all columns that name
-            its cells, and events may have no others.
+        named: columns of the events that hold groups and values, or that name a table's cells.
+        people: columns of the events that hold users and ids.
+        once: whether all rows are released once, as a table. Then a public list of the cells may
+            have all columns that name cells, as long as the events have further columns.
         same: whether the domain is the events themselves.
     """
     present = _columns_of(domain)
@@ -319,10 +321,10 @@ def _columns_of(domain: object) -> list[str] | None:
 
 
 def _are_rows(lines: GroupNames, source: Source, time: str | None, time_format: str | None) -> bool:
-    """Return True if lines are rows of events.
+    """Return True if lines of a domain are rows of the events.
 
-    They are if one is the header of the events, or has a time where the events have theirs. At most
-    200 lines are checked, from all parts of the text.
+    They are if a line is the header of the events, or has a time in the column in which the events
+    have theirs. At most 200 lines are checked, from all parts of the text.
     """
     names = source.columns()
     if len(names) < 2:
@@ -347,7 +349,7 @@ def _are_rows(lines: GroupNames, source: Source, time: str | None, time_format: 
 
 
 def _cells(line: str, names: Sequence[str]) -> list[str | None] | None:
-    """Return a line's values under the columns, from CSV or JSON; None if it is neither."""
+    """Split a line of CSV or JSON into its values for these columns; None if it is neither."""
     try:
         if line.startswith("{"):
             row = json.loads(line)

@@ -1,4 +1,6 @@
-"""Rows of files, read lazily with polars; and sources of events: paths, a pattern, a frame."""
+"""Rows of files, read lazily with polars; and opening of events: paths, patterns, folders, data
+frames.
+"""
 
 from __future__ import annotations
 
@@ -69,9 +71,10 @@ class EventFile(Rows):
 
     Args:
         path: path of a file, or ``-``.
-        stated: format; None: that of the file's name. Standard input is CSV unless stated.
-        form: form of CSV.
-        piped: whether it may be a pipe.
+        stated: format of the file; None: by the ending of its name. Standard input is CSV unless
+            stated.
+        form: separator, decimal sign and comments of CSV.
+        piped: whether the path may be a pipe.
 
     Raises:
         InvalidInput: the file is missing or empty, or its format is unknown.
@@ -132,11 +135,11 @@ class EventFile(Rows):
         return Path(self.path).samefile(other) or filecmp.cmp(self.path, other, shallow=False)
 
     def beginning(self, size: int) -> tuple[EventFile, bool, int]:
-        """Return the first lines of text as a file, whether these are all, and their number of
-        bytes.
+        """Return the first lines as a file of their own, whether they are all lines, and their size
+        in bytes.
 
         Args:
-            size: largest number of bytes, unpacked.
+            size: largest number of bytes, after unpacking.
         """
         try:
             with self._content(size + 1) as lines:
@@ -150,7 +153,7 @@ class EventFile(Rows):
         return found, whole, len(held)
 
     def has_changed(self) -> bool:
-        """Whether the file was written, or replaced, since it was opened."""
+        """Return True if the file was written or replaced since it was opened."""
         return self._present() != self._stamp
 
     def _present(self) -> tuple[int, ...]:
@@ -189,7 +192,9 @@ class EventFile(Rows):
         return pl.scan_ndjson(source, schema=dict.fromkeys(columns, pl.String))
 
     def _refuse_short(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Refuse rows with too few fields; polars would fill the missing ones with null."""
+        """Refuse rows with fewer fields than the header; polars would fill the missing ones with
+        null.
+        """
         width = rows.width
         if width > 1 and rows.to_series(width - 1).null_count():
             if self._is_short is None:
@@ -201,7 +206,7 @@ class EventFile(Rows):
 
     @cached_property
     def _keys(self) -> list[str]:
-        """Names in the first JSON lines; lines that are no objects have none."""
+        """Return the keys in the first JSON lines; a line that is no object has none."""
         found = dict[str, None]()
         for keys in islice(self._keys_of_lines(), _JSON_ROWS):
             found |= keys
@@ -219,13 +224,18 @@ class EventFile(Rows):
 
     @override
     def _may_lack(self, name: str) -> bool:
-        """Return True if all lines may lack a column: in JSON lines each names its own columns."""
+        """Return True if it is no mistake that no line has this column.
+
+        In JSON lines each line names its own columns, so all may leave one out.
+        """
         if self.kind != "jsonl":
             return False
         return self.settled or not self._keys or any(name in keys for keys in self._keys_of_lines())
 
     def sift(self, columns: Sequence[str], most: int) -> Rows:
-        """Return the rows, with unreadable ones empty; the file itself if all can be read."""
+        """Return the rows, with unreadable ones left empty; the file itself if all rows can be
+        read.
+        """
         asked = list(self._parts_of(columns))
         if self.kind == "parquet":
             return self
@@ -254,7 +264,9 @@ class EventFile(Rows):
 
     @override
     def unreadable(self, error: BaseException) -> InvalidInput:
-        """Name the first wrong row, if it can be found."""
+        """Build the error for a row that cannot be read; it names the first such row if it is
+        found.
+        """
         if self.kind == "parquet" or isinstance(error, OSError):
             return super().unreadable(error)
         try:
@@ -284,15 +296,14 @@ class EventFile(Rows):
             return file.read(_LOOKED_AT)
 
     def _lines(self) -> IO[bytes]:
-        """Open the file without its compression, and without lines that are no rows."""
+        """Open the file, unpacked, and without lines that are no rows, such as comments."""
         sign = self.form.comment
         if self.kind != "csv" or sign is None:
             return self._content()
         return io.BufferedReader(LinesOfRows(self._content(), sign.encode()))
 
     def _content(self, least: int | None = None) -> IO[bytes]:
-        """Open the file without its compression: all of it, or at least its first ``least``
-        bytes."""
+        """Open the file, unpacked: all of it, or at least its first ``least`` bytes."""
         held = self._bytes
         if self._start().startswith(_COMPRESSED[1]):
             packed = Path(self.path) if held is None else io.BytesIO(held)
@@ -321,7 +332,7 @@ class EventFile(Rows):
 
 
 class SiftedFile(Rows):
-    """Rows of a file with some unreadable ones."""
+    """Rows of a file with some unreadable lines, which are empty rows here."""
 
     def __init__(self, file: EventFile, found: FileRows) -> None:
         self.name, self.kind, self.file = file.name, file.kind, file
@@ -350,7 +361,9 @@ class SiftedFile(Rows):
 
 
 def _unpacked_lines(packed: Path | IO[bytes], least: int | None) -> bytes:
-    """Return the lines of a zstd file: all, or as many first ones as have ``least`` bytes."""
+    """Return the unpacked lines of a zstd file: all, or the first ones with at least ``least``
+    bytes.
+    """
     lines, most = pl.scan_lines(packed), _FIRST_LINES
     if least is None:
         found = lines.collect().to_series()
@@ -363,8 +376,7 @@ def _unpacked_lines(packed: Path | IO[bytes], least: int | None) -> bytes:
 
 
 def _wrong_row(lines: IO[bytes], kind: Format, separator: str) -> tuple[int, str] | None:
-    """Find the first row that is no CSV or JSON, with the reason in words; None if there is
-    none."""
+    """Find the first row that is not valid CSV or JSON; return its number and why, or None."""
     row = 0
     texts = _decode(lines)
     try:
@@ -400,7 +412,7 @@ def _wrong_row(lines: IO[bytes], kind: Format, separator: str) -> tuple[int, str
 
 
 class _BeyondFloats(Exception):
-    """A number of a row is larger than any float."""
+    """The error for a number that is larger than any float."""
 
 
 def _small(number: str) -> str:
@@ -415,14 +427,14 @@ def _decode(lines: IO[bytes]) -> Iterator[str]:
 
 
 def open_source(events: object, stated: str | None = None, form: CsvForm = CSV) -> Source:
-    """Open the rows of a path, of several, of a folder or pattern, or of a data frame.
+    """Open events: a path, several, a folder, a pattern, or a data frame.
 
     Args:
         events: path of a file, ``-`` for standard input, a folder (the event files in it), a
             pattern such as ``logs/2024-*.csv``, a sequence of these; any table that exports Arrow:
             frames and lazy frames of polars, pandas, pyarrow, DuckDB; or a source, which is
             returned.
-        stated: format of the files; None: that of their names.
+        stated: format of the files; None: by the endings of their names.
 
     Raises:
         InvalidInput: the events are of an unknown kind, a file is missing, named twice or empty, or

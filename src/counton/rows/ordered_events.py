@@ -1,7 +1,7 @@
 """Events in the order in which they happened: rows of a table, or letters of a text.
 
-A `tally` adds events up by window and group. Statistics of consecutive letters, or of edges of a
-growing graph, need more than numbers of events. Here each row is kept as it is.
+A `tally` only adds events up by window and group. Statistics of consecutive letters, or of edges of
+a growing graph, need every event, so here each row is kept.
 """
 
 from __future__ import annotations
@@ -30,15 +30,16 @@ _ENDS, _COMMENTS = b"\r\n\t ", (">", ";")
 
 @name_alone
 class OrderedEvents(NamedTuple):
-    """Events of steps. Exact: rooms hand them on as `Private`.
+    """All events of a run, in order, divided into steps. Exact, so they are passed on as `Private`.
 
     Attributes:
-        events: all events in order: texts or numbers, or tuples if an event has several parts.
-        stops: for each step up to that of the last event, the number of events up to its end.
-        newest: microsecond of the last event; None if there are no times, or no events.
-        before: number of rows before the first window, which count nowhere.
+        events: texts or numbers; or tuples if an event has several values.
+        stops: for each step, the number of events up to its end; the last step is that of the last
+            event.
+        newest: time of the last event in microseconds; None if there are no times, or no events.
+        before: number of rows before the first window, counted nowhere.
         beyond: number of rows after the last window.
-        left_out: number of rows with unknown values.
+        left_out: number of rows with values other than the allowed ones.
         skipped, quarantined: number of rows with a missing value, and of unreadable rows.
     """
 
@@ -52,7 +53,7 @@ class OrderedEvents(NamedTuple):
     quarantined: int = 0
 
     def until(self, steps: int) -> OrderedEvents:
-        """Return the events of the first steps, each with a stop."""
+        """Return the events of the first ``steps`` steps; ``stops`` gets an entry for each step."""
         stops = self.stops[:steps]
         stops = np.append(stops, np.full(steps - len(stops), len(self.events), np.int64))
         return self._replace(events=self.events[: stops[-1] if steps else 0], stops=stops)
@@ -64,13 +65,15 @@ def ordered_rows(
     *,
     ties: bool = False,
 ) -> Private[OrderedEvents]:
-    """Read rows by time (of equal times in their order), or each a step in the order of the file.
+    """Read rows in order of time, rows of equal times as they stand. Without times, each row is a
+    step.
 
     Args:
         source: the rows.
-        reading: how they are read: its ``kept`` parts are those of an event. If there is a column
-            of times, its windows are the steps.
-        ties: order rows of equal times by their parts, so that their own order does not matter.
+        reading: how rows are read; its ``kept`` are the values of an event. If there is a column of
+            times, steps are its windows.
+        ties: order rows of equal times by their values, so that their order in the file does not
+            matter.
 
     >>> from datetime import UTC, datetime
     >>> from counton.base.windows import Windows
@@ -130,10 +133,10 @@ def _events(rows: pl.DataFrame, names: Sequence[str]) -> list[Any] | NDArray[Any
 def letters_of(
     path: str | os.PathLike[str], alphabet: Collection[str] = ()
 ) -> Private[OrderedEvents]:
-    """Read the letters of a text, each a step: all but spaces and ends of lines.
+    """Read a text's letters, without spaces and ends of lines, as events: each letter is a step.
 
-    Lines that begin with ``>`` or ``;`` are names and comments, as in FASTA files. A sign that is a
-    letter of the alphabet has no such meaning.
+    Lines that begin with ``>`` or ``;`` are names and comments, as in FASTA files, unless that sign
+    is a letter of the alphabet.
 
     Args:
         path: path of a file, which may be compressed by gzip.

@@ -13,7 +13,7 @@ from counton.base.errors import InvalidInput, field, is_text
 
 
 def is_file(name: str) -> bool:
-    """Whether a text names a file; a long list of groups is no name at all.
+    """Return True if a text names a file. A long list of groups is no name of a file.
 
     >>> is_file("A," * 5000)
     False
@@ -25,12 +25,12 @@ def is_file(name: str) -> bool:
 
 
 def is_table(path: Path) -> bool:
-    """Whether a file is a table, by its ending."""
+    """Return True if the ending of a path is that of a table, such as .csv."""
     return ending(str(path)) in SUFFIXES
 
 
 def ending(name: str) -> str:
-    """Return the ending of a name in lower case, without that of a compression."""
+    """Return the ending of a file's name in lower case, without .gz or .zst."""
     return Path(name.lower().removesuffix(".gz").removesuffix(".zst")).suffix
 
 
@@ -48,12 +48,12 @@ SUFFIXES: dict[str, Format] = {
 
 
 class CsvForm(NamedTuple):
-    """The form of CSV.
+    """How CSV is written.
 
     Attributes:
         separator: separator of fields.
         decimal: sign before the fraction of a number.
-        comment: beginning of lines that are no rows; None: there are none.
+        comment: beginning of lines that are comments; None: there are none.
     """
 
     separator: str = ","
@@ -62,7 +62,7 @@ class CsvForm(NamedTuple):
 
     @classmethod
     def read(cls, separator: str = ",", decimal: str = ".", comment: str | None = None) -> CsvForm:
-        """Return the form that a job states.
+        """Return the form of CSV that the options of a job state.
 
         >>> CsvForm.read("tab", ",").separator
         '\\t'
@@ -110,7 +110,7 @@ def format_of(path: str, stated: str | None = None) -> Format:
 
 
 class NoFiles(InvalidInput):
-    """Event files are named that do not exist yet."""
+    """The error that named event files do not exist (yet)."""
 
 
 #: The moments that a query may name: the beginning of the first unreleased window, and the end of
@@ -119,10 +119,11 @@ MOMENT: Final = re.compile(r"""(['"]?)\{(since|until)\}(['"]?)""")
 
 
 def moments_named(query: str) -> frozenset[str]:
-    """Return the moments that a query names, which a run binds: ``{since}`` and ``{until}``.
+    """Return which of the placeholders ``{since}`` and ``{until}`` a query contains; a run fills
+    them in.
 
     Raises:
-        InvalidInput: a name stands in quotes, which would make it a text.
+        InvalidInput: a placeholder stands in quotes, which would make it a text.
 
     >>> sorted(moments_named("select * from visits where at >= {since} and at < {until}"))
     ['since', 'until']
@@ -141,7 +142,7 @@ def moments_named(query: str) -> frozenset[str]:
 
 
 def is_database(events: object) -> bool:
-    """Whether events are the address or a table of a database, or contain one.
+    """Return True if events are the address or a table of a database, or contain one.
 
     >>> is_database("duckdb:///visits.duckdb"), is_database(["visits.csv"])
     (True, False)
@@ -176,7 +177,7 @@ def event_paths(events: object, stated: str | None = None) -> list[str]:
 
 
 def names_tell_format(events: object) -> bool:
-    """Whether the names of all files tell their formats; true for a frame, which needs none.
+    """Return True if the names of all files tell their formats. A frame needs none: True.
 
     >>> names_tell_format(["a.csv", "b.jsonl.gz"]), names_tell_format("a.log")
     (True, False)
@@ -199,7 +200,7 @@ def names_tell_format(events: object) -> bool:
 
 
 def refuse_among_events(events: object, out: Path | None) -> None:
-    """Refuse an output that a later run would take for events, since it lies in their folder."""
+    """Refuse an output file that a later run would read as events: it lies in their folder."""
     if out is None or ending(out.name) not in SUFFIXES:
         return
     given = events if isinstance(events, list | tuple) else [events]

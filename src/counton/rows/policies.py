@@ -1,8 +1,8 @@
-"""Policies for rows that cannot be counted: refused, set aside, or left out.
+"""What to do with rows that cannot be counted: refuse them, set them aside, or leave them out.
 
-Without a policy the first bad row ends the run, so that one row decides whether there is a release
-at all. With one, the run goes on without bad rows: only a row itself decides whether it is set
-aside, or left out.
+By default the first bad row ends the run, so that one row decides whether there is a release at
+all. With a policy the run goes on without bad rows. Whether a row is set aside or left out depends
+on that row alone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from counton.base.outside_input import open_plain
 
 
 class Problem(IntEnum):
-    """The problem of a row; if it has several, the first one.
+    """Why a row cannot be counted; the first reason if there are several.
 
     >>> Problem.NO_GROUP.words
     'no group'
@@ -46,11 +46,11 @@ class Problem(IntEnum):
 
     @property
     def words(self) -> str:
-        """The problem, in words."""
+        """The problem in words, for messages."""
         return _WORDS[self]
 
     def remedy(self, timezone: str) -> str:
-        """Return the remedy."""
+        """Return what the user can do about the problem, for messages."""
         return _REMEDIES[self].replace("TIMEZONE", timezone)
 
 
@@ -116,12 +116,12 @@ _REFUSE, _QUARANTINE = "refuse", "quarantine:"
 
 @dataclass(frozen=True)
 class Policies:
-    """Policies for rows that are no events.
+    """What to do with rows that cannot be counted.
 
     Attributes:
-        quarantine: file for unreadable rows; None: they are refused.
+        quarantine: file into which unreadable rows are set aside; None: they are refused.
         most: largest number of rows set aside in one run.
-        missing: whether rows without a time, user, group, value or id are left out.
+        missing: whether rows that lack a time, user, group, value or id are left out.
 
     >>> Policies.read("quarantine:bad.csv", 10, "skip").quarantine.name
     'bad.csv'
@@ -133,7 +133,7 @@ class Policies:
 
     @property
     def unread(self) -> int:
-        """Largest number of unreadable lines that is allowed.
+        """Largest allowed number of unreadable lines.
 
         >>> Policies().unread, Policies(Path("bad.csv")).unread
         (0, 1000)
@@ -157,12 +157,12 @@ class Policies:
 
 
 def set_aside(file: Path, columns: Iterable[str], rows: Iterable[Sequence[object]]) -> None:
-    """Write rows into a new file that only its owner can read, in place of an old one.
+    """Write rows into a file that only its owner can read, in place of an old file.
 
     Args:
         file: path of a CSV file, written anew in each run.
         columns: columns of the events.
-        rows: for each row its file, its number there, its problem, and its cells.
+        rows: for each row the name of its file, its number there, its problem, and its values.
     """
     try:
         _refuse_no_file(file)
@@ -185,15 +185,16 @@ def set_aside(file: Path, columns: Iterable[str], rows: Iterable[Sequence[object
 def add_aside(
     file: Path, columns: Iterable[str], rows: Iterable[Sequence[object]], *, again: bool = False
 ) -> None:
-    """Add rows to the file of rows that are set aside; from then on only its owner can read it.
+    """Append rows to the file of rows that are set aside; then only its owner can read it.
 
     The rows are on the disk when this returns.
 
     Args:
         file: path of a CSV file; made if it is missing.
         columns, rows: see `set_aside`.
-        again: whether an earlier process may have ended while it added the same rows: rows at the
-            end of the file are not added again, and an incomplete one is completed.
+        again: whether an earlier process may have stopped while it appended the same rows: rows
+            that stand at the end already are not appended again, and an incomplete one is
+            completed.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
     header, lines = _as_csv([aside_header(columns)]), _as_csv(rows)
@@ -220,9 +221,9 @@ def _as_csv(rows: Iterable[Sequence[object]]) -> bytes:
 
 
 def _missing_end(stream: io.RawIOBase, header: bytes, lines: bytes, *, again: bool) -> bytes:
-    """Return the bytes to append so that the file ends with ``lines``.
+    """Return the bytes to append so that a file ends with ``lines``.
 
-    With ``again`` an earlier process may have written a part of them already.
+    With ``again`` an earlier process may have appended a part of them.
     """
     size = stream.seek(0, os.SEEK_END)
     if size < len(header):
@@ -239,7 +240,9 @@ def _missing_end(stream: io.RawIOBase, header: bytes, lines: bytes, *, again: bo
 
 
 def _ends_with(end: bytes, lines: bytes) -> Iterator[int]:
-    """Yield the lengths of beginnings of ``lines`` with which ``end`` ends; the largest first."""
+    """Yield all n for which the first n bytes of ``lines`` stand at the end of ``end``; the largest
+    first.
+    """
     first = lines[: lines.find(b"\n") + 1]
     place = end.find(first)
     while place >= 0:

@@ -1,8 +1,8 @@
-"""Readable rows of a text file with some unreadable lines, and the list of these lines.
+"""Reading of a text file in spite of unreadable lines, which are listed.
 
-Polars reads a file or refuses it, so one line would decide about all rows. Here refused lines are
-found by reading ever fewer at a time; all other lines keep the meaning that they have in a file
-without the refused ones. Of JSON lines only the wanted keys are read.
+Polars reads a whole file or refuses it, so one line would decide about all rows. Here unreadable
+lines are found by reading smaller and smaller parts; all other lines have the meaning that they
+have in a file without the unreadable ones. From JSON lines only the wanted keys are read.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ BLOCK = 2**20
 
 
 def select_keys(line: str, keys: Sequence[str]) -> str | None:
-    """Return a JSON object with some of its keys alone; None if a line is no object.
+    """Return a JSON object reduced to some of its keys; None if the line is no object.
 
-    Values of other keys are skipped unread.
+    Values of other keys are not parsed.
 
     >>> select_keys('{"at": "9:00", "n": 1e999, "deep": [[{"at": 2}]]}', ["at", "paid"])
     '{"at":"9:00"}'
@@ -56,7 +56,7 @@ _LARGE = re.compile(r"-?\d+(?:\.\d+)?(?:[eE]\+?\d+)?")
 
 
 def is_beyond_floats(said: str) -> bool:
-    """Whether a text is a number of JSON that no float holds.
+    """Return True if a text is a JSON number that is too large for a float.
 
     >>> is_beyond_floats("1e400"), is_beyond_floats("1e300"), is_beyond_floats("NaN")
     (True, False, False)
@@ -65,12 +65,12 @@ def is_beyond_floats(said: str) -> bool:
 
 
 def _as_read(said: str) -> str:
-    """Return a value as polars can read it: a number beyond floats becomes a text."""
+    """Return a JSON value as polars can read it: a number too large for a float becomes a text."""
     return json.dumps(said) if is_beyond_floats(said) else said
 
 
 def keys_of(line: str) -> list[str]:
-    """Return the keys of a JSON object; none for a line that is no object.
+    """Return the keys of a JSON object; empty for a line that is no object.
 
     >>> keys_of('{"at": 1e999, "n": {"deep": 2}}'), keys_of("[1]")
     (['at', 'n'], [])
@@ -83,7 +83,9 @@ def keys_of(line: str) -> list[str]:
 
 
 def _values(line: str) -> list[tuple[str, str]] | None:
-    """Return the keys of a JSON object with their unparsed values."""
+    """Return the keys of a JSON object, each with its unparsed value; None if the line is no
+    object.
+    """
     found, key, depth, done = list[tuple[str, str]](), "", 0, False
     before, at, begin = "", 0, 0
     for match in _TOKEN.finditer(line):
@@ -129,7 +131,10 @@ def _name(token: str) -> str | None:
 
 
 def json_rows(stream: IO[bytes], columns: Sequence[str]) -> Iterator[Piece]:
-    """Yield rows of JSON lines, as texts of some columns; a line that is no object has no row."""
+    """Yield the rows of JSON lines, as texts of some columns.
+
+    A piece has the rows of some lines; a line that is no object has none.
+    """
     schema = dict.fromkeys(columns, pl.String)
 
     def parse(records: list[bytes]) -> pl.DataFrame:
@@ -151,7 +156,10 @@ def json_rows(stream: IO[bytes], columns: Sequence[str]) -> Iterator[Piece]:
 
 
 def csv_rows(stream: IO[bytes], columns: Sequence[str], separator: str = ",") -> Iterator[Piece]:
-    """Yield rows of CSV, as texts of some columns; an unreadable line has no row."""
+    """Yield the rows of CSV, as texts of some columns.
+
+    A piece has the rows of some lines; an unreadable line has none.
+    """
     header, width = b"", 0
 
     def parse(records: list[bytes]) -> pl.DataFrame:
@@ -188,8 +196,7 @@ def _read_csv(
     *,
     whole: bool,
 ) -> Generator[Piece, None, list[bytes]]:
-    """Yield the rows of some lines; return the lines of a last record that may go on in the next
-    ones."""
+    """Yield the rows of some lines; return the lines of a last record that may still go on."""
     while lines:
         sizes, goes_on = _records(lines)
         records, at = list[bytes](), 0
@@ -215,9 +222,10 @@ def _read_csv(
 
 
 def has_short_line(stream: IO[bytes], width: int, separator: str = ",") -> bool:
-    """Whether a record of CSV has fewer fields than the header; empty lines do not count.
+    """Return True if a CSV record has fewer fields than the header; empty lines do not count.
 
-    A reader that fills a short line with nothing cannot tell it from a line that ends with nothing.
+    A reader that fills missing fields with nothing cannot tell a short record from one whose last
+    fields are empty.
 
     Args:
         stream: the whole file, without a line that has more fields than the header.
@@ -253,9 +261,9 @@ def has_short_line(stream: IO[bytes], width: int, separator: str = ",") -> bool:
 
 
 class LinesOfRows(io.RawIOBase):
-    """The lines of CSV without comments.
+    """A stream of the lines of a CSV file without its comments.
 
-    Inside quotation marks a line is part of a field, whatever its first sign.
+    Within quotation marks a line is part of a field, whatever its first sign.
 
     >>> LinesOfRows(io.BytesIO(b'# made\\na,b\\n"x\\n# y",1\\n#z\\n'), b"#").read()
     b'a,b\\n"x\\n# y",1\\n'
@@ -291,9 +299,9 @@ class LinesOfRows(io.RawIOBase):
 
 
 def _records(lines: Sequence[bytes]) -> tuple[list[int], bool]:
-    """Return the number of lines of each record, and whether the last one goes on.
+    """Return the number of lines of each CSV record, and whether the last record is incomplete.
 
-    It goes on while a quotation mark is open, up to the largest number of lines.
+    A record continues while a quotation mark is open, up to a largest number of lines.
     """
     sizes, at, goes_on = list[int](), 0, False
     marks = [line.count(b'"') % 2 for line in lines]
@@ -319,7 +327,11 @@ def _of_height(frame: pl.DataFrame, rows: int) -> pl.DataFrame:
 def _without_bytes(
     record: bytes, parsed: Callable[[list[bytes]], pl.DataFrame]
 ) -> pl.DataFrame | None:
-    """Return a record in which bytes that are no UTF-8 stand in unread columns."""
+    """Return the row of a record that is not UTF-8, if only columns that are not read have such
+    bytes.
+
+    None otherwise.
+    """
     text = record.decode("utf-8", "replace").encode()
     if text == record:
         return None
@@ -331,7 +343,7 @@ def _without_bytes(
 def _prefix(
     records: list[bytes], parsed: Callable[[list[bytes]], pl.DataFrame]
 ) -> tuple[pl.DataFrame, int]:
-    """Return the rows up to the first unreadable one, and their number."""
+    """Return the rows before the first unreadable record, and their number."""
     try:
         return parsed(records), len(records)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
@@ -346,7 +358,7 @@ def _prefix(
 
 
 def _blocks(stream: IO[bytes]) -> Iterator[list[bytes]]:
-    """Yield lines with their ends, some at a time."""
+    """Yield lists of lines, with their ends."""
     rest, first = b"", True
     while block := stream.read(BLOCK):
         if first:
@@ -361,11 +373,11 @@ def _blocks(stream: IO[bytes]) -> Iterator[list[bytes]]:
 
 @name_alone
 class FileRows(NamedTuple):
-    """Rows of a file; the cells of unreadable rows are null.
+    """Rows of a file. The values of unreadable rows are null.
 
     Attributes:
-        rows: texts of some columns.
-        unread: by number of an unreadable row, from 0, its line.
+        rows: these rows, as texts of some columns.
+        unread: the lines of unreadable rows, by the row's number from 0.
     """
 
     rows: pl.DataFrame
@@ -375,10 +387,11 @@ class FileRows(NamedTuple):
 def sift(
     pieces: Iterator[Piece], columns: Sequence[str], most: int
 ) -> FileRows | tuple[int, bytes]:
-    """Return the rows of a file, if at most ``most`` are unreadable; else the first of these.
+    """Collect the rows of a file, unless more than ``most`` of them are unreadable.
 
     Returns:
-        For an unreadable row its number, from 0, and its line.
+        The rows; or the number (from 0) and the line of the first unreadable row, if there are too
+        many.
     """
     schema = dict.fromkeys(columns, pl.String)
     frames, unread, row = [pl.DataFrame(schema=schema)], dict[int, str](), 0

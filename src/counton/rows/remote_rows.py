@@ -1,4 +1,4 @@
-"""Rows on several machines: a run's computations on them, done where the rows are."""
+"""Rows on several machines, which are marked and added up where they are."""
 
 from __future__ import annotations
 
@@ -15,41 +15,45 @@ if TYPE_CHECKING:
 
 
 class Spread(Source):
-    """A source whose rows are marked and added up elsewhere; its one part has no rows here.
+    """A source whose rows are marked and added up elsewhere, so that its one part has no rows here.
 
-    Its answers must not depend on the distribution or the order of the rows.
+    The results must not depend on how the rows are distributed or ordered.
     """
 
     @abstractmethod
     def cells(self, reading: RowReading, domain: Sequence[str] | None) -> Private[pl.DataFrame]:
-        """Return sums of rows by cell, as `counton.rows.tally.cells_of`.
+        """Return sums of rows by window and group, with the columns of
+        `counton.rows.tally.cells_of`.
 
         Args:
-            domain: groups; if ``reading`` discovers groups, those of `labels`.
+            domain: groups; if groups are found privately, those that `labels` returned.
         """
 
     @abstractmethod
     def labels(self, reading: RowReading) -> Private[pl.DataFrame]:
-        """Return labels of rows within the windows: ``group``, and the first ``step`` of each."""
+        """Return the labels of groups with rows within the windows: columns ``group`` and first
+        ``step``.
+        """
 
     def mark_rows(
         self, reading: RowReading, domain: Sequence[str] | None
     ) -> Private[Iterable[pl.DataFrame]]:
-        """Yield marked rows within the windows, of groups of the domain, that could count.
+        """Return portions of the marked rows that could count: within the windows, of groups of the
+        domain.
 
-        They come some at a time, with the columns of `counton.rows.window_marks.mark_rows`; a group
-        may be its position in the domain. The next call of `cells` adds up these rows. A source
-        whose rows are never told apart need not implement this.
+        Columns are those of `counton.rows.window_marks.mark_rows`; a group may be given by its
+        position in the domain. The next call of `cells` adds up the same rows. A source whose rows
+        are only added up need not implement this.
         """
         raise NotImplementedError
 
     @abstractmethod
     def some(self, reading: RowReading, which: pl.Expr, most: int) -> Private[pl.DataFrame]:
-        """Return rows as given for which an expression of marked rows is true."""
+        """Return up to ``most`` original rows for whose marked form an expression is true."""
 
 
 class FetchedRows(EventFrame):
-    """A few rows of a remote source, fetched to be named in a message or set aside.
+    """A few rows of a remote source, fetched to be shown in a message or set aside.
 
     >>> FetchedRows(pl.DataFrame({"time": [None]}), "the data frame").place_of(1)
     'a row of the data frame'

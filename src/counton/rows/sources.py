@@ -1,4 +1,4 @@
-"""Rows of events with named columns, all sources of a run, and rows of data frames."""
+"""Events as rows with named columns: of one file or frame (`Rows`), or of a run (`Source`)."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from counton.rows.timestamps import as_text
 
 
 def unreadable_errors(*more: type[BaseException]) -> tuple[type[BaseException], ...]:
-    """Return the exceptions that polars raises for unreadable rows, and for other reasons.
+    """Return the exceptions by which polars reports unreadable rows, plus ``more``.
 
-    For some types and values polars panics, which is no `Exception`.
+    For some types and values polars panics; its panic is no `Exception`.
     """
     return pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, *more
 
 
 class UnreadableRow(InvalidInput):
-    """One line of a file cannot be read; others may be readable, see `Source.sift`."""
+    """The error for one line of a file that cannot be read; others may be: see `Source.sift`."""
 
 
 class Rows(ABC):
@@ -37,14 +37,14 @@ class Rows(ABC):
 
     Attributes:
         name: name in messages.
-        kind: name of the format in messages.
+        kind: name of the format, for messages.
         numbered: whether its rows have an order, so that a row can be found by its number.
-        together: columns that are combined from others, see `join_columns`.
-        settled: True for an existing stream, whose columns were checked when it was made; then JSON
-            lines that lack a column are no mistake.
+        together: columns that are combined from several others, see `join_columns`.
+        settled: True for an existing stream. Its columns were checked when it began, so it is no
+            mistake if JSON lines lack one.
         unread: numbers of unreadable rows, from 0, with their lines; these rows are empty.
-        still: remedy in the message if it changed while it was read.
-        again: remedy in the message if new events have been counted already.
+        still: what the user can do, for the message that the rows changed while they were read.
+        again: what the user can do, for the message that new events were counted already.
     """
 
     name: str
@@ -65,27 +65,30 @@ class Rows(ABC):
 
     @abstractmethod
     def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
-        """Return the columns, or all of them for their types only; see `scan`."""
+        """Return a lazy frame of these columns; of all columns only to learn their types. See
+        `scan`.
+        """
 
     def number(self, given: pl.Expr) -> pl.Expr:
-        """Return a column of numbers in a form that can be cast: text with a decimal point."""
+        """Return an expression for a column of numbers with a decimal point, so it can be cast."""
         return given
 
     def sift(self, columns: Sequence[str], most: int) -> Rows:
-        """Return the rows, with unreadable ones empty: see `EventFile.sift`."""
+        """Return the rows, with unreadable ones left empty: see `EventFile.sift`."""
         return self
 
     @abstractmethod
     def digest(self, columns: Sequence[str] = ()) -> str:
-        """Return the SHA-256 of a file's bytes, unpacked, or of a frame's ``columns``, in
-        hexadecimal."""
+        """Return a SHA-256 digest in hexadecimal: of a file's unpacked bytes, or of a frame's
+        ``columns``.
+        """
 
     def has_bytes_of(self, other: str | os.PathLike[str]) -> bool:
-        """Whether a file is this one, by any path, or holds the same bytes."""
+        """Return True if another path leads to this file, or to a file with the same bytes."""
         return False
 
     def has_changed(self) -> bool:
-        """Whether it was written since it was opened."""
+        """Return True if the rows were changed since they were opened."""
         return False
 
     def scan(self, columns: Sequence[str], names: Sequence[str] = ()) -> pl.LazyFrame:
@@ -120,21 +123,25 @@ class Rows(ABC):
         return found.with_columns(self._combined_columns(columns, types)).select(columns)
 
     def _parts_of(self, columns: Sequence[str]) -> dict[str, None]:
-        """Return the columns of the file from which the wanted columns are made."""
+        """Return the file's columns from which the wanted columns are made, as the keys of a
+        dictionary.
+        """
         return dict.fromkeys(part for name in columns for part in self.together.get(name, (name,)))
 
     def _may_lack(self, name: str) -> bool:
-        """Whether a column that was not found may be missing from all rows."""
+        """Return True if it is no mistake that no row has this column."""
         return False
 
     def of_file(self, columns: Sequence[str]) -> list[str]:
-        """Return the columns of the file: for a combined column, its parts."""
+        """Return the file's own columns from which these columns are made."""
         return list(self._parts_of(columns))
 
     def _combined_columns(
         self, columns: Sequence[str], types: Mapping[str, pl.DataType]
     ) -> list[pl.Expr]:
-        """Return the combined columns; null if a part is null."""
+        """Return expressions for the combined columns among these; null if one of the values is
+        null.
+        """
         return [
             pl.concat_str(
                 [as_text(pl.col(part), types[part]) for part in parts], separator=BETWEEN
@@ -144,7 +151,7 @@ class Rows(ABC):
         ]
 
     def columns(self) -> list[str]:
-        """Names of the columns."""
+        """Names of all columns."""
         try:
             return self.frame().collect_schema().names()
         except unreadable_errors(UnicodeDecodeError) as error:
@@ -163,10 +170,10 @@ class Rows(ABC):
 
 
 def refuse_floats(rows: Rows, column: str, dtype: pl.DataType) -> None:
-    """Refuse a column of names whose texts depend on the common type of all its rows.
+    """Refuse a column of names that holds floats: their text depends on other rows.
 
-    In many programs one missing value turns a column of whole numbers into floats, and then every
-    row reads "1.0" in place of "1".
+    In many programs one missing value turns a column of whole numbers into floats; then every row
+    reads "1.0" instead of "1".
     """
     if dtype.is_float() or (isinstance(dtype, pl.Decimal) and dtype.scale):
         raise InvalidInput(
@@ -201,8 +208,8 @@ class Source:
     'the data frame'
 
     Attributes:
-        parts: files in their order, or one frame; each has its own types of columns.
-        name: name of the whole in messages.
+        parts: files in their order, or one frame. Each may have other types of columns.
+        name: name of all together, for messages.
     """
 
     parts: tuple[Rows, ...]
@@ -210,28 +217,32 @@ class Source:
 
     @property
     def live(self) -> bool:
-        """Whether more events will follow, so that a source without events is no mistake."""
+        """True if more events will follow, as in a service, so that a source without events is no
+        mistake.
+        """
         return False
 
     @property
     def checked(self) -> bool:
-        """Whether bad rows were sorted out on arrival: there are none."""
+        """True if bad rows were sorted out when they arrived, so that there are none."""
         return False
 
     @property
     def comes_once(self) -> bool:
-        """Whether its rows are removed from their place in the transaction that counts them.
+        """True if rows are removed from their place in the transaction that counts them.
 
         Then they cannot come again, and no digest of them is kept.
         """
         return False
 
     def delegate(self, reading: Any) -> Source:
-        """Return the source that counts these rows: itself, or one that counts them in place."""
+        """Return the source that does the counting: this one, or one that counts rows where they
+        are.
+        """
         return self
 
     def digests(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """Return the SHA-256 of each part: see `Rows.digest`."""
+        """Return the SHA-256 digest of each part: see `Rows.digest`."""
         return tuple(part.digest(columns) for part in self.parts)
 
     def columns(self) -> list[str]:
@@ -239,11 +250,11 @@ class Source:
         return self.parts[0].columns()
 
     def has_bytes_of(self, other: str | os.PathLike[str]) -> bool:
-        """Whether a file is a part, by any path, or holds the same bytes."""
+        """Return True if a path leads to one of the parts, or to a file with the same bytes."""
         return any(part.has_bytes_of(other) for part in self.parts)
 
     def sift(self, columns: Sequence[str], most: int) -> Source:
-        """Return the source with unreadable rows empty: see `Rows.sift`."""
+        """Return the source with unreadable rows left empty: see `Rows.sift`."""
         parts = list[Rows]()
         for part in self.parts:
             left = most - sum(len(one.unread) for one in parts)
@@ -251,7 +262,7 @@ class Source:
         return Source(tuple(parts), self.name)
 
     def for_known_stream(self) -> Source:
-        """Return the source for an existing stream: see `Rows`."""
+        """Return the source as it is read for an existing stream: see ``settled`` of `Rows`."""
         if type(self) is not Source:
             return self
         parts = [copy(part) for part in self.parts]
@@ -260,24 +271,25 @@ class Source:
         return Source(tuple(parts), self.name)
 
     def of(self, parts: tuple[Rows, ...]) -> Source:
-        """Return this source with other parts."""
+        """Return a copy of this source with other parts."""
         found = copy(self)
         object.__setattr__(found, "parts", parts)
         return found
 
     def without(self, parts: Sequence[Rows]) -> Source:
-        """Return a source of all other parts; its name in messages names these."""
+        """Return the source without some parts; its name in messages changes accordingly."""
         rest = tuple(part for part in self.parts if part not in parts)
         return Source(rest, name_of(rest) if rest else self.name)
 
     def changed_part(self) -> Rows | None:
-        """Return a part that was written since it was opened, if any."""
+        """Return the first part that was changed since it was opened; None if there is none."""
         return next((part for part in self.parts if part.has_changed()), None)
 
 
 def name_of(parts: Sequence[Rows]) -> str:
-    """Return the names of files for messages: a single file's own, else some names and the
-    number."""
+    """Return a name for files in messages: a single file's own, else some names and how many there
+    are.
+    """
     first = parts[0].name
     return first if len(parts) == 1 else f"{len(parts):,} files from {first}"
 
@@ -343,7 +355,9 @@ class EventFrame(Rows):
         return found
 
     def digest(self, columns: Sequence[str] = ()) -> str:
-        """Return the SHA-256 of the named columns as CSV; in any order, if the rows have none."""
+        """Return the SHA-256 digest of the named columns, written as CSV; sorted first if rows have
+        no order.
+        """
         names = tuple(columns)
         if names not in self._hashed:
             given = self.frame(self.of_file(names))
@@ -361,7 +375,7 @@ class EventFrame(Rows):
 
 
 class _HashFile:
-    """A file that keeps only a digest of its content."""
+    """A file object that keeps only a digest of what is written."""
 
     def __init__(self) -> None:
         self.sha256 = hashlib.sha256()
@@ -375,7 +389,9 @@ class _HashFile:
 
 
 def write_lines(frame: pl.LazyFrame, file: _HashFile) -> None:
-    """Write rows of flat columns as CSV, in parts, since they may be larger than memory."""
+    """Write rows as CSV in portions, since they may be larger than memory. Columns must not be
+    nested.
+    """
     types = frame.collect_schema()
     flat = [name for name, dtype in types.items() if not dtype.is_nested() and dtype != pl.Object]
     written = [

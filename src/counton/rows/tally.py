@@ -43,7 +43,7 @@ MANY_GROUPS = 2**22
 
 
 def merge_batches(added: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
-    """Add up partial sums in one frame."""
+    """Add up partial sums by the columns ``by``."""
     together = pl.concat(added)
     sums = [name for name in together.columns if name not in (*by, "us")]
     newest = [pl.col("us").max()] if "us" in together.columns else []
@@ -57,16 +57,17 @@ def cells_of(
     domain: Sequence[str] | None,
     alike: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
-    """Return sums of some of a run's rows by cell; `sum_cells` adds up several of them.
+    """Return sums of some of a run's rows by window and group; `sum_cells` adds up such results.
 
     Args:
-        alike: if each row stands for several equal rows in its window: their number (``number``),
-            and if their times differ the microsecond of the newest (``newest``).
+        alike: for each row, how many equal rows it stands for (``number``), and if their times
+            differ the microsecond of the newest (``newest``); None: each row is one event.
 
     Returns:
-        Columns ``cell`` (window, group and place), ``group`` (a label if groups are discovered,
-        else null), ``rows``, ``us`` (the newest), and for each place to which rows add more than 1
-        ``total N`` (int64, modulo 2^64) and ``magnitude N`` (float64).
+        Columns ``cell`` (a number for window, group and place), ``group`` (label if groups are
+        found privately, else null), ``rows``, ``us`` (newest time), and for each place to which
+        rows add other amounts than 1 ``total N`` (int64, modulo 2^64) and ``magnitude N``
+        (float64).
     """
     marked, number = mark_part(rows, reading), None
     if alike is not None:
@@ -93,7 +94,7 @@ def _cells_of(
 
 
 def sum_cells(cells: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Add up the sums of parts of the rows, in any order: see `cells_of`."""
+    """Add up sums of parts of the rows, in any order: see `cells_of`."""
     together = pl.concat(cells)
     sums = [name for name in together.columns if name not in ("cell", "group", "us")]
     return (
@@ -104,7 +105,9 @@ def sum_cells(cells: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 def by_place(cells: pl.DataFrame, domain: Sequence[str], adds: Adds | None) -> pl.DataFrame:
-    """Replace labels by their positions in a domain, in sums by label; undeclared labels come last.
+    """Replace the labels of groups in sums by their positions in a domain.
+
+    An undeclared label gets the position after the last.
 
     >>> cells = {"cell": [1, 2], "group": ["b", "?"], "rows": [3, 1], "us": [0, 0]}
     >>> by_place(pl.DataFrame(cells), ["a", "b"], None).sort("cell")["cell"].to_list()
@@ -118,7 +121,10 @@ def by_place(cells: pl.DataFrame, domain: Sequence[str], adds: Adds | None) -> p
 
 
 def labels_of(cells: pl.DataFrame, reading: RowReading) -> pl.DataFrame:
-    """Return labels within the windows, with the first window of each, from sums by label."""
+    """Return the labels of groups with rows within the windows, and the first window of each.
+
+    ``cells`` are sums by label.
+    """
     found = cells.select("group", step=pl.col("cell") // cells_across(reading.adds)).filter(
         pl.col("step").is_between(1, reading.windows.steps), pl.col("group").is_not_null()
     )
@@ -126,7 +132,7 @@ def labels_of(cells: pl.DataFrame, reading: RowReading) -> pl.DataFrame:
 
 
 def pick_rows(rows: Rows, reading: RowReading, which: pl.Expr) -> pl.DataFrame:
-    """Return the rows for which an expression of marked rows is true, as they are."""
+    """Return the original rows for whose marked form an expression is true."""
     found = (
         mark_part(rows, reading).with_row_index("row").filter(which).select("row").collect()["row"]
     )
@@ -139,11 +145,11 @@ def pick_rows(rows: Rows, reading: RowReading, which: pl.Expr) -> pl.DataFrame:
 def candidates(
     rows: Rows, reading: RowReading, domain: Sequence[str] | None
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return the rows that could count, marked, and sums of all rows by cell.
+    """Return the marked rows that could count, and sums of all rows.
 
     Returns:
-        Rows within the windows and of known groups, with a declared group as its position in the
-        domain; and sums as of `cells_of`.
+        Rows within the windows and of known groups, with a declared group given by its position in
+        the domain; and sums as `cells_of` returns them.
     """
     frame = mark_part(rows, reading).collect()
     could = pl.col("step").is_between(1, reading.windows.steps)
@@ -161,7 +167,7 @@ def candidates(
 def sums_by_cell(
     rows: pl.LazyFrame, domain: Sequence[str] | None, adds: Adds | None, **more: Any
 ) -> pl.LazyFrame:
-    """Return sums of marked rows by window and position of a group: see `_add`."""
+    """Return sums of marked rows by window and the group's position in the domain: see `_add`."""
     # A row's window and group as one number; below 0 for a bad row.
     cell = pl.col("step")
     if domain is not None:
@@ -170,9 +176,9 @@ def sums_by_cell(
 
 
 def _place(rows: pl.LazyFrame, domain: Sequence[str] | None) -> pl.LazyFrame:
-    """Add the position ``place`` of each row's group in the domain; null if it is not declared.
+    """Add a column ``place``: the position of each row's group in the domain; null if not declared.
 
-    It is a join, since categories of a million names take seven times as long.
+    A join is used, since categories of a million names take seven times as long.
     """
     if domain is None:
         return rows
@@ -187,17 +193,18 @@ def sums_by_label(
     domain: Sequence[str] | None,
     collect: Callable[[pl.LazyFrame], pl.DataFrame],
 ) -> pl.DataFrame:
-    """Return sums of marked rows with all that a tally needs: by label, then by position.
+    """Return sums of marked rows: added up first by label of the group, then by position in the
+    domain.
 
-    To find the positions of all rows takes longer than to add them up, and with many groups it
-    would hold a table larger than the names. If there may be any number of undeclared labels,
-    positions come first nevertheless, since sums would hold all of these labels.
+    To find the position of every row takes longer than to add rows up, and with many groups it
+    would need a table larger than the names. If there may be any number of undeclared labels,
+    positions are found first nevertheless, since sums by label would hold all of these labels.
 
     Args:
-        rows: marked rows; with raw labels if rows consist of labels alone.
+        rows: marked rows; with their labels if rows consist of labels alone.
         reading: how they were read.
-        domain: groups; None if there are none.
-        collect: computes a frame.
+        domain: declared groups; None if rows are not split by group.
+        collect: function that computes a lazy frame.
     """
     adds, by = reading.adds, [] if domain is None else ["group"]
     if says_labels(reading):
@@ -224,7 +231,7 @@ def _add_alike(
     *,
     by: Sequence[str],
 ) -> pl.DataFrame:
-    """Add up rows with raw labels by cell: first equal rows, then their encoded values."""
+    """Add up rows that consist of labels: count equal rows first, then encode their values."""
     labels = [name for name in rows.collect_schema().names() if name.startswith("part ")]
     sums = [pl.len().cast(pl.Int64).alias("rows"), pl.col("us").max()]
     alike = with_total(
@@ -235,7 +242,7 @@ def _add_alike(
 
 
 def _places_of(labels: pl.Series, domain: Sequence[str]) -> pl.Series:
-    """Return each label's position in the domain; the domain's length for undeclared labels."""
+    """Return the position of each label in the domain; undeclared ones get the domain's length."""
     places = np.full(len(labels), len(domain), np.int64)
     wanted = labels.alias("group").to_frame().with_row_index("row")
     # A join holds several times its input, so labels are joined some at a time if names are few.
@@ -249,10 +256,10 @@ def _places_of(labels: pl.Series, domain: Sequence[str]) -> pl.Series:
 
 
 def added_up(parts: Iterable[pl.DataFrame], groups: int, adds: Adds | None) -> pl.DataFrame:
-    """Add up rows of declared groups by window and position of a group, as in `Tally.cells`.
+    """Add up rows by window and position of the group; the result has the columns of `Tally.cells`.
 
     Args:
-        parts: some rows at a time: ``step``, ``group`` (position in the domain) and ``total``
+        parts: portions of rows: columns ``step``, ``group`` (position in the domain) and ``total``
             (value of the row), all Int64.
     """
     cell = pl.col("step") * groups + pl.col("group")
@@ -270,11 +277,11 @@ def _sum_batches(
     adding: Callable[[pl.LazyFrame], pl.LazyFrame],
     by: Sequence[str],
 ) -> pl.DataFrame:
-    """Add up rows that come some at a time.
+    """Add up rows that come in portions.
 
     Args:
-        none: a frame without rows, which is added up if none come.
-        adding: adds some rows up, by the columns ``by``.
+        none: a portion without rows, for the case that no portion comes.
+        adding: function that adds up one portion, by the columns ``by``.
     """
     added: list[pl.DataFrame] = []
     least = 0
@@ -297,8 +304,9 @@ def _add(
     by: Sequence[str] = (),
     number: pl.Expr | None = None,
 ) -> pl.LazyFrame:
-    """Return for each cell, windows one after the other, the number of rows and the sum of each
-    place.
+    """Return the number of rows in each cell, and the sum at each place.
+
+    Cells are numbered window by window.
 
     Args:
         number: number of events that each row stands for; None: one.
@@ -331,7 +339,7 @@ def _add(
 
 
 def _by_place(found: pl.DataFrame, adds: Adds | None) -> pl.DataFrame:
-    """Return a row for each place of a group, from sums in one row for each group."""
+    """Return sums with a row for each place of a group, from sums with a row for each group."""
     group, names = pl.col("group"), ("step", "group", "rows", "total")
     if adds is None:
         return found.select("step", "group", "rows", total="rows")
@@ -355,14 +363,15 @@ def _by_place(found: pl.DataFrame, adds: Adds | None) -> pl.DataFrame:
 
 
 class RowHolder(Protocol):
-    """Holds marked rows, until all are read and the counted ones can be chosen."""
+    """Holds marked rows in memory until all are read; only then are the rows that count chosen."""
 
     def select(self, marked: pl.LazyFrame) -> pl.LazyFrame:
-        """Select the columns of rows (see `mark_rows`) to look at, also for rows that cannot be
-        counted."""
+        """Select the columns to hold. Called with all marked rows (see `mark_rows`), also
+        uncountable ones.
+        """
 
     def take(self, rows: pl.DataFrame) -> None:
-        """Hold some of these rows, which come in order."""
+        """Hold a portion of rows; portions come in order."""
 
 
 #: Bound on the sums of one cell, so that a total over cells is still exact in int64.
@@ -372,13 +381,13 @@ _LARGEST_CELL = 2**61
 @name_alone
 @dataclass(frozen=True)
 class Tally:
-    """Exact sums of a file. Secret: rooms hand them on as `Private`.
+    """Exact sums of all rows of a run. Secret, so they are passed on as `Private`.
 
     Attributes:
-        cells: one row per window and place of a group with events: ``step``, ``group`` (position in
-            the domain, times the places of a group, and the place), ``rows``, ``total`` (number of
-            events, or their sum); all int64.
-        newest: microseconds of the newest event, None if there is no event.
+        cells: a row for each window, group and place with events: ``step``, ``group`` (the group's
+            position in the domain, times the number of places, plus the place), ``rows``, and
+            ``total`` (the number of events, or their sum); all int64.
+        newest: time of the newest event in microseconds; None if there is no event.
         rows: number of all rows read.
         before: number of rows before the first window, counted nowhere.
         beyond: number of rows after the last window.
@@ -405,15 +414,15 @@ def tally(
     bound: RowHolder | None = None,
     watch: Callable[[int], None] | None = None,
 ) -> Private[Tally]:
-    """Count events by window and group.
+    """Add up events by window and group.
 
     Args:
-        bound: holds the rows if their contributions are bounded.
+        bound: holds the rows, if users' contributions are bounded; None: all rows count.
 
     Raises:
-        InvalidInput: a column is missing, a time is missing, unreadable, or skipped or passed twice
-            by the clocks, a group is missing or unknown, a value is missing, NaN or infinite, or a
-            user or id is missing.
+        InvalidInput: a column is missing; a time is missing, unreadable, or skipped or repeated
+            when clocks change; a group is missing or unknown; a value is missing, NaN or infinite;
+            or a user or id is missing.
         SumOverflow: the sum of one cell is too large.
     """
     width = 1 if domain is None else len(domain) + 1
@@ -463,7 +472,7 @@ def _by_cell(
     bound: RowHolder | None,
     watch: Callable[[int], None] | None,
 ) -> pl.DataFrame:
-    """Return sums of rows by cell, of a local or remote source."""
+    """Return sums of all rows by window, group and place, of a local or remote source."""
     if isinstance(source, Spread):
         if bound is not None:
             for some in open_private(source.mark_rows(reading, domain)):
@@ -488,7 +497,7 @@ def _hold(
     adding: Callable[[pl.LazyFrame], pl.LazyFrame],
     by: Sequence[str],
 ) -> pl.DataFrame:
-    """Add rows up and hold them, some at a time."""
+    """Add up rows in portions, and pass each portion to ``bound`` to hold it."""
 
     def batches() -> Iterator[pl.DataFrame]:
         for batch in rows.collect_batches(chunk_size=ROWS_AT_A_TIME, engine="streaming"):

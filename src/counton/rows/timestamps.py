@@ -64,9 +64,10 @@ def moments(
     `CHANGED_CLOCKS`, all below `NO_MOMENT`.
 
     Args:
-        clock_change: which of the two moments of a repeated local time is meant.
-        time_format: ``epoch`` (seconds), ``epoch_ms``, ``epoch_us``, ``epoch_ns``, a strftime
-            format, or None for ISO 8601.
+        clock_change: which of the two moments is meant by a local time that comes twice when clocks
+            change.
+        time_format: ``epoch`` (seconds since 1970), ``epoch_ms``, ``epoch_us``, ``epoch_ns``, a
+            strftime format, or None for ISO 8601.
 
     Raises:
         InvalidInput: the type cannot hold times, or is a number without an epoch format.
@@ -108,7 +109,7 @@ def moments(
 
 
 def format_like(text: str) -> str | None:
-    """Return the format of a European time with points; None for others.
+    """Return the strftime format of a European time written with points; None for other texts.
 
     >>> format_like("1.9.2026 09:17"), format_like("09/01/2026"), format_like("31.12.2026")
     ('%d.%m.%Y %H:%M', None, '%d.%m.%Y')
@@ -120,7 +121,10 @@ def format_like(text: str) -> str | None:
 
 
 def _physical_us(column: pl.Expr, dtype: pl.DataType, beyond: int | None = None) -> pl.Expr:
-    """Return microseconds of stored dates and times; ``beyond`` for times outside all years."""
+    """Return stored dates and times as microseconds since 1970.
+
+    Times outside the valid years become ``beyond``.
+    """
     unit = dtype.time_unit if isinstance(dtype, pl.Datetime) else "d"
     many, of = {"d": (_DAY_US, 1), "ms": (1000, 1), "us": (1, 1), "ns": (1, 1000)}[unit]
     stored = column.to_physical().cast(pl.Int64)
@@ -131,9 +135,9 @@ def _physical_us(column: pl.Expr, dtype: pl.DataType, beyond: int | None = None)
 
 
 def as_text(column: pl.Expr, dtype: pl.DataType) -> pl.Expr:
-    """Return texts of a column's values; null for bytes that are no UTF-8.
+    """Return a column's values as texts; null for bytes that are not UTF-8.
 
-    Polars ends the process when it formats a date or time that does not exist: then the text is the
+    Polars ends the process when it formats a date or time that does not exist; the text is then the
     stored number.
 
     >>> days = pl.Series("day", [0, 2**31 - 1], pl.Int32).cast(pl.Date)
@@ -195,7 +199,7 @@ _FEW_DAYS = 1000
 
 @cache
 def _clock() -> pl.Series:
-    """Return the text of a clock at each second of a day."""
+    """Return the text of each second of a day, from "00:00:00" to "23:59:59"."""
     second = pl.int_range(86_400, eager=True)
     times = (second // 3600, second // 60 % 60, second % 60)
     hour, minute, rest = (part.cast(pl.String).str.zfill(2) for part in times)
@@ -213,7 +217,7 @@ def _decode(values: pl.Series) -> pl.Series:
 
 
 def _in_years(us: pl.Expr) -> pl.Expr:
-    """Return moments in the years 1 to 9999; others are unreadable. A null stays null."""
+    """Return times outside the years 1 to 9999 as unreadable; others and nulls stay."""
     near = us.is_between(_EARLIEST_US - _DAY_US, _LATEST_US + _DAY_US)
     inside = pl.when(near).then(us.clip(_EARLIEST_US, _LATEST_US))
     return inside.when(us.is_not_null()).then(UNREADABLE_TIME)
@@ -240,8 +244,9 @@ def _from_text(
     time_format: str | None,
     shapes: int = _SHAPES,
 ) -> pl.Series:
-    """Parse as `moments`: texts of the first one's shape at once, then the others in the same
-    way."""
+    """Parse times as `moments` does: first all texts of the same shape as the first one, then the
+    rest.
+    """
     if texts.null_count() == len(texts):
         return pl.repeat(NO_TIME, len(texts), dtype=pl.Int64, eager=True)
     found = None
@@ -266,10 +271,10 @@ _OFFSETS_US = {"Z": 0, "z": 0} | {
 
 
 def _from_one_shape(texts: pl.Series, timezone: str, clock_change: ClockChange) -> pl.Series | None:
-    """Parse times that have the shape and the offset of the first one; others are null.
+    """Parse the times that have the shape and the offset of the first one; others become null.
 
-    Programs write all times of a file alike, and a fixed shape is read in a sixth of the time of a
-    general parser. None if the first time has another shape.
+    Programs write all times of a file alike, and a fixed shape is read in a sixth of the time that
+    a general parser takes. None if the first time has no known shape.
     """
     first = texts.drop_nulls().first()
     shape = None if first is None else _CLOCK_SHAPE.fullmatch(str(first))
@@ -310,7 +315,7 @@ _CLOCK_SHAPE = re.compile(
 def _from_any_shape(
     texts: pl.Series, timezone: str, clock_change: ClockChange, time_format: str | None
 ) -> pl.Series:
-    """Parse as `moments` texts in the many shapes of ISO 8601, or in a stated format."""
+    """Parse times as `moments` does, in any shape of ISO 8601 or in a stated format."""
     text = pl.col("given").str.strip_chars()
     with_offset, local = _WITH_OFFSET, _LOCAL
     if time_format is None:

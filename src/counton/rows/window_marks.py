@@ -1,4 +1,6 @@
-"""Mark rows with their windows: one row per event, from any source; and how rows are read."""
+"""Marking of rows: for each event, from any source, its window, group, user and value; and how rows
+are read.
+"""
 
 from __future__ import annotations
 
@@ -35,16 +37,17 @@ class EventPart(Protocol):
 
     @property
     def kind(self) -> str:
-        """Kind of its values: numbers, whole counts, or labels; for kept parts also texts, or
-        flags."""
+        """Kind of the part's values: numbers, whole counts, or labels; of kept parts also texts or
+        flags.
+        """
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Known labels."""
+        """Allowed labels, if the values are labels."""
 
 
 class KeptPart(NamedTuple):
-    """One value of an event that is kept as it is, since rows are not added up.
+    """One value of an event, for statistics that need each event and not sums.
 
     Attributes:
         name: name of its column.
@@ -58,30 +61,29 @@ class KeptPart(NamedTuple):
 
 
 class Adds(Protocol):
-    """The part of a statistic that says to which sums a row adds; see
-    `counton.statistics.TallyStatistic`."""
+    """How a statistic's sums are changed by a row; see `counton.statistics.TallyStatistic`."""
 
     @property
     def parts(self) -> Sequence[EventPart]:
-        """Parts of a row."""
+        """Values of a row that the statistic reads."""
 
     @property
     def places(self) -> int:
-        """Number of sums of a group (places) to which rows are added."""
+        """Number of sums (places) that the statistic keeps for each group."""
 
     @property
     def counts_rows(self) -> bool:
-        """True if every row adds 1 to one place."""
+        """True if every row adds 1 to exactly one place."""
 
     @property
     def spans(self) -> Sequence[range]:
-        """Ranges of places, one for each choice that a row's values make among them."""
+        """Ranges of places: a row adds to one place of each range, chosen by its values."""
 
     def encode(self, *parts: Any) -> NDArray[np.int64]:
-        """Encode the values of rows, one integer each."""
+        """Encode the values of each row as one integer."""
 
     def entries(self, said: Any) -> Sequence[tuple[Any, Any]]:
-        """Return places, and the amount added to each."""
+        """Return the places to which rows add, each with the amount; ``said`` are encoded rows."""
 
 
 #: Largest number of characters of a discovered label; longer ones are counted nowhere.
@@ -91,10 +93,10 @@ _HIDDEN = r"[\p{C}\p{Zl}\p{Zp}]"
 
 
 def label(given: pl.Expr) -> pl.Expr:
-    """Return the group of a label's text; null if the text cannot be shown.
+    """Return the group named by a text; null if the text cannot be a group's name.
 
-    Labels that differ only in spaces around them or in Unicode's form (NFC) are one. Labels with
-    control or formatting characters, empty and very long ones are none.
+    Texts that differ only in spaces around them or in Unicode's form (NFC) name the same group.
+    Texts with control or formatting characters, empty and very long ones name none.
     """
     text = given.cast(pl.String).str.normalize("NFC").str.strip_chars()
     good = text.str.len_chars().is_between(1, _LONGEST_LABEL) & ~text.str.contains(_HIDDEN)
@@ -103,14 +105,14 @@ def label(given: pl.Expr) -> pl.Expr:
 
 @dataclass(frozen=True)
 class Columns:
-    """Names of columns by their role; None: there is none.
+    """Names of columns by their role; None if there is no such column.
 
     Attributes:
-        time, group, value: columns of the event; an empty name of the time: rows have no time.
+        time, group, value: columns of the event; the time is "" if rows have no time.
         user: column of users.
         id: column of ids: no two rows share an id, unless they are the same event.
-        sign: column of 1, or -1 if a row is taken back.
-        several: columns of the parts of an event, if it is more than one number.
+        sign: column of 1, or -1 for a row that takes back the row with its id.
+        several: columns of an event's values, if an event is more than one number.
     """
 
     time: str
@@ -123,7 +125,7 @@ class Columns:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Columns of the parts of an event, in the order in which a statistic takes them."""
+        """Columns of an event's values, in the order in which a statistic takes them."""
         return self.several if self.value is None else (self.value,)
 
     @property
@@ -147,17 +149,19 @@ class RowReading:
 
     Attributes:
         columns: columns of time, group, value, user and id.
-        windows: how time is cut.
+        windows: rule by which rows become steps.
         unknown: whether rows of undeclared groups are refused, counted nowhere, or counted in
-            groups of their own.
-        adds: sums of the rows; None: they are counted, or kept.
-        clock_change: which of the two moments of a repeated local time is meant.
-        time_format: format of times that are not ISO 8601.
-        declared: groups that count by themselves if there is ``other``.
-        other: group of all rows of other groups, or of none; None: there is no such group.
-        since: groups among the declared ones that count by themselves from a step on.
+            groups that are found privately.
+        adds: how rows change a statistic's sums; None: rows are only counted, or kept.
+        clock_change: which of the two moments is meant by a local time that comes twice when clocks
+            change.
+        time_format: format of times; None: ISO 8601.
+        declared: groups that count by themselves, if ``other`` counts the rest.
+        other: group that counts rows of all other groups, or without a group; None: there is none.
+        since: groups that were named after the stream began, each with the step from which it
+            counts by itself.
         policies: policies for rows that cannot be counted.
-        kept: parts of rows that are kept, in the order of their columns.
+        kept: values of an event, if rows are kept, in the order of their columns.
     """
 
     columns: Columns
@@ -173,7 +177,7 @@ class RowReading:
     kept: Sequence[KeptPart] = ()
 
     def group(self, given: pl.Expr) -> pl.Expr:
-        """Return the group in which a row counts."""
+        """Return the group in which each row counts."""
         if self.unknown == "discover":
             return label(given)
         if self.other is None:
@@ -185,19 +189,21 @@ class RowReading:
 
 
 def cells_across(adds: Adds | None) -> int:
-    """Return the number of cells of a group: its places, and one for rows with an unknown value."""
+    """Return the number of cells for each group in sums: its places, and one for rows with an
+    unknown value.
+    """
     if adds is None or not by_row(adds):
         return 1
     return math.prod(map(len, adds.spans)) + 1
 
 
 def by_row(adds: Adds) -> bool:
-    """Whether a row's values decide in which place it counts; then it may count in none."""
+    """Return True if the values of a row decide to which place it adds. Then it may add to none."""
     return any(not isinstance(place, int) for place, _ in adds.entries(pl.col("total")))
 
 
 def times_counted(adds: Adds | None) -> int:
-    """Return the number of places in which each row is counted."""
+    """Return the number of places to which each row adds."""
     return 1 if adds is None else len(adds.entries(pl.col("total")))
 
 
@@ -206,7 +212,7 @@ MOST_COUNTED = 2**32
 
 
 def collect(source: Source, frame: pl.LazyFrame) -> pl.DataFrame:
-    """Compute a frame of a source's rows."""
+    """Compute a lazy frame of a source's rows; an unreadable row becomes an error that names it."""
     try:
         return frame.collect(engine="streaming")
     except unreadable_errors() as error:
@@ -214,7 +220,7 @@ def collect(source: Source, frame: pl.LazyFrame) -> pl.DataFrame:
 
 
 def unreadable_part(source: Source, error: BaseException) -> Exception:
-    """Return the error of the part that cannot be read."""
+    """Return an error that names the file, and if possible the row, that could not be read."""
     for part in source.parts[:-1]:
         try:
             names = part.columns()
@@ -251,9 +257,9 @@ def mark_rows(
 
 @cache
 def _show_an_array() -> None:
-    """Let polars load numpy, which it does when it first meets an array.
+    """Let polars load numpy now, on one thread.
 
-    It fails where two of its threads do so at once.
+    It loads numpy when it first meets an array, and fails if two of its threads do so at once.
     """
     pl.Series(np.zeros(1, np.int64))
 
@@ -345,13 +351,13 @@ def mark_part(
 
 
 def says_labels(reading: RowReading) -> bool:
-    """Whether rows consist of labels alone, so that many are equal."""
+    """Return True if events consist of labels alone, so that many are equal."""
     parts = parts_of_columns(reading)
     return bool(parts) and all(one is not None and one.kind == "label" for one in parts)
 
 
 def with_total(rows: pl.DataFrame, reading: RowReading) -> pl.DataFrame:
-    """Replace the labels of rows (see `mark_rows`) by ``total``."""
+    """Encode the labels of marked rows (see `mark_rows`) in one column ``total``."""
     parts = [one for one in parts_of_columns(reading) if one is not None]
     names = [f"part {place}" for place in range(len(parts))]
     codes = [_code(pl.col(name), one.labels) for name, one in zip(names, parts, strict=True)]
@@ -360,7 +366,7 @@ def with_total(rows: pl.DataFrame, reading: RowReading) -> pl.DataFrame:
 
 
 def unread_marked(frame: pl.LazyFrame, us: pl.Expr, part: Rows) -> tuple[pl.LazyFrame, pl.Expr]:
-    """Return rows and times of a part; the time of an unreadable row is its `Problem`."""
+    """Return rows and times of a part; an unreadable row has its `Problem`'s number as time."""
     number = row_number_name(frame.collect_schema().names())
     unread = pl.Series(list(part.unread), dtype=pl.UInt32)
     problem = NO_MOMENT - int(Problem.UNREADABLE_ROW)
@@ -369,7 +375,10 @@ def unread_marked(frame: pl.LazyFrame, us: pl.Expr, part: Rows) -> tuple[pl.Lazy
 
 
 def parts_of_columns(reading: RowReading) -> Sequence[EventPart | None]:
-    """Return the part of an event in each column; None for each if values are read as they are."""
+    """Return, for each column of an event's values, what the statistic reads from it.
+
+    None for each column if values are read as they are.
+    """
     if reading.adds is None:
         return reading.kept or [None] * len(reading.columns.parts)
     return [part for part in reading.adds.parts if part.name != "by"]
@@ -394,7 +403,9 @@ def _sign(text: pl.Expr) -> pl.Expr:
 
 
 def _code(given: pl.Expr, labels: Sequence[str]) -> pl.Expr:
-    """Return positions of texts among the labels, `MISSING` for null, `OUTSIDE` for others."""
+    """Encode texts by their positions among the labels: `MISSING` for null, `OUTSIDE` for other
+    texts.
+    """
     place = given.cast(pl.Enum(list(labels)), strict=False).to_physical().cast(pl.Int64)
     nothing = given.is_null() | (given == "")
     return pl.when(nothing).then(MISSING).otherwise(place.fill_null(OUTSIDE))
@@ -409,7 +420,7 @@ def _watch(us: pl.Expr, watch: Callable[[int], None]) -> pl.Expr:
 
 
 def _encode(values: Sequence[pl.Expr], adds: Adds) -> pl.Expr:
-    """Encode the parts of rows; the code of a row that lacks a part has no meaning."""
+    """Encode the values of each row as one integer; the code of a row that lacks one is void."""
     if len(values) == 1:
         return values[0].map_batches(
             lambda given: pl.Series(adds.encode(given.to_numpy()), dtype=pl.Int64),
@@ -427,7 +438,7 @@ def _encode(values: Sequence[pl.Expr], adds: Adds) -> pl.Expr:
 
 
 def row_number_name(columns: Sequence[str]) -> str:
-    """Return a name for numbers of rows that no column has: longer than each.
+    """Return a name for a column of row numbers that differs from all other names: it is longer.
 
     >>> row_number_name(["time", "row"])
     'row timerow'
