@@ -1,10 +1,10 @@
 """Released numbers computed a second time: key, noise, strategies and scales in one file.
 
-A release is an exact sum plus noise. The noise is a function of the key and of public terms, so a
-holder of both can compute it again. This program does, as slowly and as plainly as it can. It
+A release is an exact sum plus noise. The noise depends only on the key and on public terms, so
+whoever has both can compute it again. This program does so, as slowly and as plainly as it can. It
 shares no line with the rest of counton, and imports only Python's own modules and one block cipher.
 It refuses steps of GrowingSquareRoot after 2^20, strategies of other packages without their
-matrices, and draws and roundings that its digits do not decide (less than once in 2^100).
+matrices, and random draws and roundings that its digits do not decide (less than once in 2^100).
 
     python reference.py check RELEASED.json KEY SUMS.csv [--show]
 
@@ -15,9 +15,10 @@ own if releases are of windows. For a statistic, the column group has the number
 are right; 1: the first wrong value is printed; 2: the input cannot be read, or nothing was
 released. ``--show`` prints the measurements y = C x + z, and the release from y alone.
 
-A key gives bits (1, 2), and bits give noise (3). A strategy says what is measured, and how the
-release follows from it (4). Norms and guarantees say how wide noise has to be (5). Released values
-are compared with parts 1 to 4 (6). ``docs/specification.md`` says the same in words, in this order.
+The parts of this file: random bits are derived from the key (1, 2), and noise from the bits (3). A
+strategy says what is measured, and how the release follows from it (4). Norms and guarantees say
+how wide the noise has to be (5). Released values are compared with what parts 1 to 4 give (6).
+``docs/specification.md`` says the same in words, in this order.
 
 ``check`` shows that each value is the given sum plus the noise of this key and these terms. It does
 not show that the noise is wide enough for the guarantee, that the sums are those of the rows, or
@@ -64,22 +65,24 @@ Place = tuple[int, int, int]  # level, row, column
 
 
 class Unreadable(Exception):
-    """Input that cannot be read; the message is the reason."""
+    """The error for input that cannot be read; its message is the reason."""
 
 
 # ------------------------------------------------------------------------------------ 1. key
 
 
 def subkey(secret: bytes, *context: bytes) -> bytes:
-    """Derive a subkey by HKDF-SHA256 (RFC 5869) without salt, 32 bytes; each part of the context is
-    preceded by its length."""
+    """Derive a subkey of 32 bytes by HKDF-SHA256 (RFC 5869) without salt.
+
+    Each part of the context is preceded by its length.
+    """
     parts = (b"counton/noise/1", *context)
     info = b"".join(len(part).to_bytes(8, "little") + part for part in parts)
     return hmac.digest(hmac.digest(bytes(32), secret, "sha256"), info + b"\x01", "sha256")
 
 
 def read_key(text: str) -> bytes:
-    """Read the secret of a key file: ``counton-key-1:`` and 64 hexadecimal digits."""
+    """Return the secret in the text of a key file: ``counton-key-1:`` and 64 hexadecimal digits."""
     found = re.fullmatch(r"counton-key-1:([0-9a-f]{64})", text.strip())
     if found is None:
         raise Unreadable("the key is no key of counton: 64 hexadecimal digits after counton-key-1:")
@@ -100,9 +103,10 @@ def exact(text: str) -> Fraction:
 
 
 def law_of(told: dict[str, str]) -> tuple[str, Fraction]:
-    """Return the law's family, and its scale (Laplace) or variance (Gaussian) in noise integers.
+    """Return the noise distribution's family, and its scale (Laplace) or variance (Gaussian).
 
-    Widths are stated in the units of the data; ``grid`` is the size of one noise integer in them.
+    Noise is drawn as integers, and the result is in their units. The description states widths in
+    units of the data; ``grid`` is the size there of one noise integer.
     """
     unit = exact(told.get("grid", "1"))
     if told["law"] == "discrete Laplace":
@@ -111,11 +115,11 @@ def law_of(told: dict[str, str]) -> tuple[str, Fraction]:
 
 
 def address(terms: dict[str, Any]) -> str:
-    """Return the public terms to which the key of the noise is bound, without the unit's name.
+    """Return, as JSON text, the public terms from which the noise's key is derived.
 
-    ``format``: 2 if noise of format 1 was once calibrated to a step fixed beforehand, else 1;
-    ``counters``: the guarantee of the noise alone, if groups were not declared; ``statistic``: what
-    the cells count, if that is a statistic.
+    The name of the protected unit is left out. ``format`` is 2 if noise of format 1 was once
+    calibrated to a step fixed beforehand, else 1; ``counters`` is the guarantee of the noise alone,
+    if groups were not declared; ``statistic`` is what the cells count, if that is a statistic.
     """
     told = terms["strategy"]
     if told["strategy"] == "AsOf":  # its numbers are those of a stream of nights
@@ -135,10 +139,11 @@ def address(terms: dict[str, Any]) -> str:
 
 
 def without_arrays(strategy: Any) -> Any:
-    """Return a strategy without names of choices, and without its arrays.
+    """Return the description of a strategy without its arrays and without names of choices.
 
-    Its digests stand for amplitudes and matrices. No digest stands for the node weights of Octave:
-    changed weights have the same address, are not detected by a digest here, and give other values.
+    Digests in the description stand for amplitudes and matrices. No digest stands for the node
+    weights of Octave: if they are changed, the noise's key stays, nothing here notices, and other
+    values result.
     """
     if not isinstance(strategy, dict):
         return strategy
@@ -150,17 +155,17 @@ def without_arrays(strategy: Any) -> Any:
 
 
 class Bits:
-    """AES-256 as a function from addresses to random bits. No bit is given twice.
+    """Random bits by AES-256: each block is the encryption of its address. No bit is used twice.
 
-    A block of 16 bytes, little-endian: the low 8 bytes are the column, the next 4 the row; then
-    come lane, attempt, level and purpose, a byte each. A stream of one number has row 0, and a
-    node's index for a column; a stream of several cells has the node's index for a row, and the
-    number of the cell for a column. In lane 0 of attempt 0 neighbouring columns share a block:
-    words of two or eight bytes, side by side. All other blocks belong to one sample, including the
-    block of lane 0 from which a repeated draw takes its bits.
+    An address has 16 bytes, little-endian: the low 8 bytes are the column, the next 4 the row; then
+    come lane, attempt, level and purpose, a byte each. If a stream has a single cell, the row is 0,
+    and the column is the node's index; if it has several, the row is the node's index, and the
+    column the number of the cell. In lane 0 of attempt 0 neighbouring columns share a block: each
+    has two or eight bytes of it. All other blocks belong to one draw, including the block of lane 0
+    from which a repeated draw takes its bits.
 
     Attributes:
-        read: addresses of all bytes that were given: a block, and the byte within it.
+        read: addresses of all bytes used so far: a block, and the byte within it.
     """
 
     def __init__(self, secret: bytes) -> None:
@@ -168,7 +173,10 @@ class Bits:
         self.read: set[tuple[bytes, int]] = set()
 
     def part(self, where: Place, fields: Place, block: int, first: int, size: int) -> int:
-        """Return some bytes of a block, as an integer; ``fields``: purpose, attempt and lane."""
+        """Return some bytes of a block as an integer; a byte that was used before is refused.
+
+        ``where`` is level, row and column; ``fields`` is purpose, attempt and lane.
+        """
         (level, row, _), (purpose, attempt, lane) = where, fields
         plain = block.to_bytes(8, "little") + row.to_bytes(4, "little")
         plain += bytes([lane, attempt, level, purpose])
@@ -179,17 +187,19 @@ class Bits:
         return int.from_bytes(self._cipher.update(plain)[first : first + size], "little")
 
     def word(self, purpose: int, where: Place, size: int) -> int:
-        """Return a sample's own word of lane 0."""
+        """Return the ``size`` bytes of lane 0 that belong to one draw, as an integer."""
         block, within = divmod(where[2], 16 // size)
         return self.part(where, (purpose, 0, 0), block, within * size, size)
 
     def lane(self, purpose: int, where: Place, attempt: int, lane: int) -> tuple[int, int]:
-        """Return two words of 64 bits that belong to one sample."""
+        """Return two words of 64 bits from a block that belongs to one draw alone."""
         both = self.part(where, (purpose, attempt, lane), where[2], 0, 16)
         return both % 2**64, both >> 64
 
     def uniform(self, purpose: int, where: Place, attempt: int, sixteen: int) -> int:
-        """Return 144 bits of a number in [0, 1), of which the first 16 are given."""
+        """Return a random number in [0, 1) as 144 bits; the first 16 are given, the others are
+        read.
+        """
         first, second = self.lane(purpose, where, attempt, 1)
         return sixteen << 128 | first << 64 | second
 
@@ -206,16 +216,19 @@ def real(value: Fraction | int) -> Decimal:
 
 
 def exp(value: Fraction | int) -> Decimal:
-    """Return e to a power."""
+    """Return e to this power, with 100 digits."""
     return DIGITS.exp(real(value))
 
 
 class Inverse:
-    """A distribution on consecutive integers: a draw is the least j with U < F(j).
+    """A distribution on consecutive integers. Its draw is the least j with U < F(j).
+
+    U is uniform in [0, 1), and F is the distribution function.
 
     Args:
         least: the first integer.
-        weights: weights of it and the next integers; probabilities are their shares of the sum.
+        weights: weights of this integer and the following ones; the probability of each is its
+            weight over their sum.
     """
 
     def __init__(self, least: int, weights: Iterable[Decimal]) -> None:
@@ -224,7 +237,7 @@ class Inverse:
             self._least, self._sums = least, [int(one / sums[-1] * 2**200) for one in sums]
 
     def find(self, uniform: int) -> int:
-        """Return the draw, given 144 bits of U; refuse it if later bits could change it."""
+        """Return the draw for the first 144 bits of U; refuse bits that do not decide it."""
         at = bisect_right(self._sums, uniform << 56)
         if at != bisect_right(self._sums, (uniform + 1) << 56):
             raise Unreadable("144 bits do not decide a draw, as happens once in 2^130 of them")
@@ -232,13 +245,18 @@ class Inverse:
 
 
 def nearest_zero(block: int, size: int) -> int:
-    """Return the value nearest 0 of a block, which holds the values block * size and the next
-    ones."""
+    """Return the value nearest to 0 in a block: block number b has the ``size`` values from b *
+    size on.
+    """
     return block * size if block >= 0 else (block + 1) * size - 1
 
 
 def blocks(size: int, weight: Callable[[int], Decimal]) -> Inverse:
-    """Return all blocks of this size whose weights matter, each weighed by its value nearest 0."""
+    """Return a distribution on block numbers; the weight of a block is that of its value nearest to
+    0.
+
+    Blocks with negligible weights are left out.
+    """
     sides = [
         [
             *takewhile(
@@ -252,7 +270,11 @@ def blocks(size: int, weight: Callable[[int], Decimal]) -> Inverse:
 
 
 class Laplace:
-    """The law P(x) ~ exp(-|x| / scale): a block by its distribution function, digits within it."""
+    """The distribution P(x) ~ exp(-|x| / scale) on the integers.
+
+    First a block of values is drawn by its distribution function, then the binary digits within the
+    block.
+    """
 
     def __init__(self, scale: Fraction) -> None:
         bits = next(bits for bits in count() if scale <= 24 * 2**bits)
@@ -266,7 +288,7 @@ class Laplace:
             self._digits.append((width, Inverse(0, weights)))
 
     def draw(self, bits: Bits, where: Place) -> int:
-        """Return z at an address."""
+        """Return the noise at an address."""
         value = self._blocks.find(bits.uniform(MAIN, where, 0, bits.word(MAIN, where, 2)))
         for number, (width, law) in enumerate(self._digits, start=DIGIT):
             digit = law.find(bits.uniform(number, where, 0, bits.word(number, where, 2)))
@@ -275,11 +297,11 @@ class Laplace:
 
 
 class Gaussian:
-    """The law P(x) ~ exp(-x^2 / (2 variance)): by its distribution function, or in three parts.
+    """The distribution P(x) ~ exp(-x^2 / (2 variance)) on the integers.
 
-    A wide law is drawn in three parts: a block, a place in it, and a test that compares the place's
-    probability with that of the block's value nearest 0; after a failed test all three are drawn
-    again.
+    A narrow one is drawn by its distribution function. A wide one is drawn in three parts: a block,
+    a value in it, and a test that accepts the value with its probability relative to the block's
+    value nearest to 0. After a failed test all three are drawn again.
     """
 
     def __init__(self, variance: Fraction) -> None:
@@ -290,7 +312,7 @@ class Gaussian:
         self._blocks = blocks(2**self._bits, lambda value: DIGITS.power(ratio, value**2))
 
     def draw(self, bits: Bits, where: Place) -> int:
-        """Return z at an address."""
+        """Return the noise at an address."""
         main, size = bits.word(MAIN, where, 2), 1 << self._bits
         if size == 1:
             return self._blocks.find(bits.uniform(MAIN, where, 0, main))
@@ -314,21 +336,25 @@ class Gaussian:
 
 @cache
 def noise_of(family: str, width: Fraction) -> Laplace | Gaussian:
-    """Return the law of a family and width; its tables take milliseconds, and many nodes share
-    it."""
+    """Return the noise distribution of a family and width.
+
+    Results are cached: its tables take milliseconds, and many nodes share them.
+    """
     return (Laplace if family == "laplace" else Gaussian)(width)
 
 
 class Noise:
-    """The values z of one cell: an independent draw for each node, which is its address.
+    """The noise z of one cell: an independent draw for each node of the strategy.
+
+    A node is a level and an index. Together with the cell it is the address of the draw.
 
     Args:
         bits: random bits of the stream.
-        law: returns the law of the nodes of a level.
-        cell: number of the cell; None if the stream has a single number.
+        law: function that returns the noise distribution of a level's nodes.
+        cell: number of the cell; None if the stream has a single cell.
 
     Attributes:
-        drawn: values drawn so far, by node.
+        drawn: noise drawn so far, by node.
     """
 
     def __init__(
@@ -348,19 +374,26 @@ class Noise:
 
 
 def nearest(top: int, bottom: int) -> int:
-    """Round top / bottom to the nearest integer, halves up: every estimate of a count is rounded
-    so."""
+    """Round top / bottom to the nearest integer, halves up.
+
+    Every estimate of a count is rounded in this way.
+    """
     return (2 * top + bottom) // (2 * bottom)
 
 
 def part_times(value: int, part: Fraction) -> int:
-    """Multiply by a part, rounded to units of 2^-40, and round the product to the nearest
-    integer."""
+    """Multiply an integer by a fraction that is first rounded to units of 2^-40; round the product
+    to an integer.
+    """
     return nearest(value * nearest(part.numerator << 40, part.denominator), 1 << 40)
 
 
 def round_to(value: Decimal, places: int) -> int:
-    """Round a real number to 2^-places: floor(x + 1/2 + (sqrt 2 - 1) / 2^20), without ties."""
+    """Round a real number to a multiple of 2^-places, and return the multiple as an integer.
+
+    The result is floor(x + 1/2 + (sqrt 2 - 1) / 2^20), where x is the number in these units: there
+    are no ties.
+    """
     moved = value * Decimal(2) ** places + Decimal("0.5") + (Decimal(2).sqrt() - 1) / 2**20
     low, high = math.floor(moved - Decimal("1e-40")), math.floor(moved + Decimal("1e-40"))
     if low != high:
@@ -369,17 +402,18 @@ def round_to(value: Decimal, places: int) -> int:
 
 
 class Strategy:
-    """The measurements y = C x + z, and the release, a function of y alone.
+    """What is measured, y = C x + z, and how the releases follow from y alone.
 
-    All numbers are integers: C x and z in units of 2^-bits, releases in units of 2^-places. A
-    release is A x + noise(z) = noise(C x + z) for every x: this makes it private, rounding
-    included. (A: running sums, or each step's own count.) Steps count from 1.
+    x are the exact counts of steps, C is an integer matrix with a row for each node, and z is the
+    nodes' noise. C x and z are in units of 2^-bits, releases in units of 2^-places. For every x, a
+    release is A x + noise(z) = noise(C x + z), where A x are the running sums, or each step's own
+    count. This equation makes it private, rounding included. Steps count from 1.
 
     Attributes:
-        bits, places: see above.
-        windows: releases are each step's own count, not running sums.
-        delay: a release counts the items of steps up to this many before it.
-        versions: number of values of a cell that a step releases.
+        bits, places: C x and z are in units of 2^-bits, releases in units of 2^-places.
+        windows: True if releases are each step's own count, not running sums.
+        delay: a release counts the items only of steps at least this many before it.
+        versions: number of values that a step releases for each cell.
     """
 
     bits = places = delay = 0
@@ -387,12 +421,13 @@ class Strategy:
     versions = 1
 
     def factor(self, level: int) -> Fraction:
-        """Return how much wider the noise of a level is: its scale, or its variance if it is
-        Gaussian."""
+        """Return the width of a level's noise, relative to level 0: of its scale, or of its
+        variance if Gaussian.
+        """
         return Fraction(1)
 
     def column(self, step: int, last: int) -> dict[Node, int]:
-        """Return a column of C: the nodes that an item of a step enters, with its weight in each.
+        """Return a column of C: the nodes to which an item of a step adds, each with its weight.
 
         If a column has no end (Expiring, GrowingSquareRoot), it has the nodes that releases up to
         ``last`` read; other strategies ignore ``last``.
@@ -400,12 +435,12 @@ class Strategy:
         raise NotImplementedError
 
     def noise(self, z: Draws, last: int) -> list[int]:
-        """Return noise(z) of the releases 1 .. last."""
+        """Return the noise of the releases 1 .. last, a function of the nodes' noise z."""
         with localcontext(DIGITS):
             return self._noise(z, last)
 
     def numbers(self, z: Draws, last: int) -> list[list[int]]:
-        """Return noise(z) of each number of a cell that steps release."""
+        """Return the noise of releases 1 .. last: a list for each value that a step releases."""
         return [self.noise(z, last)]
 
     def _noise(self, z: Draws, last: int) -> list[int]:
@@ -416,7 +451,11 @@ class Strategy:
 
 
 class KAry(Strategy):
-    """Digits of the step in base k: how many nodes of a level are added, or subtracted."""
+    """The strategy of a k-ary tree: the digits of a step in base k tell which nodes its release
+    reads.
+
+    With subtraction a release adds nodes or subtracts them, whichever are fewer.
+    """
 
     def __init__(self, horizon: int, arity: int, subtraction: bool = True) -> None:
         self._base, self._below = arity, (arity - 1) // 2 if subtraction else 0
@@ -444,7 +483,9 @@ class KAry(Strategy):
 
 
 class Binary(KAry):
-    """Base 2 without subtraction: left children alone, numbered among themselves."""
+    """The binary tree without subtraction. Only left children are measured; they are numbered among
+    themselves.
+    """
 
     def __init__(self, horizon: int) -> None:
         super().__init__(horizon, 2, subtraction=False)
@@ -457,10 +498,12 @@ class Binary(KAry):
 
 
 class SmoothBinary(Strategy):
-    """A tree whose leaves are the numbers of ``height`` bits of which ``zeros`` are 0, in order.
+    """The strategy of a binary tree whose leaves are the numbers of ``height`` bits with ``zeros``
+    zeros, ascending.
 
-    Item t has leaf t - 1 and enters a node for each zero; release t reads a node for each one of
-    leaf t. A node is a bit and the bits above it; the nodes of a level that are read count from 0.
+    A node is a bit and the bits above it. An item of step t has leaf t - 1, and adds to a node for
+    each zero of the leaf. Release t reads a node for each one of leaf t. On each level the nodes
+    that are read are numbered from 0.
     """
 
     def __init__(self, horizon: int, height: int, zeros: int) -> None:
@@ -472,8 +515,10 @@ class SmoothBinary(Strategy):
         ]
 
     def _nodes(self, leaf: int, value: int) -> list[Node]:
-        """Return a node for each bit of this value; its index is the number of smaller nodes that
-        are read."""
+        """Return a node for each bit of a leaf that has this value.
+
+        Its index is the number of smaller nodes of the level that are read.
+        """
         found = [bit for bit in self._bits if leaf >> bit & 1 == value]
         return [(bit, bisect_left(self._read[bit], leaf >> bit + 1)) for bit in found]
 
@@ -488,12 +533,12 @@ class SmoothBinary(Strategy):
 
 
 class Independent(Strategy):
-    """Each step's own count with noise of its own."""
+    """The strategy that releases each step's own count with independent noise."""
 
     windows = True
 
     def __init__(self, horizon: int) -> None:
-        """Build the strategy; it needs no horizon, and every strategy is given one."""
+        """Accept the number of steps, as every strategy does; it is not needed."""
 
     def column(self, step: int, last: int) -> dict[Node, int]:
         return {(0, step): 1}
@@ -503,7 +548,8 @@ class Independent(Strategy):
 
 
 class Expiring(Strategy):
-    """Dyadic intervals [j 2^l, (j + 1) 2^l - 1], j >= 1: a release reads those that hold its step.
+    """The strategy of dyadic intervals [j 2^l, (j + 1) 2^l - 1], j >= 1. A release reads those with
+    its step.
 
     The noise of level l is (1 + l)^(1 - growth) times as wide as that of level 0.
     """
@@ -535,7 +581,7 @@ class Expiring(Strategy):
 
 
 class HonakerOnline(Strategy):
-    """The binary tree; a node's estimate combines its own measurement with its children's."""
+    """The binary tree with estimates: each node's measurement is combined with its children's."""
 
     places = 16
 
@@ -566,17 +612,19 @@ class HonakerOnline(Strategy):
 
 
 class LookAhead(Strategy):
-    """A tree over all steps: estimates go up, and are then reconciled downwards family by family.
+    """A tree over all steps, in which each node's count is estimated from the nodes below and
+    above.
 
-    A node of level l is measured with weight w_l. Its estimate combines this with its children's
-    estimates, some levels deep, by least squares. At the highest level it is final. Below, the
-    difference between a parent's final number and the sum of its children's estimates is divided by
-    their variances. The last node of a level ends with the steps. Units are 2^-16, variances in
-    units of z's.
+    A node of level l is measured with weight w_l. Its estimate combines this measurement with its
+    children's estimates, down to some levels below, by least squares. At the highest level the
+    estimate is final. Below, the difference between a parent's final number and the sum of its
+    children's estimates is divided among the children, in proportion to their variances. The last
+    node of a level ends with the last step. Estimates are in units of 2^-16, variances in units of
+    the noise's.
 
     Args:
-        own: share of a node's own measurement in its estimate, which then looks one level deep;
-            otherwise the best share, and as deep as 400 nodes.
+        own: share of a node's own measurement in its estimate, which then uses one level below;
+            None: the best share, and as many levels as have 400 nodes.
     """
 
     places = 16
@@ -601,7 +649,7 @@ class LookAhead(Strategy):
         return {(level, (step - 1) // width): weight for level, (width, weight) in levels}
 
     def final(self, z: Draws) -> Draws:
-        """Return the final numbers, by level and node."""
+        """Return a function from level and node to the node's final number."""
 
         def children(level: int, node: int) -> range:
             radix = self._radices[level - 1]
@@ -609,7 +657,9 @@ class LookAhead(Strategy):
 
         @cache
         def estimate(level: int, node: int, depth: int) -> tuple[int, Fraction]:
-            """Return a node's estimate, which reads ``depth`` levels below it, and its variance."""
+            """Return a node's estimate, from ``depth`` levels below it, and the variance of the
+            estimate.
+            """
             weight, drawn = self._weights[level], z(level, node) << 16
             if not depth:
                 return nearest(drawn, weight), Fraction(1, weight**2)
@@ -620,7 +670,7 @@ class LookAhead(Strategy):
 
         @cache
         def children_say(level: int, node: int, depth: int) -> tuple[int, Fraction]:
-            """The sum of the estimates of its children, and its variance."""
+            """Return the sum of the estimates of a node's children, and its variance."""
             below = [estimate(level - 1, one, depth - 1) for one in children(level, node)]
             total = sum(value for value, _ in below)
             if depth == 1:  # the sum of measurements, rounded once
@@ -643,7 +693,11 @@ class LookAhead(Strategy):
         return final
 
     def total(self, final: Draws, step: int) -> int:
-        """Sum the final numbers of the nodes that end before a step, the widest nodes first."""
+        """Return the running total at a step, as a sum of final numbers.
+
+        They are those of the widest nodes that end before the step, of narrower ones after them,
+        and of the step itself.
+        """
         found, node = final(0, step - 1), 0
         for level in reversed(range(self.top + 1)):
             end = (step - 1) // self._widths[level]
@@ -657,10 +711,11 @@ class LookAhead(Strategy):
 
 
 class Epochs(Strategy):
-    """Steps 1 .. k, then k^j + 1 .. k^(j + 1): a tree for each epoch; its root is measured too.
+    """The strategy of epochs: steps 1 .. k, then k^j + 1 .. k^(j + 1), each with a tree whose root
+    is measured too.
 
-    The noise of epoch j is (j + 2) / 2 times as wide as that of epoch 0. Levels of noise continue
-    from epoch to epoch. A release adds the roots of past epochs.
+    The noise of epoch j is (j + 2) / 2 times as wide as that of epoch 0. Levels of noise are
+    numbered on from epoch to epoch. A release adds the roots of past epochs.
     """
 
     places = 16
@@ -669,7 +724,9 @@ class Epochs(Strategy):
         self._radix = radix
 
     def _epochs(self) -> Iterator[tuple[LookAhead, int, int, int]]:
-        """Yield the tree, the steps before and in the epoch, and the level of its steps."""
+        """Yield for each epoch its tree, the number of steps before it and in it, and its lowest
+        level of noise.
+        """
         k, own = self._radix, Fraction(nearest(self._radix - 1 << 40, self._radix), 2**40)
         for number in count():
             radices = [k] * number + [k - 1 if number else k]
@@ -702,10 +759,11 @@ class Epochs(Strategy):
 
 
 class GrowingCascade(Strategy):
-    """Each step's own count: the cascade of a binary tree that doubles as data arrives.
+    """The strategy of a binary tree that doubles as data arrives; it releases each step's own
+    count.
 
     Doubling d adds the steps 2^(d - 1) + 1 .. 2^d: twice their total is measured together with the
-    earlier steps; below, the difference of both children of each node.
+    earlier steps. Below, the difference between the two children of each node is measured.
     """
 
     windows = True
@@ -734,12 +792,13 @@ class GrowingCascade(Strategy):
 
 
 class Octave(Strategy):
-    """White noise on every octave, interpolated: node j of level l stands at time j 2^l.
+    """The strategy whose noise is a sum of independent noise on every octave, interpolated in time.
 
-    At the highest level N = z / w; below, N = z / w + U N of the level above, with U the
-    interpolation by (3, 8, 10, 8, 3) / 16, rounded at each level to multiples of 2^-grid_bits. A
-    release is N of level 0. Nodes of the highest eight levels have weights w of their own. C was
-    found by search and is not in this file: a test takes it from the strategy, and checks it.
+    Node j of level l stands at time j 2^l. At the highest level the noise is N = z / w; below, N =
+    z / w + U N of the level above, where U interpolates by (3, 8, 10, 8, 3) / 16, and each level is
+    rounded to multiples of 2^-grid_bits. The noise of a release is N of level 0. Nodes of the
+    highest eight levels have weights w of their own. C was found by search and is not in this file:
+    a test takes it from the strategy, and checks it.
     """
 
     def __init__(
@@ -788,7 +847,10 @@ class Octave(Strategy):
 
 
 class Root(Strategy):
-    """C = F diag(w): F the square root, Toeplitz and rounded, w a weight for each step."""
+    """A strategy with C = F diag(w), F the rounded square root of the matrix of running sums.
+
+    F is a Toeplitz matrix; w has a weight for each step.
+    """
 
     places = 10
 
@@ -797,8 +859,10 @@ class Root(Strategy):
         self.bits = series_bits + weight_bits
 
     def _series(self, last: int) -> list[int]:
-        """Return f(k) = C(2k, k) / 4^k, the series of 1 / sqrt(1 - x), to multiples of
-        2^-series_bits."""
+        """Return f(k) = binomial(2k, k) / 4^k for k = 0 .. last - 1, in units of 2^-series_bits.
+
+        It is the power series of 1 / sqrt(1 - x), and the first column of F.
+        """
         found, binomial = [], 1
         for k in range(last):
             found.append(nearest(binomial << self._series_bits, 4**k))
@@ -806,7 +870,7 @@ class Root(Strategy):
         return found
 
     def _weights(self, last: int) -> list[int]:
-        """Return w, in units of 2^-weight_bits."""
+        """Return the weight of each step, in units of 2^-weight_bits."""
         return [1] * last
 
     def _node(self, node: int) -> Node:
@@ -818,7 +882,7 @@ class Root(Strategy):
         return {self._node(node): weight * f[node - step] for node in range(step, last + 1)}
 
     def _noise(self, z: Draws, last: int) -> list[int]:
-        """Return sums of u, C u = z, one step after the other."""
+        """Solve C u = z step by step, and return the running sums of u."""
         f, weights = self._series(last), self._weights(last)
         divided: list[Decimal] = []
         for step in range(1, last + 1):
@@ -829,14 +893,14 @@ class Root(Strategy):
 
 
 class SqrtToeplitz(Root):
-    """The square root with all weights 1."""
+    """The square-root strategy with all weights 1."""
 
     def __init__(self, horizon: int) -> None:
         super().__init__(horizon, 18 if horizon <= 2**19 else 20, 0)
 
 
 class NormalisedSqrt(Root):
-    """The square root with weights 1 over the norms of F's columns, rounded to the nearest."""
+    """The square-root strategy in which each weight is 1 over the norm of F's column, rounded."""
 
     def __init__(self, horizon: int, weight_bits: int = 16) -> None:
         super().__init__(horizon, 12 if horizon <= 2**13 else 14, weight_bits)
@@ -848,11 +912,13 @@ class NormalisedSqrt(Root):
 
 
 class GrowingSquareRoot(Root):
-    """The square root without a last step: nodes of later classes have wider noise.
+    """The square-root strategy for streams without a last step: later nodes have wider noise.
 
-    Class 0 are the nodes up to 2^(equal / 4); then each quarter octave is a class. The weight of a
-    column is 1 / d, with d^2 at least the sum over all later nodes of F's square over the node's
-    variance: IEEE operations in the order written here, with a reserve above their rounding.
+    Nodes are divided into classes, and the noise is wider from class to class. Class 0 has the
+    nodes up to 2^(equal / 4); then each quarter of an octave is a class. The weight of a column is
+    1 / d, where d^2 is at least the sum over all later nodes of F's squared entry over the node's
+    variance. It is computed by IEEE operations in the order written here, with a reserve for their
+    rounding.
     """
 
     def __init__(self, weight_bits: int = 18, even: int | None = None) -> None:
@@ -898,16 +964,21 @@ class GrowingSquareRoot(Root):
 
 @cache
 def sums_of_squares() -> list[float]:
-    """Return running sums of squares of F's first 2^22 entries before rounding, by IEEE
-    operations."""
+    """Return running sums of squares of F's first 2^22 entries, by IEEE operations.
+
+    The entries are those of `Root`, before they are rounded.
+    """
     ratios = ((2 * k - 1) / (2 * k) for k in range(1, 2**22))
     series = accumulate(ratios, lambda a, b: a * b, initial=1.0)
     return [*accumulate((one * one for one in series), initial=0.0)]
 
 
 def integers(text: str, size: int) -> list[int]:
-    """Decode integers of a description: width, and compressed bytes, the lowest bytes of all
-    first."""
+    """Decode ``size`` integers from a text in a description.
+
+    The text has the width of an integer in bytes, and the compressed bytes: first the lowest byte
+    of every integer.
+    """
     width, planes = int(text[0]), zlib.decompress(base64.b64decode(text[2:]))
     if len(planes) != width * size:
         raise Unreadable(f"a text of the strategy does not hold {size} integers of {width} bytes")
@@ -915,7 +986,9 @@ def integers(text: str, size: int) -> list[int]:
 
 
 def check_digest(numbers: Iterable[int], stated: str) -> None:
-    """Refuse integers whose digest differs from the one to which the key of the noise is bound."""
+    """Refuse a strategy's integers if their digest is not the stated one, to which the noise's key
+    is bound.
+    """
     held = b"".join(one.to_bytes(8, "little", signed=True) for one in numbers)
     if hashlib.sha256(held).hexdigest() != stated:
         raise Unreadable("the numbers of the strategy do not match their digest: they were changed")
@@ -925,10 +998,11 @@ Line = tuple[list[dict[int, int]], list[int]]  # rows over several cells, each c
 
 
 def hats(told: dict[str, Any]) -> Line:
-    """Build rows of hats over a line: each rises to its knot and falls to the next, times its
-    height.
+    """Build a line strategy: rows of weights over cells, shaped as triangles, and a weight for each
+    cell alone.
 
-    The rest of a cell's weight is its own: entries add up to 2^bits, or squares to 4^bits.
+    Each triangle ("hat") rises to its knot and falls to the next one, times its height. The weight
+    of the cell alone fills up its column: entries add up to 2^bits, or their squares to 4^bits.
     """
     cells, norm, unit = told["cells"], told["norm"], 1 << told["bits"]
     spaced = [
@@ -951,10 +1025,11 @@ def hats(told: dict[str, Any]) -> Line:
 
 
 def dense(told: dict[str, Any]) -> Line:
-    """Build a line strategy from its saved matrix.
+    """Build a line strategy from its saved matrix: rows over several cells, and a weight for each
+    cell alone.
 
-    Of the rows that measure a single cell, the one with the largest weight is that cell's own
-    measurement; all other rows are sums.
+    Among the rows that measure a single cell, the one with the largest weight is that cell's own
+    measurement.
     """
     cells = told["cells"]
     if told.get("formula") is not None:
@@ -973,11 +1048,14 @@ def dense(told: dict[str, Any]) -> Line:
 
 
 def scaled_root(steps: int, formula: str) -> list[list[int]]:
-    """Return C = p_i f(i - j) / d_j in units of 2^-16: IEEE operations in the order written
-    here."""
+    """Return the matrix C = p_i f(i - j) / d_j in units of 2^-16, f as in `Root`, p and d scale
+    rows and columns.
+
+    IEEE operations are done in the order written here.
+    """
 
     def roots(base: float, *powers: int) -> float:
-        """Return the product of the 2^k-th roots."""
+        """Return the product of the 2^k-th roots of a number, for several k."""
         found = 1.0
         for power in powers:
             factor = base
@@ -1002,7 +1080,10 @@ def scaled_root(steps: int, formula: str) -> list[list[int]]:
 
 
 def solve(equations: list[tuple[dict[int, Decimal], Decimal]]) -> list[Decimal]:
-    """Solve linear equations for the unknowns 0, 1, .., by Gauss's elimination in their order."""
+    """Solve linear equations by Gaussian elimination, and return the unknowns 0, 1, .. in order.
+
+    An equation is its coefficients by unknown, and its right side.
+    """
     for k, (head, known) in enumerate(equations):
         for i in range(k + 1, len(equations)):
             row, right = equations[i]
@@ -1019,12 +1100,13 @@ def solve(equations: list[tuple[dict[int, Decimal], Decimal]]) -> list[Decimal]:
 
 
 class LeastSquares(Strategy):
-    """Least squares over a line of steps, or of blocks of steps with a tree in each.
+    """The strategy that estimates the count of each cell of a line by least squares.
 
-    The line's rows H and each cell's own weight w measure the cells. A block of several steps is
-    measured through its tree: a node of level l has the weight shares[l] w, and the estimate of the
-    block's total is as good as a measurement of weight w / sqrt v. With u the solution of (H'H +
-    diag(w^2 / v)) u = H'z + (w^2 / v) (known value of each cell), releases are sums of u.
+    A cell is a step, or a block of steps with a tree in it. Cells are measured by rows H over
+    several cells, and by each cell's own weight w. A block is measured through its tree: a node of
+    level l has the weight shares[l] w, and the estimate of the block's total is as good as a
+    measurement of weight w / sqrt v. With u the solution of (H'H + diag(w^2 / v)) u = H'z + (w^2 /
+    v) (known noise of each cell), the noise of releases are the running sums of u.
     """
 
     places = 10
@@ -1070,8 +1152,11 @@ class LeastSquares(Strategy):
         return {node: weight for node, weight in found.items() if weight}
 
     def _estimate(self, z: Draws, level: int, node: int, depth: int) -> int:
-        """Estimate a node's count, in units of 2^-24, from its own measurement and its
-        children's."""
+        """Estimate a node's count, in units of 2^-24, from its own measurement and those of its
+        descendants.
+
+        ``depth`` levels below the node are used.
+        """
         own = self._shares[level] * self._own[node * self._widths[level] // self._widths[-1]]
         measured = nearest(z(1 + level, node) << 24, own) if own else 0
         if not depth:
@@ -1097,10 +1182,10 @@ class LeastSquares(Strategy):
         return [nearest(self._inside(z, *pair, at), 2**14) for at, pair in enumerate(pairs)]
 
     def _cells(self, z: Draws, known: list[Decimal]) -> list[Decimal]:
-        """Return u. Further unknowns are the residuals of the rows, r = z - H u: W u - H'r = W
-        known.
+        """Return the solution u, as numbers of 100 digits.
 
-        The order of the unknowns decides the amount of work, and nothing else.
+        The residuals of the rows, r = z - H u, are further unknowns, with W u - H'r = W known. The
+        order of the unknowns decides only the amount of work.
         """
         weights = [real(own**2 / self._v) for own in self._own]
         u, r = (0, len(known)) if all(weights) else (len(self._rows), 0)
@@ -1116,7 +1201,8 @@ class LeastSquares(Strategy):
 
     def _inside(self, z: Draws, before: int, after: int, at: int) -> int:
         """Return the noise of the running total at a step, given the totals before and after its
-        block."""
+        block.
+        """
         node, total = at // self._widths[-1], after - before
         for level in reversed(range(self._top)):
             radix = self._radices[level]
@@ -1131,7 +1217,7 @@ class LeastSquares(Strategy):
 
 
 class Factorisation(LeastSquares):
-    """Least squares for a user's own matrix."""
+    """The least-squares strategy for a matrix that the user gives."""
 
     def __init__(self, horizon: int, bits: int, **matrix: Any) -> None:
         super().__init__({"strategy": "Dense", "cells": horizon, **matrix})
@@ -1139,13 +1225,15 @@ class Factorisation(LeastSquares):
 
 
 class WindowVersions(Strategy):
-    """The last total of each window, from a strategy over the window's versions.
+    """The strategy of revised windows: a strategy over the versions of each window.
+
+    A window's last total is its final version.
 
     Args:
-        inner: strategy of one window, over its versions.
-        nodes: pairs (level, number of the nodes that one window has on it). On each level the nodes
-            of window w are followed by those of window w + 1. With V versions the numbers leave
-            room for V - 1 windows before the first one.
+        inner: strategy of one window; its steps are the window's versions.
+        nodes: pairs (level, number of nodes of one window on this level). On each level the nodes
+            of window w are followed by those of window w + 1. With V versions, the numbering leaves
+            room for V - 1 windows before the first.
     """
 
     windows = True
@@ -1166,13 +1254,17 @@ class WindowVersions(Strategy):
         return {(level, p + self._first(step, level)): much for (level, p), much in found.items()}
 
     def version(self, z: Draws, window: int, lag: int) -> int:
-        """Return the noise of a window's version."""
+        """Return the noise of one version of a window; version ``lag`` is published ``lag`` windows
+        after the first.
+        """
         own = self._inner.noise(lambda level, p: z(level, p + self._first(window, level)), lag + 1)
         return own[lag]
 
     def numbers(self, z: Draws, last: int) -> list[list[int]]:
-        """Return the noise of each night: the newest window first, and last the one that becomes
-        final."""
+        """Return the noise of releases 1 .. last: a list for each window that a step releases.
+
+        The first list is of the newest windows, the last one of those that become final.
+        """
         nights = range(1, last + 1)
         return [[self.version(z, t - lag, lag) for t in nights] for lag in range(self.versions)]
 
@@ -1181,10 +1273,10 @@ class WindowVersions(Strategy):
 
 
 class AsOf(Strategy):
-    """The newest version of each window after this many windows have ended.
+    """The newest version of each window, at the moment when a number of windows have ended.
 
     Args:
-        windows: a strategy `WindowVersions`.
+        windows: strategy of revised windows (`WindowVersions`).
         night: number of windows that have ended.
     """
 
@@ -1205,11 +1297,11 @@ class AsOf(Strategy):
 
 
 class WrittenOut(Strategy):
-    """A strategy of another package, by its integer matrices.
+    """A strategy of another package, given by its integer matrices.
 
     Args:
-        rows, columns: for each step, the nodes that a release reads and that an item enters:
-            [level, index, weight]. No node is named twice: both would have the same noise.
+        rows, columns: for each step, the nodes that a release reads, and the nodes to which an item
+            adds, as [level, index, weight]. No node is named twice: both would have the same noise.
     """
 
     def __init__(self, rows: list[Any], columns: list[Any], bits: int = 0) -> None:
@@ -1237,7 +1329,7 @@ STRATEGIES: dict[str, Callable[..., Strategy]] = {"Solved": LeastSquares} | {
 
 
 def strategy_of(told: dict[str, Any], matrices: dict[str, Any] | None = None) -> Strategy:
-    """Return the strategy that a description names, or one from explicit matrices."""
+    """Build the strategy that a description names, or one from given matrices."""
     if matrices is not None:
         return WrittenOut(**matrices)
     if told["strategy"] not in STRATEGIES:
@@ -1253,13 +1345,13 @@ Change = dict[tuple[int, int], int]  # by step and cell, how neighbours differ, 
 
 
 def changes(contribution: dict[str, Any], cells: int, last: int) -> Iterator[Change]:
-    """Yield every change by one unit that may be the largest: norms are convex, so extremes
-    suffice.
+    """Yield every change of the counts by one protected unit that may be the largest.
 
-    This is brute force, for a few steps and cells. In a contribution, ``most`` is a unit's number
-    of events, in any places, and ``per_cell`` the largest change of a cell by one event, or one
-    step of a unit (with ``resolution``: from ``lower`` to ``upper``). Neighbours by "replace": one
-    unit's counts turn into another's in the same steps, and a cell moves from one end less another.
+    Norms are convex, so extreme changes suffice. This is brute force, for a few steps and cells. In
+    a contribution, ``most`` is the number of a unit's events, in any steps and cells, and
+    ``per_cell`` is the largest change of a cell by one event, or by one step of a unit (with
+    ``resolution``: from ``lower`` to ``upper``). If neighbours differ by "replace", one unit's
+    counts turn into another's in the same steps, so a cell changes by the difference of both ends.
     Units with ``most`` are added or removed, never replaced.
     """
     told = {"cells": 1, "separation": 1} | contribution
@@ -1293,7 +1385,7 @@ def changes(contribution: dict[str, Any], cells: int, last: int) -> Iterator[Cha
 
 
 def sums_by_key(sizes: Iterable[tuple[Any, int]]) -> dict[Any, int]:
-    """Add up sizes by their keys."""
+    """Add up the sizes that have the same key."""
     found: dict[Any, int] = {}
     for key, size in sizes:
         found[key] = found.get(key, 0) + size
@@ -1313,9 +1405,11 @@ def step_sets(told: dict[str, Any], last: int) -> Iterator[tuple[int, ...]]:
 
 
 def norms(strategy: Strategy, moved: Iterable[Change], last: int) -> tuple[Fraction, Fraction]:
-    """Return the largest 1-norm and squared 2-norm of C d over changes d, in lattice units.
+    """Return the largest 1-norm and the largest squared 2-norm of C d, over all changes d of the
+    counts.
 
-    Each node is measured in units of the width of its own noise.
+    They are in noise integers; each node's change is divided by the relative width of its level's
+    noise.
     """
     columns = {step: strategy.column(step, last) for step in range(1, last + 1)}
     lengths: set[frozenset[tuple[int, int]]] = {frozenset()}
@@ -1333,7 +1427,9 @@ def norms(strategy: Strategy, moved: Iterable[Change], last: int) -> tuple[Fract
 
 
 def largest(strategy: Strategy, found: Iterable[Iterable[tuple[int, int]]]) -> Fraction:
-    """Return the largest sum of the nodes' changes, by level, over the width of a level's noise."""
+    """Return the largest sum over levels of a change divided by the relative width of the level's
+    noise.
+    """
     return max(
         sum((size / strategy.factor(level) for level, size in one), Fraction(0)) for one in found
     )
@@ -1342,15 +1438,15 @@ def largest(strategy: Strategy, found: Iterable[Iterable[tuple[int, int]]]) -> F
 def keeps(
     guarantee: dict[str, Any], family: str, width: Fraction, moved: tuple[Fraction, Fraction, int]
 ) -> bool:
-    """Whether noise may keep a guarantee: noise refused here breaks it for one step and cell.
+    """Return False if noise of this width surely breaks a guarantee, for one step and cell.
 
-    Laplace noise with delta or rho is not checked if ``units`` is 0: any width passes. With rho it
-    is checked at the integer orders 2 to 31.
+    Laplace noise with delta or rho is not checked if the last of ``moved`` is 0: any width passes.
+    With rho it is checked at the integer orders 2 to 31.
 
     Args:
-        width: a scale, or a variance.
-        moved: l1, squared l2, and the number of nodes that move by one each; 0 if nodes move
-            otherwise.
+        width: scale (Laplace) or variance (Gaussian).
+        moved: largest 1-norm and squared 2-norm of the change, and the number of nodes that change
+            by one each; 0 if nodes change otherwise.
     """
     l1, l2_squared, units = moved
     epsilon, delta, rho = (Fraction(guarantee.get(name, 0)) for name in ("epsilon", "delta", "rho"))
@@ -1383,7 +1479,8 @@ def keeps(
 def least_width(
     guarantee: dict[str, Any], family: str, moved: tuple[Fraction, Fraction, int]
 ) -> Fraction:
-    """Return the least width of the noise that keeps a guarantee, to half a millionth.
+    """Return the least width of the noise with which `keeps` is True, up to a relative error of
+    half a millionth.
 
     For Laplace noise with delta or rho the last of ``moved`` has to be above 0: with 0 `keeps`
     checks nothing, and the result means nothing.
@@ -1399,17 +1496,17 @@ def least_width(
 
 
 class Stream:
-    """The releases of one stream, given its exact sums.
+    """One stream, whose releases are computed from its exact sums.
 
     Args:
-        terms: public terms, as in a description.
+        terms: public terms of the stream, as in a description.
         secret: 32 bytes of the key.
-        matrices: matrices of a strategy of another package.
+        matrices: matrices of the strategy, if it is of another package.
 
     Attributes:
         strategy: strategy of the stream.
-        grid: size of one unit of exact sums, in data units.
-        horizon: the last step that it can have.
+        grid: size in data units of one unit of the exact sums.
+        horizon: the last step that the stream can have.
     """
 
     def __init__(
@@ -1430,22 +1527,26 @@ class Stream:
         return noise_of(self._law[0], self._law[1] * self.strategy.factor(level))
 
     def z(self, cell: int) -> Noise:
-        """Return the noise of one cell's nodes."""
+        """Return the noise of the nodes of one cell."""
         return Noise(self._bits, self._law_at, None if self._single else cell)
 
     def value(self, total: int, noise: int) -> int | float:
-        """Return the released value, in data units: whole, or the nearest float."""
+        """Return the released value in data units: an integer, or the nearest float.
+
+        ``total`` is the exact sum in units of the grid; ``noise`` is in those of the strategy's
+        releases.
+        """
         unit = self.grid / 2**self.strategy.places
         released = (total << self.strategy.places) + noise
         return released if unit == 1 else released * unit.numerator / unit.denominator
 
 
 class Table:
-    """Released values by cell: from the rows of a table, or from the cells in its description.
+    """Released values by cell, read from the rows of a table or from the cells in its description.
 
     Attributes:
-        values: values by name of the cell and step.
-        cells: numbers of the cells, by name.
+        values: released values, by name of the cell and then by step.
+        cells: number of each cell, by its name.
     """
 
     def __init__(self, rows: list[dict[str, Any]], told: dict[str, Any], windows: bool) -> None:
@@ -1471,7 +1572,10 @@ class Table:
 
 
 class Sums:
-    """Exact sums by step and name of the cell, and the numbers of cells from a column."""
+    """Exact sums by step and name of the cell, as read from CSV.
+
+    If there is a column ``cell``, it gives the number of each cell.
+    """
 
     def __init__(self, text: str) -> None:
         self._sums: dict[tuple[int, str], Fraction] = {}
@@ -1491,7 +1595,7 @@ class Sums:
                 ) from None
 
     def at(self, step: int, name: str, grid: Fraction) -> int:
-        """Return a sum in units of the grid; 0 before the first step."""
+        """Return the sum of a step in units of the grid; 0 before the first step."""
         found = self._sums.get((step, name)) if step > 0 else Fraction(0)
         if found is None:
             raise Unreadable(f"there is no sum of step {step} and group {name!r}: add its row")
@@ -1504,7 +1608,9 @@ class Sums:
 
 
 def check(stream: Stream, table: Table, sums: Sums, show: bool = False) -> tuple[int, str | None]:
-    """Count the right values, and describe the first wrong one."""
+    """Return the number of right values before the first wrong one, and a description of that; None
+    if all are right.
+    """
     if not table.values:
         raise Unreadable("the table has no released values: export one after its first release")
     right, cells, late = 0, table.cells | sums.cells, stream.strategy.delay
@@ -1531,7 +1637,9 @@ def check(stream: Stream, table: Table, sums: Sums, show: bool = False) -> tuple
 
 
 def print_measured(stream: Stream, z: Noise, name: str, x: Sequence[int]) -> None:
-    """Print y = C x + z at the nodes that were read, and the release from y alone."""
+    """Print the measurements y = C x + z of the nodes that were read, and the release computed from
+    y alone.
+    """
     strategy, last = stream.strategy, len(x)
     counted = sums_by_key(
         (node, weight * one)
@@ -1547,7 +1655,7 @@ def print_measured(stream: Stream, z: Noise, name: str, x: Sequence[int]) -> Non
 
 
 def read_json(path: str) -> Any:
-    """Read a file of JSON; the error names the file."""
+    """Return the content of a JSON file; an error names the file."""
     try:
         return json.loads(Path(path).read_text("utf-8"))
     except (ValueError, RecursionError) as error:
@@ -1555,7 +1663,7 @@ def read_json(path: str) -> Any:
 
 
 def main(words: list[str]) -> int:
-    """Run the command; see the beginning of this file."""
+    """Run the command that the beginning of this file describes; return its exit code."""
     options = argparse.ArgumentParser("reference.py", description=(__doc__ or "").split("\n")[0])
     options.add_argument("check", choices=["check"])
     options.add_argument("released", metavar="RELEASED.json")

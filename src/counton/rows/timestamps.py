@@ -199,7 +199,7 @@ _FEW_DAYS = 1000
 
 @cache
 def _clock() -> pl.Series:
-    """Return the text of each second of a day, from "00:00:00" to "23:59:59"."""
+    """Return the text of each second of a day, after a space: " 00:00:00" to " 23:59:59"."""
     second = pl.int_range(86_400, eager=True)
     times = (second // 3600, second // 60 % 60, second % 60)
     hour, minute, rest = (part.cast(pl.String).str.zfill(2) for part in times)
