@@ -85,7 +85,9 @@ def read_key(text: str) -> bytes:
     """Return the secret in the text of a key file: ``counton-key-1:`` and 64 hexadecimal digits."""
     found = re.fullmatch(r"counton-key-1:([0-9a-f]{64})", text.strip())
     if found is None:
-        raise Unreadable("the key is no key of counton: 64 hexadecimal digits after counton-key-1:")
+        raise Unreadable(
+            "the key is no key of counton: give counton-key-1: and 64 hexadecimal digits"
+        )
     return bytes.fromhex(found[1])
 
 
@@ -1616,11 +1618,13 @@ def check(stream: Stream, table: Table, sums: Sums, show: bool = False) -> tuple
     right, cells, late = 0, table.cells | sums.cells, stream.strategy.delay
     for name, by_step in table.values.items():
         if name not in cells:
-            raise Unreadable(f"which cell is group {name!r}? give the sums a column cell")
+            raise Unreadable(
+                f"the cell of group {name!r} is unknown: add a column cell to the sums"
+            )
         z, first, last = stream.z(cells[name]), min(by_step), max(by_step)
         if not 1 <= first <= last <= stream.horizon:
             beyond = short(last if first >= 1 else first)
-            raise Unreadable(f"group {name!r} has step {beyond}: they are 1 to {stream.horizon}")
+            raise Unreadable(f"group {name!r} has step {beyond}: give steps 1 to {stream.horizon}")
         exact_sums = {step: sums.at(step - late, name, stream.grid) for step in by_step}
         noise = stream.strategy.noise(z, last)
         for step, value in by_step.items():

@@ -76,7 +76,7 @@ def test_a_link_has_a_state_of_its_own_unless_its_file_has_one(loans: Any) -> No
     end = ["--epsilon", "1", "--until", "newest"]
     assert loans.plain("count", "loans.csv", *whole, *end).code == 0
     line = refused(loans.plain("count", "newest.csv", *whole, *end))[0]
-    assert "link to a file whose stream loans.counton.db keeps" in line
+    assert "link to a file that state loans.counton.db counts already" in line
     going_on = loans.plain(
         "count", "newest.csv", "--state", "loans.counton.db", "--until", "newest"
     )

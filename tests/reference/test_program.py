@@ -213,19 +213,19 @@ CASES: dict[str, tuple[Callable[[Path], None], int, str]] = {
     "a step of another stream": (
         altered("out.json", lambda text: re.sub('"step": ?1', '"step": 1000000000', text, count=1)),
         2,
-        "has step 1000000000: they are 1 to 5",
+        "has step 1000000000: give steps 1 to 5",
     ),
     "a step of a thousand digits": (
         altered(
             "out.json", lambda text: re.sub('"step": ?1', f'"step": {"1" * 1000}', text, count=1)
         ),
         2,
-        "has step 1111111111111111111111111111111111111111...: they are 1 to 5",
+        "has step 1111111111111111111111111111111111111111...: give steps 1 to 5",
     ),
     "a step before the first": (
         altered("out.json", lambda text: re.sub('"step": ?1', '"step": 0', text, count=1)),
         2,
-        "has step 0: they are 1 to 5",
+        "has step 0: give steps 1 to 5",
     ),
     "lists within lists": (
         altered("out.json.json", lambda _: "[" * 100_000),

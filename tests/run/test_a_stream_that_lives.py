@@ -229,7 +229,7 @@ def test_what_makes_no_sense_is_refused(
 def test_one_total_has_no_spare_groups(request_: Job) -> None:
     one = request_.having(by=None, domain=None, until="newest")
     run(one).close()
-    with pytest.raises(InvalidInput, match="stream 'events' counts none apart"):
+    with pytest.raises(InvalidInput, match="stream 'events' has no groups"):
         run(later(request_, 4, also="x"))
 
 

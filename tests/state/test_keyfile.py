@@ -237,8 +237,8 @@ class TestElsewhere:
             (printing("raise SystemExit(3)"), "ended with exit code 3"),
             (printing("print('secret words')"), "printed does not hold a counton key"),
             ("command:no-such-program-anywhere", "No such file or directory"),
-            ("command:'", "its words cannot be told apart"),
-            ("command:", "its words cannot be told apart"),
+            ("command:'", "a quotation mark is not closed, or no command is named"),
+            ("command:", "a quotation mark is not closed, or no command is named"),
         ):
             with pytest.raises(WrongKey, match=words) as error:
                 Stream.open(file, "a", key=wrong)

@@ -357,7 +357,7 @@ def test_a_line_that_is_removed_is_said(tmp_path: Path) -> None:
     assert witness_remarks(file, None, witness=tmp_path / "w", in_file=True) == []
     assert witness_remarks(file, None) == []
     (said,) = witness_remarks(file, None, in_file=True)
-    assert re.search("second witness is '.*/w', as was named once.*is not said", said)
+    assert re.search("second witness is '.*/w', which an earlier run named.*is not stated", said)
     night(file, 2, witness=NONE)
     (said,) = witness_remarks(file, None, in_file=True)
     assert "second witness is 'none'" in said

@@ -217,7 +217,7 @@ _UNREAD = {"events": ["-"], "state": "planned.db"}
 _UNPLANNED = {
     "expire": f", whose protection fades; plan it by {field('plan_expiring(...)')}",
     "unknown": ", which shows some groups alone; plan the job file that says so",
-    "continues": ", which goes on from totals whose noise its state knows",
+    "continues": ", which adds to totals of an earlier stream, whose noise only its state knows",
 }
 
 

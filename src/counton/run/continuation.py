@@ -122,8 +122,8 @@ def _definition_of(reader: JournalReader) -> Definition:
     found = Definition.reopen(reader.design, reader.details)
     if not found.cells.named_beforehand:
         raise RequestMismatch(
-            f"stream {reader.design.name!r} finds groups that nobody declared, so it has no "
-            f"successor: begin a stream of declared groups"
+            f"stream {reader.design.name!r} finds its groups in the data, so no stream can "
+            f"continue it: begin a new stream with declared groups"
         )
     return found
 

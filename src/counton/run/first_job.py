@@ -184,8 +184,8 @@ def state_beside(events: object, *, append: bool) -> str:
         why = "each file has new events, and one state counts them all"
     elif (there := _state_behind(one)) is not None:
         why = (
-            f"{one} is a link to a file whose stream {there} keeps, and another stream "
-            f"would spend again"
+            f"{one} is a link to a file that state {there} counts already, and another "
+            f"stream would spend privacy again"
         )
         stated = field("state", there)
     else:

@@ -392,8 +392,8 @@ def _before_rows(job: Job, units: Sequence[SpentUnit] = ()) -> Iterator[tuple[Se
         Outputs.of_run(settled)
         if (before := settled.definition.continues) is not None:
             raise InvalidInput(
-                f"{field('continues', before.name)} goes on from totals whose noise its state "
-                f"knows: plan it without, as a stream of its own"
+                f"{field('continues', before.name)} adds to totals of an earlier stream, whose "
+                f"noise only its state knows: leave it out, to plan a new stream"
             )
         yield settled, shown_by(settled.job.having(known=None))
 

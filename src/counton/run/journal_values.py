@@ -111,9 +111,9 @@ def refuse_other_fit(name: str, kept: Fit | None, asked: Fit | None) -> None:
     """Refuse to adjust a table to other constraints than before."""
     if kept and asked and kept != asked:
         raise RequestMismatch(
-            f"the numbers of {name!r} were made to fit in another way "
-            f"({', '.join(sorted(kept.to_dict()))}), and one table has one number a cell; leave "
-            f"the options of the fit out, or state them as they were"
+            f"the numbers of {name!r} were adjusted to other constraints before "
+            f"({', '.join(sorted(kept.to_dict()))}), and a table shows only one number for each "
+            f"cell; leave these options out, or state them as before"
         )
 
 

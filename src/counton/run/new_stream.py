@@ -104,9 +104,9 @@ def _definition_of(asked: StreamRequest) -> Definition:
         contribution = replace(contribution, unit=asked.contribution(asked.statistic).unit)
         if job.times.corrections and contribution.relation == "replace":
             raise InvalidInput(
-                f"{field('corrections', job.times.corrections)} is of rows that are there or not, "
-                f"and {field('replace', True)} of rows that are known to be, of which two would "
-                f"be corrected; leave one of them out"
+                f"{field('corrections', job.times.corrections)} does not go with "
+                f"{field('replace', True)}, where one row replaces another, and both could be "
+                f"corrected; leave one of them out"
             )
         groups = None if asked.groups is None else len(asked.groups) + record["spare"]
         shape = (ROOM,) if discovering else shape_of(statistic, groups)

@@ -367,9 +367,9 @@ def moments_of(
         )
     if job.rows.append and len(named) == 1:
         raise InvalidInput(
-            f"{field('query', query[:40])} names {{{min(named)}}} alone, and new events that are "
-            f"asked for with one bound would come again, and count again, with the next windows; "
-            f"name {{since}} and {{until}}"
+            f"{field('query', query[:40])} names {{{min(named)}}} alone, so the next run "
+            f"would select some of these new events again, and count them twice; name {{since}} "
+            f"and {{until}}"
         )
     if "until" in named and not is_stated(job.times.until):
         raise InvalidInput(
@@ -553,7 +553,7 @@ def amend(definition: Definition, request: Job, released: int) -> Definition:
     if definition.domain is None:
         raise InvalidInput(
             f"{field('also', request.groups.also)} names groups, and stream "
-            f"{request.keeping.name!r} counts none apart; leave it out, or begin a stream with "
+            f"{request.keeping.name!r} has no groups; leave it out, or begin a stream with "
             f"{field('by')} and {field('domain')}"
         )
     also = (

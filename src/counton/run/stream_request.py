@@ -497,8 +497,8 @@ def _form_of_release(job: Job, statistic: Statistic, per: str | None, cut: Windo
         anew = made_of_windows(cut, every)
     if job.noise.release == "periods" and not anew:
         raise InvalidInput(
-            f"{field('release', 'periods')} is for users who count anew in each period "
-            f"({field('per')}, as of reach) of whole windows, and here no user does; leave it out"
+            f"{field('release', 'periods')} is for users who count again in each period "
+            f"({field('per')}) of whole windows, as in reach, and here no user does; leave it out"
         )
     return job.noise.release or ("periods" if anew else "totals")
 

@@ -184,7 +184,8 @@ def elsewhere(text: str) -> Key:
             if isinstance(error, subprocess.CalledProcessError)
             else f"it did not end within {_COMMAND_SECONDS} seconds"
             if isinstance(error, subprocess.TimeoutExpired)
-            else getattr(error, "strerror", None) or "its words cannot be told apart"
+            else getattr(error, "strerror", None)
+            or "a quotation mark is not closed, or no command is named"
         )
         raise WrongKey(
             f"{field('key', text)} names a command that gave no key ({why}): run it by itself, and "
@@ -552,8 +553,8 @@ class Witness:
         if named is None:
             remembered = [NONE] if second.none_wanted else second.named_addresses
             remarks = [
-                f"the second witness is {one!r}, as was named once: the state remembers it though "
-                f"{field('witness')} is not said; name another place, or {NONE!r}"
+                f"the second witness is {one!r}, which an earlier run named: the state remembers "
+                f"it though {field('witness')} is not stated; name another place, or {NONE!r}"
                 for one in remembered
                 if in_file
             ]

@@ -363,7 +363,7 @@ class _Recomputation:
         if statistic.card.on_demand:
             return self._recompute_steps_on_demand(saved.events)
         self._recompute_values()
-        self._checks.append("what it knows exactly is what was written with its key")
+        self._checks.append("its exact sums are those that were written with its key")
         return None
 
     def _recompute_values(self) -> None:
@@ -405,7 +405,9 @@ class _Recomputation:
             raise self._alteration(
                 f"the checkpoint of stream {row.name!r} holds other sums than its journal"
             )
-        self._checks.append("the sums in the checkpoint are those that the releases lead to")
+        self._checks.append(
+            "the sums kept for the next release are those that the releases lead to"
+        )
         if self._watcher is not None and every:
             values, totals = (np.concatenate(parts) for parts in zip(*every, strict=True))
             self._checks.append(check_by_reference(terms, self._key, values, totals, self._watcher))
