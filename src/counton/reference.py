@@ -404,7 +404,7 @@ def round_to(value: Decimal, places: int) -> int:
 
 
 class Strategy:
-    """What is measured, y = C x + z, and how the releases follow from y alone.
+    """The measurements y = C x + z, and the rule by which releases follow from y alone.
 
     x are the exact counts of steps, C is an integer matrix with a row for each node, and z is the
     nodes' noise. C x and z are in units of 2^-bits, releases in units of 2^-places. For every x, a

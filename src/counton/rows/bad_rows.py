@@ -277,9 +277,7 @@ def unknown_groups(source: Source, reading: RowReading, domain: Sequence[str]) -
 
 
 def _number_rows(source: Source, reading: RowReading) -> pl.LazyFrame:
-    """Add row numbers to marked rows. The numbers of each file begin at a multiple of `_APART`,
-    plus 1.
-    """
+    """Add row numbers to rows. The numbers of each file begin at a multiple of `_APART`, plus 1."""
     return pl.concat(
         [
             mark_part(part, reading)

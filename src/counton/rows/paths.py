@@ -48,7 +48,7 @@ SUFFIXES: dict[str, Format] = {
 
 
 class CsvForm(NamedTuple):
-    """How CSV is written.
+    """The form of CSV: its separator, decimal sign and comments.
 
     Attributes:
         separator: separator of fields.

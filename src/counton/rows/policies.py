@@ -1,4 +1,4 @@
-"""What to do with rows that cannot be counted: refuse them, set them aside, or leave them out.
+"""Policies for rows that cannot be counted: refuse them, set them aside, or leave them out.
 
 By default the first bad row ends the run, so that one row decides whether there is a release at
 all. With a policy the run goes on without bad rows. Whether a row is set aside or left out depends
@@ -24,7 +24,7 @@ from counton.base.outside_input import open_plain
 
 
 class Problem(IntEnum):
-    """Why a row cannot be counted; the first reason if there are several.
+    """The reason why a row cannot be counted; the first one if there are several.
 
     >>> Problem.NO_GROUP.words
     'no group'
@@ -116,7 +116,7 @@ _REFUSE, _QUARANTINE = "refuse", "quarantine:"
 
 @dataclass(frozen=True)
 class Policies:
-    """What to do with rows that cannot be counted.
+    """Policies for rows that cannot be counted.
 
     Attributes:
         quarantine: file into which unreadable rows are set aside; None: they are refused.

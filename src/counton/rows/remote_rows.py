@@ -1,4 +1,4 @@
-"""Rows on several machines, which are marked and added up where they are."""
+"""Rows on several machines, which are marked (`mark_rows`) and added up where they are."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Spread(Source):
-    """A source whose rows are marked and added up elsewhere, so that its one part has no rows here.
+    """A source whose rows are read and added up elsewhere, so that its one part has no rows here.
 
     The results must not depend on how the rows are distributed or ordered.
     """
@@ -38,7 +38,7 @@ class Spread(Source):
     def mark_rows(
         self, reading: RowReading, domain: Sequence[str] | None
     ) -> Private[Iterable[pl.DataFrame]]:
-        """Return portions of the marked rows that could count: within the windows, of groups of the
+        """Return the rows that could count, in portions: those within the windows, of groups of the
         domain.
 
         Columns are those of `counton.rows.window_marks.mark_rows`; a group may be given by its
@@ -49,7 +49,9 @@ class Spread(Source):
 
     @abstractmethod
     def some(self, reading: RowReading, which: pl.Expr, most: int) -> Private[pl.DataFrame]:
-        """Return up to ``most`` original rows for whose marked form an expression is true."""
+        """Return up to ``most`` original rows for which ``which``, an expression over marked rows,
+        is true.
+        """
 
 
 class FetchedRows(EventFrame):

@@ -1,6 +1,7 @@
-"""Exact sums of marked rows by window, group and place, in one pass.
+"""Exact sums of rows by window, group and place, in one pass.
 
-A *place* is one of the sums that a statistic keeps for each group, before it measures them.
+The input are *marked* rows: rows with their window, group and value (`mark_rows`). A *place* is one
+of the sums that a statistic keeps for each group, before it measures them.
 """
 
 from __future__ import annotations
@@ -132,7 +133,7 @@ def labels_of(cells: pl.DataFrame, reading: RowReading) -> pl.DataFrame:
 
 
 def pick_rows(rows: Rows, reading: RowReading, which: pl.Expr) -> pl.DataFrame:
-    """Return the original rows for whose marked form an expression is true."""
+    """Return the original rows for which ``which``, an expression over marked rows, is true."""
     found = (
         mark_part(rows, reading).with_row_index("row").filter(which).select("row").collect()["row"]
     )
@@ -145,7 +146,7 @@ def pick_rows(rows: Rows, reading: RowReading, which: pl.Expr) -> pl.DataFrame:
 def candidates(
     rows: Rows, reading: RowReading, domain: Sequence[str] | None
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return the marked rows that could count, and sums of all rows.
+    """Return the rows that could count, with window, group and value; and sums of all rows.
 
     Returns:
         Rows within the windows and of known groups, with a declared group given by its position in
@@ -167,7 +168,7 @@ def candidates(
 def sums_by_cell(
     rows: pl.LazyFrame, domain: Sequence[str] | None, adds: Adds | None, **more: Any
 ) -> pl.LazyFrame:
-    """Return sums of marked rows by window and the group's position in the domain: see `_add`."""
+    """Return sums of rows by window and by the group's position in the domain: see `_add`."""
     # A row's window and group as one number; below 0 for a bad row.
     cell = pl.col("step")
     if domain is not None:
@@ -193,15 +194,16 @@ def sums_by_label(
     domain: Sequence[str] | None,
     collect: Callable[[pl.LazyFrame], pl.DataFrame],
 ) -> pl.DataFrame:
-    """Return sums of marked rows: added up first by label of the group, then by position in the
-    domain.
+    """Return sums of rows, added up first by label of the group, then by the group's position in
+    the domain.
 
     To find the position of every row takes longer than to add rows up, and with many groups it
     would need a table larger than the names. If there may be any number of undeclared labels,
     positions are found first nevertheless, since sums by label would hold all of these labels.
 
     Args:
-        rows: marked rows; with their labels if rows consist of labels alone.
+        rows: rows with window, group and value (`mark_rows`); with their labels if rows consist of
+            labels alone.
         reading: how they were read.
         domain: declared groups; None if rows are not split by group.
         collect: function that computes a lazy frame.
@@ -363,11 +365,11 @@ def _by_place(found: pl.DataFrame, adds: Adds | None) -> pl.DataFrame:
 
 
 class RowHolder(Protocol):
-    """Holds marked rows in memory until all are read; only then are the rows that count chosen."""
+    """Holds rows in memory until all are read; only then are the rows that count chosen."""
 
     def select(self, marked: pl.LazyFrame) -> pl.LazyFrame:
-        """Select the columns to hold. Called with all marked rows (see `mark_rows`), also
-        uncountable ones.
+        """Select the columns to hold from all rows read (see `mark_rows`), also from uncountable
+        ones.
         """
 
     def take(self, rows: pl.DataFrame) -> None:

@@ -61,7 +61,7 @@ class KeptPart(NamedTuple):
 
 
 class Adds(Protocol):
-    """How a statistic's sums are changed by a row; see `counton.statistics.TallyStatistic`."""
+    """A rule by which a row changes a statistic's sums; see `counton.statistics.TallyStatistic`."""
 
     @property
     def parts(self) -> Sequence[EventPart]:
@@ -145,7 +145,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class RowReading:
-    """How rows are read.
+    """Options by which rows are read.
 
     Attributes:
         columns: columns of time, group, value, user and id.
@@ -237,7 +237,8 @@ def mark_rows(
     *,
     raw_labels: bool = False,
 ) -> pl.LazyFrame:
-    """Return one row per event, in the source's order, from any source.
+    """Return the events of any source, in its order, as *marked* rows: with window, group, user and
+    value.
 
     Args:
         watch: receives numbers of rows as they are read.
@@ -271,7 +272,7 @@ def mark_part(
     *,
     raw_labels: bool = False,
 ) -> pl.LazyFrame:
-    """Return the marked rows of one part: see `mark_rows`."""
+    """Return the rows of one part with their windows, groups and values: see `mark_rows`."""
     _show_an_array()
     columns = reading.columns
     parts = list(zip(columns.parts, parts_of_columns(reading), strict=True))

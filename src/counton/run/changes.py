@@ -104,7 +104,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Changes:
-    """What one run adds to its stream, computed before anything is written.
+    """Additions of one run to its stream, computed before anything is written.
 
     Attributes:
         counts: exact numbers of rows, for the operator.
@@ -372,7 +372,7 @@ Observed = Mapping[int, NDArray[np.int64]] | Iterable[tuple[NDArray[np.int64], N
 @name_alone
 @dataclass(frozen=True)
 class Intake:
-    """What a run releases, and what the state keeps afterwards. Exact: secret.
+    """Totals that a run releases, and totals that the state keeps afterwards. Exact: secret.
 
     Attributes:
         cells: columns of a table with a row for each cell of a changed or waiting window, sorted by

@@ -650,7 +650,7 @@ def _past(
 
 @dataclass
 class _Findings:
-    """What a run's choice of rows finds besides the sums; collected portion by portion."""
+    """Results of a run's choice of rows other than the sums; collected portion by portion."""
 
     over: int
     closed: int

@@ -36,7 +36,7 @@ FACTS = 6
 
 @name_alone
 class Records(NamedTuple):
-    """What is remembered of the row with each id, as arrays with an entry for each id. Secret.
+    """Remembered facts about the row with each id, as arrays with an entry for each id. Secret.
 
     Attributes:
         there: whether anything is remembered of the id.

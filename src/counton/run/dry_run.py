@@ -20,7 +20,7 @@ from counton.run.settlement import resolve
 
 @dataclass(frozen=True)
 class DryRun:
-    """What a run would release.
+    """The steps that a run would release, and the numbers of rows that it would read.
 
     Attributes:
         definition: definition of the stream.

@@ -248,7 +248,7 @@ class _KeptStream(NamedTuple):
 
     @property
     def of_people(self) -> bool:
-        """Whether the stream keeps digests of people."""
+        """True if the stream keeps digests of people."""
         return self.definition is not None and self.definition.counting.users
 
 

@@ -295,7 +295,7 @@ def _write(connection: Any, stream_id: int, released: ReleasedNumbers, steps: ra
 
 
 class _Selection(NamedTuple):
-    """Which steps and groups of a release to export: arguments of `export`."""
+    """A choice of steps and groups of a release to export: arguments of `export`."""
 
     steps: str | range | None = None
     start: Moment | None = None

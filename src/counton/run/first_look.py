@@ -107,7 +107,7 @@ class _Sample(NamedTuple):
 
 @name_alone
 class ReadSample(NamedTuple):
-    """What a run would do with the first rows: only for the operator.
+    """The outcome of a run on the first rows alone: only for the operator.
 
     Attributes:
         counts: exact numbers of the rows.

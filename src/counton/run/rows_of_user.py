@@ -35,7 +35,7 @@ _BETWEEN = "\x1f"
 
 @dataclass(frozen=True)
 class UserRows:
-    """How one row or a few are made from each user's rows.
+    """Rules by which one row or a few are made from each user's rows.
 
     Attributes:
         user: column of users.
@@ -79,7 +79,7 @@ class UserRows:
 
     @property
     def reading(self) -> RowReading:
-        """How `tally` is to read the rows."""
+        """The options by which `tally` reads the rows."""
         windows: Windows = Once()  # the window of a row does not matter
         if self.time is not None:
             windows = Windows(datetime(2000, 1, 1, tzinfo=UTC), "1s", 1, self.timezone)

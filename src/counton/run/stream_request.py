@@ -58,7 +58,7 @@ _MOST_REVISED = 1_000_000
 
 @dataclass(frozen=True)
 class StreamRequest:
-    """What a job requests of a stream.
+    """The request of a job for a stream: statistic, groups, and options that define it.
 
     Attributes:
         job: the job, with fields that its statistic sets.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @name_alone
 class Arrivals(NamedTuple):
-    """How many rows of data a stream has received so far. Exact: for the operator alone.
+    """Numbers of rows that a stream has received so far. Exact: for the operator alone.
 
     Attributes:
         arrived: number of all rows.

@@ -160,7 +160,7 @@ class LeftOut(NamedTuple):
 
 
 class Load(NamedTuple):
-    """How many batches, rows and bytes wait in an inbox. Exact: only for the operator."""
+    """Numbers of batches, rows and bytes that wait in an inbox. Exact: only for the operator."""
 
     batches: int
     rows: int

@@ -303,7 +303,7 @@ def _why_not_written(folder: Path | None) -> str | None:
 
 
 class Mark(NamedTuple):
-    """How far a stream has come, as a state or a witness records it.
+    """The progress of a stream, as a state or a witness records it.
 
     Attributes:
         key: fingerprint of its key.

@@ -121,7 +121,7 @@ class PublicFacts(NamedTuple):
 
 
 class PublishedReach(NamedTuple):
-    """How many steps of a stream are published.
+    """Numbers of steps of a stream that are published.
 
     Attributes:
         stream_id: number of the stream among the published ones.

@@ -61,7 +61,8 @@ class MarkSet(NamedTuple):
 
 @name_alone
 class Change(NamedTuple):
-    """What one release changes in its stream's marks, in its own transaction.
+    """Changes of a stream's marks (digests of users and ids) by one release, in its own
+    transaction.
 
     Attributes:
         secret: secret key of the digests.

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 @name_alone
 class Amounts(NamedTuple):
-    """How large a stream's sums are so far. Secret.
+    """The size of a stream's sums so far. Secret.
 
     Attributes:
         largest: largest total of any cell so far, in grid units.
@@ -478,7 +478,7 @@ class Stream(JournalReader, Closing):
 
     @property
     def amounts(self) -> Private[Amounts]:
-        """How large the stream's sums are so far. Secret."""
+        """The size of the stream's sums so far. Secret."""
         tallied, taken = self._tally_statistic, open_private(self._counter().totals_taken)
         (smallest, most), whole = extremes(taken), 0.0
         if tallied is not None and taken.size:
@@ -487,7 +487,7 @@ class Stream(JournalReader, Closing):
 
     @property
     def arrivals(self) -> Private[Arrivals]:
-        """How many rows the stream has received so far, and how many came late. Exact."""
+        """Numbers of rows that the stream has received so far, and that came late. Exact: secret."""
         return Private(self._arrivals)
 
     def exact(self) -> Private[Exact]:

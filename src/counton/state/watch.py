@@ -23,7 +23,8 @@ LONGEST = 60
 
 
 class Sighting(NamedTuple):
-    """What one look at a stream found: its step, the time, and whether it was surely no old copy.
+    """The result of one look at a stream: its step, the time, and whether it was surely no old
+    copy.
 
     Attributes:
         marks: where the server stores the stream's rows; a restored journal is stored elsewhere.
@@ -38,7 +39,7 @@ class Sighting(NamedTuple):
 
 
 class Watch:
-    """What one process has seen of streams that others write.
+    """The memory of one process of streams that others write.
 
     >>> import shutil
     >>> from pathlib import Path
@@ -93,7 +94,7 @@ class Watch:
 
 
 class AcceptedState(NamedTuple):
-    """What was accepted because the user said so.
+    """Facts that were accepted because the user said so.
 
     Attributes:
         streams: names of streams that no witness could confirm as the newest.
