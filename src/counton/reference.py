@@ -872,7 +872,7 @@ class Root(Strategy):
         return found
 
     def _weights(self, last: int) -> list[int]:
-        """Return the weight of each step, in units of 2^-weight_bits."""
+        """Return the weight w of each step, in units of 2^-weight_bits."""
         return [1] * last
 
     def _node(self, node: int) -> Node:
@@ -884,7 +884,10 @@ class Root(Strategy):
         return {self._node(node): weight * f[node - step] for node in range(step, last + 1)}
 
     def _noise(self, z: Draws, last: int) -> list[int]:
-        """Solve C u = z step by step, and return the running sums of u."""
+        """Return the noise of each release: running sums of u, the solution of C u = z.
+
+        z is the noise of the nodes; u is computed step by step.
+        """
         f, weights = self._series(last), self._weights(last)
         divided: list[Decimal] = []
         for step in range(1, last + 1):
@@ -1529,7 +1532,7 @@ class Stream:
         return noise_of(self._law[0], self._law[1] * self.strategy.factor(level))
 
     def z(self, cell: int) -> Noise:
-        """Return the noise of the nodes of one cell."""
+        """Return the noise z of one cell, as a function of the strategy's nodes."""
         return Noise(self._bits, self._law_at, None if self._single else cell)
 
     def value(self, total: int, noise: int) -> int | float:

@@ -1,4 +1,4 @@
-"""Durable releases: what ``counton count`` and its like do, for Python.
+"""Durable releases from Python: the same runs as ``counton count`` and similar commands.
 
 A `Job` says which events go into which stream of which state. `run` reads the events, releases the
 windows that have ended, once, and keeps the facts that a later run needs: rows may arrive late, but

@@ -149,7 +149,9 @@ _CHUNK = 2**20
 
 
 def chunks(steps: range, cells: int) -> Iterator[range]:
-    """Yield ranges of consecutive steps, each as long as one transaction releases.
+    """Split steps into ranges that are small enough for one transaction each.
+
+    ``cells`` is the number of cells of a step.
 
     >>> [len(some) for some in chunks(range(3, 8), 2**19)]
     [2, 2, 1]

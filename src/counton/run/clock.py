@@ -129,7 +129,7 @@ _UNITS = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_0
 
 
 def length_of(watermark: str | None) -> int:
-    """Convert a length of time to microseconds; 0 if none is stated.
+    """Convert a watermark, the time to wait after a window's end, to microseconds; 0 if it is None.
 
     >>> length_of("6h") == 6 * 3_600_000_000
     True

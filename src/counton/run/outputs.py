@@ -136,7 +136,7 @@ class Outputs:
         warn: Callable[[str], object] = _warn,
         whole: bool = False,
     ) -> WrittenOutputs:
-        """Write the files, from the journal.
+        """Write the output files of a run, from the values that the journal has.
 
         Args:
             outcome: outcome of the run.

@@ -282,7 +282,7 @@ def _parse_description(text: str) -> Any:
 def write_cells(
     connection: Connection, stream_id: int, first: int, last: int, packed: Mapping[str, Any]
 ) -> None:
-    """Write the cells of consecutive steps."""
+    """Write the packed cells of the steps ``first`` to ``last`` to the published tables."""
     row = {"stream_id": stream_id, "first_step": first, "last_step": last}
     connection.insert("counton_published_cells", {**row, "cells": json.dumps(packed)})
 
