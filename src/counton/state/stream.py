@@ -487,7 +487,7 @@ class Stream(JournalReader, Closing):
 
     @property
     def arrivals(self) -> Private[Arrivals]:
-        """Numbers of rows that the stream has received so far, and that came late: exact, secret."""
+        """Numbers of rows that the stream has received so far, and of late ones. Exact: secret."""
         return Private(self._arrivals)
 
     def exact(self) -> Private[Exact]:
