@@ -30,14 +30,17 @@ Words = NDArray[np.uint64]
 
 
 class BlockAddress(NamedTuple):
-    """The part of an address that all samples of a run share."""
+    """The part of a noise address that is equal for all samples drawn at once.
+
+    Row, column and lane (a further number) complete it to the address of one AES block.
+    """
 
     purpose: int
     level: int
     attempt: int = 0
 
     def high(self, lane: int) -> int:
-        """Return the high 64 bits of the block, with the row left at zero."""
+        """Return the high 64 bits of an AES counter block; the 32 bits for the row are 0."""
         fields = (self.purpose, self.level, self.attempt, lane)
         if min(fields) < 0 or max(fields) > 255:
             raise NoiseAddressError(
@@ -48,7 +51,7 @@ class BlockAddress(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """A rectangle of samples: consecutive rows times consecutive columns."""
+    """A rectangle of the table of noise: consecutive rows times consecutive columns."""
 
     first_row: int
     rows: int
@@ -56,7 +59,10 @@ class Tile(NamedTuple):
     columns: int
 
     def parts(self, most: int) -> Iterator[tuple[Tile, tuple[slice, slice]]]:
-        """Split into tiles of at most ``most`` samples; yield each with its place in this tile."""
+        """Split a tile into smaller ones of at most ``most`` samples each.
+
+        Yield each small tile with the slices (rows, columns) that it takes of this tile's array.
+        """
         rows_at_once = max(most // self.columns, 1)
         for row in range(0, self.rows, rows_at_once):
             rows = min(rows_at_once, self.rows - row)
@@ -66,7 +72,7 @@ class Tile(NamedTuple):
                 yield tile, (slice(row, row + rows), slice(column, column + columns))
 
     def places(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> tuple[Words, Words]:
-        """Return the addresses of single samples, given their places in the tile."""
+        """Convert rows and columns of this tile to those of the whole table of noise."""
         return (
             rows.astype(np.uint64) + np.uint64(self.first_row),
             columns.astype(np.uint64) + np.uint64(self.first_column),
@@ -94,7 +100,7 @@ class _Buffers(threading.local):
 
 
 class BlockSource:
-    """AES-256 under one subkey as a function from addresses to uniform bits."""
+    """Uniform random bits, computed from their address by AES-256 under one secret subkey."""
 
     def __init__(self, subkey: bytes) -> None:
         self._buffers = _Buffers(subkey)
@@ -107,9 +113,10 @@ class BlockSource:
         return memoryview(buffers.cipher)[:size]
 
     def words_of_tile(self, address: BlockAddress, tile: Tile, dtype: str) -> NDArray[Any]:
-        """Return the uniform words of a tile, "<u2" or "<u8", shape ``(rows, columns)``.
+        """Return one uniform random word for each sample of a tile: shape ``(rows, columns)``.
 
-        The result is scratch space: the next call in this thread overwrites it.
+        ``dtype`` is the word's type, such as "<u2" or "<u8". The result is scratch space: the next
+        call in this thread overwrites it.
         """
         per_block = BLOCK_BYTES // np.dtype(dtype).itemsize
         first = tile.first_column // per_block
@@ -133,7 +140,11 @@ class BlockSource:
         columns: Words,
         lane: int,
     ) -> Words:
-        """Return 128 fresh bits for each sample: uint64, shape ``(len(rows), 2)``."""
+        """Return 128 more random bits for each sample: uint64, shape ``(len(rows), 2)``.
+
+        The samples stand at ``rows`` and ``columns`` of the noise table; each ``lane`` has other
+        bits.
+        """
         blocks = len(rows)
         buffers = self._buffers
         buffers.reserve(blocks)

@@ -39,9 +39,9 @@ def sync_folder(folder: Path) -> None:
 
 
 def give_name(waiting: Path, path: Path) -> bool:
-    """Link a finished file to its name, never over another file; return True if it has the name.
+    """Rename a finished file to ``path`` unless that exists; return True if it was renamed.
 
-    If another process was faster, return False; the file keeps its own name.
+    If another process has written ``path`` first, return False; ``waiting`` stays as it is.
 
     Raises:
         OSError: neither file exists.
@@ -69,7 +69,7 @@ def is_same_file(one: Path, other: Path) -> bool:
 
 
 def _length_prefixed(parts: tuple[bytes, ...]) -> bytes:
-    """Concatenate so that no two different sequences give the same bytes."""
+    """Concatenate byte strings, each after its length: different sequences give different bytes."""
     return b"".join(len(part).to_bytes(8, "little") + part for part in (_LABEL, *parts))
 
 
@@ -91,7 +91,7 @@ class Key:
     _file: Path | None
 
     def __init__(self, *_: object) -> None:
-        """Refuse callers: use `generate` or `load`."""
+        """Raise `WrongKey`: keys are made by `generate` and read by `load`, never constructed."""
         raise WrongKey(
             "a key is not made from what somebody chose: use Key.generate() or Key.load(path); for "
             "tests and figures InsecureSeededKey(seed) or InsecureSeededKey.from_bytes(secret)"
@@ -271,7 +271,9 @@ _BEGINS, _HEX = re.compile(r"counton-key-\d+:"), re.compile(r"[0-9a-fA-F]{64}")
 
 
 def refuse_key_as_place(place: object) -> None:
-    """Refuse the text of a key given instead of the place of a key; the text is not shown.
+    """Raise `WrongKey` if ``place``, which should name a file or a variable, is a key's own text.
+
+    The message does not show the text.
 
     >>> refuse_key_as_place("secrets/counton-key")
     >>> refuse_key_as_place("counton-key-1:" + "0" * 64)
@@ -292,7 +294,7 @@ def refuse_key_as_place(place: object) -> None:
 
 
 def check_key(key: object) -> Key:
-    """Return ``key`` if it is a key; refuse anything else."""
+    """Return ``key`` if it is a `Key`; raise `InvalidInput` for anything else."""
     if not isinstance(key, Key):
         raise InvalidInput(
             f"key is of type {type(key).__name__}; it must be a counton.Key: use Key.load(path), "

@@ -47,7 +47,7 @@ class NoiseField:
         self._samplers: dict[int, TileSampler] = {}
 
     def part(self, first: int, cells: int) -> NoiseField:
-        """Return the noise of some consecutive coordinates of every node: shape ``(cells,)``.
+        """Return the table of some consecutive coordinates of every node: shape ``(cells,)``.
 
         Args:
             first: index of the first coordinate, in the order of a flattened node.
@@ -91,7 +91,7 @@ class NoiseField:
         return self._law(level) if callable(self._law) else self._law
 
     def run(self, level: int, nodes: range) -> NDArray[np.int64]:
-        """Return the noise of consecutive nodes: int64, shape ``(len(nodes), *shape)``.
+        """Return noise of consecutive nodes of one level: int64, shape ``(len(nodes), *shape)``.
 
         Raises:
             NoiseAddressError: nodes outside ``0..2^63`` (scalars) or ``0..2^32`` (vectors).

@@ -66,7 +66,7 @@ _COSINE = tuple(
 
 
 class _Scratch(threading.local):
-    """Space for `_PAIRS` pairs, one for each thread."""
+    """Scratch arrays for one block of normals; each thread has its own."""
 
     def __init__(self) -> None:
         self.a, self.b, self.c, self.d, self.u = np.empty((5, _PAIRS), np.float32)
@@ -99,11 +99,11 @@ class NormalField:
         return range(first // BLOCK, -(-stop // BLOCK))
 
     def length(self, block: int) -> int:
-        """Return the number of coordinates of a block."""
+        """Return how many coordinates a block holds: 2^16, but the last one the rest."""
         return min(BLOCK, self.size - block * BLOCK)
 
     def read(self, level: int, index: int, first: int = 0, stop: int | None = None) -> Singles:
-        """Return coordinates ``first`` to ``stop - 1`` of one node: float32."""
+        """Return the normals of coordinates ``first`` to ``stop - 1`` of one node: float32."""
         stop = self.size if stop is None else stop
         if not 0 <= first <= stop <= self.size:
             raise NoiseAddressError(
@@ -153,14 +153,21 @@ class NormalField:
     def _fractions(
         self, address: BlockAddress, index: int, columns: NDArray[np.intp]
     ) -> NDArray[np.float64]:
-        """Return 32 further bits below each word as a fraction, plus half a bit, so never 0."""
+        """Return 32 more random bits for each column, as a fraction between 0 and 1, never 0.
+
+        They refine a 32-bit uniform number that is too small to be exact enough.
+        """
         rows = np.full(len(columns), index, np.uint64)
         more = self._source.refine(address, rows, columns.astype(np.uint64), LAST_LANE)
         return ((more[:, 0] >> np.uint64(32)).astype(np.float64) + 0.5) * 2.0**-32
 
 
 def _box_muller(uniform: Singles, angle: NDArray[np.int32], low: Singles, high: Singles) -> None:
-    """Compute pairs of normals from u * 2^32, which is overwritten, and 32 bits of angle."""
+    """Write pairs of normals to ``low`` and ``high``, computed by the Box-Muller method.
+
+    ``uniform`` holds numbers below 2^32, which give the radius, and is overwritten; ``angle`` holds
+    32 random bits for each pair.
+    """
     count = len(uniform)
     a, b, c, d = (part[:count] for part in (_scratch.a, _scratch.b, _scratch.c, _scratch.d))
     # u * 2^32 = m 2^e: radius^2 = -2 ln m - 2 (e - 32) ln 2; the mantissa is kept as m 2^32
@@ -197,7 +204,7 @@ def _box_muller(uniform: Singles, angle: NDArray[np.int32], low: Singles, high: 
 
 
 def _polynomial(x: Singles, coefficients: tuple[np.float32, ...], out: Singles) -> None:
-    """Evaluate by Horner's scheme, with one rounding after each operation."""
+    """Write a polynomial of ``x`` to ``out`` by Horner's scheme; each operation rounds once."""
     np.multiply(x, coefficients[-1], out=out)
     for coefficient in coefficients[-2:0:-1]:
         np.add(out, coefficient, out=out)

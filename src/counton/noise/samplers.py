@@ -1,7 +1,7 @@
-"""Exact samplers: the tables of each law, and the way their draws combine.
+"""Exact samplers of discrete Laplace and Gaussian noise, by tables of cumulative probability.
 
-The choice is a pure function of the law's parameters, so one address gives the same noise
-everywhere.
+The parameters of the distribution alone decide which sampler is used, so one address gives the same
+noise everywhere.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ GUARD_DIGITS = 12
 
 @lru_cache(maxsize=64)
 def _context(bits: int) -> decimal.Context:
-    """Return a context whose relative rounding error is far below ``2**-bits``."""
+    """Return a decimal context whose relative rounding error is far below ``2**-bits``."""
     return decimal.Context(
         prec=bits * 30103 // 100_000 + 1 + GUARD_DIGITS + 30,
         rounding=decimal.ROUND_HALF_EVEN,
@@ -62,7 +62,7 @@ def exp_bracket(exponent: Fraction, bits: int) -> tuple[int, int]:
 
 
 class _Powers:
-    """Values exp(-first - n * rate), n = 0, 1, ..: each is a product with the one before it.
+    """The numbers exp(-first - n * rate) for n = 0, 1, ..: each is computed from the one before it.
 
     If two numbers up to 1 err by a and b units, their product rounded down errs by at most a + b +
     1. So the n-th value errs by at most 2 n + 1 units of ``2**-(bits + guard_bits)``.
@@ -73,7 +73,7 @@ class _Powers:
         self._known: dict[int, tuple[int, list[int]]] = {}
 
     def bracket(self, n: int, bits: int) -> tuple[int, int]:
-        """Return close integers with ``lo <= exp(-first - n * rate) * 2**bits <= hi``."""
+        """Return integers just below and above exp(-first - n * rate) * 2**bits."""
         finer = bits + self._guard_bits
         if bits not in self._known:
             ratio, start = (
@@ -89,7 +89,7 @@ class _Powers:
 
 
 class CumulativeLaw(ABC):
-    """A distribution on consecutive integers, known by brackets of its cumulative F."""
+    """A distribution on integers, given by bounds on its cumulative distribution function F."""
 
     #: Smallest and largest value; None if the support has no end.
     first: int | None
@@ -97,10 +97,10 @@ class CumulativeLaw(ABC):
 
     @abstractmethod
     def bracket(self, value: int, bits: int) -> tuple[int, int]:
-        """Return close integers with ``lo <= F(value) * 2**bits <= hi``."""
+        """Return integers just below and above ``F(value) * 2**bits``; F is P(draw <= value)."""
 
     def floor(self, value: int, bits: int) -> int:
-        """Return the integer part of ``F(value) * 2**bits``; it is certain."""
+        """Return ``F(value) * 2**bits`` rounded down, exactly; F is P(draw <= value)."""
         # F is below 1 before the last value; if scales are tiny, no bracket need show by how much.
         most = (1 << bits) - (value != self.last)
         extra = 40
@@ -112,10 +112,10 @@ class CumulativeLaw(ABC):
 
 
 class SignedGeometric(CumulativeLaw):
-    """Blocks of 2**block_bits consecutive values of a discrete Laplace law.
+    """The quotient of a discrete Laplace variable by 2**block_bits, rounded down.
 
-    P(value <= s) = q r^(-1-s) / (1+q) for s < 0 and 1 - r^(s+1) / (1+q) for s >= 0, where
-    q = exp(-1/scale) and r = q^(2^block_bits). With ``block_bits = 0`` this is the law itself.
+    P(value <= s) = q r^(-1-s) / (1+q) for s < 0 and 1 - r^(s+1) / (1+q) for s >= 0, where q =
+    exp(-1/scale) and r = q^(2^block_bits). With ``block_bits = 0`` this is the Laplace variable.
     """
 
     first = None
@@ -168,10 +168,11 @@ class TruncatedGeometric(CumulativeLaw):
 
 
 class GaussianBlocks(CumulativeLaw):
-    """Blocks of 2**block_bits values, each with its largest Gaussian weight.
+    """Blocks of 2**block_bits integers, drawn in proportion to the largest weight in each.
 
-    Block s covers ``s << block_bits`` and the values after it; its largest weight is that of its
-    value nearest zero. With ``block_bits = 0`` this is the discrete Gaussian law itself.
+    The weight of an integer is that of the discrete Gaussian distribution. Block s covers ``s <<
+    block_bits`` and the values after it; its largest weight is that of its value nearest zero. With
+    ``block_bits = 0`` this is the discrete Gaussian distribution itself.
     """
 
     first = None
@@ -183,13 +184,13 @@ class GaussianBlocks(CumulativeLaw):
         self._sums: dict[int, tuple[int, list[int], int]] = {}
 
     def nearest(self, block: int) -> int:
-        """Return the value of a block nearest zero, which has the largest weight."""
+        """Return the integer of a block that is nearest zero: it has the block's largest weight."""
         return block * self._block if block >= 0 else (block + 1) * self._block - 1
 
     def _cumulative(self, bits: int) -> tuple[int, list[int], int]:
-        """Return the first block, the sums of weights up to each block, and their error bound.
+        """Return the lowest block, the cumulative weights of all blocks, and their error bound.
 
-        Weights are times 2**work.
+        Weights are integers: the Gaussian weight times 2**(bits + 64).
         """
         if bits not in self._sums:
             work = bits + 64
@@ -206,10 +207,10 @@ class GaussianBlocks(CumulativeLaw):
     def _weights(self, offset: int, count: int, work: int) -> list[int]:
         """Return exp(-rate x^2) times 2**work at x = offset, offset + block, ..: error at most 2.
 
-        The ratio of one weight to the previous one falls by a constant factor from step to step. If
-        two numbers below 1 err by a and b units, their product errs by at most a + b + 1. So the
-        n-th ratio errs by 2 n + 3 units of 2**-(work + 64), and the n-th weight by (n + 2)^2: below
-        one unit of 2**-work.
+        ``block`` is the number of integers in a block. The ratio of one weight to the previous one
+        falls by a constant factor from step to step. If two numbers below 1 err by a and b units,
+        their product errs by at most a + b + 1. So the n-th ratio errs by 2 n + 3 units of
+        2**-(work + 64), and the n-th weight by (n + 2)^2: below one unit of 2**-work.
         """
         finer = work + 64
 
@@ -242,10 +243,11 @@ class GaussianBlocks(CumulativeLaw):
 
 
 class InverseTable:
-    """Draws from a `CumulativeLaw`: sixteen bits, then sixty-four, then as many as needed.
+    """A table that draws from a `CumulativeLaw` by inversion, with few random bits for most draws.
 
-    ``guard_bits`` widens the band in which the certified comparison decides. It changes the speed,
-    never a value; tests set it to take the exact path often.
+    It reads sixteen bits, then sixty-four, then as many as needed. ``guard_bits`` widens the band
+    in which the certified comparison decides. It changes the speed, never a value; tests set it to
+    take the exact path often.
     """
 
     def __init__(self, law: CumulativeLaw, guard_bits: int = 0) -> None:
@@ -260,7 +262,10 @@ class InverseTable:
         self.cells = np.where(below == above, below + self.lowest, UNDECIDED).astype(np.int16)
 
     def _thresholds(self) -> tuple[int, list[int]]:
-        """Return the lowest value with a floor above 0, and floor(F * 2**64) from it upwards."""
+        """Return the table's lowest value, and F * 2**64 rounded down from that value upwards.
+
+        F is the cumulative distribution function. Below the lowest value F is less than 2**-64.
+        """
         law, top = self._law, 2**64 - 1
         lowest = law.first if law.first is not None else 0
         if law.first is None:
@@ -283,7 +288,7 @@ class InverseTable:
     def draw(
         self, source: BlockSource, address: BlockAddress, tile: Tile, out: NDArray[np.int64]
     ) -> None:
-        """Fill ``out``, shape ``(rows, columns)``, with exact draws for a tile."""
+        """Write exact draws of all samples of a tile to ``out``: shape ``(rows, columns)``."""
         sixteen = source.words_of_tile(address, tile, "<u2")
         cells = self.cells.take(sixteen, mode="wrap")
         out[...] = cells
@@ -301,7 +306,7 @@ class InverseTable:
         columns: Words,
         sixteen: Words,
     ) -> NDArray[np.int64]:
-        """Draw single samples whose first sixteen bits are known."""
+        """Return the draws of single samples that their first sixteen random bits do not decide."""
         leading = leading_bits(source, address, rows, columns, sixteen)
         # A real threshold lies within one unit above its floor, so equality decides nothing.
         least = leading - np.minimum(leading, self._guard)
@@ -314,7 +319,10 @@ class InverseTable:
         return values
 
     def _exact(self, uniform: Uniform, start: int) -> int:
-        """Return the smallest j with U < F(j)."""
+        """Return the draw that a uniform number U gives: the smallest j with U < F(j).
+
+        The search begins at ``start``; the answer does not depend on it.
+        """
 
         def is_below(value: int) -> bool:
             return uniform.below(lambda bits: self._law.bracket(value, bits))
@@ -330,13 +338,13 @@ class InverseTable:
 def leading_bits(
     source: BlockSource, address: BlockAddress, rows: Words, columns: Words, sixteen: Words
 ) -> NDArray[np.uint64]:
-    """Return the first 64 bits of uniform numbers whose first sixteen are known."""
+    """Return the first 64 bits of each sample's uniform number; the first sixteen are given."""
     words = source.refine(address, rows, columns, lane=1)
     return sixteen << np.uint64(48) | words[:, 0] >> np.uint64(16)
 
 
 class Uniform:
-    """One uniform number in [0, 1): sixteen known bits, then those of lanes 1, 2, 3, ..."""
+    """One uniform number in [0, 1); more of its bits are computed when a comparison needs them."""
 
     def __init__(
         self, source: BlockSource, address: BlockAddress, row: int, column: int, sixteen: int
@@ -348,7 +356,7 @@ class Uniform:
         self._read_on()
 
     def below(self, bracket: Callable[[int], tuple[int, int]]) -> bool:
-        """Return True if the number is below a threshold; the answer is certain.
+        """Return True if the number is surely below a threshold, False if it is surely not.
 
         Args:
             bracket: for any number of bits, integers ``low <= threshold * 2**bits <= high``.
@@ -390,15 +398,18 @@ SPAN = 2**16
 
 
 class TileSampler(ABC):
-    """A sampler that fills tiles with exact draws of one law."""
+    """A sampler of one noise distribution, which fills rectangles of the noise table."""
 
     @abstractmethod
     def fill(self, source: BlockSource, level: int, tile: Tile, out: NDArray[np.int64]) -> None:
-        """Write the tile's samples to ``out``, int64, shape ``(rows, columns)``."""
+        """Write exact draws of all samples of a tile to ``out``: int64, ``(rows, columns)``."""
 
 
 class LaplaceSampler(TileSampler):
-    """Discrete Laplace: a signed top part, then independent digits of the geometric magnitude."""
+    """Sampler of discrete Laplace noise: first the high part with its sign, then the low digits.
+
+    The digits are independent, so a large scale needs no large table.
+    """
 
     def __init__(self, law: DiscreteLaplace, guard_bits: int = 0) -> None:
         bits = 0
@@ -427,7 +438,7 @@ class LaplaceSampler(TileSampler):
 
 
 class GaussianTableSampler(TileSampler):
-    """Discrete Gaussian of moderate spread: one table, no rejection."""
+    """Sampler of discrete Gaussian noise with a small standard deviation: one table suffices."""
 
     def __init__(self, law: DiscreteGaussian, guard_bits: int = 0) -> None:
         self._table = InverseTable(GaussianBlocks(law.sigma_squared, 0), guard_bits)
@@ -438,10 +449,11 @@ class GaussianTableSampler(TileSampler):
 
 
 class GaussianBlockSampler(TileSampler):
-    """Discrete Gaussian of large spread: a block, a uniform place in it, accepted exactly.
+    """Sampler of discrete Gaussian noise with a large standard deviation, by exact rejection.
 
-    Blocks are 1/64 to 1/128 of sigma wide, so more than 99% of the proposals are accepted, nearly
-    all of them by comparing sixteen bits with a lower bound for the whole block.
+    It draws a block of integers, then proposes a uniform integer of the block. Blocks are 1/64 to
+    1/128 of sigma wide, so more than 99% of the proposals are accepted, nearly all of them by
+    comparing sixteen bits with a lower bound for the whole block.
     """
 
     def __init__(self, law: DiscreteGaussian, guard_bits: int = 0) -> None:
@@ -460,7 +472,7 @@ class GaussianBlockSampler(TileSampler):
         self._sure = np.array([0, *sure, 0], np.uint16)
 
     def _surely_accepted(self, block: int) -> int:
-        """Return how many of the 65,536 sixteen-bit values every value of the block accepts."""
+        """Return a bound: sixteen random bits below it accept every integer of the block."""
         size = 1 << self._bits
         furthest = -block * size if block < 0 else (block + 1) * size - 1
         squares = furthest**2 - self._law.nearest(block) ** 2
@@ -494,7 +506,7 @@ class GaussianBlockSampler(TileSampler):
         values: NDArray[np.int64],
         sixteen: Words,
     ) -> NDArray[np.int64]:
-        """Accept or redraw single proposals until all are accepted."""
+        """Test proposed integers exactly; redraw those that are rejected until all are accepted."""
         values = values.copy()
         pending = np.arange(len(values))
         mask = np.uint64((1 << self._bits) - 1)
@@ -534,10 +546,10 @@ class GaussianBlockSampler(TileSampler):
         values: NDArray[np.int64],
         sixteen: Words,
     ) -> NDArray[np.bool_]:
-        """Return where a value x of a block is accepted: V < exp(-(x^2 - nearest^2) / (2 sigma^2)).
+        """Return where x of a block is accepted: if V < exp(-(x^2 - nearest^2) / (2 sigma^2)).
 
-        V is uniform in [0, 1), and ``sixteen`` are its first 16 bits; ``nearest`` is the value of
-        the block that is nearest to 0.
+        V is uniform in [0, 1), and ``sixteen`` are its first 16 bits; ``nearest`` is the integer of
+        x's block that is nearest to 0.
         """
         leading = leading_bits(source, address, *place, sixteen)
         size = 1 << self._bits
@@ -557,7 +569,7 @@ class GaussianBlockSampler(TileSampler):
 
 @lru_cache(maxsize=256)
 def sampler_for(law: NoiseDistribution) -> TileSampler:
-    """Return the sampler of a law (its tables are shared between streams)."""
+    """Return the sampler of a noise distribution; equal distributions share one sampler."""
     if isinstance(law, DiscreteLaplace):
         return LaplaceSampler(law)
     if law.sigma_squared <= _LARGEST_TABLE_SIGMA**2:

@@ -1,9 +1,9 @@
 """The witness of a key: a record of the noise that the key has given, so that none is given twice.
 
-A key's witness is a file beside it, ``KEY.witness``, with entries in JSON that hold no secret.
-A stream of a state writes its step and a digest of its last release. Any other user of the key,
-such as a training run, writes the identity that it drew. Within a process the same is remembered
-for keys without a file.
+A key's witness is a file beside it, ``KEY.witness``, with entries in JSON that hold no secret. For
+a stream it records the last step and a digest of that release. For any other user of the key, such
+as a training run, it records a random identity. For keys without a file, the running process
+remembers the identities.
 """
 
 from __future__ import annotations
@@ -53,8 +53,7 @@ def identity_of(key: Key, name: str, identity: str) -> str:
 
     The record is kept in this process and in the witness of a key that has a file. An existing
     witness must be writable. If there is none and none can be made, as in a read-only folder,
-    nothing is recorded. Two identities have two noises all the same, since each is part of the
-    addresses under it.
+    nothing is recorded. The noise depends on the identity, so two identities have different noise.
 
     Args:
         key: the secret key; nothing is recorded for an `InsecureSeededKey`.
@@ -82,7 +81,7 @@ def identity_of(key: Key, name: str, identity: str) -> str:
 
 
 def witness_of(file: Path) -> Path:
-    """Return the path of a key file's witness.
+    """Return the path of the witness that belongs to a key file.
 
     The witness lies beside the file itself, even if the path given is a symbolic link.
 
@@ -126,20 +125,23 @@ def _identity_in(path: Path, fingerprint: str, name: str, identity: str) -> str:
 
 
 class WitnessPlace(ABC):
-    """A place that keeps the entries of a witness."""
+    """A place that stores a witness: entries that say how far each stream has come."""
 
     @property
     def stands(self) -> bool:
-        """True if a release must not be shown unless this place has noted it."""
+        """True if a release may be shown only after this place has recorded it."""
         return True
 
     def mark(self) -> object:
-        """Return a value that changes with the entries; if changes are unknown, at each call."""
+        """Return a value that is equal at two calls only if the entries are the same.
+
+        A place that cannot tell returns a new one at each call.
+        """
         return object()
 
     @abstractmethod
     def read(self) -> Entries:
-        """Return the entries; none if nothing is written yet.
+        """Return the entries of the witness; an empty list if nothing is written yet.
 
         Raises:
             ValueError: the content is no list of entries.
@@ -147,7 +149,7 @@ class WitnessPlace(ABC):
 
     @abstractmethod
     def _change(self, change: Callable[[Entries], Entries | None]) -> None:
-        """Replace the entries under a lock; None from ``change`` keeps them."""
+        """Replace the entries by ``change(entries)`` under a lock; keep them if it returns None."""
 
     def note(self, entry: dict[str, Any], agrees: Callable[[dict[str, Any]], bool]) -> int | None:
         """Write an entry; if it contradicts a known entry, return the step of that entry instead.
@@ -176,7 +178,7 @@ class WitnessPlace(ABC):
         return other
 
     def join(self, entry: dict[str, Any]) -> None:
-        """Record the writers of an entry before they write, whatever its step.
+        """Add the processes that are about to write to the entry of their stream.
 
         Args:
             entry: as for `note`. An existing entry of its key and stream gets the writers, and
@@ -192,7 +194,7 @@ class WitnessPlace(ABC):
 
     @abstractmethod
     def reserve(self, entry: dict[str, Any]) -> None:
-        """Make sure that an entry can be written soon.
+        """Make sure, before a release, that its entry can be written after it: space, mode, lock.
 
         Args:
             entry: as for `note`. If its key and stream have no entry yet, one of step 0 is written,
@@ -201,7 +203,7 @@ class WitnessPlace(ABC):
 
 
 class WitnessFile(WitnessPlace):
-    """A file of entries: beside a key, beside a state, or in a folder of its own.
+    """A witness kept in a file: beside a key, beside a state, or in a folder of its own.
 
     Args:
         second: True if the file is in a folder of its own. Then only `begin` makes it: a missing
@@ -281,8 +283,7 @@ class WitnessFile(WitnessPlace):
 
 
 def merge_entries(entries: Entries, known: Entries) -> Entries:
-    """Merge new entries into known ones: of each key and stream, the entry with the largest step
-    stays."""
+    """Merge new entries into known ones; of each key and stream keep the largest step."""
     for entry in entries:
         same, others = _of(entry, known)
         if not any(old["step"] > entry["step"] for old in same):
@@ -291,13 +292,13 @@ def merge_entries(entries: Entries, known: Entries) -> Entries:
 
 
 def _of(entry: dict[str, Any], known: Entries) -> tuple[Entries, Entries]:
-    """Split the known entries into those of the entry's key and stream, and the others."""
+    """Split the known entries: those with the key and stream of ``entry``, and all others."""
     same = [old for old in known if all(old[of] == entry[of] for of in ("key", "stream"))]
     return same, [old for old in known if old not in same]
 
 
 def _with_writers(entry: dict[str, Any], same: Entries) -> dict[str, Any]:
-    """Add the writers, the last sighting and the past of older entries to an entry."""
+    """Add to a new entry what older ones of its stream hold: writers, digests, last sighting."""
     if "writers" not in entry:
         return entry
     past = {step: said for old in same for step, said in old["past"]}
@@ -315,7 +316,7 @@ def _with_writers(entry: dict[str, Any], same: Entries) -> dict[str, Any]:
 
 
 def _write(descriptor: int, before: bytes, text: bytes) -> None:
-    """Write in one call, so that a killed process leaves the old or the new text."""
+    """Replace a file's text in one write: a killed process leaves the old or the new one."""
     if os.pwrite(descriptor, text, 0) != len(text):
         os.pwrite(descriptor, before, 0)
         os.ftruncate(descriptor, len(before))
@@ -326,7 +327,7 @@ def _write(descriptor: int, before: bytes, text: bytes) -> None:
 
 @contextmanager
 def _alone_with(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Lock a witness for one writer at a time; yield its descriptor and its content."""
+    """Open a witness file and lock it for one writer; yield its descriptor and content."""
     descriptor = open_plain(path, os.O_RDWR)
     with os.fdopen(descriptor, "rb+", buffering=0) as file:
         _lock(descriptor)
@@ -334,7 +335,7 @@ def _alone_with(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def _begin(path: Path, text: bytes) -> bool:
-    """Make a witness with its first entry; return False if another process has made it."""
+    """Create a witness file with its first text; return False if another process has created it."""
     waiting = path.with_name(f"{path.name}.new")
     descriptor = open_plain(waiting, os.O_RDWR | os.O_CREAT)
     try:
@@ -353,7 +354,7 @@ def _begin(path: Path, text: bytes) -> bool:
 
 
 def _is_at(path: Path, descriptor: int) -> bool:
-    """Return True if a path leads to an open file."""
+    """Return True if a path leads to the file that is open under ``descriptor``."""
     with suppress(FileNotFoundError):
         return os.path.samestat(path.stat(), os.fstat(descriptor))
     return False
@@ -365,7 +366,7 @@ def _text(entries: Entries) -> bytes:
 
 
 def parse_entries(data: bytes) -> Entries:
-    """Parse the entries of a witness; ignore the rest of a longer text after them.
+    """Parse the entries of a witness; ignore whatever follows their closing bracket.
 
     Raises:
         ValueError: there are no entries.
@@ -404,7 +405,7 @@ def _is_of(values: Any, *kinds: type) -> bool:
 
 
 def _lock(descriptor: int) -> None:
-    """Lock until the process ends: one process at a time writes."""
+    """Lock an open file until it is closed, so that one process at a time writes it."""
     if os.name == "posix":
         import fcntl
 

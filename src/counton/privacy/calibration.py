@@ -41,7 +41,7 @@ class Candidate:
 
 
 def _candidate(family: Family, method: str, parameter: Callable[[], Fraction]) -> Candidate:
-    """Return the candidate; if its law cannot be computed, the candidate holds the reason."""
+    """Return a candidate with the noise of ``parameter()``, or with the reason why it has none."""
     law = DiscreteLaplace if family == "laplace" else DiscreteGaussian
     try:
         return Candidate(family, law(parameter()), method)
@@ -65,14 +65,14 @@ def pure(guarantee: PureDP, sensitivity: Sensitivity) -> tuple[Candidate, ...]:
 def zero_concentrated(
     guarantee: ZCDP, sensitivity: Sensitivity, *, causal: bool = True
 ) -> tuple[Candidate, ...]:
-    """Return the candidates for zero-concentrated privacy.
+    """Return the candidate noise distributions for zero-concentrated privacy.
 
     Canonne, Kamath and Steinke 2020, Theorem 14; Bun and Steinke 2016, Proposition 3.3.
 
-    A shift by m of Laplace noise of scale b costs one node epsilon = m / b, which is at most
-    rho = epsilon^2 / 2; all nodes together cost epsilon = l1 / b, which is at most rho = epsilon.
-    If the attacker has seen part of the noise, the costs of single nodes do not add up. Then the
-    bound is epsilon^2 / 2 for all nodes together.
+    If one node changes by m, Laplace noise of scale b loses epsilon = m / b, which is at most rho =
+    epsilon^2 / 2; all nodes together lose epsilon = l1 / b, which is at most rho = epsilon. If the
+    attacker has seen part of the noise (not ``causal``), the losses of single nodes do not add up.
+    Then the bound is epsilon^2 / 2 for all nodes together.
     """
     rho = guarantee.rho
     variance = sensitivity.l2_squared / (2 * rho)
@@ -97,7 +97,7 @@ def zero_concentrated(
 
 
 def approximate(guarantee: ApproxDP, sensitivity: Sensitivity) -> tuple[Candidate, ...]:
-    """Return the candidates for (epsilon, delta): four with Laplace noise, two with Gaussian."""
+    """Return the candidate noise distributions for (epsilon, delta): four Laplace, two Gaussian."""
     from counton.privacy import concentrated, gaussian
 
     epsilon, delta = guarantee.epsilon, guarantee.delta
@@ -131,12 +131,13 @@ def approximate(guarantee: ApproxDP, sensitivity: Sensitivity) -> tuple[Candidat
 def approximate_ahead(
     guarantee: ApproxDP, sensitivity: Sensitivity, *, once: bool
 ) -> tuple[Candidate, ...]:
-    """Return the candidates for strategies that are not causal: one Laplace, two Gaussian.
+    """Return the candidates for (epsilon, delta) and strategies that are not causal.
 
-    The attacker has seen part of the noise before he chooses a step and its cells. Given that part,
-    one coin may decide the losses of several nodes, so composing them as independent losses
-    understates the total. A bound on the loss of every outcome still holds. Given his knowledge,
-    discrete Gaussian noise has the same law around another centre.
+    They are one with Laplace noise and two with Gaussian. The attacker has seen part of the noise
+    before he chooses a step and its cells; ``once`` states that one unit changes one step only.
+    Given that part, one coin may decide the losses of several nodes, so composing them as
+    independent losses understates the total. A bound on the loss of every outcome still holds.
+    Given his knowledge, discrete Gaussian noise has the same law around another centre.
     """
     from counton.privacy import concentrated, gaussian
 
@@ -161,11 +162,11 @@ def approximate_ahead(
 
 
 def elders_scale(epsilon: Fraction, delta: Fraction, l2_squared: int) -> Fraction:
-    """Return the Laplace scale l2 / a, rounded up; a^2 / 2 + a sqrt(2 ln(1/delta)) = epsilon.
+    """Return the scale of Laplace noise for (epsilon, delta) by Andersson et al., rounded up.
 
-    Andersson et al., "Count on Your Elders", Theorem 1.3 and Lemma 5.5. The bound holds for
-    discrete Laplace noise too: a shift by m costs a node m^2 / (2 b^2) in zCDP, and Bun and
-    Steinke's conversion of the sum is the paper's formula.
+    The scale is l2 / a, where a^2 / 2 + a sqrt(2 ln(1/delta)) = epsilon ("Count on Your Elders",
+    Theorem 1.3 and Lemma 5.5). The bound holds for discrete Laplace noise too: a shift by m costs a
+    node m^2 / (2 b^2) in zCDP, and Bun and Steinke's conversion of the sum is the paper's formula.
     """
     from counton.privacy.concentrated import log_below
 

@@ -89,7 +89,9 @@ def renyi_by_pure(epsilon: Fraction, order: Fraction) -> Fraction:
 
 
 def pure_within(loss: Fraction, order: Fraction) -> Fraction:
-    """Return the largest known epsilon whose `renyi_by_pure` is at most ``loss``; rounded down.
+    """Return the largest known epsilon for which epsilon-DP keeps a Renyi divergence; rounded down.
+
+    The divergence has this order and is at most ``loss``; `renyi_by_pure` gives it.
 
     >>> float(pure_within(Fraction(1, 10), Fraction(20)))
     0.1328...
@@ -134,11 +136,11 @@ def log_below(delta: Fraction) -> float:
 
 
 def _slack(log_delta: float, log_u: float) -> tuple[float, float]:
-    """Return (ln delta + ln u - alpha ln(1 - 1/alpha)) / u with alpha = 1 + u, and its size.
+    """Return s = (ln delta + ln u - alpha ln(1 - 1/alpha)) / u with alpha = 1 + u, and its scale.
 
-    The size bounds the rounding error. If delta is near 1, the sum is small and its terms are
-    not. Then the terms added to ln delta are written as a sum of positive numbers, and the rounding
-    error is a fraction of both sums.
+    The rounding error is a small fraction of the second number. If delta is near 1, s is small and
+    its terms are not. Then the terms added to ln delta are written as a sum of positive numbers,
+    and the rounding error is a fraction of both sums.
     """
     u = math.exp(log_u)
     if log_delta < -math.log(2):
@@ -149,7 +151,10 @@ def _slack(log_delta: float, log_u: float) -> tuple[float, float]:
 
 
 def _rho(epsilon: Fraction, delta: Fraction) -> Callable[[float], float]:
-    """Return the largest rho as a function of ln(alpha - 1), the order; rounded down."""
+    """Return a function: ln(alpha - 1) -> the largest rho that one Renyi order alpha allows.
+
+    It rounds down.
+    """
     budget, log_delta = float_below(epsilon), log_below(delta)
 
     def rho(log_u: float) -> float:
@@ -161,7 +166,7 @@ def _rho(epsilon: Fraction, delta: Fraction) -> Callable[[float], float]:
 
 
 def _whole(value: Callable[[float], float], best: float) -> float:
-    """Return the better of the two whole orders beside ``best``, as ln(alpha - 1).
+    """Return the better of the two whole Renyi orders beside ``best``; all are ln(alpha - 1).
 
     Orders above 2^40 differ too little to search; no order is below 2.
     """
@@ -172,7 +177,7 @@ def _whole(value: Callable[[float], float], best: float) -> float:
 
 
 def _highest(value: Callable[[float], float]) -> float:
-    """Return the place of the maximum of a unimodal function of ln(alpha - 1)."""
+    """Return the argument, ln(alpha - 1), at which a function with one maximum is largest."""
     low, high = _LOWEST_LOG, _HIGHEST_LOG
     for _ in range(12):
         width = (high - low) / 24

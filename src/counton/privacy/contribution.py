@@ -57,18 +57,18 @@ _MOST = 2**40  # noise for a larger change could not be summed in int64
 
 
 def check_relation(name: str, relation: object) -> None:
-    """Refuse a neighbouring relation other than "add_remove" and "replace"."""
+    """Raise `InvalidInput` unless a neighbouring relation is "add_remove" or "replace"."""
     if relation not in ("add_remove", "replace"):
         raise InvalidInput(f"{name} is {quote(relation)}; it must be 'add_remove' or 'replace'")
 
 
 def checked_unit(unit: object, what: str = "unit") -> str:
-    """Return the unit's word in one spelling: NFKC, single spaces between words.
+    """Check the name of a unit, such as "visitor", and spell it in one way: NFKC, single spaces.
 
     Raises:
         InvalidInput: the word is no text, empty, over 200 characters or not printable.
 
-    >>> checked_unit(" visiteur  e\u0301gare\u0301 ") == "visiteur \u00e9gar\u00e9"
+    >>> checked_unit(" visiteur  égaré ") == "visiteur égaré"
     True
     """
     said, clock = _apart(unit.strip()) if isinstance(unit, str) else ("", "")
@@ -88,9 +88,11 @@ def checked_unit(unit: object, what: str = "unit") -> str:
 
 
 def known_unit(unit: str, known: Iterable[str]) -> str:
-    """Return the unit in the spelling already known; case and width do not distinguish units.
+    """Return the name of a unit as ``known`` spells it; case and width of letters do not matter.
 
-    Column names may differ in case and width, so clocks are compared letter by letter.
+    A name that ``known`` lacks stays as it is. The time zone and column in brackets, as in
+    "reader's day (UTC, time)", are compared letter by letter, since names of columns may differ in
+    case alone.
 
     >>> known_unit("Visitor", ["order", "visitor"]), known_unit("user", ["order"])
     ('visitor', 'user')
@@ -106,18 +108,21 @@ def _fold(unit: str) -> tuple[str, str]:
 
 
 def _apart(unit: str) -> tuple[str, str]:
-    """Split a unit into its word and its clock; the clock keeps the space before it."""
+    """Split "reader's day (UTC, time)" into "reader's day" and " (UTC, time)", the clock.
+
+    The clock, time zone and column of times, is empty if the unit names none.
+    """
     found = _PART.search(unit)
     clock = "" if found is None else found[2] or ""
     return unit.removesuffix(clock), clock
 
 
 def with_clock(unit: str, *clock: str) -> str:
-    """Append the clock to a unit that is a part of a whole; return any other unit unchanged.
+    """Append a clock to a unit that is somebody's period, such as a reader's day.
 
-    A day in one time zone overlaps two days in another zone, and a row with two times lies in two
-    days. So a reader's days by two clocks are two kinds of units. The ledger names a part together
-    with its clock.
+    The clock is the time zone and the column of times that decide where a day begins. A day in one
+    time zone overlaps two days in another zone, and a row with two times lies in two days. So a
+    reader's days by two clocks are two kinds of units. Any other unit is returned unchanged.
 
     Args:
         unit: the unit's word.
@@ -134,13 +139,13 @@ def with_clock(unit: str, *clock: str) -> str:
 
 
 def _as_written(name: str) -> str:
-    """Return the name, quoted if it could be mistaken for another one."""
+    """Return the name of a time zone or column, in quotes if brackets could garble it."""
     plain = re.fullmatch(r"[\w/+-]+( [\w/+-]+)*", name) and name.isprintable()
     return name if plain else json.dumps(name, ensure_ascii=not name.isprintable())
 
 
 def clock_of(unit: str) -> str:
-    """Return the clock behind the unit's word; empty if the unit names none.
+    """Return the time zone and column that a unit names in brackets; empty if it names none.
 
     >>> clock_of("reader's day (UTC, time)"), clock_of("reader's day")
     ('(UTC, time)', '')
@@ -149,7 +154,7 @@ def clock_of(unit: str) -> str:
 
 
 def without_clock(unit: str) -> str:
-    """Return the unit's word without its clock.
+    """Return the name of a unit without the time zone and column in brackets.
 
     >>> without_clock("reader's day (UTC, time)"), without_clock("reader")
     ("reader's day", 'reader')
@@ -158,7 +163,7 @@ def without_clock(unit: str) -> str:
 
 
 def whole_of(unit: str) -> str:
-    """Return the word of the whole, for a whole and for a part of it.
+    """Return the name of somebody, whether the unit is somebody or a period of somebody's.
 
     >>> whole_of("reader's month"), whole_of("reader's day (UTC, time)"), whole_of("reader")
     ('reader', 'reader', 'reader')
@@ -167,7 +172,7 @@ def whole_of(unit: str) -> str:
 
 
 def is_a_part(unit: str) -> bool:
-    """Return True if the unit is a part of a whole, such as a reader's day.
+    """Return True if the unit is a period of somebody's, such as a reader's day.
 
     >>> is_a_part("reader's day (UTC, time)"), is_a_part("reader")
     (True, False)
@@ -176,7 +181,7 @@ def is_a_part(unit: str) -> bool:
 
 
 def unit_without_period(unit: str, per: str | None) -> str:
-    """Return the word of the whole if the unit names the period that ``per`` states.
+    """Return "reader" for "reader's day" if ``per`` states that period; else the unit unchanged.
 
     Raises:
         InvalidInput: the unit names another period.
@@ -196,9 +201,10 @@ def unit_without_period(unit: str, per: str | None) -> str:
 
 
 def is_part(unit: str, of: str) -> bool:
-    """Return True if every unit lies within one unit of kind ``of``, or both kinds are equal.
+    """Return True if each ``unit`` lies within one ``of``, as a reader's day within his month.
 
-    A release that protects the whole protects its parts. The order is partial:
+    It is also True if both are equal. A release that protects the whole protects its parts. The
+    order is partial:
 
     - A reader with all events contains a reader's period. A longer period contains a shorter one
       if each shorter one lies within one longer one. A week may begin in one month and end in the
@@ -229,7 +235,9 @@ def is_part(unit: str, of: str) -> bool:
 
 
 def _lies_within(short: str | None, long: str | None) -> bool:
-    """Return True if every period named ``short`` lies in one period named ``long``."""
+    """Return True if each ``short`` period, such as a day, lies within one ``long``, such as a
+    week.
+    """
     found = [
         re.fullmatch(r"(\d+)(s|m|h|d|w|mo)", _LENGTHS.get(one or "", one or ""))
         for one in (short, long)
@@ -512,7 +520,7 @@ class Contribution:
 
     @property
     def anywhere(self) -> Contribution:
-        """This bound without a limit for one step."""
+        """The same bound without ``most_a_step``, its limit on a unit's events in one step."""
         return replace(self, most_a_step=None, steps=1)
 
     @classmethod
@@ -561,7 +569,7 @@ class Contribution:
 
     @property
     def acts_once(self) -> bool:
-        """True if a unit counts in one step only."""
+        """True if a unit counts in one step only, whatever the change."""
         return self.steps == 1 and self.most in (None, 1) and self.pattern is None
 
     @property
@@ -646,9 +654,9 @@ class Contribution:
         return self.describe()
 
     def sensitivities(self, one: Sensitivity, cells: int) -> Sensitivity:
-        """Return the worst change of all node values between neighbours.
+        """Return the bound on the change of all node values when one unit changes.
 
-        The change is in the units of ``one``.
+        It is in the units of ``one``, the change by a unit that counts by 1.
 
         Args:
             one: the change of the node values by a unit that counts by 1 in one cell of each of its
@@ -688,7 +696,11 @@ class Contribution:
         return Sensitivity(one.l1 * l1, one.l2_squared * l2_squared, entries)
 
     def _change(self, cells: int) -> tuple[int, int, tuple[int, int] | None]:
-        """Return l1 and squared l2 of the worst change of one step's vector, and known entries."""
+        """Return the largest change of one step's vector by one unit: 1-norm and squared 2-norm.
+
+        The third result is (size, number) if the worst change is so many cells changed by ``size``
+        each; None if no single change is the worst.
+        """
         size = self.per_cell
         if self.once == "group" and self.most is not None:
             # Events in different cells enter different nodes, whatever their steps.
@@ -709,7 +721,7 @@ class Contribution:
         return 2 * most, max(width**2, 2 * most**2), known
 
     def clip(self, values: value_grid.Numbers) -> NDArray[np.float64]:
-        """Return the values of single units as they count: clipped, on the grid, in data units.
+        """Return single units' values as they are counted: clipped, on the grid, in data units.
 
         Raises:
             InvalidInput: as `to_grid`.
@@ -772,7 +784,7 @@ class Contribution:
         return exact
 
     def from_grid(self, totals: ArrayLike) -> NDArray[Any]:
-        """Convert grid integers to data units: int64 for counts, else the nearest float64."""
+        """Convert grid integers to data units: int64 for counts, the nearest float64 for values."""
         cells = np.asarray(totals)
         return cells if self.resolution is None else value_grid.to_data(cells, self.resolution)
 

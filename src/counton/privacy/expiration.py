@@ -41,7 +41,7 @@ class ExpiringGuarantee(Guarantee):
         return {**saved, "expiry": None if self.expiry is None else self.expiry.to_dict()}
 
     def bound_to(self, strategy: object) -> Self:
-        """Return this guarantee with the growth and delay of ``strategy``.
+        """Return this guarantee with the strategy's growth and delay, which decide its loss.
 
         Raises:
             InvalidInput: the strategy's guarantee does not expire, or this guarantee already has
@@ -62,7 +62,9 @@ class ExpiringGuarantee(Guarantee):
 
     @abstractmethod
     def loss(self, ages: Iterable[int], analysis: Analysis = "exact") -> NDArray[np.float64]:
-        """Return the privacy loss by age: epsilon or rho; "exact" is the loss of `at_age`.
+        """Return the privacy loss at each age: epsilon or rho, shape ``(len(ages),)``.
+
+        The analysis "exact" gives the loss that `at_age` promises.
 
         Raises:
             InvalidInput: the guarantee is not bound to a strategy, or there are no ages.
@@ -144,13 +146,13 @@ class ExpiringDP(ExpiringGuarantee):
 
     @override
     def loss(self, ages: Iterable[int], analysis: Analysis = "exact") -> NDArray[np.float64]:
-        """Return epsilon times the loss of a strategy with an epsilon of 1."""
+        """Return the loss at each age: epsilon times the loss with an epsilon of 1."""
         from counton.privacy.loss_by_age import expiration_loss
 
         return float(self.epsilon) * expiration_loss(cast("Expires", self), ages, analysis)
 
     def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
-        """Say in words what grows with age."""
+        """Return a sentence that explains to laymen how the loss grows with age."""
         return (
             f"{change(unit, relation)} changes the probability of everything released so far by a "
             "factor that starts small and grows slowly as it gets older"
@@ -196,7 +198,9 @@ class ExpiringZCDP(ExpiringGuarantee):
 
     @override
     def loss(self, ages: Iterable[int], analysis: Analysis = "exact") -> NDArray[np.float64]:
-        """Return the promised rho, or rho times the loss of another analysis at a rho of 1."""
+        """Return the promised rho at each age; another analysis gives rho times its loss at a rho
+        of 1.
+        """
         from counton.privacy.loss_by_age import expiration_loss
 
         if analysis != "exact":
@@ -205,7 +209,7 @@ class ExpiringZCDP(ExpiringGuarantee):
         return np.array([float(at.rho) if at else 0.0 for at in at_ages], np.float64)
 
     def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
-        """Say in words what grows with age."""
+        """Return a sentence that explains to laymen how the loss grows with age."""
         return (
             f"telling from everything released so far {difference(unit, relation)} starts hard and "
             "becomes slowly easier as it gets older"
@@ -215,7 +219,7 @@ class ExpiringZCDP(ExpiringGuarantee):
 def calibrate_expiring(
     guarantee: ExpiringDP | ExpiringZCDP, sensitivity: Sensitivity, family: Family | None = None
 ) -> Calibration:
-    """Return the noise law of the nodes of level 0 for a guarantee bound to a strategy.
+    """Return the noise distribution of level 0, the single steps; it decides all other levels.
 
     Args:
         guarantee: the guarantee with its expiry; the law of level l is

@@ -1,4 +1,4 @@
-"""A privacy filter: the guarantees that still fit under a limit, even if outputs choose them.
+"""A privacy filter: a limit for the total of guarantees, even if they are chosen adaptively.
 
 Somebody who has seen earlier releases may choose the next guarantee by them. A total that is
 recomputed after each spend with the best Renyi order then promises too little: each continuation
@@ -65,7 +65,9 @@ class RenyiOrder:
 
     @classmethod
     def within(cls, limit: ApproxDP, order: Fraction, delta: Fraction) -> Self:
-        """Return the order with the largest divergence that the limit allows."""
+        """Return a Renyi order with the largest divergence that implies (the limit's epsilon,
+        ``delta``).
+        """
         from counton.privacy.concentrated import renyi_within
 
         return cls(order, delta, renyi_within(limit.epsilon, delta, order))
@@ -133,7 +135,7 @@ class Filter:
         return cls(limit, kept, tuple(orders), losses=(Fraction(0),) * len(orders))
 
     def after(self, guarantee: Limit, instead_of: Limit | None = None) -> Self:
-        """Return the filter with one more guarantee, even if it exceeds the limit.
+        """Return the filter after one more guarantee is spent, even if that exceeds the limit.
 
         Args:
             guarantee: the guarantee to add.
@@ -182,7 +184,7 @@ class Filter:
 
     @property
     def cost(self) -> Limit | None:
-        """The sum that counts against the limit, the smallest of several.
+        """The total spent, stated as a guarantee; the smallest if several sums apply.
 
         None if nothing is spent.
         """
@@ -199,7 +201,7 @@ class Filter:
         return _approximate(*(-_short_enough(-value) for value in min(totals))) if totals else None
 
     def remaining(self, kind: type[Limit] | None = None) -> Limit | None:
-        """Return the largest known guarantee that fits; None if none of this kind fits.
+        """Return the largest known guarantee that still fits; None if none of this kind fits.
 
         Args:
             kind: PureDP, ApproxDP or ZCDP, if the limit allows several.
@@ -228,7 +230,7 @@ class Filter:
 
     @property
     def _plain_left(self) -> Fraction:
-        """Rest of the plain sum of epsilon; negative if rho is spent, which has no epsilon."""
+        """Limit's epsilon less the sum of epsilon; -1 if any rho is spent, which has no epsilon."""
         assert isinstance(self.limit, ApproxDP)
         return Fraction(-1) if self.rho else self.limit.epsilon - self.epsilon
 
@@ -238,7 +240,7 @@ class Filter:
         return [one.loss - loss for one, loss in pairs]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return orders and shares of delta as JSON values, without limit and sums."""
+        """Return Renyi orders and their shares of delta as JSON values, without limit and sums."""
         if not isinstance(self.limit, ApproxDP):
             return {}
         orders = [{"order": text(one.order), "delta": text(one.delta)} for one in self.orders]
@@ -273,7 +275,10 @@ class Filter:
 
 
 def _divergence(guarantee: Limit, order: Fraction) -> Fraction:
-    """Return the largest Renyi divergence of a whole order; for ApproxDP, beside its delta."""
+    """Return the largest Renyi divergence of a whole order that a guarantee allows.
+
+    That of (epsilon, delta) is that of epsilon alone; its delta is added up apart.
+    """
     if isinstance(guarantee, ZCDP):
         return order * guarantee.rho
     from counton.privacy.concentrated import renyi_by_pure
@@ -298,7 +303,7 @@ def _share(limit: ApproxDP, known: list[Limit], stated: Number | None) -> Fracti
 
 
 def _short_enough(value: Fraction) -> Fraction:
-    """Return the value, or a slightly smaller one if its exact text would fill pages."""
+    """Return the value, or one slightly below it with fewer digits if it has thousands of them."""
     if value.denominator.bit_length() <= _LONGEST:
         return value
     grid = Fraction(2) ** (value.denominator.bit_length() - value.numerator.bit_length() + 64)

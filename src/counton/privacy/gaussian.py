@@ -117,11 +117,11 @@ def _sigma(epsilon: float, delta: float) -> float:
 
 
 def delta_at_most(sigma: float, epsilon: float) -> float:
-    """Return an upper bound, tight to about 12 digits, of delta at l2 sensitivity 1.
+    """Return delta of continuous Gaussian noise at l2 sensitivity 1: never below the true value.
 
-    With the normal density phi and Mills' ratio M(x) = Phi(-x) / phi(x), both terms of Balle and
-    Wang's formula have the factor phi(epsilon s - 1/2s). So their difference loses no digits to
-    the size of e^epsilon.
+    It is tight to about 12 digits. With the normal density phi and Mills' ratio M(x) = Phi(-x) /
+    phi(x), both terms of Balle and Wang's formula have the factor phi(epsilon s - 1/2s). So their
+    difference loses no digits to the size of e^epsilon.
     """
     from scipy.special import erfcx, ndtr
 
@@ -138,17 +138,20 @@ def delta_at_most(sigma: float, epsilon: float) -> float:
 
 
 def log_factor(tau_squared: float) -> tuple[float, float]:
-    """Return upper bounds of ln((1+eta)/(1-eta)) and ln(1+eta) for one coordinate."""
+    """Return upper bounds of ln((1+eta)/(1-eta)) and ln(1+eta), the price of rounding to integers.
+
+    The beginning of this file defines eta, which depends on the rounding variance tau^2.
+    """
     q = math.exp(-2 * math.pi**2 * tau_squared)
     eta = 2 * q / (1 - q**3) * (1 + 1e-12)
     return math.log1p(2 * eta / (1 - eta)), math.log1p(eta)
 
 
 def variance_for(epsilon: Fraction, delta: Fraction, sensitivity: Sensitivity) -> Fraction:
-    """Return sigma^2 of discrete Gaussian noise that gives (epsilon, delta).
+    """Return the variance sigma^2 of discrete Gaussian noise that gives (epsilon, delta).
 
-    A larger rounding variance tau^2 adds noise and costs less epsilon; the best of nine values is
-    taken.
+    A larger rounding variance tau^2 (see the beginning of this file) adds noise and costs less
+    epsilon; the best of nine values is taken.
 
     Raises:
         InvalidInput: delta is too small or the noise too large for float64.
@@ -167,9 +170,9 @@ def variance_for(epsilon: Fraction, delta: Fraction, sensitivity: Sensitivity) -
 
 
 def variance_around(epsilon: Fraction, delta: Fraction, l2_squared: int) -> Fraction:
-    """Return sigma^2 that gives (epsilon, delta) to an attacker who has seen part of the noise.
+    """Return the variance of discrete Gaussian noise if an attacker has seen part of the noise.
 
-    The proof is "Around any centre" at the beginning of this file.
+    It gives (epsilon, delta). The proof is "Around any centre" at the beginning of this file.
 
     Raises:
         InvalidInput: delta is too small or the noise too large for float64.
@@ -180,7 +183,10 @@ def variance_around(epsilon: Fraction, delta: Fraction, l2_squared: int) -> Frac
 
 @lru_cache(maxsize=4096)
 def _sigma_around(epsilon: float, delta: float) -> float:
-    """Return the least std of the discrete Gaussian, in units of the shift; rounded up."""
+    """Return the least standard deviation if an attacker has seen part of the noise; rounded up.
+
+    The noise is discrete Gaussian; the unit is the change that it hides.
+    """
     low, high = _sigma(epsilon, delta), math.inf
     for exponent in range(1, 10):
         tau_squared = -math.log(min(epsilon, 1.0) * 10.0**-exponent / 4) / (2 * math.pi**2)
@@ -199,9 +205,9 @@ def _sigma_around(epsilon: float, delta: float) -> float:
 
 
 def delta_around(sigma: float, epsilon: float) -> float:
-    """Return an upper bound, tight to about 10 digits, of delta around any centre.
+    """Return delta of discrete Gaussian noise around the worst centre, never below the true value.
 
-    The noise is discrete Gaussian.
+    It is tight to about 10 digits. The change to be hidden is 1.
 
     Args:
         sigma: standard deviation in units of the shift, up to some hundreds.
@@ -222,7 +228,10 @@ def delta_around(sigma: float, epsilon: float) -> float:
 
 
 def _log_deltas(points: NDArray[np.float64], sigma: float, epsilon: float) -> NDArray[np.float64]:
-    """Return ln delta(u) at u = -epsilon + points s^2; both sums have no negative term."""
+    """Return ln delta(u), defined at the beginning of this file, at -epsilon + points / sigma^2.
+
+    Both sums have no negative term.
+    """
     inverse_variance = sigma**-2
     u = (-epsilon + points * inverse_variance)[:, None]
     reach = math.ceil(10 * sigma) + 3

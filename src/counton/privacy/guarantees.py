@@ -70,7 +70,9 @@ class Guarantee(ABC):
 
     @property
     def meaning(self) -> str:
-        """The sentence of `meaning_for` with the word "unit"."""
+        """One sentence for readers who do not know the field's terms; the protected unit is called
+        "unit".
+        """
         return self.meaning_for("unit")
 
     @abstractmethod
@@ -119,12 +121,12 @@ def guarantee_from_dict(saved: dict[str, Any]) -> Guarantee:
 
 
 def change(unit: str, relation: Relation) -> str:
-    """Return the difference of neighbouring datasets in words, as an event."""
+    """Return in words how neighbouring datasets differ, such as "one visit more or less"."""
     return f"one {unit} {'more or less' if relation == 'add_remove' else 'replaced by another'}"
 
 
 def difference(unit: str, relation: Relation) -> str:
-    """Return the difference of neighbouring datasets in words, as a question."""
+    """Return in words what cannot be told from releases, such as "whether one visit is there"."""
     if relation == "add_remove":
         return f"whether one {unit} is there"
     return f"one {unit} from another in its place"
@@ -155,7 +157,7 @@ class PureDP(Guarantee):
         object.__setattr__(self, "epsilon", check_positive("epsilon", epsilon, "try epsilon=1"))
 
     def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
-        """Say in words what epsilon bounds."""
+        """Return a sentence that explains to laymen what epsilon bounds."""
         return (
             f"{change(unit, relation)} makes no output more than {_exp(self.epsilon)} times as "
             f"likely or as unlikely"
@@ -191,7 +193,7 @@ class ApproxDP(Guarantee):
         object.__setattr__(self, "delta", number)
 
     def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
-        """Say in words what epsilon and delta bound."""
+        """Return a sentence that explains to laymen what epsilon and delta bound."""
         return (
             f"{change(unit, relation)} makes no output more than {_exp(self.epsilon)} times as "
             f"likely or as unlikely, plus a probability of {_up(_decimal(self.delta), 6)}"
@@ -220,7 +222,7 @@ class ZCDP(Guarantee):
         object.__setattr__(self, "rho", check_positive("rho", rho, "try rho=1"))
 
     def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
-        """Say in words what rho bounds."""
+        """Return a sentence that explains to laymen what rho bounds."""
         apart = _root(2 * self.rho)
         return (
             f"{change(unit, relation)} changes what is released, in Renyi divergences of whole "
@@ -269,7 +271,7 @@ def people_in_words(guarantee: Guarantee, unit: str) -> str:
 
 
 def parts_in_words(guarantee: Guarantee, unit: str) -> str:
-    """Return half a sentence on people with many units, if a unit is somebody's day, or the like.
+    """Return a clause that warns of people with several units, such as several days of one reader.
 
     >>> parts_in_words(PureDP(1), "reader's day")
     "each reader's day is protected by itself: somebody with 10 of these loses 10 times the epsilon"
@@ -340,7 +342,7 @@ def when_replaced(guarantee: PureDP | ApproxDP | ZCDP) -> PureDP | ApproxDP | ZC
 
 
 def promised_when_replaced(guarantee: PureDP | ApproxDP | ZCDP) -> PureDP | ApproxDP | ZCDP:
-    """Return the guarantee for a unit added or removed that gives this one to a replaced unit.
+    """Return the guarantee for added or removed units that implies this one for replaced units.
 
     This is the inverse of `when_replaced`.
 
@@ -357,20 +359,20 @@ def promised_when_replaced(guarantee: PureDP | ApproxDP | ZCDP) -> PureDP | Appr
 
 
 def _delta_factor(epsilon: Fraction) -> Fraction:
-    """Return the factor of delta for two changes in a row of this epsilon: 1 + e^epsilon."""
+    """Return 1 + e^epsilon, by which delta grows if a unit is removed and another added."""
     # At least e^epsilon. Beyond an epsilon of 700 the product with any delta exceeds 1 anyway.
     return 1 + Fraction(math.exp(min(float_above(epsilon), 709)) * (1 + 2**-50))
 
 
 def _exp(epsilon: Fraction) -> str:
-    """Return e^epsilon in four digits, rounded up, so that no promise looks better than it is."""
+    """Return e^epsilon as text, rounded up to four digits: no promise looks better than it is."""
     if epsilon >= 700:
         return f"e^{_up(_decimal(epsilon), 6)}"
     return _up(_FINE.next_plus(_FINE.exp(_decimal(epsilon))), 4)
 
 
 def _root(value: Fraction) -> str:
-    """Return a square root in four digits, rounded up."""
+    """Return a square root as text of four digits, rounded up."""
     found = _FINE.sqrt(_decimal(value))
     return _up(found if Fraction(found) ** 2 >= value else _FINE.next_plus(found), 4)
 
@@ -384,7 +386,7 @@ def _decimal(value: Fraction) -> Decimal:
 
 
 def _up(value: Decimal, digits: int) -> str:
-    """Return the first digits of a number above 0, rounded up."""
+    """Return the first digits of a number above 0 as text, rounded up."""
     above = Context(prec=digits, rounding=ROUND_CEILING, Emax=MAX_EMAX, Emin=MIN_EMIN).plus(value)
     return f"{float(above) or above:.{digits}g}"
 
@@ -394,7 +396,7 @@ LARGEST_DELTA = Fraction(1, 1000)
 
 
 def check_delta(delta: Number | None) -> None:
-    """Refuse a delta so large that the guarantee promises next to nothing.
+    """Raise `InvalidInput` if delta is so large that the guarantee promises next to nothing.
 
     >>> check_delta("1e-6")
     >>> check_delta("0.5")
@@ -443,7 +445,7 @@ def one_guarantee(
     delta: Number | None = None,
     rho: Number | None = None,
 ) -> Guarantee | None:
-    """Return the guarantee given or stated by numbers; None if there is none.
+    """Return the guarantee, given as an object or by its numbers; None if neither is given.
 
     Raises:
         InvalidInput: a guarantee is given, and a number is given too.

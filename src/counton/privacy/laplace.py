@@ -30,17 +30,17 @@ _PRECISION = 1e-5
 
 
 def composable(magnitude: int, count: int) -> bool:
-    """Return True if ``count`` losses of shifts by ``magnitude`` can be composed quickly."""
+    """Return True if delta is quickly computed for ``count`` nodes that change by ``magnitude``."""
     return count <= (_LARGEST_COUNT if magnitude == 1 else _LARGEST_COUNT // 4)
 
 
 def least_scale(
     epsilon: Fraction, delta: Fraction, magnitude: int, count: int, enough: Fraction
 ) -> Fraction:
-    """Return the smallest scale, rounded up, that gives (epsilon, delta) to ``count`` shifts.
+    """Return the least scale of Laplace noise that gives (epsilon, delta), rounded up.
 
-    All shifts are by ``magnitude``. The scale ``enough`` is known to suffice by another argument;
-    the result is never above it.
+    One unit changes ``count`` nodes by ``magnitude`` each. The scale ``enough`` is known to suffice
+    by another argument; the result is never above it.
     """
     budget, rest = float_below(epsilon), float_below(delta) * (1 - _MARGIN)
 
@@ -65,7 +65,7 @@ def least_scale(
 
 
 def composed_delta(scale: Fraction, magnitude: int, count: int, epsilon: float) -> float:
-    """Return delta at ``epsilon`` for ``count`` shifts by ``magnitude`` of Laplace noise."""
+    """Return delta at ``epsilon`` if ``count`` nodes with Laplace noise change by ``magnitude``."""
     from dp_accounting.pld.pld_pmf import SparsePLDPmf
 
     rate = float_above(1 / scale)
@@ -83,7 +83,10 @@ def composed_delta(scale: Fraction, magnitude: int, count: int, epsilon: float) 
 
 
 def _groups(magnitude: int, count: int) -> int:
-    """Return the number of groups of the losses from 0 to the largest; magnitude: no grouping."""
+    """Return into how many groups the privacy losses of one node are merged.
+
+    ``magnitude`` groups hold one loss each, so that nothing is merged.
+    """
     room = max(4, _SUPPORT // count)
     return min(magnitude, room)
 
@@ -91,7 +94,7 @@ def _groups(magnitude: int, count: int) -> int:
 def loss_masses(
     rate: float, magnitude: int, groups: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the losses of one shift and their probabilities.
+    """Return the privacy losses of one node changed by ``magnitude``, and their probabilities.
 
     Losses are in units of ``rate * magnitude / groups``.
 

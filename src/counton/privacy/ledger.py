@@ -47,7 +47,7 @@ NEIGHBOURS: Final[Mapping[Relation, str]] = {
 
 
 class Spend(NamedTuple):
-    """One entry of a ledger.
+    """One entry of a ledger: a stream or table, and the guarantee that it spends.
 
     Attributes:
         name: name of the stream or table that spends.
@@ -78,7 +78,9 @@ class Spend(NamedTuple):
         }
 
     def promise(self) -> dict[str, Any]:
-        """Return the guarantee as JSON values, with the entry it follows, if any."""
+        """Return the entry's guarantee as JSON values, with the name of the stream that it follows,
+        if any.
+        """
         after = {} if self.follows is None else {"follows": self.follows}
         return {**after, **self.guarantee.to_dict()}
 
@@ -101,7 +103,7 @@ class Spend(NamedTuple):
 
 
 def why_not_following(entry: Spend, before: Iterable[Spend]) -> str | None:
-    """Return in words why an entry may not follow the entry it names; None if it may.
+    """Return in words why a stream may not follow the one that its entry names; None if it may.
 
     A unit counts in only one of the streams that follow each other, so together they promise the
     largest of their guarantees (docs/promised.md, "A stream that follows another"). This holds for
@@ -138,7 +140,7 @@ def why_not_following(entry: Spend, before: Iterable[Spend]) -> str | None:
 
 
 def refuse_not_following(entry: Spend, before: Iterable[Spend]) -> None:
-    """Refuse an entry that names an entry it may not follow."""
+    """Raise `InvalidInput` if an entry names a stream that it may not follow."""
     why = None if entry.follows is None else why_not_following(entry, before)
     if why is not None:
         raise InvalidInput(
@@ -148,7 +150,7 @@ def refuse_not_following(entry: Spend, before: Iterable[Spend]) -> None:
 
 
 def _larger(one: Limit, other: Limit) -> Limit:
-    """Return the least guarantee that both guarantees, of one kind, imply."""
+    """Return the guarantee, of the kind of both, whose parameters are the larger of the two."""
     values = {
         name: max(Fraction(getattr(one, name)), Fraction(getattr(other, name)))
         for name in _LOSSES
@@ -159,7 +161,7 @@ def _larger(one: Limit, other: Limit) -> Limit:
 
 @dataclass(frozen=True, slots=True)
 class _Account:
-    """The loss of one kind of unit, and the neighbouring relation by which it is counted.
+    """The total spent for one kind of unit, counted by one neighbouring relation.
 
     Attributes:
         largest: by stream, the largest guarantee among the stream and those that it follows, as
@@ -171,7 +173,7 @@ class _Account:
     largest: Mapping[str, Limit] = attribute(default_factory=dict)
 
     def after(self, entry: Spend, count: Callable[[Spend], Limit | None]) -> _Account:
-        """Return the account with one more entry.
+        """Return the account after one more entry is spent.
 
         Args:
             entry: the entry to add.
@@ -326,7 +328,7 @@ class Ledger:
 
     @property
     def units(self) -> dict[str, Relation]:
-        """The kinds of units that have spent, with the relation by which each is counted."""
+        """Neighbouring relation by which each kind of unit is counted, by the unit's name."""
         return {unit: account.relation for unit, account in self._accounts.items()}
 
     def spend(
@@ -375,7 +377,10 @@ class Ledger:
             raise
 
     def _spend(self, entry: Spend, known_as: str) -> None:
-        """Enter an entry under its unit, which may be known without its clock so far."""
+        """Add an entry to the total of its unit, or raise `BudgetExceeded`.
+
+        ``known_as`` is the name of the total so far; it may lack the unit's time zone and column.
+        """
         entry = self._in_known_words(entry)
         refuse_not_following(entry, self._spends)
         unit = self.unit or entry.unit
@@ -390,7 +395,7 @@ class Ledger:
         self._accounts[unit] = after
 
     def _with_clock_of(self, entry: Spend) -> str | None:
-        """Return the limit's unit with the clock of the first release that has one."""
+        """Return the limit's unit, with the entry's time zone and column if it has none yet."""
         about, clock = self.unit, clock_of(entry.unit)
         if about is None or not is_a_part(about) or clock_of(about) or not clock:
             return about
@@ -400,9 +405,10 @@ class Ledger:
         return timed if is_part(timed, entry.unit) else about
 
     def entries_with_costs(self) -> tuple[tuple[Spend, Limit | None], ...]:
-        """Return every entry with the guarantee it counts as.
+        """Return every entry with the guarantee that the ledger adds up for it.
 
-        The unit's relation and the ledger's age decide the guarantee; None: no loss yet.
+        It depends on the neighbouring relation of the unit's total and on the ledger's age; None:
+        no loss yet.
         """
         return tuple(
             (entry, self._as_counted(entry, self._accounts[self.unit or entry.unit].relation))
@@ -475,9 +481,9 @@ class Ledger:
         return {**self.terms(), "spends": [entry.to_dict() for entry in self._spends]}
 
     def terms(self) -> dict[str, Any]:
-        """Return the limit and its fixed terms as JSON values.
+        """Return all but the entries as JSON values: the limit and what the first entry fixed.
 
-        These are the relation of each kind of unit, Renyi orders and shares of delta.
+        That is the relation of each kind of unit, Renyi orders and shares of delta.
         """
         share = self.approximate_delta
         return {
@@ -526,7 +532,8 @@ class Ledger:
     def enter_all(self, entries: Iterable[Spend]) -> None:
         """Spend entries known from the beginning, such as those before a limit was set.
 
-        A unit that has not spent yet fixes its shares and its relation by all of them together.
+        For a unit that has not spent yet, they decide together its neighbouring relation and how
+        the limit's delta is divided.
 
         Raises:
             BudgetExceeded: the total exceeds the limit; do not use the ledger afterwards.
@@ -547,7 +554,7 @@ class Ledger:
             self.spend(**entry._asdict())
 
     def _in_known_words(self, entry: Spend, words: Iterable[str] | None = None) -> Spend:
-        """Return the entry with its unit in the spelling known here.
+        """Return the entry with its unit's name in the spelling that the ledger uses.
 
         Args:
             words: words of units; None: those of the totals.
@@ -568,7 +575,11 @@ class Ledger:
         )
 
     def _open_account(self, known: list[Spend]) -> _Account:
-        """Open the account of a unit's first entry; ``known`` entries do not depend on releases."""
+        """Return an empty total for a unit; its ``known`` entries decide its relation and shares of
+        delta.
+
+        These entries do not depend on releases.
+        """
         relation = self.relation
         if relation is None:
             replaced = any(entry.relation == "replace" for entry in known)
@@ -598,7 +609,7 @@ class Ledger:
         return self._accounts.get(found)
 
     def _as_counted(self, entry: Spend, relation: Relation) -> Limit | None:
-        """Return the guarantee of an entry at the ledger's age and under a relation."""
+        """Return the guarantee that an entry counts as, at the ledger's age, under a relation."""
         guarantee = self._at_age(entry)
         if guarantee is None:
             return None
@@ -621,7 +632,9 @@ class Ledger:
         return when_replaced(guarantee)
 
     def _is_of_whole(self, entry: Spend, relation: Relation) -> bool:
-        """Return True if the entry protects a whole and a part of it is added or removed here."""
+        """Return True if an entry protects somebody, and the limit a period of somebody's, added or
+        removed.
+        """
         return relation == "add_remove" and self.unit not in (None, entry.unit)
 
     def _counting(self, relation: Relation) -> Callable[[Spend], Limit | None]:
@@ -640,7 +653,7 @@ class Ledger:
         return guarantee.at_age(self.age)
 
     def _refusal(self, entry: Spend, counted: Limit | None, account: _Account) -> str:
-        """Return the refusal in words: the request, its cost, the spent budget and the rest."""
+        """Return the text of a refusal: the request, its cost, the spent budget and the rest."""
         asked = str(entry.guarantee)
         ways = []
         if isinstance(entry.guarantee, AgesWithData):
@@ -690,9 +703,9 @@ class Ledger:
         return remedy
 
     def _fitting(self, entry: Spend, account: _Account, left: Limit) -> Guarantee | None:
-        """Return a guarantee of the requested kind that fits, in numbers that can be typed.
+        """Return the largest known guarantee of the requested kind that fits; None: none is known.
 
-        It is the largest known, apart from the last digits; None: none is known.
+        Its numbers have few digits, so that a user can type them.
         """
         asked, by = entry.guarantee, account.relation
         same = entry.relation == by and not self._is_of_whole(entry, by)
@@ -717,7 +730,7 @@ class Ledger:
         return found if fits else None
 
     def _as_young(self, asked: AgesWithData, rest: Limit) -> Guarantee:
-        """Return a weakening guarantee scaled so that at the ledger's age it equals the rest."""
+        """Scale a guarantee that weakens with age: at the ledger's age it equals ``rest``."""
         assert self.age is not None
         name = next((name for name in _LOSSES if hasattr(asked, name)), None)
         if name is None:
@@ -748,7 +761,7 @@ def short_below(number: Fraction) -> Fraction:
 
 
 def _in_options(guarantee: Guarantee) -> str:
-    """Return the numbers of a guarantee as options of the caller."""
+    """Return the numbers of a guarantee as options that a user can give: "epsilon=0.5"."""
     return " ".join(
         field(name, text(Fraction(value)))
         for name in _LOSSES
@@ -757,7 +770,7 @@ def _in_options(guarantee: Guarantee) -> str:
 
 
 def totals(spends: Iterable[Spend]) -> dict[str, tuple[Relation, Limit | None]]:
-    """Return what releases have spent together without a limit, by unit.
+    """Return what releases have spent together, by kind of unit; no limit is enforced.
 
     The sum is basic composition; beside concentrated guarantees, pure ones are converted first. It
     holds if no guarantee was chosen by earlier results. Otherwise a limit must be set beforehand,
@@ -781,7 +794,7 @@ APART: Final = "units are counted apart: no total says anything about another un
 
 
 def totals_in_words(found: Mapping[str, tuple[Relation, Limit | None]]) -> list[str]:
-    """Return lines to show beside a release if there are several totals; else none.
+    """Return one line for each total and a caution; nothing if there are fewer than two totals.
 
     Args:
         found: the result of `totals`.

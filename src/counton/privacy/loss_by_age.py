@@ -82,7 +82,7 @@ class Expires(Protocol):
 
     @property
     def expiry(self) -> Expiry:
-        """The noise law by level, and the delay."""
+        """Noise distribution of each level, and the steps until an item is first counted."""
         ...
 
 
@@ -184,7 +184,10 @@ def loss_above(expiry: Expiry, age: int, analysis: Analysis) -> Fraction:
 
 
 def smooth_loss(expiry: Expiry, length: int, highest: int) -> Fraction:
-    """Return at least the loss to continuous Gaussian noise of levels up to ``highest``."""
+    """Return the loss of a window of ``length`` steps to continuous Gaussian noise, rounded up.
+
+    ``highest`` is the highest level of the strategy's intervals.
+    """
     return _rounded_up(worst_cost(_kind(expiry.growth, "concentrated"), length, highest))
 
 
@@ -196,7 +199,7 @@ def _rounded_up(loss: float) -> Fraction:
 
 @lru_cache(maxsize=256)
 def _weights(growth: Fraction) -> list[float]:
-    """Return the loss of a unit shift by level, for Laplace noise of scale 1 at level 0."""
+    """Return the loss by level if a sum changes by 1: Laplace noise of scale 1 at level 0."""
     expiry = Expiry(growth)
     return [float(1 / expiry.factor(level)) for level in range(_LEVELS)]
 
@@ -219,10 +222,10 @@ def _kind(growth: Fraction, analysis: Analysis) -> CostKind:
 
 
 def _greedy(weights: list[float], length: int, top: int) -> float:
-    """Return the cost of the dyadic decomposition of a window at its worst place.
+    """Return the largest total weight of the dyadic intervals in a window of ``length`` steps.
 
-    At every level the window loses an interval at its left end if it starts at an odd one, and one
-    at its right end if it ends at an even one; the rest goes up a level.
+    The window may begin anywhere. At every level it loses an interval at its left end if it starts
+    at an odd one, and one at its right end if it ends at an even one; the rest goes up a level.
     """
     costs = {length: 0.0}  # intervals of this level that remain: worst cost so far
     for level in range(top):
@@ -238,7 +241,7 @@ def _greedy(weights: list[float], length: int, top: int) -> float:
 
 
 def concentrated_loss(expiry: Expiry, rho: Fraction, age: int) -> Fraction:
-    """Return the zero-concentrated loss at an age, rounded up: the lesser of the two bounds.
+    """Return the rho that an item of this age has lost, rounded up: the lesser of two bounds.
 
     The bounds are those of "Integer noise" at the beginning of this file.
 
@@ -272,7 +275,10 @@ def _top(expiry: Expiry, length: int) -> int:
 
 
 def _log_ratio(expiry: Expiry, rho: float, length: int, top: int) -> float | None:
-    """Return at least ln R for one count; None: the noise is too narrow for this bound."""
+    """Return an upper bound of ln R for one count; None: the noise is too narrow for this bound.
+
+    R is defined under "Integer noise" at the beginning of this file.
+    """
     precision = [2 * rho / factor for factor in _factors(expiry.growth)[: top + 1]]
     excess = 0.0
     for level in range(1, top + 1):
@@ -285,9 +291,11 @@ def _log_ratio(expiry: Expiry, rho: float, length: int, top: int) -> float | Non
 
 
 class AbsoluteCosts:
-    """Costs under Laplace noise: |shift| * weight(level). Labels may be taken as 0 or 1.
+    """Costs under Laplace noise: |shift| * weight(level).
 
-    The costs are functions of the label of an interval's parent; each position has a column.
+    The label of an interval is the sum of its own shift and the shifts of all intervals around it.
+    A cost is kept as two numbers, for a parent with label 0 and with label 1; other labels are
+    never needed. Each position has a column.
 
     A linear program over a laminar family has an integral optimum. Its value is exactly the pure
     loss, attained far out in the direction of the shift.
@@ -305,49 +313,54 @@ class AbsoluteCosts:
             self.whole.append(min(weight, 2 * self.whole[-1]))
 
     def costs_given(self, level: int, label: float) -> Costs:
-        """Return the cost of an interval of given label: |parent's label - label| * weight."""
+        """Return the cost of an interval with this label: |parent's label - label| * weight of its
+        level.
+        """
         return self._weights[level] * np.abs(self.labels - label)[:, None]
 
     def uniform(self, level: int, ones: bool) -> Costs:
-        """Return the cost of an interval of released positions (ones) or earlier ones.
+        """Return the cost of an interval with all positions released, or none: shape (2, 1).
 
-        Shape (size, 1). The cost is above 0 only if the parent's label is the other one.
+        With ``ones`` all must add up to 1, else to 0. The cost is above 0 only if the parent's
+        label is the other number.
         """
         return self.whole[level] * np.array([[ones], [not ones]], np.float64)
 
     def up(self, costs: Costs, level: int) -> Costs:
-        """Convert functions of an interval's own label to functions of its parent's.
+        """Convert costs by an interval's own label to costs by its parent's label.
 
-        Each label is the parent's, or pays the weight to differ.
+        The interval has its parent's label, or pays the weight of its level to differ.
         """
         kept: Costs = np.minimum(costs, self._weights[level] + costs[::-1])
         return kept
 
     def at_labels(self, costs: Costs) -> Costs:
-        """Return values at ``labels``, shape (labels, positions).
+        """Return the costs at ``labels``: shape (labels, positions).
 
-        Functions are stored as values.
+        They are stored in this form.
         """
         return costs
 
     def rounded_up(self, costs: Costs, grid: float) -> Costs:
-        """Round both values up to the grid.
+        """Round the costs at both labels up to multiples of ``grid``.
 
-        Least costs over labels rise no further than they do.
+        The least cost over labels rises no further than these two.
         """
         above: Costs = np.ceil(costs / grid) * grid
         return above
 
     def at_zero(self, costs: Costs) -> Costs:
-        """Return values for an interval without a parent: at label 0."""
+        """Return the costs of an interval without a parent, as if a parent had label 0."""
         value: Costs = costs[0]
         return value
 
 
 class QuadraticCosts:
-    """Costs under Gaussian noise: shift^2 / variance(level), kept as a x^2 - 2 b x + c.
+    """Costs under Gaussian noise: shift^2 / variance(level).
 
-    The least sum over all shifts is 1^T Sigma^-1 1, given the releases before the item too.
+    They are kept as a x^2 - 2 b x + c, where x is the parent's label: the sum of the shifts of all
+    intervals around. The least sum over all shifts is 1^T Sigma^-1 1, given the releases before the
+    item too.
     """
 
     def __init__(self, variances: list[float]) -> None:
@@ -359,15 +372,20 @@ class QuadraticCosts:
             self.whole.append(both / (1 + variance * both))
 
     def costs_given(self, level: int, label: float) -> Costs:
-        """Return the cost (parent's label - label)^2 / variance."""
+        """Return the cost of an interval with this label: (parent's label - label)^2 / variance."""
         return np.array([[1.0], [label], [label**2]]) / self._variances[level]
 
     def uniform(self, level: int, ones: bool) -> Costs:
-        """Return the cost whole * (parent's label - value)^2."""
+        """Return the cost of an interval with all positions released (``ones``), or none.
+
+        It is whole * (parent's label - value)^2, where value is 1 or 0.
+        """
         return self.whole[level] * np.array([[1.0], [ones], [ones]])
 
     def up(self, costs: Costs, level: int) -> Costs:
-        """Minimise over the interval's own label in closed form."""
+        """Convert costs by an interval's own label to costs by its parent's label, at the best own
+        label.
+        """
         square, linear, constant = costs
         variance = self._variances[level]
         shrink = 1 + variance * square
@@ -380,13 +398,13 @@ class QuadraticCosts:
         return grid * np.array([np.ceil(square), np.floor(linear), np.ceil(constant)])
 
     def at_labels(self, costs: Costs) -> Costs:
-        """Evaluate the quadratics."""
+        """Return the costs at ``labels``: shape (labels, positions)."""
         x = self.labels[:, None]
         values: Costs = costs[0] * x**2 - 2 * costs[1] * x + costs[2]
         return values
 
     def at_zero(self, costs: Costs) -> Costs:
-        """Return the constant term."""
+        """Return the costs of an interval without a parent, as if a parent had label 0."""
         value: Costs = costs[2]
         return value
 
@@ -395,14 +413,20 @@ CostKind = AbsoluteCosts | QuadraticCosts
 
 
 class _EndCosts(NamedTuple):
-    """Costs of the intervals at both ends of the window; one position a column."""
+    """Costs of the intervals that hold the first and the last position of a window; one place a
+    column.
+    """
 
     left: Costs
     right: Costs
 
 
 class _Step(NamedTuple):
-    """One step up: the left end's bit, whether the right end is an odd node, the next carry."""
+    """How the two end intervals of a window move to the next level up.
+
+    ``left_bit`` and ``right_bit`` say whether they are the right child of their parent; the carry
+    belongs to the addition of the window's length to its start.
+    """
 
     left_bit: int
     right_bit: int
@@ -410,7 +434,7 @@ class _Step(NamedTuple):
 
 
 class _Window:
-    """A window of ``length`` positions, seen from each level."""
+    """A window of ``length`` positions, and how its two ends can lie at each level of the tree."""
 
     def __init__(self, length: int, highest: int) -> None:
         self._last = length - 1
@@ -420,11 +444,13 @@ class _Window:
         self.top = min(highest, self._last.bit_length())
 
     def distance(self, level: int, carry: int) -> int:
-        """Return the distance from the left end to the right one, in intervals of ``level``."""
+        """Return how many intervals of ``level`` the window's right end is from its left end."""
         return (self._last >> level) + carry
 
     def steps(self, level: int, carry: int) -> list[_Step]:
-        """Return the ways up from ``level`` on which both ends stay apart."""
+        """Return the possible moves from ``level`` to the next after which both ends lie in two
+        intervals.
+        """
         if level >= self.top:
             return []
         ways = []
@@ -437,7 +463,7 @@ class _Window:
 
 
 def worst_cost(kind: CostKind, length: int, highest: int) -> float:
-    """Return the largest least cost of a window of ``length`` >= 1 positions, over all places.
+    """Return the least cost of hiding a window of ``length`` >= 1 positions, at its worst place.
 
     Args:
         kind: cost functions of intervals.
@@ -473,7 +499,7 @@ def worst_cost(kind: CostKind, length: int, highest: int) -> float:
 
 
 def cost_at(kind: CostKind, position: int, length: int, highest: int) -> float:
-    """Return the least cost of a window of ``length`` positions from ``position`` >= 1 on."""
+    """Return the least cost of hiding a window of ``length`` positions from ``position`` on."""
     last = position + length - 1
     total, start = 0.0, position
     while start <= last:
@@ -485,7 +511,10 @@ def cost_at(kind: CostKind, position: int, length: int, highest: int) -> float:
 
 
 def _subtree(kind: CostKind, level: int, number: int, first: int, last: int) -> Costs:
-    """Return the costs of one interval and all in it; positions first..last gain 1."""
+    """Return the least cost of one interval with all inside it, by its parent's label.
+
+    Released positions ``first`` to ``last`` must gain 1, and earlier ones 0.
+    """
     low, high = number << level, (number + 1 << level) - 1
     if low > last:
         return 0 * kind.uniform(level, ones=True)
@@ -496,7 +525,7 @@ def _subtree(kind: CostKind, level: int, number: int, first: int, last: int) -> 
 
 
 def _climb(kind: CostKind, level: int, step: _Step, ends: _EndCosts) -> _EndCosts:
-    """Move both ends one level up and add the siblings they meet."""
+    """Return the costs of both ends one level up, with those of the siblings added."""
     left = ends.left + kind.uniform(level, ones=step.left_bit == 0)
     right = ends.right
     if step.right_bit:  # else the sibling is not released yet: any label, at no cost
@@ -522,9 +551,9 @@ def _largest_cost(
 def _to_root(
     kind: CostKind, window: _Window, level: int, carry: int, right: Costs
 ) -> NDArray[np.float64]:
-    """Return the costs to the right of a left end that is the root of its tree.
+    """Return the costs of all trees to the right of the window's left end, if that end is a root.
 
-    All trees between both ends are included.
+    They are the trees between both ends and that of the right end.
     """
     number = 1 + window.distance(level, carry)  # the left end being the first of its level
     root = level
@@ -542,7 +571,7 @@ def _to_root(
 def _promising(
     kind: CostKind, bound: NDArray[np.float64] | None, ends: _EndCosts, best: float
 ) -> _EndCosts:
-    """Return the positions that some continuation might still bring above ``best``."""
+    """Keep the places whose cost may still exceed ``best`` higher up in the tree."""
     if bound is None:
         return _EndCosts(ends.left[:, :0], ends.right[:, :0])
     left, right = kind.at_labels(ends.left), kind.at_labels(ends.right)
@@ -554,7 +583,7 @@ def _promising(
 
 
 def _on_a_grid(kind: CostKind, ends: _EndCosts, best: float) -> _EndCosts:
-    """Merge positions whose costs are equal after rounding up to a grid."""
+    """Round costs up to a grid, and merge places whose costs are then equal."""
     grid = _GRID * 2.0 ** math.frexp(best)[1]  # a power of two keeps sums exact
     while True:
         left, right = kind.rounded_up(ends.left, grid), kind.rounded_up(ends.right, grid)
@@ -565,7 +594,7 @@ def _on_a_grid(kind: CostKind, ends: _EndCosts, best: float) -> _EndCosts:
 
 
 def _bounds(kind: CostKind, window: _Window) -> dict[tuple[int, int], NDArray[np.float64]]:
-    """Return bounds on all later costs while both ends stay apart, by (level, carry).
+    """Return bounds on the costs that higher levels add to ends that lie apart, by (level, carry).
 
     Entry (i, j) is for labels i and j of the parents of the left and the right end.
     """

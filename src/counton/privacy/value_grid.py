@@ -1,4 +1,4 @@
-"""Conversion between data units and the integers in which sums are exact."""
+"""Conversion between data units and grid integers, in which sums are exact."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _DIGITS = 1000
 def clip(
     values: Numbers, lower: Fraction, upper: Fraction, resolution: Fraction
 ) -> NDArray[np.int64]:
-    """Clip to [lower, upper], round to the nearest multiple of ``resolution``, in grid units."""
+    """Clip values to [lower, upper], and round them to multiples of ``resolution``: int64."""
     bounded = np.clip(finite(values), float(lower), float(upper))
     cells: NDArray[np.int64] = np.rint(bounded / float(resolution)).astype(np.int64)
     return cells
 
 
 def finite(values: Numbers) -> NDArray[np.float64]:
-    """Convert values of single units to floats; refuse NaN, infinity and other types."""
+    """Convert values of single units to float64; refuse NaN, infinity and other types."""
     numbers = number_array(values, "values")
     if numbers.dtype == object:
         numbers = _each(numbers, _float, np.dtype(np.float64), "value")
@@ -51,7 +51,7 @@ def _float(value: Any) -> float:
 
 
 def counts(values: Numbers, per_cell: int) -> NDArray[np.int64]:
-    """Convert values of single units to integers of at most ``per_cell``."""
+    """Convert values of single units to int64; refuse those of size beyond ``per_cell``."""
     numbers, *_ = totals_and_extremes(values, None)
     beyond = (numbers > per_cell) | (numbers < -per_cell)
     _refuse(beyond, numbers, "value", f"one unit may count for at most {per_cell}: raise per_cell")
@@ -114,7 +114,7 @@ def to_data(cells: NDArray[Any], resolution: Fraction) -> NDArray[Any]:
 def number_array(
     values: Numbers, what: str, remedy: str = "give rows of equal length"
 ) -> NDArray[Any]:
-    """Return an array of numbers, none of which is masked.
+    """Convert values to an array of numbers; refuse masked values and anything else.
 
     Args:
         what: plural name of the values in messages.
@@ -202,7 +202,7 @@ def _float_cells(numbers: NDArray[np.float64], resolution: Fraction | None) -> N
 def _each(
     numbers: NDArray[Any], convert: Callable[[Any], Any], dtype: np.dtype[Any], what: str
 ) -> NDArray[Any]:
-    """Convert the numbers one by one; an error names the position."""
+    """Convert the numbers one by one; an error message names the position of the number."""
     converted = np.empty(numbers.shape, dtype=dtype)
     for position in np.ndindex(numbers.shape):
         value = numbers[position]
