@@ -1,4 +1,4 @@
-"""Running totals: a strategy, a noise law and a key applied to data.
+"""Running totals of a stream, made private by the noise of a strategy, a distribution and a key.
 
 Names are loaded when they are first used.
 """

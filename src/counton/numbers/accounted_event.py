@@ -1,4 +1,7 @@
-"""Designs as events of Google's dp_accounting, for accounts that hold other mechanisms too."""
+"""Conversion of a stream's or table's design to an event of Google's dp_accounting.
+
+An account of dp_accounting may then add up other mechanisms too.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +93,7 @@ def dp_event(design: Design[Any]) -> DpEvent:
 
 
 def _coin(epsilon: Fraction) -> DpEvent:
-    """Return randomised response between two answers, of at least this epsilon."""
+    """Return the event of randomised response between two answers, of at least this epsilon."""
     from dp_accounting import RandomizedResponseDpEvent
 
     # The less noise, the larger the loss: 2 / (1 + e^epsilon), rounded down.

@@ -19,7 +19,7 @@ from counton.numbers.intervals import check_level
 
 @dataclass(frozen=True)
 class Answer:
-    """A number computed from releases, with its interval.
+    """A number computed from releases, such as a difference of two counts, with its interval.
 
     Attributes:
         value: the estimate; NaN if only an upper end is known.
@@ -55,7 +55,7 @@ class Answer:
         return self.lower, self.upper
 
     def table_columns(self) -> dict[str, NDArray[Any]]:
-        """Return one row as arrays: what, estimate, std, lower, upper."""
+        """Return the number as a table of one row, in arrays: what, estimate, std, lower, upper."""
         return {
             "what": np.array([self.what]),
             "estimate": np.array([self.value]),
@@ -65,7 +65,7 @@ class Answer:
         }
 
     def table(self) -> Any:
-        """Return one row as a polars data frame.
+        """Return the number as a polars data frame of one row.
 
         Raises:
             MissingExtra: polars is not installed.
@@ -110,7 +110,7 @@ class Answer:
 def answer(
     estimate: Estimate, level: float = 0.95, *, at_once: int = 1, what: str = "combination"
 ) -> Answer:
-    """Return the answer of an estimate, with its interval.
+    """Return an estimate as an `Answer`, with its interval.
 
     Args:
         level: least probability with which the intervals of all ``at_once`` answers hold.
@@ -128,7 +128,10 @@ def answer(
 def sum_formula(
     terms: Design, parts: Sequence[Term], total: Callable[[int, int], float]
 ) -> Formula:
-    """Return the formula of a sum of parts with weights."""
+    """Return the formula of a weighted sum of released cells, for `counton.numbers.formulas`.
+
+    ``total(cell, step)`` returns the released total of a cell at a step.
+    """
     if not parts:
         raise InvalidInput("nothing is added up; give at least one group and its weight")
     for part in parts:

@@ -54,7 +54,7 @@ class OneAtATime:
 
     @contextmanager
     def take(self) -> Iterator[None]:
-        """Wait for the lock, and hold it."""
+        """Wait for the lock, and hold it within the ``with`` block."""
         if os.getpid() != self._process:
             raise StreamConflict(
                 f"{self._what} was made by process {self._process} and is used by its fork "
@@ -153,7 +153,7 @@ class Counter:
 
     @classmethod
     def of(cls, terms: Design, key: Key) -> Counter:
-        """Return the counter of a new stream of this design, such as a simulated stream."""
+        """Return a new counter of this design, before its first step, as for a simulated stream."""
         counter = cls.__new__(cls)
         counter._begin(terms, key, StreamProgress.start(terms))
         return counter
@@ -173,7 +173,7 @@ class Counter:
 
     @cached_property
     def _lookahead(self) -> NoiseAhead:
-        """The noise of the next steps: made when a step is released."""
+        """The noise of the next steps; computed when a step is released."""
         return NoiseAhead(self.design.strategy, self._field)
 
     @property
@@ -188,7 +188,7 @@ class Counter:
 
     @property
     def totals_taken(self) -> Private[NDArray[np.int64]]:
-        """Running totals of all input so far, in grid units; empty for windows."""
+        """Running totals of all input, exact and secret, in grid units; empty for windows."""
         done = self._progress()
         if self.design.strategy.facts.versions > 1:
             return Private(np.zeros(0, np.int64))
@@ -196,7 +196,10 @@ class Counter:
         return Private(done.totals_taken if done.sums.size else done.sums)
 
     def windows_with(self, changes: NDArray[np.int64]) -> Private[NDArray[np.int64]]:
-        """Return the cells of each window version after further changes; nothing is released.
+        """Return what each version of a window counts after further input, without noise; secret.
+
+        With revised windows, a step releases one version of each of the last windows. Nothing is
+        released here.
 
         Args:
             changes: the change at each step, in grid units, shape ``(n, *self.shape)``.
@@ -212,18 +215,18 @@ class Counter:
         return Private(np.moveaxis(known, -1, 1).reshape(-1, *changes.shape[1:-1]))
 
     def _progress(self) -> StreamProgress:
-        """Return the progress of the stream, with the exact sums that its next release adds to."""
+        """Return the last released step and the exact sums that the next one adds to; secret."""
         return open_private(self._done)
 
     @property
     def noise_is_worth_keeping(self) -> bool:
-        """True if `keep_noise` saves later processes some work."""
+        """True if storing noise of later steps by `keep_noise` saves later processes much work."""
         if self.design.counters is not None:  # cells may be added at any step
             return False
         return self._lookahead.is_worth_keeping(self.step + 1)
 
     def keep_noise(self, store: NoiseStore) -> None:
-        """Keep noise of later steps in a store for later processes; no release depends on it.
+        """Store noise of later steps for later processes; no release depends on it.
 
         Args:
             store: a store of this stream alone, to be kept as secret as a checkpoint.
@@ -231,7 +234,7 @@ class Counter:
         self._lookahead = NoiseAhead(self.design.strategy, self._field, store)
 
     def release(self, x: Totals) -> StepRelease:
-        """Release one step.
+        """Add one step's total to the stream and release the private running total.
 
         Args:
             x: the step's exact total (never the running one), shape ``self.shape``: integers, or
@@ -290,7 +293,7 @@ class Counter:
             self._done = Private(self._progress().wider(cells))
 
     def release_many(self, xs: Totals) -> Releases:
-        """Release consecutive steps: the values of single releases, much faster.
+        """Release consecutive steps: the same values as single releases, much faster.
 
         Args:
             xs: exact totals of the steps, shape ``(n, *self.shape)``.
@@ -307,7 +310,7 @@ class Counter:
         return Releases(range(first, done.step + 1), values, self.design)
 
     def _std_at(self, step: int) -> float:
-        """Return the std of one step; those of the next steps are computed with it."""
+        """Return the standard deviation of one step's noise; remember those of later steps."""
         window = self._lookahead.window
         if step not in window:
             window = range(step, step + 1)
@@ -316,14 +319,14 @@ class Counter:
         return float(self._stds[step - window.start])
 
     def std_of(self, releases: Releases) -> NDArray[np.float64]:
-        """Return `std` at the steps just released."""
+        """Return the standard deviation of each of these releases, which were just made."""
         if len(releases) == 1:
             return np.array([self._std_at(releases.steps[0])])
         found: NDArray[np.float64] = releases.std()
         return found
 
     def std(self, steps: Any = None) -> Any:
-        """Return `Design.std` of this stream."""
+        """Return the standard deviation at ``steps``, in data units; see `Design.std`."""
         return self.design.std(steps)
 
     def window_std(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
@@ -352,7 +355,7 @@ class Counter:
         return self.design.window_std(starts, stops)
 
     def _compute(self, totals: NDArray[np.int64]) -> tuple[NDArray[Any], StreamProgress]:
-        """Return the release for checked totals, in data units, and the stream's new progress."""
+        """Add noise to checked totals: return the releases, in data units, and the new progress."""
         terms = self.design
         step, sums, waiting = self._progress()
         count = len(totals)
@@ -391,7 +394,10 @@ class Counter:
     def _compute_by_cells(
         self, totals: NDArray[np.int64], sums: NDArray[np.int64], step: int
     ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Return the release of one step with many cells, and its sums; compute some at a time."""
+        """Return the release of one step and its exact sums, computed for some cells at a time.
+
+        This saves memory if a step has many cells.
+        """
         terms, carried = self.design, self.design.strategy.facts.workload == "totals"
         values: NDArray[Any] = np.empty(totals.shape, np.int64)
         after = np.empty_like(sums) if carried else sums
@@ -412,7 +418,7 @@ class Counter:
         return released, after
 
     def checkpoint(self) -> bytes:
-        """Return the state from which `resume` continues.
+        """Return the counter's state as bytes, from which `resume` continues.
 
         The state holds exact sums: keep it as secret as the data. It holds the key's fingerprint,
         not the key.

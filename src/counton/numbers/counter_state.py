@@ -1,4 +1,4 @@
-"""The progress of a stream: its checked input, the totals that a delay holds back, its checkpoint.
+"""The exact state of a running stream: checks of its input, delayed totals, and its checkpoint.
 
 A checkpoint is JSON text and packed sums after a checksum, never pickle. It holds exact sums: keep
 it as secret as the data.
@@ -28,7 +28,7 @@ Totals = Numbers
 
 
 class Waiting:
-    """The exact totals of the last ``delay`` steps, which a delay holds back; secret.
+    """The exact totals of the last ``delay`` steps, which a stream counts so much later; secret.
 
     The oldest total comes first.
 
@@ -56,7 +56,7 @@ class Waiting:
         return self._room[self._start : self._start + self._delay]
 
     def then(self, entering: NDArray[np.int64]) -> tuple[NDArray[np.int64], Waiting]:
-        """Append the totals of further steps.
+        """Append the totals of further steps, and take as many of the oldest out.
 
         Returns:
             The oldest totals, as many as were appended, and the others as a new `Waiting`.
@@ -79,7 +79,7 @@ class Waiting:
 
 
 class StreamProgress(NamedTuple):
-    """The progress of a stream: exact, hence secret.
+    """How far a stream has come: its last step and its exact sums, hence secret.
 
     Attributes:
         step: number of the last released step.
@@ -102,17 +102,14 @@ class StreamProgress(NamedTuple):
 
     @classmethod
     def start(cls, terms: Design) -> StreamProgress:
-        """Return the progress before the first release."""
+        """Return the progress of a stream before its first release: step 0 and sums of 0."""
         waiting = np.zeros((terms.strategy.facts.delay, *terms.beginning), np.int64)
         carried = terms.strategy.facts.workload == "totals" or terms.strategy.facts.versions > 1
         shape = terms.beginning if carried else (0,)
         return cls(0, np.zeros(shape, np.int64), Waiting(waiting))
 
     def wider(self, cells: int) -> StreamProgress:
-        """Return this progress with more cells, appended to the present ones.
-
-        They have counted 0.
-        """
+        """Return this progress with ``cells`` cells: the present ones, then new ones of sum 0."""
         sums = np.zeros((cells, *self.sums.shape[1:]), np.int64)
         sums[: len(self.sums)] = self.sums
         return StreamProgress(self.step, sums, Waiting(np.zeros((0, cells), np.int64)))
@@ -147,7 +144,9 @@ def add_arrivals(
 
 
 def arrivals_of(known: NDArray[np.int64], before: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the arrivals of each step, by lag: inverse of `add_arrivals`.
+    """Return the items that arrived at each step, by their window's lag: inverse of `add_arrivals`.
+
+    ``known`` are the numbers after each step, ``before`` those before the first.
 
     >>> arrivals_of(np.array([[2, 8, 5], [4, 2, 11]]), np.array([7, 5, 9])).tolist()
     [[2, 1, 0], [4, 0, 3]]
@@ -161,9 +160,7 @@ def arrivals_of(known: NDArray[np.int64], before: NDArray[np.int64]) -> NDArray[
 def check_totals(
     terms: Design, done: StreamProgress, xs: Totals, *, one: bool
 ) -> NDArray[np.int64]:
-    """Return totals of the next steps as grid integers, shape ``(n, *shape)``.
-
-    ``one`` states that ``xs`` is the total of a single step.
+    """Check the totals of the next steps, and return them as grid integers, shape ``(n, *shape)``.
 
     Raises:
         InvalidInput: numbers that are not exact, negative counts, or a wrong shape.
@@ -193,7 +190,7 @@ def check_totals(
 def _refuse_impossible(
     terms: Design, done: StreamProgress, totals: NDArray[np.int64], smallest: int, largest: int
 ) -> None:
-    """Refuse totals that no units add up to: negative counts, sums on the wrong side of 0."""
+    """Raise `InvalidInput` for totals that no units make: negative counts, sums of a wrong sign."""
     unit = terms.contribution
     if terms.strategy.facts.corrections:  # corrections take counts back
         return
@@ -217,7 +214,7 @@ def _refuse_impossible(
 def _refuse_overflow(
     terms: Design, done: StreamProgress, totals: NDArray[np.int64], largest: int
 ) -> None:
-    """Refuse if any running sum, also in the middle of the batch, leaves the exact range.
+    """Raise `SumOverflow` if a running sum, at any of these steps, leaves the exact range.
 
     With a delay this checks ``delay`` steps ahead, before these sums are released.
     """
@@ -258,7 +255,7 @@ def _largest(numbers: NDArray[np.int64]) -> int:
 
 
 class Checkpoint(NamedTuple):
-    """The content of a checkpoint. Sums are exact and therefore secret."""
+    """The content of a checkpoint: terms, step and sums. Sums are exact and therefore secret."""
 
     design: dict[str, Any]
     key_fingerprint: str
@@ -274,7 +271,7 @@ class Checkpoint(NamedTuple):
         return self[:3] == other[:3] and all(map(np.array_equal, self[3:], other[3:]))
 
     def progress(self, terms: Design) -> StreamProgress:
-        """Return the counter's progress from the checkpoint: its step and exact sums."""
+        """Return the stream's step and exact sums; refuse those that the stream cannot have."""
         start = StreamProgress.start(terms)
         horizon = last_served_step(terms.strategy)
         if (
@@ -301,7 +298,7 @@ def _within(numbers: NDArray[np.int64], most: int) -> bool:
 
 
 def write_state(form: str, fields: dict[str, Any]) -> bytes:
-    """Return JSON values as a text with its format and a checksum.
+    """Return JSON values as bytes, after a line with the name of the format and a checksum.
 
     >>> read_state(write_state("notes-1", {"step": 3}), "notes-1", "keep()")
     {'step': 3}
@@ -310,7 +307,7 @@ def write_state(form: str, fields: dict[str, Any]) -> bytes:
 
 
 def _with_checksum(form: str, *parts: bytes) -> bytes:
-    """Return a body with its format and a checksum in front."""
+    """Join parts to one text, after a line with the name of the format and their checksum."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part)
@@ -318,7 +315,7 @@ def _with_checksum(form: str, *parts: bytes) -> bytes:
 
 
 def _body_of(saved: bytes, form: str, source: str) -> bytes:
-    """Return the body if its format and its checksum fit."""
+    """Return the text after the first line; refuse another format or a wrong checksum."""
     try:
         head, body = bytes(memoryview(saved)).split(b"\n", 1)
         name, digest = head.decode().split(" ")
@@ -350,7 +347,7 @@ def read_state(saved: bytes, form: str, source: str) -> dict[str, Any]:
 
 
 def write_checkpoint(terms: str, key_fingerprint: str, done: StreamProgress) -> bytes:
-    """Return the bytes of a checkpoint; ``terms`` is JSON with sorted names."""
+    """Return the bytes of a checkpoint; ``terms`` is the design as JSON with sorted names."""
     numbers = {"sums": done.sums, "waiting": done.waiting.totals}
     packed = {name: pack(array.reshape(1, -1)) for name, array in numbers.items()}
     sizes = {name: [numbers[name].size, len(packed[name])] for name in numbers}

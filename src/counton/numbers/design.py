@@ -1,4 +1,4 @@
-"""The design of a stream: the terms that its noise is bound to, fixed before any row."""
+"""The design of a stream: all public terms that decide its noise, fixed before any row is read."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ LARGEST_WINDOW = 2**52
 
 @dataclass(frozen=True, kw_only=True)
 class Design(Errors[S]):
-    """All public terms of a stream of releases, apart from its data, with their errors.
+    """All public terms of a stream of releases, apart from its data, and the errors that follow.
 
-    A plan ranks it, a state keeps it and a description publishes it. Errors are functions of it, in
-    data units; ``errors_of`` names the numbers that they describe.
+    A plan ranks designs, a state keeps one and a description publishes it. Errors are in data
+    units; ``errors_of`` names the numbers that they describe.
 
-    The noise address is built from it, so that another name, strategy, budget, neighbouring
+    The noise address is built from the terms, so that another name, strategy, budget, neighbouring
     relation or shape never meets the same noise. A journal keeps `to_dict`: it contains everything
     that the address depends on.
 
@@ -102,7 +102,9 @@ class Design(Errors[S]):
         check_name(self.name)
 
     def may_share_noise(self, other: Design) -> bool:
-        """Return True if the other release may be of the same stream: of all, or a part of it."""
+        """Return True if both designs may be of one stream, or of parts of it, so that they share
+        noise.
+        """
         if self.noise_id is not None and other.noise_id is not None:
             return self.noise_id == other.noise_id
         mine = self.name, self.guarantee, self.strategy
@@ -110,10 +112,11 @@ class Design(Errors[S]):
 
     @property
     def format(self) -> int:
-        """Format version: 2 if noise was once calibrated to a step chosen beforehand, else 1.
+        """Version of the saved form: 2 if older versions calibrated the noise of such a stream
+        less, else 1.
 
-        These are strategies that are not causal: the loss of a step chosen later differs from that
-        of a step fixed beforehand, under (epsilon, delta) and for Laplace noise under rho.
+        They did so for strategies that are not causal, under (epsilon, delta) and for Laplace noise
+        under rho: for a step fixed beforehand, while the loss of a step chosen later differs.
         """
         promised = self.counters or self.guarantee
         apart = isinstance(promised, ApproxDP) or (
@@ -123,7 +126,7 @@ class Design(Errors[S]):
 
     @property
     def whole(self) -> bool:
-        """True for all terms of a stream; False for those of a part of it."""
+        """True for the design of a stream; False for that of a part, such as a report's member."""
         return True
 
     @property
@@ -141,11 +144,13 @@ class Design(Errors[S]):
 
     @property
     def beginning(self) -> tuple[int, ...]:
-        """Shape of one step before anything was counted: no cells if they are added as needed."""
+        """Shape of a step's sums before the first one: no cells, if cells are added as needed."""
         return self._with_versions(self.shape if self.counters is None else (0,))
 
     def by_version(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Give cells and versions an axis each, in values that a journal joins in one axis."""
+        """Return a journal's values with an axis for cells and one for versions, which it joins in
+        one.
+        """
         versions, steps = self.strategy.facts.versions, len(values)
         if versions == 1 or values.shape[1:] == self.step_shape:
             return values
@@ -174,7 +179,7 @@ class Design(Errors[S]):
 
     @classmethod
     def from_dict(cls, saved: Any, strategy: StreamStrategy | None = None) -> Design:
-        """Rebuild a design from `to_dict`; ``strategy`` stands in for one unknown to counton.
+        """Rebuild a design from `to_dict`; pass ``strategy`` if counton does not know its class.
 
         Raises:
             StateError: another format version, a missing or invalid part, or a ``strategy`` that
@@ -208,23 +213,23 @@ class Design(Errors[S]):
 
     @cached_property
     def text(self) -> str:
-        """`to_dict` as JSON, as every checkpoint repeats it."""
+        """The design as JSON text, which every checkpoint repeats."""
         return json.dumps(self.to_dict(), sort_keys=True)
 
     def under(self, fingerprint: str) -> Design:
-        """Return this design with the `noise_id` of the key with this fingerprint."""
+        """Return this design with the `noise_id` of its noise under a key with this fingerprint."""
         text = f"identity of noise\n{fingerprint}\n{self._address}"
         return replace(self, noise_id=sha256(text.encode()).hexdigest()[:32])
 
     def stream_cell(self, cell: int) -> int:
-        """Return the index in the whole stream of a cell of this design.
+        """Return a cell's index in the whole stream, given its index in this design.
 
         The two indices differ if the design is that of a part of a report.
         """
         return cell
 
     def noise_field(self, key: Key, cells: int | None = None) -> NoiseField:
-        """Return the noise of these terms under ``key``.
+        """Return the table of noise of this stream's nodes under ``key``.
 
         Args:
             cells: number of first cells, if cells are added as needed; None: all.
@@ -235,7 +240,7 @@ class Design(Errors[S]):
 
     @property
     def _address(self) -> str:
-        """Text that the noise is bound to under the key: everything that identifies the release.
+        """Text that decides the noise under a key: everything that identifies the release.
 
         The word for the protected unit changes no noise.
         """
@@ -259,33 +264,39 @@ class Design(Errors[S]):
 
     @property
     def of_a_cell(self) -> Self:
-        """This design with errors that describe one cell, without ``errors_of``."""
+        """This design with errors of one cell, instead of those of the numbers that ``errors_of``
+        names.
+        """
         return replace(self, errors_of=self.errors_of._replace(mean=1.0, largest=1.0, what=""))
 
     @cached_property
     def largest_sum(self) -> int:
-        """Bound up to which running sums, in grid units, are exact."""
+        """Largest running sum, in grid units, that is still exact."""
         return largest_sum(self.strategy)
 
     @property
     def law_unit(self) -> Fraction:
-        """Value of one integer of the noise law, in data units (for statistics, in units of a
-        cell).
+        """Unit of the integers that the noise distribution draws, in data units.
+
+        For statistics it is in units of a cell.
         """
         return self.resolution / Fraction(2) ** int(self.strategy.facts.lattice_bits)
 
     def public(self) -> dict[str, Any]:
-        """Return `to_dict` for readers, with the law in data units; `from_dict` reads it too."""
+        """Return the design as JSON values for readers, with the noise distribution in data units.
+
+        `from_dict` reads this form too.
+        """
         found = {**self.to_dict(), "law": law_to_dict(self.law, self.law_unit)}
         return found if self.noise_id is None else found | {"noise_id": self.noise_id}
 
     @cached_property
     def released_unit(self) -> Fraction:
-        """One unit of the released integers, in data units."""
+        """Unit of the integers that are released, in data units."""
         return self.resolution / Fraction(2) ** int(self.strategy.facts.fraction_bits)
 
     def cell_halfwidth(self, start: int, stop: int, level: float = 0.95) -> float:
-        """Return the half-width of one cell's interval in the steps start + 1 .. stop, data units.
+        """Return one cell's half-width for the steps start + 1 .. stop, in data units.
 
         Raises:
             InvalidInput: the level is outside (0, 1 - 1e-9].
@@ -301,7 +312,7 @@ class Design(Errors[S]):
         return {}
 
     def of_exact(self, cells: NDArray[np.int64]) -> Any:
-        """Convert exact cells from grid units to data units."""
+        """Convert exact sums of cells from grid units to data units."""
         return self.contribution.from_grid(cells)
 
     def to_data(self, released: NDArray[np.int64]) -> NDArray[Any]:
@@ -323,7 +334,7 @@ def design_for(
     counters: Guarantee | None = None,
     **stated: Any,
 ) -> Design[S]:
-    """Return a design with the law of least variance that keeps a guarantee.
+    """Return the design with the noise distribution of least variance that keeps a guarantee.
 
     >>> from counton import PureDP
     >>> from counton.strategies import Binary
@@ -343,7 +354,7 @@ def design_for(
 
 
 def _refuse_unknown(saved: Mapping[str, Any]) -> None:
-    """Refuse a strategy from outside counton: the caller must pass it."""
+    """Raise `StateError` if a saved strategy is no class of counton: the caller must pass it."""
     told = saved["strategy"]
     kind = str(told.get("strategy"))
     if stream_strategy_named(kind) is not None:
@@ -382,7 +393,7 @@ def _design_of(saved: Mapping[str, Any], strategy: StreamStrategy) -> Design:
 
 
 def check_format(saved: Any) -> None:
-    """Refuse terms of another format version."""
+    """Raise `StateError` if saved terms have another format version."""
     if not isinstance(saved, dict) or saved.get("format") not in (FORMAT, _SEEN):
         written = saved.get("format") if isinstance(saved, dict) else None
         raise StateError(
@@ -393,7 +404,10 @@ def check_format(saved: Any) -> None:
 
 @contextmanager
 def understanding(what: str) -> Iterator[None]:
-    """Turn errors in reading saved terms into one clear error."""
+    """Turn errors within the ``with`` block, which reads saved terms, into one `StateError`.
+
+    ``what`` names the thing that is read.
+    """
     try:
         yield
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -403,7 +417,7 @@ def understanding(what: str) -> Iterator[None]:
 
 
 def check_name(name: object) -> None:
-    """Refuse a value that cannot be the name of a release.
+    """Raise `InvalidInput` for a value that cannot be the name of a release.
 
     >>> check_name("visits")
     """
@@ -419,7 +433,7 @@ def check_name(name: object) -> None:
 
 
 def largest_sum(strategy: StreamStrategy) -> int:
-    """Return the bound up to which running sums, or counts of windows, in grid units, are exact.
+    """Return the largest running sum, or count of a window, in grid units, that is exact.
 
     >>> from counton.strategies import Binary
     >>> largest_sum(Binary(31)) == LARGEST_SUM

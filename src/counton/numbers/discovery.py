@@ -51,7 +51,7 @@ class Declared:
     unnamed: ClassVar[str] = ""
 
     def counters(self, guarantee: Any) -> PureDP | None:
-        """Return the guarantee of the cells alone if it differs from the stream's; else None."""
+        """Return None: the counters of declared cells have the guarantee of the stream."""
         return None
 
     def shape(self, own: Callable[[], tuple[int, ...]]) -> tuple[int, ...]:
@@ -63,23 +63,23 @@ class Declared:
         return own()
 
     def to_dict(self) -> dict[str, Any] | None:
-        """Return JSON values; None: the cells are declared."""
+        """Return None, which stands for declared cells."""
         return None
 
     def how(self, groups: int, said: str) -> str:
-        """Return in words how many groups there are, or when a group is shown."""
+        """Return in words how many groups there are: the number and ``said``, as "12 pages"."""
         return f"{groups:,} {said}"
 
     def found_in(self, groups: str, by: str | None) -> str:
-        """Return the groups in words, for a line of their own."""
+        """Return the groups as they are: nobody had to find them."""
         return groups
 
     def in_words(self, unit: str) -> str | None:
-        """Return how groups are found, in words; None: they are declared."""
+        """Return None: declared groups need not be found."""
         return None
 
     def thresholds(self, terms: Design, steps: range) -> NDArray[np.int64]:
-        """Refuse: declared groups are never hidden.
+        """Raise `InvalidInput`: declared groups are always shown, so they have no threshold.
 
         Raises:
             InvalidInput: always.
@@ -92,7 +92,7 @@ class Declared:
 
 @dataclass(frozen=True)
 class Discovery:
-    """Groups that nobody declared: the threshold at which one is shown.
+    """Groups that nobody declared: each is shown once its released count reaches a threshold.
 
     Attributes:
         delta: probability that a group with only one unit is ever shown.
@@ -125,7 +125,10 @@ class Discovery:
         contribution: Contribution,
         delta: Fraction,
     ) -> Discovery:
-        """Return the least margin that spends no more than delta."""
+        """Return the least thresholds that show a group of one unit with probability delta at most.
+
+        The probability is over all groups of the unit and all ``steps`` together.
+        """
         if law.variance == 0:
             raise InvalidInput(
                 f"noise of groups that nobody declared has the scale {float(law.scale):.3g}; above "
@@ -145,27 +148,27 @@ class Discovery:
         return cls(str(delta), str(high * _GRAIN), groups, change)
 
     def counters(self, guarantee: Any) -> PureDP | None:
-        """Return the guarantee of the counters, without the probability that a group is shown."""
+        """Return the guarantee of the noise alone, without delta for showing a single unit."""
         return counters_of(guarantee)
 
     def shape(self, own: Callable[[], tuple[int, ...]]) -> tuple[int, ...]:
-        """Return the shape of one step: room for all groups that may be found."""
+        """Return the shape of one step: room for all groups that may be found, never ``own``."""
         return (ROOM,)
 
     def to_dict(self) -> dict[str, Any] | None:
-        """Return JSON values."""
+        """Return delta, margin, groups and change as JSON values, for `cells_from_dict`."""
         return asdict(self)
 
     def how(self, groups: int, said: str) -> str:
-        """Return in words when a group is shown."""
+        """Return in words when a group is shown, instead of a number of groups."""
         return "each group shown once it is large enough"
 
     def found_in(self, groups: str, by: str | None) -> str:
-        """Return in words where groups are found, for a line of their own."""
+        """Return in words that groups are found in the column ``by``, for a line of their own."""
         return f"found in {by}, each shown once it is large enough"
 
     def in_words(self, unit: str) -> str | None:
-        """Return in words how groups are found."""
+        """Return in words how groups are found: the threshold, and delta for a single unit."""
         return (
             f"found in the events; a group is shown once its estimate reaches {self.change:,} "
             f"plus {float(Fraction(self.margin)):.2f} standard deviations; a group with only one "
@@ -173,7 +176,7 @@ class Discovery:
         )
 
     def thresholds(self, terms: Design, steps: range) -> NDArray[np.int64]:
-        """Return the least estimate that shows a group, by step: shape ``(len(steps),)``."""
+        """Return the least released count that shows a group, by step: shape ``(len(steps),)``."""
         assert isinstance(terms.law, DiscreteLaplace)
         variance = noise_variance(terms.strategy, terms.law, steps)
         return np.asarray(self.change + _above(variance, Fraction(self.margin)), np.int64)
@@ -184,7 +187,7 @@ def _above(variance: NDArray[np.float64], margin: Fraction) -> NDArray[np.int64]
 
 
 def draws(strategy: StreamStrategy, law: DiscreteLaplace, steps: int) -> Mapping[int, int]:
-    """Return how many releases are sums of how many draws of noise: {draws: releases}.
+    """Return, for each number of draws, how many releases have noise that is the sum of so many.
 
     >>> from counton.strategies import Binary
     >>> draws(Binary(7), DiscreteLaplace(Fraction(3)), 7)
@@ -201,11 +204,12 @@ def draws(strategy: StreamStrategy, law: DiscreteLaplace, steps: int) -> Mapping
 
 
 def delta_bound(law: DiscreteLaplace, counts: Mapping[int, int], margin: Fraction) -> float:
-    """Return a bound on the summed probability that the noise of a release reaches its margin.
+    """Return an upper bound on the summed probability that a release's noise reaches its margin.
 
-    Sums of few draws are exact. Others use Chernoff's bound: P(N >= x) <= exp(-s x) E[exp(s N)] for
-    every s > 0. For a draw of scale b, with q = exp(-1/b), E[exp(s N)] =
-    (1-q)^2 / ((1 - q e^s) (1 - q e^-s)) below s = 1/b.
+    ``counts`` states, for each number of draws, how many releases have noise of so many. Sums of
+    few draws are exact. Others use Chernoff's bound: P(N >= x) <= exp(-s x) E[exp(s N)] for every s
+    > 0. For a draw of scale b, with q = exp(-1/b), E[exp(s N)] = (1-q)^2 / ((1 - q e^s) (1 - q
+    e^-s)) below s = 1/b.
 
     Args:
         margin: the margin in standard deviations of each release.
@@ -231,7 +235,7 @@ def delta_bound(law: DiscreteLaplace, counts: Mapping[int, int], margin: Fractio
 
 
 def counters_of(guarantee: Any) -> PureDP:
-    """Return the guarantee of the counters if groups are found."""
+    """Return the guarantee of the noise alone if groups are found: epsilon of (epsilon, delta)."""
     if not isinstance(guarantee, ApproxDP):
         raise InvalidInput(
             f"{field('unknown', 'discover')} shows groups with a probability of error, so it needs "
@@ -260,5 +264,5 @@ DECLARED = Declared()
 
 
 def cells_from_dict(kept: Mapping[str, Any] | None) -> Cells:
-    """Rebuild cells from their `to_dict`."""
+    """Rebuild `Declared` or `Discovery` from the result of its `to_dict`."""
     return DECLARED if kept is None else Discovery(**kept)

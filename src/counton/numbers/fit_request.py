@@ -43,7 +43,7 @@ class Fit:
         return cls(**flags, known=known)
 
     def notes(self) -> list[str]:
-        """Return the notes that a reader needs besides the numbers, in sentences.
+        """Return cautions for readers of the adjusted numbers, such as on bias, in sentences.
 
         >>> Fit(integers=True).notes()
         ['whole numbers: each is within 1 of the number it was rounded from']

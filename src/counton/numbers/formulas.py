@@ -69,7 +69,7 @@ class Term(NamedTuple):
 
 
 class Estimate(ABC):
-    """A number read from releases.
+    """A number read from releases, with its error and interval.
 
     Attributes:
         least, most: bounds of the true value that hold in any case.
@@ -81,30 +81,30 @@ class Estimate(ABC):
     @property
     @abstractmethod
     def value(self) -> float:
-        """The estimate."""
+        """The number as it was released or computed."""
 
     @property
     @abstractmethod
     def std(self) -> float:
-        """Standard deviation of its noise, to first order; NaN if it has none."""
+        """Standard deviation of the number's noise, to first order; NaN if it has none."""
 
     @abstractmethod
     def interval(self, level: float) -> tuple[float, float]:
-        """Return ends that hold the true value with at least this probability."""
+        """Return two ends that hold the true value with at least probability ``level``."""
 
     @property
     def formula(self) -> Formula | None:
-        """This number as a function of released cells, to be added to others; None: it is none."""
+        """This number as a formula in released cells, to be added to others; None if it is none."""
         return None
 
     def _clip(self, low: float, high: float) -> tuple[float, float]:
-        """Return the ends, cut to the possible values."""
+        """Cut the ends of an interval to the values that the number can have."""
         return min(max(low, self.least), self.most), max(min(high, self.most), self.least)
 
 
 @dataclass(frozen=True, eq=False)
 class CellSum:
-    """A sum of released cells.
+    """A weighted sum of released cells, as it was published.
 
     Attributes:
         value: the published value, in data units.
@@ -121,7 +121,7 @@ class CellSum:
 
 @dataclass(frozen=True, eq=False)
 class Quotient:
-    """One sum over another."""
+    """One formula divided by another, as a part of a larger formula."""
 
     above: Formula
     below: Formula
@@ -129,7 +129,10 @@ class Quotient:
 
 @dataclass(frozen=True, eq=False)
 class Formula(Estimate):
-    """Sums of cells, quotients of such sums and products of two quotients, each with a weight.
+    """A number as a function of released cells.
+
+    It adds up sums of cells, quotients of such sums and products of two quotients, each with a
+    weight.
 
     >>> two = Formula(2.0) + 3 - Formula(1.0)
     >>> two.value, (two / 4).value, (-two).interval(0.95)
@@ -163,7 +166,7 @@ class Formula(Estimate):
 
     @property
     def raw(self) -> float:
-        """The value, not cut to the possible values."""
+        """The formula's value as released, not cut to the values that the true one can have."""
         terms = [self.constant]
         terms += [weight * one.value for one, weight in self.sums]
         terms += [weight * _over(one) for one, weight in self.quotients]
@@ -187,20 +190,20 @@ class Formula(Estimate):
         return _Law([self]).half(self, check_level(level))
 
     def around(self, half: float) -> tuple[float, float]:
-        """Return the ends of the interval of this half-width, cut to the possible values."""
+        """Return value - half and value + half, cut to the values that the true one can have."""
         if not math.isfinite(half):
             return self.least, self.most
         return self._clip(self.raw - half, self.raw + half)
 
     def _one_quotient(self) -> Ratio | None:
-        """Return this formula as one sum of cells over another; None if it is not one."""
+        """Return this formula as a `Ratio` if it is a single quotient; else None."""
         if len(self.quotients) != 1 or self.sums or self.products:
             return None
         ((one, weight),) = self.quotients
         return Ratio(one.above, one.below, weight, self.constant) if weight else None
 
     def within(self, least: float, most: float) -> Formula:
-        """Return this formula with bounds of its true value."""
+        """Return this formula, whose true value is known to lie between ``least`` and ``most``."""
         return replace(self, least=least, most=most)
 
     def __add__(self, other: Formula | float) -> Formula:
@@ -247,19 +250,19 @@ class Formula(Estimate):
 
 
 def quotient(above: Formula, below: Formula) -> Formula:
-    """Return one sum of cells over another; see also `product`."""
+    """Return the formula of one sum of cells divided by another."""
     return Formula(quotients=((Quotient(above, below), 1.0),))
 
 
 def product(one: Formula, other: Formula) -> Formula:
-    """Return the product of two single quotients."""
+    """Return the formula of a product; each factor is one quotient, made by `quotient`."""
     ((first, weight),), ((second, other_weight),) = one.quotients, other.quotients
     return Formula(products=((first, second, weight * other_weight),))
 
 
 @dataclass(frozen=True, eq=False)
 class Ratio(Estimate):
-    """One formula over another.
+    """One formula divided by another.
 
     The interval holds all r for which above - r below, a formula, may be 0 by its own interval
     (Fieller 1954): it needs no approximation, and is unbounded if the divisor may be 0.
@@ -314,11 +317,11 @@ class Ratio(Estimate):
 
 
 def shares_of(numbers: Sequence[Estimate], whole: Estimate) -> list[Estimate]:
-    """Return each of many numbers divided by the whole that it is a part of.
+    """Divide each number by the whole that it is a part of, and return the shares.
 
-    Cells have independent noise of one law. So for the cells of the whole that are not in a number,
-    it is enough to count those with equal weights. Then time grows with the numbers, not with their
-    square.
+    Cells have independent noise of one distribution. So of the cells of the whole that are not in a
+    number, only those with equal weights are counted. Then time grows with the numbers, not with
+    their square.
     """
     below = whole.formula
     sums = () if below is None else below.sums
@@ -354,7 +357,10 @@ def shares_of(numbers: Sequence[Estimate], whole: Estimate) -> list[Estimate]:
 
 
 def _end(excess: Callable[[float], float], middle: float, sign: int, step: float) -> float:
-    """Return a number just outside the interval, on one side; infinite if there is none."""
+    """Return an interval's end on one side (``sign``), slightly outside; infinite if none exists.
+
+    The interval holds numbers whose ``excess`` is at most 0, such as ``middle``.
+    """
     inner, low, outer = 0.0, excess(middle), step
     while (high := excess(middle + sign * outer)) <= 0:
         inner, low, outer = outer, high, 2 * outer
@@ -380,7 +386,7 @@ def _end(excess: Callable[[float], float], middle: float, sign: int, step: float
 
 @dataclass(frozen=True, eq=False)
 class ClosedForm(Estimate):
-    """A number whose value, error and interval are known without the joint law of all cells.
+    """A number whose error and interval are known without the joint noise of all cells.
 
     Attributes:
         estimate: the number, or an array of numbers of many groups.
@@ -406,7 +412,7 @@ class ClosedForm(Estimate):
         deviation: Any,
         parts: Callable[[], Formula] | None = None,
     ) -> ClosedForm:
-        """Return a number whose interval reaches equally far to both sides."""
+        """Return a number whose interval is estimate - half(level) to estimate + half(level)."""
 
         def ends(level: float) -> tuple[Any, Any]:
             wide = half(level)
@@ -435,7 +441,7 @@ class ClosedForm(Estimate):
         return None if self.parts is None else self.parts()
 
     def over(self, count: float, least: float, most: float) -> ClosedForm:
-        """Divide this number by an exactly known one; ``least`` and ``most`` bound the result."""
+        """Divide this number by a constant, ``count``; ``least`` and ``most`` bound the result."""
 
         def ends(level: float) -> tuple[float, float]:
             low, high = (end / count for end in self.ends(level))
@@ -448,7 +454,7 @@ class ClosedForm(Estimate):
         return ClosedForm(self.estimate / count, ends, self.deviation / count, parts)
 
     def at(self, places: Any, parts: Callable[[], Formula] | None = None) -> ClosedForm:
-        """Return the numbers at some positions of the array.
+        """Select some numbers of an array of them.
 
         Args:
             places: index into the array of all.
@@ -467,7 +473,7 @@ class ClosedForm(Estimate):
 def join_numbers(
     numbers: Sequence[Estimate], join: Callable[[list[Any]], NDArray[Any]] | None = None
 ) -> ClosedForm:
-    """Return several numbers, single ones or arrays, in one array.
+    """Join several numbers, single ones or arrays, to one array with its intervals.
 
     Args:
         numbers: the numbers.
@@ -496,7 +502,7 @@ def _nothing(_level: float) -> dict[str, NDArray[Any]]:
 
 
 class TableNumbers(NamedTuple):
-    """Numbers of the rows of a table, with the columns that describe them.
+    """A table of released numbers: one number in each row, and the columns that describe it.
 
     Attributes:
         about: columns that describe the rows.
@@ -517,7 +523,7 @@ class TableNumbers(NamedTuple):
     beside: Callable[[float], Mapping[str, NDArray[Any]]] = _nothing
 
     def columns(self, level: float) -> dict[str, NDArray[Any]]:
-        """Return all columns of the table, with intervals of this level."""
+        """Return all columns of the table by name, with intervals of this level."""
         low, high = self.numbers.interval(level)
         value = self.numbers.estimate
         found = {**self.about, self.called: value}
@@ -527,7 +533,7 @@ class TableNumbers(NamedTuple):
         return {**found, "lower": low, "upper": high, **self.beside(level)}
 
     def rows(self, places: NDArray[np.int64]) -> TableNumbers:
-        """Return the rows at some positions."""
+        """Return the table of the rows at some positions."""
         about = {name: values[places] for name, values in self.about.items()}
 
         def beside(level: float) -> dict[str, NDArray[Any]]:
@@ -539,7 +545,7 @@ class TableNumbers(NamedTuple):
     def below(
         cls, parts: Sequence[TableNumbers], about: Mapping[str, NDArray[Any]]
     ) -> TableNumbers:
-        """Return several tables below each other.
+        """Stack several tables: the rows of the first, then those of the second, and so on.
 
         Args:
             parts: one table at least; all have the same columns apart from those of ``about``.
@@ -554,7 +560,7 @@ class TableNumbers(NamedTuple):
 
     @classmethod
     def of_groups(cls, parts: Mapping[str, TableNumbers]) -> TableNumbers:
-        """Return the tables of groups below each other, with a column "group" in front."""
+        """Stack the tables of several groups, with a column "group" in front."""
         each = [*parts.values()]
         rows = [np.size(part.numbers.value) for part in each]
         about = {"group": np.repeat(np.array([*parts]), rows)}
@@ -564,7 +570,7 @@ class TableNumbers(NamedTuple):
 
 
 def _plain(number: Any) -> Any:
-    """Return a Python number, or an array of several."""
+    """Convert an array of one number to a Python number; return any other value unchanged."""
     return (
         number.item() if isinstance(number, np.ndarray | np.generic) and not number.ndim else number
     )
@@ -572,7 +578,7 @@ def _plain(number: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class OfTwo(Estimate):
-    """The difference or ratio of two numbers, at least one of which is no formula.
+    """The difference or ratio of two numbers, one of which at least is no formula in cells.
 
     Each interval takes half of the allowed probability of error, so both hold (Bonferroni).
 
@@ -614,14 +620,14 @@ class OfTwo(Estimate):
 
 
 def difference(one: Estimate, other: Estimate) -> Estimate:
-    """Return the first number minus the second."""
+    """Return ``one`` minus ``other``, with an interval that knows the noise that they share."""
     if (first := one.formula) is not None and (second := other.formula) is not None:
         return first - second
     return OfTwo(one, other)
 
 
 def ratio_of(one: Estimate, other: Estimate, scale: float = 1.0, moved: float = 0.0) -> Estimate:
-    """Return ``scale`` times one number over another, plus ``moved``."""
+    """Return ``scale`` times ``one`` over ``other``, plus ``moved``."""
     if (above := one.formula) is not None and (below := other.formula) is not None:
         return Ratio(above, below, scale, moved)
     return OfTwo(one, other, True, scale, moved)
@@ -633,7 +639,7 @@ def _over(one: Quotient) -> float:
 
 
 class _Law:
-    """The joint noise of formulas: of all cells at all steps of all their streams."""
+    """The joint noise of several formulas: of all cells and steps of all streams that they read."""
 
     def __init__(self, formulas: Sequence[Formula]) -> None:
         streams: list[tuple[Design, dict[tuple[int, int, int, int], int]]] = []
@@ -648,7 +654,9 @@ class _Law:
         self._streams = streams
 
     def _vectors(self, one: Formula) -> tuple[list[Floats], float]:
-        """Return the weights of each stream's parts in a sum of cells, and the rounding."""
+        """Return the weights of a formula's sums, an array for each stream, and the error from
+        rounding.
+        """
         found = [np.zeros(len(keys)) for _, keys in self._streams]
         grain = 0.0
         for each, weight in one.sums:
@@ -661,7 +669,7 @@ class _Law:
         return found, grain
 
     def _half(self, vectors: Sequence[Floats], level: float, full: bool) -> float:
-        """Return the half-width of a sum of cells; streams are independent.
+        """Return the half-width of a weighted sum of cells; different streams are independent.
 
         The root of the sum of squares covers all tails that grow no heavier when they are added up.
         """
@@ -670,7 +678,7 @@ class _Law:
         )
 
     def first_order(self, one: Formula) -> float | None:
-        """Return the standard deviation to first order; None if there is none."""
+        """Return a formula's standard deviation to first order; None if a divisor is 0."""
         vectors, _ = self._vectors(one)
         reads = self._read(one)
         if reads is None:
@@ -679,7 +687,7 @@ class _Law:
         return math.hypot(*(n.std(v) for n, v in zip(self._noises, vectors, strict=True)))
 
     def _read(self, one: Formula) -> dict[Quotient, _Read] | None:
-        """Return each different quotient with its first-order weight; None if a divisor is 0."""
+        """Return what was released of each quotient in a formula; None if a divisor is 0."""
         found: dict[Quotient, _Read] = {}
 
         def of(each: Quotient) -> _Read:
@@ -700,7 +708,7 @@ class _Law:
         return found if all(math.isfinite(each.share) for each in found.values()) else None
 
     def half(self, one: Formula, level: float, *, full: bool = False) -> float:
-        """Return the half-width of the interval; infinite if a divisor may be 0.
+        """Return the half-width of a formula's interval; infinite if a divisor may be 0.
 
         Args:
             full: treat the noise as if a single node had all of the variance, with the heaviest
@@ -730,7 +738,7 @@ class _Law:
 
 @dataclass(eq=False)
 class _Read:
-    """A quotient as it was released.
+    """One quotient of a formula: its released value, and the noise in it.
 
     Attributes:
         share, divisor: quotient and divisor.
@@ -752,7 +760,10 @@ class _Read:
 
 
 def _with_quotients(linear: Sequence[Floats], reads: Mapping[Quotient, _Read]) -> list[Floats]:
-    """Return the weights of parts, plus the first-order weights that quotients have."""
+    """Return the weights of all cells in a formula to first order, quotients included.
+
+    ``linear`` are the weights in its sums; the result has an array for each stream, too.
+    """
     vectors = list(linear)
     for each in reads.values():
         for place, off in enumerate(each.off):
@@ -761,7 +772,7 @@ def _with_quotients(linear: Sequence[Floats], reads: Mapping[Quotient, _Read]) -
 
 
 def _place(streams: Sequence[tuple[Design, object]], terms: Design) -> int:
-    """Return the index of the stream that has the noise of these terms; if none, their number.
+    """Return the index of the stream whose noise this design has; ``len(streams)`` if none has.
 
     The parts of a report belong to one stream, with cells in other units. If the identity of the
     noise is unknown, as for a plan, equal terms mean one stream.
@@ -785,11 +796,11 @@ def _sums(formulas: Sequence[Formula]) -> Iterable[CellSum]:
 
 
 class _Noise:
-    """The noise of sums of parts of one stream, with any weights.
+    """The noise of weighted sums over cells and steps of one stream.
 
-    Cells have independent noise of one law. Noise of one cell at several steps is correlated, and
-    its covariances follow from variances of windows: 2 Cov(N_s, N_t) = Var N_s + Var N_t -
-    Var(N_t - N_s).
+    Cells have independent noise of one distribution. Noise of one cell at several steps is
+    correlated, and its covariances follow from variances of windows: 2 Cov(N_s, N_t) = Var N_s +
+    Var N_t - Var(N_t - N_s).
     """
 
     def __init__(self, terms: Design, keys: Sequence[tuple[int, int, int, int]]) -> None:
@@ -815,7 +826,7 @@ class _Noise:
 
     @cached_property
     def _covariance(self) -> NDArray[np.float64]:
-        """Covariances of the noise of one cell at all ends."""
+        """Covariances of one cell's noise between all steps that the sums read."""
         at, law, strategy = self._ends, self._design.law, self._design.strategy
         if not len(at):
             return np.zeros((0, 0))
@@ -826,7 +837,7 @@ class _Noise:
         return np.asarray((alone[:, None] + alone[None, :] - apart.reshape(first.shape)) / 2)
 
     def _at_ends(self, weights: Floats) -> NDArray[np.float64]:
-        """Return the weights of totals by cell and end."""
+        """Convert weights of windows to weights of running totals, shape (cells, steps)."""
         found = np.zeros(self._shape)
         for ends, sign in ((self._stops, 1.0), (self._starts, -1.0)):
             some = ends >= 0
@@ -846,7 +857,7 @@ class _Noise:
         return float(self._design.in_data_units(self._deviation(self._at_ends(weights))))
 
     def half(self, weights: Floats, level: float, *, full: bool = False) -> float:
-        """Return the half-width of the interval, in data units.
+        """Return the half-width of a weighted sum's interval, in data units.
 
         As `counton.numbers.window_halfwidths` for fractional weights, it is the larger of two
         quantiles: that of a normal law, and that of equal nodes which together have the variance,
@@ -880,7 +891,7 @@ class _Noise:
 
 
 class StreamParts(NamedTuple):
-    """The parts of one stream that formulas add up.
+    """The weights with which several formulas read the totals of one stream.
 
     Attributes:
         design: design of the stream.
@@ -896,7 +907,10 @@ class StreamParts(NamedTuple):
 
 
 def parts_of(formulas: Sequence[Formula]) -> tuple[list[StreamParts], NDArray[np.float64]]:
-    """Return the parts of formulas, stream by stream, and the further rounding of each formula."""
+    """Return formulas' weights in each stream that they read, and each formula's rounding error.
+
+    The formulas must be sums of cells, without quotients.
+    """
     if not all(one.linear for one in formulas):
         raise InvalidInput(
             "a formula with products or quotients is no sum of cells: give sums and differences "

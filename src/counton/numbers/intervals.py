@@ -90,14 +90,20 @@ def interval_halfwidth(law: NoiseDistribution, terms: int, level: float = 0.95) 
 
 @lru_cache(maxsize=4096)
 def _of_sum(counts: tuple[tuple[NoiseDistribution, int], ...], level: float) -> int:
-    """Return the smallest c with P(|N| <= c) >= level, N a sum of so many draws of each law."""
+    """Return the smallest c with P(|N| <= c) >= level.
+
+    N is a sum of independent draws: ``counts`` gives their number for each distribution.
+    """
     return _within(dict(counts), level, 0, None)
 
 
 def _within(
     counts: Mapping[NoiseDistribution, int], level: float, low: int, high: int | None
 ) -> int:
-    """Return `_of_sum`, given that no c below ``low`` is enough and ``high`` is enough."""
+    """Return the smallest c with P(|N| <= c) >= level, known to be between ``low`` and ``high``.
+
+    N is a sum of independent draws, so many of each distribution. None: no upper bound is known.
+    """
     if high == low:
         return low
     tail = sum_tail(counts)
@@ -110,7 +116,7 @@ def _of_numbers(
     level: float,
     more: tuple[tuple[NoiseDistribution, int], ...] = (),
 ) -> NDArray[np.float64]:
-    """Return `_of_sum` for each number of draws of ``law``, with draws of ``more`` laws added.
+    """Return the half-width for each number of draws of ``law``, with draws of ``more`` added.
 
     One more draw never brings a symmetric law with one peak closer to 0. So half-widths grow with
     the number of draws: if those of the fewest and of the most draws in a stretch agree, all
@@ -149,8 +155,8 @@ def halfwidths(
 ) -> NDArray[np.float64]:
     """Return half-widths of the intervals at ``steps``: float64, shape ``(len(steps),)``.
 
-    As `window_halfwidths`: a release of totals is about the steps from the first on, a release of
-    windows about a single step.
+    They are those of `window_halfwidths`: a released total is about the steps from the first on, a
+    released window about a single step.
 
     Raises:
         InvalidInput: the level is out of range, or the strategy does not serve a step.
@@ -172,7 +178,7 @@ def joint_halfwidths(
     steps: range | NDArray[np.int64],
     level: float = 0.95,
 ) -> NDArray[np.float64]:
-    """Return half-widths of releases to which one release of each other stream is added.
+    """Return half-widths of the sums of a stream's releases and one release of each earlier stream.
 
     Units are those of the exact sums, which all streams share. The half-widths are exact if all
     weights are +1 or -1. Otherwise they are the larger of two: the root of the sum of squares of
@@ -298,7 +304,9 @@ def _of_variances(
     level: float,
     full: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Return half-widths for fractional weights: see `window_halfwidths`.
+    """Return half-widths for releases that read nodes with fractional weights.
+
+    `window_halfwidths` describes them.
 
     Args:
         variance: in units of a node's; ``std`` in those of the exact sums.
@@ -352,7 +360,7 @@ def widest_halfwidth(
 def largest_expiring_error(
     guarantee: ExpiringDP | ExpiringZCDP, steps: int, probability: float
 ) -> float:
-    """Return a bound on all noise up to ``steps`` with at least the given probability.
+    """Return a bound that all noise up to ``steps`` keeps together with at least this probability.
 
     It is Chernoff's bound for the sum of noises at each step, with a union bound over steps.
 
@@ -376,14 +384,17 @@ def largest_expiring_error(
 
 
 def largest_noise(expiry: Expiry, steps: int, probability: float, *, gaussian: bool) -> float:
-    """Return a bound on all noise up to ``steps``, for an epsilon or a rho of 1."""
+    """Return the bound of `largest_expiring_error` for an epsilon, or a rho, of 1."""
     height = min(max(steps - expiry.delay, 1).bit_length(), expiry.top + 1)
     return _largest_noise(expiry.growth, height, math.log(2 * steps / (1 - probability)), gaussian)
 
 
 @lru_cache(maxsize=2**14)
 def _largest_noise(growth: Fraction, height: int, log_count: float, gaussian: bool) -> float:
-    """Bound ``height`` levels; a sum exceeds it with probability at most 2 exp(-log_count)."""
+    """Return a bound on a sum of noise of ``height`` levels, scaled for an epsilon or a rho of 1.
+
+    The sum exceeds it with probability at most 2 exp(-log_count).
+    """
     expiry = Expiry(growth)
     scales = np.array([float(expiry.factor(level)) for level in range(height)])
     if gaussian:  # P(|sum| > x) <= 2 exp(-x^2 / (2 variance))
@@ -403,7 +414,9 @@ def _of_trees(
     cells: int,
     more: tuple[tuple[NoiseDistribution, int], ...] = (),
 ) -> NDArray[np.float64] | None:
-    """Return exact half-widths if all weights are +1 or -1; compute each set of nodes once.
+    """Return exact half-widths if releases read all nodes with weights +1 or -1; else None.
+
+    Each different set of nodes is computed once.
 
     Args:
         more: laws with the numbers of draws that are added.
@@ -432,7 +445,7 @@ def _of_trees(
 
 
 def check_level(level: float) -> float:
-    """Return ``level`` as a float; refuse a probability without an interval."""
+    """Return ``level`` as a float; raise `InvalidInput` if it is not in (0, 1 - 1e-9]."""
     try:
         number = float(level)
     except (TypeError, ValueError):
@@ -447,7 +460,10 @@ def check_level(level: float) -> float:
 def _laws_in_sum(
     strategy: StreamStrategy, law: NoiseDistribution, start: int, stop: int, cells: int
 ) -> tuple[tuple[NoiseDistribution, int], ...] | None:
-    """Return the laws of a window's noise with their numbers of draws; weights are +1 or -1."""
+    """Return how many draws of each distribution the noise of a window has; None for other weights.
+
+    All weights must be +1 or -1.
+    """
     weights: dict[tuple[int, int], int | Fraction] = {}
     for sign, step in window_rows(strategy, start, stop):
         for row_level, index, weight in strategy.row(step):
@@ -460,7 +476,7 @@ def _laws_in_sum(
 
 
 class NodeReads(NamedTuple):
-    """Readings of nodes by releases: with a node's law and a variance, enough for an interval.
+    """How releases read nodes, the terms of their noise: enough for an interval, given a variance.
 
     Attributes:
         whole: True if all weights are +1 or -1, so that a variance counts nodes.
@@ -478,7 +494,7 @@ class NodeReads(NamedTuple):
 
 
 def node_reads(terms: Errors, step: int) -> NodeReads | None:
-    """Return how all releases of a stream read nodes, which a reader without its strategy needs.
+    """Return how the releases of a stream read nodes, for a reader who does not have its strategy.
 
     Args:
         terms: the strategy and the law of one node.
@@ -548,9 +564,10 @@ def _smooth_law(
 ) -> tuple[Floats, Floats, float]:
     """Return half-widths c, the probabilities P(|N + V| <= c), and twice the largest V.
 
-    The sum N has no lattice. So the law of N + V is computed, with V, at most half of ``jitter``, a
-    sum of eight uniform variables. Its density is smooth, and its transform, with a power of a
-    sine, falls so quickly that few frequencies give the law to 1e-11.
+    N is a weighted sum of draws, whose values are not evenly spaced. So the law of N + V is
+    computed, with V, at most half of ``jitter``, a sum of eight uniform variables. Its density is
+    smooth, and its transform, with a power of a sine, falls so quickly that few frequencies give
+    the law to 1e-11.
     """
     largest, std = max(weight for weight, _ in weights), _std(law, weights)
     jitter = max(largest / 4, std / 128)
@@ -604,12 +621,15 @@ def smooth_halfwidth(
 
 
 def is_narrow(law: NoiseDistribution) -> bool:
-    """Return True if an atom of a sum of draws is more than a rounding error."""
+    """Return True if noise is so narrow that the probability of a single value matters."""
     return law.variance < _NARROW
 
 
 def _first(holds: Callable[[int], bool], low: int = 0, high: int | None = None) -> int:
-    """Return the smallest c >= ``low`` that satisfies ``holds``; ``high``, if given, does."""
+    """Return the smallest c from ``low`` on for which ``holds(c)``, which is true from there on.
+
+    ``high``, if given, is known to hold.
+    """
     if holds(low):
         return low
     if high is None:
@@ -640,11 +660,11 @@ _TRANSFORMED = 8192.0
 
 
 def sum_tail(counts: Mapping[NoiseDistribution, int]) -> Callable[[int], float]:
-    """Return the function c -> P(|N| > c), where N is a sum of this many independent draws of each
-    law.
+    """Return the function c -> P(|N| > c) for a sum N of independent draws.
 
-    Exact up to float64 (about 1e-12), with two exceptions, which are a little too large: Gaussian
-    sums beyond a standard deviation of 4096, and few unequal Laplace laws beyond one of 8192.
+    ``counts`` gives the number of draws of each distribution. Exact up to float64 (about 1e-12),
+    with two exceptions, which are a little too large: Gaussian sums beyond a standard deviation of
+    4096, and few unequal Laplace laws beyond one of 8192.
     """
     counts = {law: count for law, count in counts.items() if count and law.variance > 0}
     if not counts:
@@ -758,7 +778,10 @@ def _inverted_tail(
 def _log_transform(
     counts: Mapping[NoiseDistribution, int], angles: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the logarithm of a sum's characteristic function, at angles from 0 on."""
+    """Return the logarithm of the characteristic function of a sum of draws, at each angle.
+
+    The angles begin at 0.
+    """
     total = np.zeros(len(angles))
     for law, count in counts.items():
         if isinstance(law, DiscreteLaplace):
@@ -858,7 +881,7 @@ class Errors(Generic[S]):
 
     @property
     def resolution(self) -> Fraction:
-        """One unit of the exact sums, in data units; 1 for counts."""
+        """Grid unit in which sums are exact, in data units; 1 for counts."""
         resolution = self.contribution.resolution
         return Fraction(1) if resolution is None else resolution
 
@@ -868,12 +891,12 @@ class Errors(Generic[S]):
 
     @property
     def buffer_size(self) -> int:
-        """Number of values that a running stream keeps beside its sums, all cells together."""
+        """Number of values that a running stream keeps in memory beside its sums, for all cells."""
         return self.strategy.facts.buffer_size * self.cells
 
     @property
     def steps(self) -> int:
-        """Number of steps over which its errors are means and maxima."""
+        """Number of steps over which `mean_std` and `max_std` are taken."""
         found = self.errors_of.steps or self.strategy.horizon
         if found is None:
             raise InvalidInput(f"{self.strategy!r} has no last step: give the number of steps")
@@ -881,22 +904,22 @@ class Errors(Generic[S]):
 
     @property
     def release(self) -> ReleaseForm:
-        """The numbers that ``mean_std`` and ``max_std`` describe."""
+        """The numbers that ``mean_std`` and ``max_std`` describe: totals, windows or both."""
         return self.errors_of.release or self.strategy.facts.workload
 
     @cached_property
     def mean_std(self) -> float:
-        """Exact root of the mean variance of all released numbers."""
+        """Root of the mean noise variance of all released numbers; exact, in data units."""
         return float(self.in_data_units(math.sqrt(self._variance("mean"))))
 
     @cached_property
     def max_std(self) -> float:
-        """Root of the largest variance of the numbers that ``errors_of`` names."""
+        """Root of the largest noise variance of the numbers in ``errors_of``, in data units."""
         of_a_cell = math.sqrt(self._variance("max")) * float(self.resolution)
         return of_a_cell * self.errors_of.largest
 
     def _variance(self, metric: Metric) -> float:
-        """Return the variance of a cell, in squared units of the exact sums."""
+        """Return a cell's mean or largest noise variance, in squared grid units."""
         strategy: StreamStrategy = self.strategy
         steps = self.errors_of.steps
         if steps is not None and isinstance(strategy, EndlessStrategy):
@@ -911,12 +934,14 @@ class Errors(Generic[S]):
         return released * node + roundings * strategy.facts.rounding_variance
 
     def by(self, metric: Metric) -> float:
-        """Return ``mean_std`` or ``max_std``."""
+        """Return ``mean_std`` if the metric is "mean", ``max_std`` if it is "max"."""
         check_metric(metric)
         return self.mean_std if metric == "mean" else self.max_std
 
     def row(self) -> dict[str, Any]:
-        """Return the row of a plan: strategy, noise, errors, and the number of kept values."""
+        """Return a row for the table of a plan: strategy, noise, errors, and number of values in
+        memory.
+        """
         return {
             "strategy": repr(self.strategy),
             "noise": self.family,
@@ -927,13 +952,13 @@ class Errors(Generic[S]):
 
     @property
     def rmse(self) -> float:
-        """Root of the mean squared error, from noise and from items held back."""
+        """Root of the mean squared error, from noise and from items not counted yet by a delay."""
         return math.hypot(self.mean_std, self.errors_of.per_step * self.strategy.facts.delay)
 
     def largest_error(self, probability: float = 2 / 3) -> float:
-        """Return a bound that all errors of totals, at all steps and cells, keep together.
+        """Return a bound that the errors of all totals keep together, with the stated probability.
 
-        They keep it with the stated probability. It is a union bound over the half-width of the
+        It holds at all steps and cells at once. It is a union bound over the half-width of the
         widest release, or Chernoff's bound for an expiring guarantee, plus the items that a delay
         holds back. It is infinite if no bound is known: for more numbers than known tails cover
         (10^9 times 1 - probability), and if totals are not released or there is no last step.
@@ -955,8 +980,7 @@ class Errors(Generic[S]):
         return widest_halfwidth(self.strategy, self.law, 1 - missed) * float(self.resolution)
 
     def loss(self, ages: Iterable[int], analysis: Analysis = "exact") -> NDArray[np.float64]:
-        """Return the privacy loss of an item by its age: epsilon, or rho; for an expiring
-        guarantee.
+        """Return an item's privacy loss at each age, epsilon or rho, for an expiring guarantee.
 
         The analysis "exact" is the promised loss, ``guarantee.at_age``.
 
@@ -1002,18 +1026,21 @@ class Errors(Generic[S]):
         return float(found[0]) if one else found
 
     def window_std(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
-        """Return the std of the released number of steps start + 1 .. stop, in data units."""
+        """Return the standard deviation of the number released for the steps start + 1 .. stop.
+
+        It is in data units.
+        """
         variance = noise_variance(self.strategy, self.law, stops, since=starts)
         deviation: NDArray[np.float64] = self.in_data_units(np.sqrt(variance))
         return deviation
 
     def halfwidths(self, steps: Any, level: float = 0.95) -> NDArray[np.float64]:
-        """Return `counton.numbers.halfwidths` in data units."""
+        """Return the half-widths of the intervals at ``steps``, in data units."""
         found: NDArray[np.float64] = halfwidths(self.strategy, self.law, steps, level)
         return np.asarray(self.in_data_units(found))
 
     def halfwidth(self, step: int, level: float = 0.95) -> float:
-        """Return the half-width of the interval at a step.
+        """Return the half-width of the interval at one step, in data units.
 
         Raises:
             InvalidInput: the level is outside (0, 1 - 1e-9].
@@ -1028,12 +1055,15 @@ class Errors(Generic[S]):
     def window_halfwidths(
         self, starts: Steps, stops: Steps, level: float = 0.95, *, cells: int = 1
     ) -> NDArray[np.float64]:
-        """Return `counton.numbers.window_halfwidths` in data units."""
+        """Return half-widths for the steps start + 1 .. stop, over ``cells`` cells, in data units.
+
+        They are those of `counton.numbers.window_halfwidths`.
+        """
         found = window_halfwidths(self.strategy, self.law, starts, stops, level, cells=cells)
         return np.asarray(self.in_data_units(found))
 
     def in_data_units(self, errors: Any) -> Any:
-        """Convert errors of a cell from units of the exact sums, as strategies and laws give them.
+        """Convert errors of a cell from the grid units of strategies and laws to data units.
 
         No other code multiplies an error by the resolution, or by the factor of ``errors_of``.
         """

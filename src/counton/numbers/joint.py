@@ -41,7 +41,10 @@ UNLUCKY = 1e-6
 
 
 def fresh_noise(terms: Design, cells: int, steps: int) -> NDArray[np.float64]:
-    """Return `noise_alone` of all steps, under a fresh key that is then forgotten."""
+    """Draw the noise of all releases of a stream, as an example: shape ``(steps, cells)``.
+
+    The key is fresh and then forgotten; the noise is in data units.
+    """
     (found,) = noise_alone(terms, Key.generate(), cells, steps, steps)
     return found
 
@@ -49,7 +52,7 @@ def fresh_noise(terms: Design, cells: int, steps: int) -> NDArray[np.float64]:
 def noise_alone(
     terms: Design, key: Key, cells: int, steps: int, at_a_time: int
 ) -> Iterator[NDArray[np.float64]]:
-    """Yield the releases of a stream of these terms whose cells count nothing.
+    """Yield the noise of a stream under a key: the releases of cells that count nothing.
 
     Yields:
         Noise in data units, shape ``(steps, cells)``.
@@ -74,7 +77,10 @@ def noise_alone(
 def _known_noise(
     terms: Design, cells: int, steps: int, seed: int, *, windows: bool
 ) -> Iterator[NDArray[np.float64]]:
-    """Yield the noise under a public key, some steps at a time: of windows, or of totals."""
+    """Yield noise of a stream under the public key of ``seed``, some steps at a time.
+
+    It is the noise of single windows, or of running totals.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InsecureKeyWarning)
         key = InsecureSeededKey(seed)
@@ -125,7 +131,7 @@ def narrower(
 
 
 def largest_share(drawn: NDArray[np.float64], level: float) -> float | None:
-    """Return an order statistic that is almost certainly above the quantile; None: too few draws.
+    """Return a drawn number that is almost certainly above the quantile; None: too few draws.
 
     It is below the quantile with probability at most 10^-6.
 
@@ -208,6 +214,8 @@ def _within(one: Answer, lower: float, upper: float) -> Answer:
 def joint_factor(formulas: Sequence[Formula], halves: NDArray[np.float64], level: float) -> float:
     """Return a factor, at most 1, by which half-widths shrink and still hold all together.
 
+    ``halves`` are the half-widths of the ``formulas``.
+
     Args:
         halves: half-widths that hold together by the union bound.
         level: probability that all hold.
@@ -229,7 +237,7 @@ def joint_factor(formulas: Sequence[Formula], halves: NDArray[np.float64], level
 
 
 def _errors_of(one: StreamParts, draws: int, seed: int) -> NDArray[np.float64]:
-    """Return the errors of formulas from one stream's noise, shape ``(formulas, draws)``."""
+    """Draw errors of formulas from one stream's noise: shape ``(formulas, draws)``."""
     wanted = {end: place for place, end in enumerate(one.ends.tolist())}
     count, steps = len(one.cells), int(one.ends.max(initial=0))
     errors = np.zeros((one.weights.shape[0], draws))

@@ -1,4 +1,4 @@
-"""The paragraphs for a publication: the protected unit, the mechanism, and the limits."""
+"""The text on methods for a publication: the protected unit, the mechanism, and the limits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def methods(
     sources: Sequence[str] = (),
     constants: Sequence[tuple[str, str]] = (),
 ) -> str:
-    """Return paragraphs for a publication, with a table.
+    """Return the text on methods for a publication: some paragraphs and a table, in Markdown.
 
     They state the release, unit, guarantee, error, mechanism and assumptions.
 
@@ -80,7 +80,7 @@ def methods(
 
 
 def is_once(terms: Design) -> bool:
-    """Return True if there is one step: no release before it, and none after it."""
+    """Return True if a design has a single release, with none before it and none after it."""
     return terms.strategy.horizon == 1
 
 
@@ -132,7 +132,7 @@ def _mechanism(terms: Design) -> str:
 
 
 def shares_noise(strategy: StreamStrategy) -> bool:
-    """Return True if releases share noise; else each step has noise of its own.
+    """Return True if several releases share noise; False if each step has noise of its own.
 
     >>> from counton.strategies import Binary
     >>> shares_noise(Binary(365)), shares_noise(Independent(365))

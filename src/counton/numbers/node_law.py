@@ -1,4 +1,4 @@
-"""The noise law of one node, from strategy, guarantee and contribution."""
+"""The noise distribution of one node, from strategy, guarantee and contribution."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ _FEW_NODES, _BESIDE = 2**28, 2**20
 def sensitivity_of(
     strategy: StreamStrategy, contribution: Contribution, shape: tuple[int, ...] = ()
 ) -> Sensitivity:
-    """Return the change of all node values together by one protected unit, in lattice integers.
+    """Return how much one protected unit changes all node values together.
+
+    It is in units of the integers that the nodes' noise is drawn in.
 
     >>> from counton.strategies import Binary
     >>> sensitivity_of(Binary(31), Contribution.add_remove(cells=2), shape=(10,))
@@ -60,7 +62,10 @@ def sensitivity_of(
 
 
 def promise_of(strategy: StreamStrategy, guarantee: Guarantee) -> Guarantee:
-    """Return the guarantee as ``strategy`` gives it: an expiring one gets growth and delay."""
+    """Return the guarantee as a stream with ``strategy`` keeps it.
+
+    An expiring guarantee gets the strategy's growth and delay; any other one is unchanged.
+    """
     _check_strategy(strategy)
     check_guarantee(guarantee)
     if isinstance(guarantee, (ExpiringDP, ExpiringZCDP)):
@@ -75,7 +80,7 @@ def law_for(
     shape: tuple[int, ...] = (),
     family: Family | None = None,
 ) -> Calibration:
-    """Return the law of least variance with which ``strategy`` keeps ``guarantee``.
+    """Return the noise distribution of least variance with which ``strategy`` keeps ``guarantee``.
 
     The guarantee holds against an attacker who sees earlier releases before he chooses the next
     inputs and whether a unit is in them. So the law depends on whether the strategy is causal.
@@ -102,7 +107,7 @@ def calibration_of(
     shape: tuple[int, ...] = (),
     family: Family | None = None,
 ) -> Calibration:
-    """Return the calibration of `law_for`, also if sums of its noise could overflow."""
+    """Return the same as `law_for`, but do not refuse noise whose sums could overflow."""
     guarantee = promise_of(strategy, guarantee)
     check_contribution(contribution)
     if isinstance(guarantee, (ExpiringDP, ExpiringZCDP)):
@@ -124,7 +129,7 @@ def calibration_of(
 
 
 def check_addresses(strategy: StreamStrategy, shape: tuple[int, ...]) -> None:
-    """Refuse a stream of several cells whose last nodes have no address for their noise.
+    """Raise `InvalidInput` if a stream of several cells has more nodes than noise has addresses.
 
     >>> from counton.strategies import Binary
     >>> check_addresses(Binary(2**40), ()), check_addresses(Binary(2**31), (3,))
@@ -142,7 +147,7 @@ def check_addresses(strategy: StreamStrategy, shape: tuple[int, ...]) -> None:
 
 
 def check_guarantee(guarantee: object) -> Guarantee:
-    """Return the guarantee; refuse any other value."""
+    """Return the value if it is a `Guarantee`; raise `InvalidInput` for anything else."""
     if not isinstance(guarantee, Guarantee):
         raise InvalidInput(
             f"guarantee is {quote(guarantee)}; give PureDP(epsilon), ApproxDP(epsilon, delta) or "
@@ -152,7 +157,7 @@ def check_guarantee(guarantee: object) -> Guarantee:
 
 
 def check_contribution(contribution: Contribution) -> None:
-    """Refuse a value that is no contribution."""
+    """Raise `InvalidInput` if a value is no `Contribution`."""
     if not isinstance(contribution, Contribution):
         raise InvalidInput(
             f"contribution is {quote(contribution)}; give what one protected unit can change, "

@@ -38,7 +38,7 @@ _DRAWN = 2**22
 
 
 class SealedNoise(NamedTuple):
-    """Noise of consecutive steps and cells as it is stored. Secret.
+    """Noise of consecutive steps and cells as it is stored, with a keyed digest. Secret.
 
     Attributes:
         step, steps: the first step, and the number of steps.
@@ -59,29 +59,27 @@ class SealedNoise(NamedTuple):
 
     @property
     def message(self) -> bytes:
-        """The sealed bytes."""
+        """All fields but the seal as bytes: the seal is their keyed digest."""
         return f"{self.step} {self.steps} {self.cell} {self.cells} ".encode() + self.noise
 
 
 class NoiseStore(Protocol):
-    """A store of noise between processes; if it forgets or alters noise, no release changes."""
+    """A store of noise for later processes; if it forgets or alters noise, no release changes."""
 
     def find(self, step: int, cell: int) -> SealedNoise | None:
-        """Return the row that holds a step, of the cells from this one on.
-
-        None if there is none.
-        """
+        """Return the stored noise of a step, for the cells from ``cell`` on; None if none is."""
         ...
 
     def replace(self, cell: int, rows: Sequence[SealedNoise]) -> None:
-        """Store these rows instead of all rows of the cells from this one on."""
+        """Store these rows, and remove all others for the cells from ``cell`` on."""
         ...
 
 
 class NoiseAhead:
-    """B z for consecutive steps, remembered for a short way ahead.
+    """The noise of a stream's steps; that of some further steps is computed with it and remembered.
 
-    Remembering never changes a value: the noise of a step is a function of its address.
+    It is B z, the strategy's matrix times the noise of its nodes. Remembering never changes a
+    value: the noise of a step is a function of its address.
 
     Args:
         strategy: strategy of the stream.
@@ -109,7 +107,7 @@ class NoiseAhead:
 
     @property
     def by_cells(self) -> bool:
-        """True if noise of a step is computed some cells at a time.
+        """True if the noise of a step is computed for some cells at a time, which saves memory.
 
         If a late step costs as much as many steps and nothing is stored, a window of whole steps is
         computed instead, as long as memory allows.
@@ -120,7 +118,10 @@ class NoiseAhead:
         return self._size > (_CELLS if apart else _MOST)
 
     def cells_of(self, step: int) -> Iterator[tuple[slice, Integers]]:
-        """Yield the noise of one step, some cells at a time; it is not remembered here."""
+        """Yield the noise of one step, as cells and their noise, some cells at a time.
+
+        It is not remembered here.
+        """
         kept = min(_KEPT_STEPS, max(_MOST // _CELLS, 1))
         for first in range(0, self._size, _CELLS):
             cells = slice(first, min(first + _CELLS, self._size))
@@ -132,7 +133,10 @@ class NoiseAhead:
             yield cells, noise[0]
 
     def parts(self, steps: range) -> Iterator[Integers]:
-        """Yield the noise of ``steps`` in order, int64; do not write to it, nor keep it."""
+        """Yield the noise of ``steps`` in order, some steps at a time: int64.
+
+        The arrays are reused: do not write to them, nor keep them.
+        """
         if len(steps) > 1 and len(steps) * self._size > _LARGEST and self._reader.local:
             for part in self._reader.parts(steps):
                 self._before = part  # a large batch, not worth keeping
@@ -150,7 +154,7 @@ class NoiseAhead:
         yield self._noise[first : first + len(steps)]
 
     def _look_ahead(self, steps: range) -> Integers:
-        """Return the noise of these steps and some later ones, shape ``(steps, cells)``."""
+        """Return the noise of these steps and of some later ones: shape ``(steps, cells)``."""
         cells = slice(0, self._size)
         found = self._find(steps, cells)
         if found is not None:
@@ -173,7 +177,7 @@ class NoiseAhead:
         return range(start, stop if longest is None else max(min(stop, longest + 1), start + 1))
 
     def _compute(self, window: range, cells: slice) -> Integers:
-        """Return the noise of consecutive steps and cells, shape ``(len(window), cells)``."""
+        """Compute the noise of consecutive steps and cells: shape ``(len(window), cells)``."""
         count = cells.stop - cells.start
         if count == self._size and not (self._alone and not self._strategy.facts.local):
             return self._reader.noise(window).reshape(len(window), count)
@@ -199,7 +203,11 @@ class NoiseAhead:
         return costly and nodes * self._size >= _WORTH_KEEPING
 
     def _find(self, steps: range, cells: slice) -> Integers | None:
-        """Return the stored noise of some cells for these steps and the rest of the row, if any."""
+        """Return stored noise of some cells, from the first of ``steps`` to the last one stored
+        with them.
+
+        None if a step is not stored.
+        """
         parts, step = [], steps.start
         while step < steps.stop:
             row = None if self._store is None else self._store.find(step, cells.start)
@@ -210,7 +218,7 @@ class NoiseAhead:
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _is_right(self, row: SealedNoise, step: int, cells: slice) -> bool:
-        """Return True if the row holds a step of these cells and its seal is right."""
+        """Return True if a stored row holds this step and these cells, and its digest is right."""
         of_cells = (row.cell, row.cell + row.cells) == (cells.start, cells.stop)
         holds = row.step <= step < row.step + row.steps
         return of_cells and holds and compare_digest(row.seal, self.field.seal(row.message))

@@ -1,4 +1,4 @@
-"""Releases of streams: released steps, and the numbers of windows of steps read from them."""
+"""Releases of streams: released steps, and the numbers of windows that are computed from them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from counton.strategies.strategy import check_ends
 
 
 class PublicNumbers:
-    """Base class of releases: guarantee, contribution, tables, text for a publication."""
+    """Base class of releases: their guarantee, contribution, tables, and text for publications."""
 
     __slots__ = ()
     _design: Design
@@ -61,7 +61,7 @@ class PublicNumbers:
         )
 
     def methods(self) -> str:
-        """Return the paragraphs for a publication: unit, guarantee, mechanism, sources.
+        """Return the text on methods for a publication: unit, guarantee, mechanism, sources.
 
         >>> from counton import Counter, Key, PureDP
         >>> from counton.strategies import Binary
@@ -77,7 +77,7 @@ class PublicNumbers:
 
     @property
     def _sources(self) -> tuple[str, ...]:
-        """Sources of the numbers, besides those of the mechanism."""
+        """Literature behind the numbers, besides that of the mechanism."""
         return ()
 
     def _repr_html_(self) -> str:
@@ -87,7 +87,7 @@ class PublicNumbers:
 
 
 def noise_in_words(stds: NDArray[np.float64]) -> str:
-    """Return a sentence about standard deviations.
+    """Return a sentence for a publication about standard deviations of the noise.
 
     >>> noise_in_words(np.array([7.25, 9.5]))
     'The noise of what was released has standard deviations from 7.2 to 9.5.'
@@ -148,14 +148,16 @@ class StepRelease(PublicNumbers):
 
     @property
     def ends(self) -> tuple[int, int]:
-        """The step before the first counted step, and the last one; a delay is not subtracted."""
+        """The steps (start, stop) that the number counts, start + 1 .. stop; a delay is not
+        subtracted.
+        """
         if self.between is not None:
             return self.between[1].step, self.step
         windows = self._design.strategy.facts.workload == "windows"
         return self.step - 1 if windows else 0, self.step
 
     def since(self, earlier: StepRelease) -> StepRelease:
-        """Return the count after an earlier release of the stream, up to this one.
+        """Return what was counted after an earlier release of the stream, up to this one.
 
         Raises:
             InvalidInput: a release of another stream, a later one, or a difference; or a stream
@@ -178,7 +180,7 @@ class StepRelease(PublicNumbers):
         return StepRelease(self.step, self.value - earlier.value, std, terms, both)
 
     def part(self, of: Callable[[NDArray[Any]], Any], terms: Design) -> StepRelease:
-        """Return the release of some of its cells.
+        """Return the same release for some of its cells.
 
         Args:
             of: picks their values from those of all cells.
@@ -240,7 +242,7 @@ class Releases(PublicNumbers):
 
     @property
     def unit(self) -> Fraction:
-        """The unit that all values are multiples of, in data units."""
+        """Grid unit, in data units: all values are multiples of it."""
         return self._design.released_unit
 
     def __len__(self) -> int:
@@ -263,7 +265,7 @@ class Releases(PublicNumbers):
         level: float = 0.95,
         weights: Any = None,
     ) -> Window:
-        """Return the count of the steps start + 1 .. stop: value, std and interval.
+        """Return the private count of the steps start + 1 .. stop: value, std and interval.
 
         It is a difference of two totals, or the sum of windows. With a delay the totals count up to
         this many steps earlier.
@@ -313,7 +315,7 @@ class Releases(PublicNumbers):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Window(PublicNumbers):
-    """The count of the steps start + 1 .. stop.
+    """The private count of the steps start + 1 .. stop.
 
     Attributes:
         start, stop: the step before the first (0: the beginning), and the last.
@@ -362,7 +364,10 @@ def window_of(
     level: float,
     weights: Any = None,
 ) -> Window:
-    """Return the count of a window; ``read(a, b)`` gives the values of the steps a .. b - 1."""
+    """Return the private count of the steps start + 1 .. stop, with its interval.
+
+    ``read(a, b)`` gives the released values of the steps a .. b - 1.
+    """
     start, stop = check_integer("start", start, 0), check_integer("stop", stop, 0)
     check_ends(terms.strategy, start, stop)
     if terms.strategy.facts.workload == "windows":
@@ -402,7 +407,10 @@ def window_of(
 
 
 def _cell_numbers(terms: Design, cells: Any) -> NDArray[np.int64]:
-    """Return the cells that an index picks; refuse a cell picked twice, as cells are added up."""
+    """Return the numbers of the cells that an index selects; refuse a cell selected twice.
+
+    They are to be added up.
+    """
     try:
         places = np.arange(max(terms.cells, 1)).reshape(terms.shape)[cells]
     except (IndexError, TypeError, ValueError) as error:
@@ -420,7 +428,7 @@ def _cell_numbers(terms: Design, cells: Any) -> NDArray[np.int64]:
 
 
 def _around(values: NDArray[Any], half: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return ends of intervals; integers for integer values and whole half-widths."""
+    """Return values - half and values + half; integers if the values and half-widths are whole."""
     if values.dtype.kind in "iO" and np.all(half == np.rint(half)):
         whole = half.astype(np.int64)
         return np.asarray(values - whole), np.asarray(values + whole)
@@ -429,7 +437,7 @@ def _around(values: NDArray[Any], half: NDArray[np.float64]) -> tuple[NDArray[An
 
 
 def _cells(shape: tuple[int, ...], times: int = 1) -> dict[str, NDArray[Any]]:
-    """Return the indices of cells by column name, all cells this many times."""
+    """Return the indices of all cells, a column for each axis, repeated ``times`` times."""
     places = [np.tile(place.ravel(), times) for place in np.indices(shape)]
     if len(places) == 1:
         return {"cell": places[0]}
@@ -439,7 +447,7 @@ def _cells(shape: tuple[int, ...], times: int = 1) -> dict[str, NDArray[Any]]:
 def _columns(
     about: Mapping[str, Any], value: Any, std: Any, low: Any, high: Any
 ) -> dict[str, NDArray[Any]]:
-    """Return a row for each cell: its description, its number and its noise."""
+    """Return a table as columns, one row for each cell: ``about``, estimate, std, lower, upper."""
     estimate = np.ravel(value)
     found = {name: np.full(estimate.shape, one) for name, one in about.items()}
     return {

@@ -1,4 +1,4 @@
-"""Post-processing of released tables: known totals kept, whole numbers, none below 0.
+"""Adjustment of released tables: known totals kept, whole numbers, none below 0.
 
 Public knowledge about a table, such as known totals, enters by least squares with the exact
 covariance of the noise; deviations and intervals are those that remain. Whole and non-negative
@@ -30,7 +30,7 @@ Halves = Callable[[Floats, float], Floats]
 
 @dataclass(frozen=True, eq=False)
 class AdjustedHierarchy:
-    """A hierarchy made to fit, by `counton.statistics.hierarchy.HierarchyReading.adjust`.
+    """A released hierarchy whose numbers were adjusted: they add up and keep known totals.
 
     Attributes:
         tree: the public tree.
@@ -58,7 +58,8 @@ class AdjustedHierarchy:
     _halves: Halves
 
     def level_columns(self, nodes: str, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """Return the table of one level of the tree: see `HierarchyReading.level_columns`.
+        """Return the table of one level of the tree as columns; see
+        `HierarchyReading.level_columns`.
 
         Intervals are those of the least squares estimates, cut to possible values: whole numbers
         with ``integers``, none below 0 with ``nonnegative``. They hold as often as they promise.
@@ -77,15 +78,15 @@ class AdjustedHierarchy:
         return TableNumbers(self.tree.path_columns(depth), found.at(self.tree.order[depth]))
 
     def numbers(self) -> TableNumbers:
-        """Return all levels, the total first."""
+        """Return the table of all levels, the total first."""
         return all_levels(self.tree, [self._of_level(depth) for depth in range(len(self.std))])
 
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """Return all levels as columns of a table, with intervals of this level."""
+        """Return the table of all levels as columns, with intervals of this level."""
         return self.numbers().columns(level)
 
     def notes(self) -> list[str]:
-        """Return the notes that a reader needs besides the numbers, in sentences."""
+        """Return cautions for readers of the numbers, such as on bias, in sentences."""
         return self.fit.notes()
 
 
@@ -107,7 +108,7 @@ def cut_to_possible(
 
 
 def all_levels(tree: Tree, parts: Sequence[TableNumbers]) -> TableNumbers:
-    """Return tables of all levels below each other, with a column "level" in front."""
+    """Stack the tables of all levels of a tree, with a column "level" in front."""
     sizes = tree.sizes
     found: dict[str, NDArray[Any]] = {"level": np.repeat(np.array(tree.levels), sizes)}
     for column in tree.levels[1:]:
@@ -126,7 +127,7 @@ def adjusted_hierarchy(
     halves: Halves,
     fit: Fit,
 ) -> AdjustedHierarchy:
-    """Return the adjusted hierarchy; see `HierarchyReading.adjust`.
+    """Adjust a released hierarchy to public constraints, as `HierarchyReading.adjust` describes.
 
     Args:
         released: every node's number, by level.
@@ -157,7 +158,10 @@ def adjusted_hierarchy(
 
 
 def check_known(tree: Tree, fit: Fit) -> tuple[list[Floats], Bounds]:
-    """Return each node's known total, by level, and the bounds that follow; needs no release."""
+    """Return each node's known total, by level, and the bounds that follow for all nodes.
+
+    No release is needed. Known totals that do not add up are refused.
+    """
     stated = _known_totals(tree, dict(fit.known))
     for part in stated:
         if fit.nonnegative and (part < 0).any():
@@ -198,7 +202,7 @@ def _known_totals(tree: Tree, known: Mapping[Any, int]) -> list[Floats]:
 def _condition(
     law: HierarchyLaw, estimates: list[Floats], stated: list[Floats]
 ) -> tuple[list[Floats], list[Floats]]:
-    """Return least squares estimates given the known totals, and their variances, by level."""
+    """Return least squares estimates that keep the known totals, and their variances, by level."""
     tree, variances = law.tree, [part.copy() for part in law.variances]
     if all(np.isnan(part).all() for part in stated):
         return estimates, variances
@@ -232,7 +236,10 @@ def _condition(
 
 
 def _is_cut(tree: Tree, stated: list[Floats], level: int) -> bool:
-    """Return True if a level and all leaves above it are known: then upper totals do not matter."""
+    """Return True if all totals of a level, and of all leaves above it, are known.
+
+    Known totals further up then tell nothing more.
+    """
     if np.isnan(stated[level]).any():
         return False
     return not any(np.isnan(stated[above][tree.leaves[above]]).any() for above in range(level))
@@ -241,7 +248,10 @@ def _is_cut(tree: Tree, stated: list[Floats], level: int) -> bool:
 def _below_cut(
     law: HierarchyLaw, estimates: list[Floats], stated: list[Floats], cut: int
 ) -> tuple[list[Floats], list[Floats]]:
-    """Return `_condition` for a level that is all known: sums above it, shares below."""
+    """Return least squares estimates and variances, by level, if level ``cut`` is all known.
+
+    Levels above it are sums of known totals. Levels below it share them out.
+    """
     tree = law.tree
     centres: list[Floats] = [np.zeros(0)] * len(estimates)
     variances: list[Floats] = [np.zeros(size) for size in tree.sizes]

@@ -1,4 +1,4 @@
-"""Noise of tables, once or over time: the sensitivity of their measurements, and noise kinds."""
+"""Noise of tables, released once or over time: sensitivity, rounding, and kinds of noise."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NORMS: dict[Family, Norm] = {"laplace": 1, "gaussian": 2}
 
 
 def sensitivity_of_cells(strategy: TableStrategy, contribution: Contribution) -> Sensitivity:
-    """Return the worst change of all measurements of a table between neighbours.
+    """Return the largest change of all measurements of a table when one unit changes.
 
     Several cells or several units per cell multiply the norms, by the triangle inequality. A
     replaced unit leaves its cells and enters others; it may also only leave or only enter.
@@ -56,9 +56,10 @@ def sensitivity_of_cells(strategy: TableStrategy, contribution: Contribution) ->
 
 
 def fraction_bits(std: float) -> int:
-    """Return the fractional bits of released numbers: steps below 2^-15 of the least ``std``.
+    """Return how many binary places released numbers have: fine enough for the least ``std``.
 
-    The result is public, since ``std`` is; larger noise leaves more room for larger counts.
+    One unit of the last place is below 2^-15 of it. The result is public, since ``std`` is; larger
+    noise leaves more room for larger counts.
 
     >>> fraction_bits(0.3), fraction_bits(50.0), fraction_bits(1e9)
     (16, 11, 0)
@@ -85,7 +86,7 @@ def noise_kinds(guarantee: Guarantee) -> tuple[Family, ...]:
 
 
 def rank_attempts(attempts: Iterable[Callable[[], T]], cost: Callable[[T], float]) -> list[T]:
-    """Return the results of the attempts, least cost first; leave refused attempts out.
+    """Call all attempts and return their results, least cost first; leave those out that refuse.
 
     >>> rank_attempts([lambda: 3, lambda: 2], cost=float)
     [2, 3]

@@ -29,7 +29,7 @@ _GRAIN = 2.0**-20
 
 
 class Bounds(NamedTuple):
-    """The constraints on estimates, by level.
+    """The constraints on each node's number, by level of the tree.
 
     Attributes:
         fixed: True if a node is known, or the sum of known children.
@@ -43,7 +43,7 @@ class Bounds(NamedTuple):
 def bounds_of(
     parents: Sequence[Integers], known: Sequence[Floats], *, nonnegative: bool
 ) -> tuple[Bounds, tuple[int, int, str] | None]:
-    """Return the bounds from known totals, and the first node that contradicts them.
+    """Return the bounds from known totals, and the first node that contradicts them; None if none.
 
     The contradiction is (level, place, why).
 
@@ -132,7 +132,7 @@ def _children(
     fixed: NDArray[np.bool_],
     lowest: Floats,
 ) -> Integers:
-    """Return one level's integers nearest to the estimates, with the parents' sums."""
+    """Return integers near one level's estimates; those of one parent add up to its total."""
     size = len(totals)
     values = np.where(fixed, lowest, 0.0).astype(np.int64)
     left = totals - np.bincount(parents, weights=values, minlength=size).astype(np.int64)
@@ -156,10 +156,7 @@ def _children(
 
 
 def _onto_simplex(wanted: Floats, total: float) -> Floats:
-    """Return the nearest point with this sum and no negative part.
-
-    Source: Held, Wolfe and Crowder, "Validation of subgradient optimization" (1974).
-    """
+    """Return the numbers nearest to ``wanted`` that add up to ``total``, none of them below 0."""
     falling = np.sort(wanted)[::-1]
     cut = (np.cumsum(falling) - total) / np.arange(1, len(wanted) + 1)
     last = int(np.flatnonzero(falling > cut)[-1]) if (falling > cut).any() else 0
@@ -168,7 +165,10 @@ def _onto_simplex(wanted: Floats, total: float) -> Floats:
 
 
 def _round_family(nearest: Floats, family: Integers, left: Integers, low: Floats) -> Integers:
-    """Round to integers with the families' sums: the largest remainders are rounded up."""
+    """Round numbers to integers that add up to ``left`` for each family, the children of one node.
+
+    The largest remainders are rounded up; no number falls below ``low``.
+    """
     floor = np.floor(nearest + 2.0**-24)  # undo rounding errors below whole numbers
     part = nearest - floor
     values = floor.astype(np.int64)
