@@ -68,7 +68,7 @@ def checked_unit(unit: object, what: str = "unit") -> str:
     Raises:
         InvalidInput: the word is no text, empty, over 200 characters or not printable.
 
-    >>> checked_unit(" visiteur  égaré ") == "visiteur égaré"
+    >>> checked_unit(" visiteur  e\u0301gare\u0301 ") == "visiteur \u00e9gar\u00e9"
     True
     """
     said, clock = _apart(unit.strip()) if isinstance(unit, str) else ("", "")

@@ -1,4 +1,7 @@
-"""Statistics of streams: a map from events to cells, a contribution bound, and a reading."""
+"""Statistics of streams: each maps events to counted cells, and reads its numbers from releases.
+
+It also bounds how much one protected unit changes the cells.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""The mean of clipped values, in total or since an earlier reading, of private or public number.
+"""The mean of clipped values, of all so far or since an earlier release.
 
-A unit is one value v, clipped to [lower, upper] and put on a grid. If the number of values is
-private too, two cells are measured, in grid units: the sum of v - lower and the sum of upper - v.
-Their sum is the number of values times W, the width of the bounds on the grid; their difference is
-twice the sum of the values, centred. For every v, a unit changes the two cells by W together, so
+A unit is one value v, clipped to [lower, upper] and put on a grid. The number of values may be
+public. If it is private too, two cells are measured, in grid units: the sum of v - lower and the
+sum of upper - v. Their sum is the number of values times W, the width of the bounds on the grid;
+their difference is twice the sum of the values, centred. For every v, a unit changes the two cells
+by W together, so
 
     ||d||_1 = W    and    ||d||_2^2 <= (v - lower)^2 + (upper - v)^2 <= W^2,
 
@@ -50,7 +51,7 @@ _LARGEST_SUM = 2**62
 
 
 class Average(ClippedValues):
-    """The mean, sum and number of values.
+    """The mean, sum and number of clipped values.
 
     An event is a number. The average clips values outside the bounds, which moves the estimated
     mean, and rounds values between two grid points to the nearest. It refuses NaN.
@@ -127,7 +128,7 @@ class Average(ClippedValues):
 
     @property
     def width(self) -> int:
-        """Distance of the bounds in grid units."""
+        """Difference of upper and lower bound in grid units."""
         return int((self.upper - self.lower) / self.resolution)
 
     @property
@@ -205,7 +206,7 @@ class Average(ClippedValues):
 
     @override
     def encode(self, *parts: Any) -> Integers:
-        """Return clipped values above the lower bound, in grid units."""
+        """Return how far clipped values lie above the lower bound, in grid units."""
         grid = self.bounds.to_grid(parts[0])
         if grid.ndim != 1:
             raise InvalidInput(f"values have shape {grid.shape}: give one number for each value")
@@ -230,7 +231,7 @@ class Average(ClippedValues):
 
     @override
     def number_of(self, cells: Cells, name: Any = None) -> Estimate:
-        """Return the mean, or the number named ``"sum"`` or ``"count"``.
+        """Return the mean from released cells, or the number named ``"sum"`` or ``"count"``.
 
         A public count is exact.
 
@@ -293,10 +294,10 @@ class Average(ClippedValues):
 
 
 def _directions(above: Floats, below: Floats, distance: float) -> tuple[Floats, Floats]:
-    """Return the least and largest share x / (x + y) of points (x, y) >= 0.
+    """Return the least and largest share x / (x + y) that the true point (x, y) >= 0 can have.
 
-    Only points count whose line through the origin passes (above, below) within a distance, and the
-    share nearest to the point's own always counts.
+    The line through the origin and the true point passes the released point (above, below) within
+    ``distance``. The released point's own nearest share always counts.
 
     >>> low, high = _directions(np.array([3.0, 30.0]), np.array([1.0, -10.0]), 5.0)
     >>> low.tolist(), high.tolist()

@@ -22,7 +22,7 @@ from counton.statistics.tally_statistic import Part, Sums, TallyStatistic, X
 
 
 class GroupedReading(Reading):
-    """Readings by group.
+    """The released numbers of a statistic in each of several groups.
 
     Args:
         statistic: the statistic by group.
@@ -39,7 +39,7 @@ class GroupedReading(Reading):
         self._read = read
 
     def of(self, group: str) -> Reading:
-        """Return the reading of one group.
+        """Return the released numbers of one group.
 
         Raises:
             InvalidInput: the group is not declared.
@@ -72,7 +72,7 @@ class GroupedReading(Reading):
 
 
 class Grouped(TallyStatistic):
-    """A tallied statistic by group.
+    """A statistic that is counted for each of several declared groups.
 
     An event is a pair (group, event of the statistic). A row belongs to one group, so a unit moves
     the nodes no more than it does without groups.
@@ -124,7 +124,7 @@ class Grouped(TallyStatistic):
 
     @override
     def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
-        """Return the contribution; a replaced row may change its group."""
+        """Return the bound on one unit's change of the cells, the same as without groups."""
         found = self.inner.contribution(batched=batched)
         if found.relation == "replace":
             raise InvalidInput(
@@ -194,7 +194,7 @@ class Grouped(TallyStatistic):
 
 
 class _ByGroup(Sums):
-    """The exact counts of a statistic by group; the counter's sums are all of them."""
+    """The exact state of a statistic by group: nothing beyond the sums that the counter keeps."""
 
     _statistic: Grouped
 
@@ -222,18 +222,18 @@ class _ByGroup(Sums):
 
 
 def inner_of(statistic: Statistic) -> Statistic:
-    """Return the statistic of one group; a statistic without groups is returned itself."""
+    """Return the statistic that is counted in each group; return any other statistic itself."""
     return statistic.inner if isinstance(statistic, Grouped) else statistic
 
 
 def members_of(statistic: Statistic) -> Mapping[str, TallyStatistic]:
-    """Return the statistics of a report by name; nothing for any other statistic."""
+    """Return the statistics within a report, by name; an empty mapping for any other statistic."""
     found: Mapping[str, TallyStatistic] = getattr(statistic, "statistics", {})
     return found
 
 
 def for_people(statistic: Statistic, most: int) -> Statistic:
-    """Return the statistic for a stream in which this many rows of a person count."""
+    """Return the statistic for a stream that counts up to ``most`` rows of each person."""
     if isinstance(statistic, Grouped):
         return type(statistic)(for_people(statistic.inner, most), statistic.groups)
     report: Any = statistic
@@ -242,9 +242,9 @@ def for_people(statistic: Statistic, most: int) -> Statistic:
 
 
 def norms_of_people(statistic: Statistic, most: int) -> tuple[int, int] | None:
-    """Return the 1-norm and the squared 2-norm of the change of all cells by all rows of a person.
+    """Return how much all rows of one person change the cells: 1-norm and squared 2-norm.
 
-    None: each row changes the cells as a single row does.
+    Up to ``most`` rows of a person count. None: the norms of a single row suffice.
     """
     report: Any = statistic
     found: tuple[int, int] | None = None

@@ -85,7 +85,7 @@ def is_keyword(name: object) -> TypeGuard[str]:
 
 @cache
 def statistic_named(keyword: str) -> type[Statistic]:
-    """Return the class of a statistic.
+    """Return the class of the statistic with this command name.
 
     >>> statistic_named("average").__name__
     'Average'
@@ -130,7 +130,7 @@ def statistic_to_dict(statistic: Statistic) -> dict[str, Any]:
 
 
 def statistic_of_kind(kind: type[Statistic], saved: Mapping[str, Any]) -> Statistic:
-    """Return the statistic of a class from the dict of `statistic_to_dict`.
+    """Rebuild a statistic of a known class from the dict of `statistic_to_dict`.
 
     Raises:
         InvalidInput: parameters are missing, unknown or out of range.
@@ -146,7 +146,7 @@ def statistic_of_kind(kind: type[Statistic], saved: Mapping[str, Any]) -> Statis
 
 
 def statistic_from_dict(saved: Mapping[str, Any]) -> Statistic:
-    """Return the statistic from the dict of `statistic_to_dict`."""
+    """Rebuild a statistic from the dict of `statistic_to_dict`, which names its class."""
     name = saved.get("statistic")
     if isinstance(name, str) and name in KNOWN:
         own: type[Statistic] = getattr(import_module(KNOWN[name]), name)

@@ -1,4 +1,4 @@
-"""The effect of clipping on a number, in the words of a reader who knows no bounds."""
+"""Sentences on how clipping values to bounds changes a released number, for readers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ UNKNOWN_AMOUNT = "(by an unknown amount)"
 
 
 def clipped_in_words(lower: Fraction, upper: Fraction, bent: str, of: str = "values") -> str:
-    """Return a sentence on the values beyond the bounds and the side to which they bend a number.
+    """Return a sentence: values beyond the bounds count as the bounds, so a number is too low or
+    high.
 
     Args:
         lower, upper: the bounds.
@@ -30,7 +31,7 @@ def clipped_in_words(lower: Fraction, upper: Fraction, bent: str, of: str = "val
 
 
 def ends_in_words(lower: Fraction, upper: Fraction, bent: str, of: str = "values") -> str:
-    """Return the sentence for several numbers, or for one that may be bent to both sides.
+    """Return the sentence on clipping for several numbers, or one that may be too low or too high.
 
     >>> print(ends_in_words(Fraction(0), Fraction(99), "means and variances", "values of age"))
     values of age above 99 count as 99 and those below 0 as 0, which bends means and variances (by

@@ -1,4 +1,7 @@
-"""A contingency table with all its margins, over time: they add up at every step."""
+"""A contingency table with all its margins (sums over columns), over time.
+
+Margins and cells add up at every step.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ _ON_SCREEN = 40
 
 
 class ContingencyReading(GridReading):
-    """Numbers of all margins at one step, or between two steps.
+    """Released counts of all cells and margins of a table at one step, or between two steps.
 
     A name is a tuple of the values of all columns, in their order; None adds up a column.
     """
@@ -44,7 +47,7 @@ class ContingencyReading(GridReading):
     statistic: Contingency
 
     def _box(self, name: Any) -> tuple[Integers, Integers]:
-        """Return the values that a name selects in each column; a * selects all of them."""
+        """Return the cells that a name selects in each column; a * selects a whole column."""
         this = self.statistic
         given = name
         if isinstance(name, str):
@@ -120,7 +123,7 @@ class ContingencyReading(GridReading):
 
     @override
     def numbers(self, request: TableRequest = EVERY_ROW) -> TableNumbers:
-        """Return every margin, the total first and the cells last."""
+        """Return the rows of the table: every margin, the total first and the cells last."""
         names = list(self.statistic.columns)
         kept = [one for count in range(len(names) + 1) for one in combinations(names, count)]
         margins = [self._margin(one) for one in kept]
@@ -140,17 +143,17 @@ class ContingencyReading(GridReading):
         sums = [cells.sum(axis=axis).ravel() for axis in gone]
 
         def ends(level: float) -> tuple[NDArray[Any], NDArray[Any]]:
-            """Return ends of the unadjusted estimates, cut to possible values."""
+            """Return the intervals of the unadjusted estimates, cut to possible values."""
             low, high = map(np.asarray, released.interval(level))
             return cut_to_possible(low, high, fit)
 
         return found._replace(numbers=ClosedForm(np.concatenate(sums), ends, released.std))
 
     def fitted_cells(self, fit: Fit) -> NDArray[Any]:
-        """Return whole or non-negative cells, chosen from the total down.
+        """Return the cells as whole or non-negative numbers, so that all margins are their sums.
 
-        They are chosen from the first column on: each value's number is shared out among the values
-        of the next column (`whole_numbers`). So all margins are sums of these cells.
+        They are chosen from the total down, and from the first column on: each value's number is
+        shared out among the values of the next column (`whole_numbers`).
         """
         cells, shape = self.counts, self.statistic.shape
         unit = 1.0 if fit.integers else 2.0**-self._bits
@@ -164,7 +167,7 @@ class ContingencyReading(GridReading):
 
 
 def _label(names: Mapping[str, Any]) -> str:
-    """Return a row's label with its columns, since their values may have equal names."""
+    """Return a row's label, such as "sex f, smokes no"; "total" if no column has a value."""
     told = [f"{name} {value}" for name, value in names.items() if value is not None]
     return ", ".join(told) or "total"
 
@@ -298,7 +301,7 @@ class Contingency(GridCells):
 
     @property
     def mechanism(self) -> str:
-        """The measurement in a sentence."""
+        """A sentence on how the table is measured."""
         return (
             f"Measured were sums over the cells of the table of {', '.join(self.columns)} "
             f"(strategy {self.grid.name!r}); every margin is a linear function of them, and all "

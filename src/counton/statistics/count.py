@@ -1,4 +1,4 @@
-"""The number of rows, and the sum of one of their columns: one cell, or one for each group."""
+"""The number of rows, and the sum of one of their columns, in all or for each group."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _itself(statistic: Statistic, groups: Sequence[str]) -> Statistic:
 
 
 class _SumOfRows(TallyStatistic):
-    """One number, or one for each group: a sum over rows that is released as it is."""
+    """A sum over rows, in all or for each group, that is released as it is."""
 
     places = 1
 
@@ -82,18 +82,21 @@ class Count(_SumOfRows):
 
 
 def besides_clipped(clipped: ClippedValues) -> Sequence[str]:
-    """Return the effect of clipping on a statistic of values."""
+    """Return the sentence on clipping that belongs to a statistic of clipped values."""
     number = f"the {clipped.card.keyword or 'number'}"
     return (clipped_in_words(clipped.lower, clipped.upper, number),)
 
 
 def units_of_values(column: str | None, rows: str) -> dict[str, str]:
-    """Return the units of the numbers: those of the column, and those of the number of rows."""
+    """Return the unit of each number: ``column`` for values, ``rows`` for the number of rows.
+
+    The key "" stands for all numbers but the count. No column: nothing.
+    """
     return {} if column is None else {"": column, "count": rows}
 
 
 class ClippedValues(TallyStatistic):
-    """Statistics of the values of one column, each clipped to bounds and put on a grid.
+    """Base class of statistics of one column's values, each clipped to bounds and put on a grid.
 
     Attributes:
         bounds: bounds and grid, as `Contribution.values`.
@@ -106,7 +109,7 @@ class ClippedValues(TallyStatistic):
     def _clip(
         self, lower: Number, upper: Number, resolution: Number, relation: Relation = "add_remove"
     ) -> None:
-        """Set the bounds of the values, and their grid."""
+        """Set the bounds to which values are clipped, and their grid."""
         self.bounds = Contribution.values(lower, upper, resolution, relation, unit=self.unit)
         assert self.bounds.value_bounds is not None
         self.lower, self.upper, self.resolution = self.bounds.value_bounds
@@ -180,12 +183,12 @@ class Sum(_SumOfRows, ClippedValues):
 
     @override
     def encode(self, *parts: Any) -> Integers:
-        """Return the clipped values in grid units."""
+        """Return the values clipped to the bounds, in grid units."""
         return self.bounds.to_grid(parts[0])
 
 
 def statistic_of_rows(keyword: str, held: Contribution) -> Statistic:
-    """Return the statistic of a stream without a named one: number of rows or sum of values."""
+    """Return `Count`, or `Sum` with the bounds of ``held``, for terms that name no statistic."""
     if keyword != Sum.card.keyword:
         return Count()
     assert held.value_bounds is not None

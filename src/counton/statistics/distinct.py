@@ -189,9 +189,9 @@ class Distinct(Statistic):
 
 
 class _Users(Exact):
-    """The exact record of each user. Users have numbers, in the order of first sight.
+    """The exact record of each user, who has a number in the order of first sight.
 
-    Each user has two numbers. With ``changes`` these are the number of counted changes (odd if the
+    A record is two numbers. With ``changes`` these are the number of counted changes (odd if the
     user is active) and, with ``stay``, the step of the last event. Otherwise they are the last
     window in which the user was seen, from 1, and the number of windows in which the user counted.
     """
@@ -217,9 +217,9 @@ class _Users(Exact):
                 self._due.setdefault(last + stay, []).append(user)
 
     def _now(self) -> tuple[int, int, NDArray[np.int64], NDArray[np.int64]]:
-        """Return the values that `undo` restores.
+        """Return what `undo` needs: step, number of users, and no changed records yet.
 
-        Step, number of users, changed users, their rows.
+        The last two are the changed users and their old records.
         """
         return self._step, len(self._names), np.empty(0, np.int64), np.empty((0, 2), np.int64)
 
@@ -272,7 +272,10 @@ class _Users(Exact):
         steps: NDArray[np.int64],
         count: int,
     ) -> NDArray[np.int64]:
-        """Return the change of the total in each of the next ``count`` steps."""
+        """Count events of users, and return the change of their number in each of ``count`` steps.
+
+        ``come`` is False for users who go.
+        """
         if self._statistic.stay is not None:
             return self._count_stays(users.tolist(), steps.tolist(), count)
         acted, own = np.unique(users, return_inverse=True)
@@ -295,7 +298,10 @@ class _Users(Exact):
     def _count_visits(
         self, own: NDArray[np.int64], steps: NDArray[np.int64], did: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Mark the events of known users that count, and update the users' records in place."""
+        """Return which events count if users count once in each window, and 1 for each of them.
+
+        ``own`` is each event's place in the users' records ``did``, which are updated.
+        """
         windows = 1 + (steps - 1) // (self._statistic.window or _MOST)
         first = np.ones(len(own), bool)  # the first event of a user in a window
         first[1:] = (own[1:] != own[:-1]) | (windows[1:] != windows[:-1])
@@ -311,8 +317,10 @@ class _Users(Exact):
     def _count_moves(
         self, own: NDArray[np.int64], come: NDArray[np.bool_], did: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Mark the events that count if users come and go, and update the users' records in
-        place."""
+        """Return which events count if users come and go, and +1 or -1 for each of them.
+
+        ``own`` is each event's place in the users' records ``did``, which are updated.
+        """
         there = np.empty(len(own), bool)
         there[1:] = come[:-1]
         begins = np.ones(len(own), bool)
@@ -327,7 +335,9 @@ class _Users(Exact):
         return counted, np.where(come[counted], 1, -1)
 
     def _count_stays(self, users: list[int], steps: list[int], count: int) -> NDArray[np.int64]:
-        """Return the change of the total in each step, if users go by themselves after ``stay``."""
+        """Return the change of the number of active users by step, if users go ``stay`` steps after
+        an event.
+        """
         stay = self._statistic.stay
         assert stay is not None
         for step in [step for step in self._due if step <= self._step]:
@@ -362,7 +372,7 @@ class _Users(Exact):
         return made, last
 
     def _change(self, made: int, comes: bool) -> tuple[int, int]:
-        """Count one change of a user.
+        """Let a user come or go, if that is a change and the limit of changes allows it.
 
         Returns:
             The user's number of counted changes, and the change of the total (-1, 0 or 1).

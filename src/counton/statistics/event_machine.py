@@ -1,4 +1,4 @@
-"""Exact counts of a statistic's events: all events of a step or none; cells on demand."""
+"""Base of running statistics: exact counts of events by whole steps, some only on request."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NEAR = 16
 
 
 class _CellNoise:
-    """The noise of some cells of every node, in the order of the request."""
+    """The noise of some requested cells of every node, in the order of the request."""
 
     def __init__(self, field: NoiseField, cells: NDArray[np.int64]) -> None:
         self.shape = (len(cells),)
@@ -46,7 +46,7 @@ class _CellNoise:
 
 
 class Machine:
-    """A statistic that takes events step by step. Exact, hence secret.
+    """A statistic with its exact counts, which takes the events of whole steps. Secret.
 
     The caller (`counton.statistics.live_statistic.Running` in memory, the store in a state) takes a
     step, releases it, and then settles or undoes it.
@@ -69,7 +69,10 @@ class Machine:
         key: Key | None,
         step: int,
     ) -> None:
-        """Set up the machine; cells on demand need the key. Use `Running.start` instead."""
+        """Take the parts of a running statistic. Use `Running.start` instead.
+
+        The key is needed if cells are computed on request.
+        """
         self.statistic, self.batched, self.design = statistic, batched, terms
         self._exact = exact
         if key is not None and statistic.card.on_demand:
@@ -85,9 +88,9 @@ class Machine:
     def _ends(
         self, events: Events, stops: Sequence[int] | NDArray[np.int64] | None = None
     ) -> NDArray[np.int64]:
-        """Return checked ends of steps within events.
+        """Return, for each step, the number of events up to its end; check ``stops`` if given.
 
-        By default one step, or one for each event.
+        By default all events are one step, or each is a step of its own.
         """
         count = self._count(events)
         if stops is None:
@@ -134,9 +137,10 @@ class Machine:
         return len(events)
 
     def _take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Count events exactly, before their release is settled or undone.
+        """Count events exactly, and return the change of each cell in each step.
 
-        An interruption in between leaves it not whole: a unit must not be counted twice.
+        The release that follows settles or undoes this. After an interruption in between, all
+        further releases are refused: a unit must not be counted twice.
         """
         self._check_whole()
         self._whole = False
@@ -186,7 +190,7 @@ class Machine:
         return steps
 
     def values(self, cells: NDArray[np.int64], step: int) -> NDArray[Any]:
-        """Return the released values of some cells at a step, for cells on demand.
+        """Return the released values of some cells at a step, computed on request.
 
         Numbers close to each other cost one call of the noise. A value is a function of key, cell
         and step.
@@ -195,7 +199,7 @@ class Machine:
         return alone
 
     def history(self, cells: NDArray[np.int64], steps: range) -> NDArray[Any]:
-        """Return `values` at consecutive steps, in one call of the noise: shape (steps, cells)."""
+        """Return the released values of some cells at consecutive steps: shape (steps, cells)."""
         strategy, values = self.design.strategy, np.zeros((len(steps), len(cells)), np.int64)
         # If a release reads all earlier steps, this many numbers are in memory for each cell.
         most = max(_NEAR, _DRAWS // max(1, steps.stop))
@@ -208,7 +212,7 @@ class Machine:
         return self.design.to_data(values)
 
     def describe(self) -> str:
-        """Return the protected unit and the guarantee in words."""
+        """Return statistic, protected unit, neighbours, guarantee and strategy in words."""
         terms = self.design
         return (
             f"{terms.name}: {self.statistic!r}\nprotected: {terms.contribution}\n"

@@ -1,4 +1,4 @@
-"""Counts of labelled cells, on lines and in tables of several columns, over time.
+"""Counts of labelled cells, in a line or in a table of several columns, over time.
 
 The cells' counts are measured as C_time x C_1 x ... x C_d (Kronecker): the strategy of every axis,
 an integer matrix, is applied to each step's counts exactly, and these rows are counted over time
@@ -51,7 +51,7 @@ _MOST_CELLS = 2**26
 
 
 def asked_of_tables(stated: Statement) -> dict[str, Any]:
-    """Return the options of a job that all tables share: counts of rows, and neighbours.
+    """Return the options that all tables share from a job: ``counts`` and ``neighbours``.
 
     Raises:
         InvalidInput: an option does not go with rows in the cells of a table.
@@ -78,7 +78,7 @@ def asked_of_tables(stated: Statement) -> dict[str, Any]:
 
 
 class GridReading(Reading):
-    """Sums over boxes of cells at one step, or between two steps."""
+    """Released sums over boxes of cells, a range on each axis, at one step or between two steps."""
 
     statistic: GridCells
 
@@ -88,7 +88,7 @@ class GridReading(Reading):
 
     @cached_property
     def sums(self) -> Integers:
-        """Running sums of the cells along every axis, zeros in front, in units of 2^-16 or more.
+        """Released running sums of cells along every axis, zeros in front; units of 2^-16 or more.
 
         Between two steps they are the difference of the published sums.
         """
@@ -102,14 +102,16 @@ class GridReading(Reading):
 
     @property
     def _grain(self) -> float:
-        """Bound on the rounding error of a sum over a box: the sum adds a rounded number for each
-        corner, at one step or, between two steps, at both."""
+        """Largest rounding error of a sum over a box.
+
+        The sum adds a rounded number for each corner, at one step or, between two steps, at both.
+        """
         ends = 1 if self.release.between is None else 2
         return float(2.0**-self._bits * 2 ** len(self.statistic.shape) * ends)
 
     @property
     def counts(self) -> Floats:
-        """All cells, one axis after the other."""
+        """Released counts of all cells, shape of the table."""
         found = self.sums
         for axis in range(found.ndim):
             found = np.diff(found, axis=axis)
@@ -133,7 +135,7 @@ class GridReading(Reading):
         return np.asarray(value * 2.0**-self._bits), np.asarray(std)
 
     def halves(self, low: Integers, high: Integers, level: float) -> Floats:
-        """Return half-widths of intervals of boxes.
+        """Return half-widths of the intervals of sums over boxes [low, high).
 
         If each measured cell has one draw of noise, they come from the law of a sum of discrete
         draws. This is exact if only cells are measured; if noise is narrow they are at most a
@@ -167,13 +169,13 @@ class GridReading(Reading):
         return np.asarray(np.where((high > low).all(axis=0), half, 0.0), np.float64)
 
     def of_boxes(self, low: Integers, high: Integers) -> ClosedForm:
-        """Return sums over boxes, with their intervals."""
+        """Return released sums over boxes [low, high), with their intervals."""
         estimate, std = self.boxes(low, high)
         return ClosedForm.around(estimate, lambda level: self.halves(low, high, level), std)
 
     @override
     def number_of(self, name: Any = None) -> Estimate:
-        """Return a sum over a box by its name; over all cells without a name."""
+        """Return the released sum over the box that a name selects; over all cells for None."""
         low, high = self._box(name)
         found = self.of_boxes(low, high)
         reads = self.statistic.grid.reads(low[:, 0], high[:, 0])
@@ -189,11 +191,11 @@ class GridReading(Reading):
 
     @abstractmethod
     def _box(self, name: Any) -> tuple[Integers, Integers]:
-        """Return the box of a name, shapes ``(axes, 1)``."""
+        """Return first and end cells of the box that a name selects: shapes ``(axes, 1)``."""
 
 
 class GridCells(TableStatistic):
-    """Counts of labelled cells; base class of `Ranges` and `Contingency`.
+    """Counts of labelled cells on one or several axes; base class of `Ranges` and `Contingency`.
 
     Attributes:
         columns: by axis name its labels, in their order.
@@ -249,7 +251,7 @@ class GridCells(TableStatistic):
 
     @abstractmethod
     def _own(self) -> dict[str, Any]:
-        """Return the parameters that the class adds to the common ones."""
+        """Return the parameters of the class, besides those that all tables share."""
 
     @property
     @override
@@ -280,7 +282,7 @@ class GridCells(TableStatistic):
 
     @cached_property
     def _codes(self) -> list[dict[str, int]]:
-        """For each axis, the index of each label."""
+        """For each axis, the index of each label, by the label."""
         return [{one: place for place, one in enumerate(axis)} for axis in self.columns.values()]
 
     @override
@@ -300,8 +302,10 @@ class GridCells(TableStatistic):
 
     @override
     def encode(self, *parts: Any) -> Integers:
-        """Return the code of each row: the index of its cell, with the number of times that it
-        counts."""
+        """Return each row as one integer: the index of its cell, and how often it counts.
+
+        It is below 0 if the cell is not declared.
+        """
         place = np.zeros(len(parts[0]), np.int64)
         known = np.ones(len(parts[0]), dtype=bool)
         for codes, size in zip(parts, self.shape, strict=False):
@@ -319,9 +323,9 @@ class GridCells(TableStatistic):
         return np.asarray(np.ascontiguousarray(rows), np.int64)
 
     def _box_stds(self) -> tuple[float, float]:
-        """Return the least and the largest of two stds: of a cell and of the sum of all cells.
+        """Return the smaller and the larger of two stds: of a cell, and of the sum of all cells.
 
-        Their unit is the std of a measured row.
+        Their unit is the standard deviation of a measured row.
         """
         count = len(self.shape)
         first, one = np.zeros((count, 1), np.int64), np.ones((count, 1), np.int64)
@@ -330,7 +334,8 @@ class GridCells(TableStatistic):
         return math.sqrt(min(cell, whole)), math.sqrt(max(cell, whole))
 
     def bits_read(self, first: float) -> int:
-        """Return the number of fractional bits of a reading, given the rows' std at the first step.
+        """Return how many binary places published numbers have, given a row's std at the first
+        step.
 
         All steps use one grid, so that differences of them add up too.
         """
@@ -338,7 +343,7 @@ class GridCells(TableStatistic):
 
     @override
     def most_counted(self, first: float, last: float) -> float:
-        """Return the bound that keeps running sums over cells below 2^53 units."""
+        """Return the largest count of rows with which sums stay exact, below 2^53 units."""
         return most_read(self.bits_read(first), last * self._box_stds()[1])
 
     @override

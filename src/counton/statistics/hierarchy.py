@@ -1,4 +1,4 @@
-"""Counts of all nodes of a public tree, over time: they add up over space and over time.
+"""Counts of all nodes of a public tree, over time; children add up to their parents.
 
 The leaves' counts are measured as C_time x C_tree (Kronecker). The measurement of a tree by
 `counton.strategies.trees`, an integer matrix, is applied to each step's counts exactly, and these
@@ -64,7 +64,7 @@ _ON_SCREEN = 12
 
 
 class HierarchyReading(Reading):
-    """All nodes at one step, or between two steps: children add up to their parents.
+    """Released counts of all nodes at one step, or between two steps; children add up to parents.
 
     A name is the path of a node: ``("CA", "Napa")``, ``"CA"``, and ``()`` for the total.
     """
@@ -77,7 +77,7 @@ class HierarchyReading(Reading):
 
     @cached_property
     def nodes(self) -> tuple[Integers, ...]:
-        """For each level every node, in units of 2^-16 or more."""
+        """Released counts of all nodes, an array for each level, in units of 2^-16 or more."""
         found, *before = map(self._nodes, self.release.between or (self.release,))
         if before:  # the difference of the published numbers
             found = [now - earlier for now, earlier in zip(found, before[0], strict=True)]
@@ -89,12 +89,12 @@ class HierarchyReading(Reading):
 
     @property
     def _grain(self) -> float:
-        """Largest rounding error of a node's estimate: 2 units, at both steps."""
+        """Largest rounding error of a node's count: 2 units at each of the steps that it reads."""
         return 2.0 ** (1 - self._bits) * (1 if self.release.between is None else 2)
 
     @property
     def estimates(self) -> tuple[Floats, ...]:
-        """For each level ("total" first) every node's number."""
+        """Released counts of all nodes, an array for each level, "total" first."""
         return tuple(np.asarray(part * 2.0**-self._bits) for part in self.nodes)
 
     @property
@@ -116,7 +116,10 @@ class HierarchyReading(Reading):
 
     @override
     def number_of(self, name: Any = None) -> Estimate:
-        """Return a node by its path, or by one text such as "CA/Napa"; the total without a name."""
+        """Return the released count of a node.
+
+        A node is named by its path, or by one text such as "CA/Napa"; the total needs no name.
+        """
         tree, path = self.statistic.tree, () if name is None else name
         try:
             level, place = tree.find(path)
@@ -133,7 +136,7 @@ class HierarchyReading(Reading):
         return found.at(0, parts)
 
     def _of_nodes(self, level: int, places: Integers) -> ClosedForm:
-        """Return some nodes of one level, with their intervals."""
+        """Return the released counts of some nodes of one level, with their intervals."""
         value = self.estimates[level][places]
         std = self.cells.std * np.sqrt(self.statistic.law.variances[level][places])
         return ClosedForm.around(value, lambda confidence: self._halves(std, confidence), std)
@@ -144,11 +147,11 @@ class HierarchyReading(Reading):
 
     @property
     def stds(self) -> tuple[Floats, ...]:
-        """For each level the standard deviation of the noise of every node."""
+        """Standard deviation of the noise of every node, an array for each level."""
         return tuple(self.release.std * np.sqrt(part) for part in self.statistic.law.variances)
 
     def sum_of(self, nodes: Sequence[Any] | Mapping[Any, float]) -> tuple[float, float]:
-        """Return a weighted sum of nodes, and its standard deviation.
+        """Return a weighted sum of nodes' released counts, and its standard deviation.
 
         Args:
             nodes: paths of nodes; or a mapping from paths to weights: ``{"CA": 1, "NY": -1}`` is
@@ -203,7 +206,7 @@ class HierarchyReading(Reading):
         return self.apply_fit(Fit(integers, nonnegative, tuple((known or {}).items())))
 
     def apply_fit(self, fit: Fit) -> AdjustedHierarchy:
-        """Return `adjust` for a request."""
+        """Return the table adjusted as a `Fit` requests; see `adjust`."""
         law = self.statistic.measuring.strategy.joint_law(self.release.std**2)
         return adjusted_hierarchy(law, self.estimates, 2.0**-self._bits, self._halves, fit)
 
@@ -411,9 +414,10 @@ class Hierarchy(TableStatistic):
         )
 
     def as_wanted(self) -> tuple[Self, ZCDP] | None:
-        """Return the hierarchy with its absolute targets, and the least rho for one release.
+        """Return the hierarchy that reaches its targets as absolute errors, and the least rho for
+        it.
 
-        None: there are no targets.
+        The rho is for one release. None: there are no targets.
 
         Raises:
             InvalidInput: no noise meets the targets.
@@ -449,7 +453,7 @@ class Hierarchy(TableStatistic):
 
     @cached_property
     def law(self) -> HierarchyLaw:
-        """Variance and covariance of all estimates, if each measured cell has variance 1."""
+        """Variances and covariances of all nodes' counts, if each measured cell has variance 1."""
         return self.measuring.strategy.joint_law(1.0)
 
     @property
@@ -461,7 +465,7 @@ class Hierarchy(TableStatistic):
 
     @cached_property
     def _codes(self) -> list[dict[str, int]]:
-        """For each level, the code of each label."""
+        """For each level of the tree, the index of each label, by the label."""
         return [{name: code for code, name in enumerate(names)} for names in self._labels]
 
     @override
@@ -487,8 +491,11 @@ class Hierarchy(TableStatistic):
 
     @cached_property
     def _found_by(self) -> list[tuple[Integers, Integers, int]]:
-        """For each level, three values: sorted keys of parent and label, their nodes, number of
-        labels."""
+        """For each level, what finds a node from its parent and its label.
+
+        Three values: sorted keys (parent x number of labels + label), the node of each, number of
+        labels.
+        """
         found = []
         for parents, labels, place in zip(
             self.tree.parents, self.tree.labels, self._codes, strict=True
@@ -501,7 +508,7 @@ class Hierarchy(TableStatistic):
 
     @cached_property
     def _leaf_numbers(self) -> list[Integers]:
-        """For each level, the index of each node among all leaves; -1 for inner nodes."""
+        """For each level, the index of each of its nodes among all leaves; -1 for inner nodes."""
         found, begin = [], 0
         for size, leaves in zip(self.tree.sizes, self.tree.leaves, strict=True):
             found.append(np.full(size, -1, np.int64))
@@ -511,8 +518,10 @@ class Hierarchy(TableStatistic):
 
     @override
     def encode(self, *parts: Any) -> Integers:
-        """Return the code of each row: the index of its leaf, with the number of times that it
-        counts."""
+        """Return each row as one integer: the index of its leaf, and how often it counts.
+
+        It is below 0 if the path is no leaf.
+        """
         levels = parts[: len(self._labels)]
         rows = len(levels[0])
         node, depth = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
@@ -545,7 +554,8 @@ class Hierarchy(TableStatistic):
         return self.measuring.cells(sums)
 
     def bits_read(self, first: float) -> int:
-        """Return the fractional bits of a reading, given the cells' std at the first step.
+        """Return how many binary places published counts have, given a cell's std at the first
+        step.
 
         All steps use one grid, so that differences of them add up too.
         """
@@ -554,7 +564,7 @@ class Hierarchy(TableStatistic):
 
     @override
     def most_counted(self, first: float, last: float) -> float:
-        """Return the bound that keeps nodes and their sums below 2^53 units."""
+        """Return the largest count of rows with which counts stay exact, below 2^53 units."""
         most = max(float(part.max()) for part in self.law.variances)
         return most_read(self.bits_read(first) + 1, last * math.sqrt(most))
 
@@ -564,12 +574,12 @@ class Hierarchy(TableStatistic):
         return np.asarray(first / self.measuring.strategy.total, np.float64)
 
     def check_fit(self, fit: Fit) -> None:
-        """Refuse impossible known totals."""
+        """Raise `InvalidInput` for known totals that contradict each other or name no node."""
         check_known(self.tree, fit)
 
 
 def targets_of(given: str | Mapping[str, float] | None) -> Mapping[str, float] | None:
-    """Return the wanted standard deviations by level, from an option.
+    """Parse the option of wanted standard deviations, a number for each level.
 
     >>> targets_of("state=50,county=100")
     {'state': 50.0, 'county': 100.0}
@@ -595,9 +605,9 @@ def targets_of(given: str | Mapping[str, float] | None) -> Mapping[str, float] |
 def wanted_variances(
     tree: Tree, targets: Mapping[str, float] | None, *, relative: bool
 ) -> tuple[list[float], float]:
-    """Return the target variance of each level, and the target of 1.
+    """Return the wanted variance of each level, and the standard deviation that is its unit.
 
-    The largest of relative targets is 1.
+    If targets are relative, the unit is the largest of them; else it is 1.
     """
     if targets is None:
         return [1.0] * len(tree.levels), 1.0
@@ -640,7 +650,7 @@ def _target(tree: Tree, name: str, std: float) -> float:
 
 
 def node_weights(nodes: Sequence[Any] | Mapping[Any, float]) -> tuple[list[Any], list[float]]:
-    """Return the nodes and their weights; the weight is 1 unless a mapping states it.
+    """Return the nodes of a weighted sum, and their weights: 1 each unless a mapping states them.
 
     >>> node_weights({"CA": 1, "NY": -1})
     (['CA', 'NY'], [1.0, -1.0])
@@ -688,7 +698,7 @@ def _level_table(
 def _sum_table(
     tree: Tree, estimates: Sequence[Floats], stds: Sequence[Floats], whole: bool
 ) -> TextTable:
-    """Return the total, the coarsest level and the largest nodes of the next, which add up."""
+    """Return a text table: the total, and the largest nodes of its level, which add up to it."""
 
     def row(level: int, node: int, text: str) -> tuple[str, str, str]:
         std = float(stds[level][node])

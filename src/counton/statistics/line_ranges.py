@@ -1,4 +1,4 @@
-"""A line of cells over time: every interval of cells is accurate at every step."""
+"""Counts of the cells of a line over time, such as hours of a day: every interval is accurate."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _LISTED = 8
 
 
 class RangesReading(GridReading):
-    """Sums over intervals of cells at one step, or between two steps.
+    """Released sums over intervals of cells at one step, or between two steps.
 
     A name is a pair of labels: the first cell, and the first cell after the interval. None stands
     for an end of the line; a bare label is its own cell.
@@ -47,7 +47,7 @@ class RangesReading(GridReading):
     statistic: Ranges
 
     def _box(self, name: Any) -> tuple[Integers, Integers]:
-        """Return the cells of a name: a pair of labels, one label, or numbers such as "0:24"."""
+        """Return the interval that a name selects: a pair of labels, a label, or numbers "0:24"."""
         count = len(self.statistic.labels)
         if name is None:
             name = (None, None)
@@ -73,7 +73,10 @@ class RangesReading(GridReading):
 
     @override
     def numbers(self, request: TableRequest = EVERY_ROW) -> TableNumbers:
-        """Return all cells; or sums over intervals, from a cell to before another, from 0 on."""
+        """Return the rows of the table: all cells, or the requested intervals such as "0:24".
+
+        "0:24" is the interval from cell 0 to before cell 24.
+        """
         if request.ask is not None:
             ends = np.array([self.statistic.interval_of(one) for one in request.ask], np.int64).T
             low, high = ends[:1], ends[1:]
@@ -228,7 +231,7 @@ class Ranges(GridCells):
 
     @property
     def mechanism(self) -> str:
-        """The measurement in a sentence."""
+        """A sentence on how the line is measured."""
         return (
             f"Measured were the sums over cells that the strategy {self.grid.name!r} asks for; "
             f"every interval is a linear function of them."
@@ -241,7 +244,10 @@ class Ranges(GridCells):
 
     @override
     def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Self:
-        """Settle as `TableStatistic.settle`; for one step choose by the noise, known beforehand."""
+        """Return the statistic with the best strategy for the cells under this guarantee.
+
+        For a single step the noise is known beforehand, and decides.
+        """
         if self._measurement is not None or horizon != 1:
             return super().settle(guarantee, horizon)
         return self._with_measurement(self.lines(guarantee).best.strategy)
@@ -292,7 +298,7 @@ class Ranges(GridCells):
         )
 
     def interval_of(self, text: str) -> tuple[int, int]:
-        """Return the number of an interval's first cell, and of the cell after its last.
+        """Parse an interval: return the number of its first cell, and of the cell after its last.
 
         Args:
             text: the interval, such as 0:24 for cells 0 to 23.

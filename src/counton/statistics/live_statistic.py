@@ -34,9 +34,10 @@ _FORMAT = "counton-statistic-1"
 
 
 class Running(Machine):
-    """A statistic of a stream, as a `Counter` is for counts. `Running.start` makes it.
+    """A running statistic: it takes events, and releases the statistic's numbers at every step.
 
-    Releases are private together under one guarantee. It holds exact counts: keep it secret.
+    It does for a statistic what a `Counter` does for counts. `Running.start` makes it. Releases are
+    private together under one guarantee. It holds exact counts: keep it secret.
 
     Attributes:
         statistic: the statistic.
@@ -60,7 +61,7 @@ class Running(Machine):
         source: Counter | tuple[Design, Key],
         step: int,
     ) -> None:
-        """Set up the statistic. Use `start` or `resume` instead."""
+        """Take the parts of a running statistic. Use `start` or `resume` instead."""
         self._counter = source if isinstance(source, Counter) else None
         if isinstance(source, Counter):
             terms, key, self.key_fingerprint = source.design, None, source.key_fingerprint
@@ -85,7 +86,7 @@ class Running(Machine):
         strategy: StreamStrategy | None = None,
         batched: bool = False,
     ) -> Running:
-        """Begin a running statistic: events go in, readings come out.
+        """Begin a running statistic, which takes events and releases numbers.
 
         Args:
             statistic: the statistic.
@@ -118,7 +119,7 @@ class Running(Machine):
         return cls(statistic, statistic.begin(), batched, source, 0)
 
     def release(self, event: Any) -> Reading:
-        """Release a step with one event.
+        """Take one event as a step, and release the statistic's numbers.
 
         An interruption, such as Ctrl-C or a lack of memory, leaves everything as it was before. If
         that is impossible, since events are half counted, all further releases are refused.
@@ -134,9 +135,10 @@ class Running(Machine):
         return self.release_many([event])[0]
 
     def release_batch(self, events: Events) -> Reading:
-        """Release a step with any number of events; without ``batched`` with one or none.
+        """Take any number of events as one step, and release the statistic's numbers.
 
-        A step without events is an empty step, ``release_batch([])``.
+        Without ``batched`` a step has one event or none. A step without events is an empty step,
+        ``release_batch([])``.
 
         Raises:
             InvalidInput: as `release`, or more events than a step of this stream may have, or none
@@ -146,7 +148,7 @@ class Running(Machine):
         return self.release_batches(events, [self._count(events)])[0]
 
     def release_many(self, events: Events) -> Readings:
-        """Release consecutive steps of one event each: all of them, or none.
+        """Take each event as a step of its own, and release all of these steps, or none.
 
         Raises:
             InvalidInput, HorizonExceeded, StreamConflict, StateError: as `release`.
@@ -154,7 +156,7 @@ class Running(Machine):
         return self._release(events, np.arange(1, self._count(events) + 1))
 
     def release_batches(self, events: Events, stops: Sequence[int] | NDArray[np.int64]) -> Readings:
-        """Release consecutive steps of any number of events each: all of them, or none.
+        """Take consecutive steps of any number of events each, and release all of them, or none.
 
         Args:
             events: in the order in which they happened.
@@ -192,9 +194,9 @@ class Running(Machine):
         return readings
 
     def reading(self, step: int | None = None) -> Reading:
-        """Return the reading of an earlier step, if cells are read on demand.
+        """Return the released numbers of an earlier step, if cells are computed on request.
 
-        Its values are those of that step.
+        They are the same as at that step.
 
         Raises:
             InvalidInput: the step is not released, or all cells of the statistic were released:
@@ -280,7 +282,9 @@ def counter_of(
     batched: bool = False,
     contribution: Contribution | None = None,
 ) -> Counter | Design:
-    """Return the counter of a statistic's cells; for cells on demand, only their terms.
+    """Return a counter for the statistic's cells, before its first step.
+
+    If cells are computed on request, there is no counter: return the design of the stream alone.
 
     Args:
         strategy, guarantee, key, name, batched: as in `Running.start`.
@@ -313,7 +317,7 @@ def counter_of(
 
 
 def statistic_of(saved: Mapping[str, Any] | None, stream: str = "") -> tuple[Statistic, bool]:
-    """Return the statistic from its entry in a stream's terms, and True if steps are batches.
+    """Rebuild the statistic from its entry in a stream's terms; return also if steps are batches.
 
     Args:
         saved: the entry; None for plain counts, which are refused.
@@ -329,7 +333,7 @@ def statistic_of(saved: Mapping[str, Any] | None, stream: str = "") -> tuple[Sta
 
 
 def noise_at(terms: Design, step: int, since: int | None = None) -> tuple[float, str | None]:
-    """Return the size of the noise of a step, in data units, and the number it describes.
+    """Return the size of the noise of a step, in data units, and in words what it is the noise of.
 
     Args:
         since: the step after which events count; None: all released.

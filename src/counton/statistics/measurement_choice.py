@@ -1,4 +1,4 @@
-"""Tables: statistics that choose the best measurement for the kind of noise."""
+"""Base class of tables: statistics that choose the linear measurement with the least error."""
 
 from __future__ import annotations
 
@@ -27,11 +27,12 @@ _MOST_COUNTED = 2**32
 
 
 class TableStatistic(TallyStatistic):
-    """A statistic whose readings are a table; rows without times are released once.
+    """Base class of statistics whose numbers are a table; rows without times are released once.
 
-    Unless a measurement is stated, the best one for Laplace or for Gaussian noise is chosen. The
-    number of steps decides how fine the weights are: sums that grow for ever need the room that
-    finer weights would take.
+    A measurement is the integer matrix by which exact counts become the cells that get noise.
+    Unless one is stated, the best one for Laplace or for Gaussian noise is chosen. The number of
+    steps decides how fine the weights are: sums that grow for ever need the room that finer weights
+    would take.
     """
 
     counts_rows = True
@@ -50,18 +51,24 @@ class TableStatistic(TallyStatistic):
 
     @abstractmethod
     def _choose(self, norm: Norm, horizon: int | None = None) -> Any:
-        """Return the best measurement under one kind of noise, over this many steps."""
+        """Return the best measurement under Laplace noise (norm 1) or Gaussian noise (norm 2).
+
+        ``horizon`` is the number of steps.
+        """
 
     @cached_property
     def measurement(self) -> Any:
-        """The measurement; before the guarantee is known, the best under Laplace noise."""
+        """The matrix that is applied to exact counts before noise is added.
+
+        Before the guarantee is known, it is the best under Laplace noise.
+        """
         return self._measurement or self._choose(1)
 
     def _with_measurement(self, measurement: Any) -> Self:
         return type(self)(**{**self.parameters, self._measured_by: measurement})
 
     def _best(self, norm: Norm, horizon: int | None = None) -> Self:
-        """Return this statistic with the best measurement under one kind of noise."""
+        """Return this statistic with the measurement that `_choose` finds."""
         return self._with_measurement(self._choose(norm, horizon))
 
     @override
@@ -82,7 +89,7 @@ class TableStatistic(TallyStatistic):
 
     @property
     def criterion(self) -> float:
-        """Error to minimise: a deviation, if each measured cell has deviation 1."""
+        """The error that a measurement should minimise: a std, if each measured cell has std 1."""
         return self.error_of.mean
 
     def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Self:
@@ -108,23 +115,26 @@ class TableStatistic(TallyStatistic):
         return min((self._best(2, horizon), self._best(1, horizon)), key=error)
 
     def _protect(self, neighbours: Relation, unit: str | None, counts: bool = False) -> None:
-        """Set the protected unit: one event by default, or one of its times."""
+        """Set the protected unit: one event, or with ``counts`` one of an event's times."""
         self.counts = self.counts_units = bool(counts)
         self.counts_rows = not counts
         one = Contribution(neighbours, 1, 1, unit="event" if unit is None else unit)
         self.neighbours, self.unit, self._stated = one.relation, one.unit, unit is not None
 
     def _common(self) -> dict[str, Any]:
-        """Return the parameters that tables share, as far as they are stated."""
+        """Return the parameters that all tables share, apart from those with their defaults."""
         return self._parameters_of("counts", "neighbours", "unit")
 
     def _contribution_of(self, moved: Sensitivity, words: str) -> Contribution:
-        """Return the contribution of a unit that counts in one cell of one step."""
+        """Return the contribution bound of a unit that changes the measured cells of one step.
+
+        ``moved`` is the size of the change.
+        """
         pattern = BoundedChange(moved.l1, moved.l2_squared, once=True)
         return Contribution.of_pattern(pattern, words, relation=self.neighbours, unit=self.unit)
 
     def _count_of(self, event: Any, named: str) -> tuple[Any, int]:
-        """Return the value that an event names, and how often it counts."""
+        """Split an event into the value that it names and how often it counts."""
         if not self.counts:
             return event, 1
         if not isinstance(event, (tuple, list)) or len(event) != 2:
@@ -152,18 +162,21 @@ class TableStatistic(TallyStatistic):
     @property
     @abstractmethod
     def mechanism(self) -> str:
-        """The measurement in a sentence."""
+        """A sentence on how the table is measured."""
 
     @abstractmethod
     def spread(self, std: float) -> list[dict[str, Any]]:
-        """Return the largest std by number, given the std of each measured cell."""
+        """Return how accurate the numbers are: for each kind a row with the largest std.
+
+        ``std`` is the standard deviation of each measured cell.
+        """
 
     def choices_in_words(self, guarantee: Guarantee) -> Sequence[tuple[str, str]]:
-        """Return the alternative measurements for one release: names, with their errors."""
+        """Return the possible measurements for one release, each with its error, in words."""
         return ()
 
     def accuracy(self, guarantee: Guarantee, horizon: int = 1) -> list[dict[str, Any]]:
-        """Return the accuracy of the table; it is known before any data.
+        """Return how accurate the table's numbers will be; no data is needed.
 
         Args:
             horizon: number of steps; 1 releases the table once.
@@ -185,7 +198,7 @@ class TableStatistic(TallyStatistic):
 
 
 def refuse_inexact(sums: Integers, largest_entry: int) -> None:
-    """Refuse counts whose measurements would not be exact.
+    """Raise `SumOverflow` for counts so large that their measurements would not be exact.
 
     Args:
         sums: shape ``(steps, places)``.
@@ -208,7 +221,7 @@ _ROOM = 64
 
 
 def most_read(bits: int, std: float) -> float:
-    """Return the largest counts whose sums can be read on multiples of 2^-bits in float64.
+    """Return the largest count whose sums are exact multiples of 2^-bits in float64.
 
     Args:
         bits: number of fractional bits.

@@ -37,7 +37,10 @@ _HALVINGS, _NEAR = 80, 2.0**-30
 
 
 def means_fail(least: float, most: float) -> list[float]:
-    """Return the possible parts for the means, for row numbers from ``least`` to ``most``.
+    """Return which parts of the error probability may be best to spend on the intervals of the
+    means.
+
+    The best part depends on the number of rows, which is between ``least`` and ``most``.
 
     >>> means_fail(25.0, 40.0), means_fail(1e3, 2e3)
     ([0.25, 0.05], [0.02])
@@ -51,9 +54,7 @@ def means_fail(least: float, most: float) -> list[float]:
 
 
 def fieller_ends(share: float, square: float, ratio: float) -> tuple[float, float]:
-    """Return the ends of all u with |u - share| <= ratio sqrt(u^2 + square).
-
-    The ends are infinite if ratio is 1 or more.
+    """Return the interval of all u with |u - share| <= ratio sqrt(u^2 + square).
 
     >>> fieller_ends(0.5, 1.0, 0.0), fieller_ends(0.0, 3.0, 0.5)
     ((0.5, 0.5), (-1.0, 1.0))
@@ -79,7 +80,7 @@ class MeanEnds(NamedTuple):
 
     @classmethod
     def of(cls, share: float, ratio: float, lines: int = 1) -> MeanEnds:
-        """Return the interval from a share and a ratio.
+        """Compute the interval of a mean, of a sum of two means, or of their difference.
 
         Args:
             share: the released sum divided by the released number of rows.
@@ -94,12 +95,12 @@ class MeanEnds(NamedTuple):
 
     @property
     def off(self) -> float:
-        """Largest error of the share."""
+        """Largest possible difference between the released share and the true mean."""
         return max(self.share - self.low, self.high - self.share)
 
     @property
     def squares(self) -> tuple[float, float]:
-        """The least and the largest square in the interval."""
+        """The least and the largest square that the mean can have."""
         ends = self.low**2, self.high**2
         return 0.0 if self.low < 0 < self.high else min(ends), max(ends)
 
@@ -113,7 +114,9 @@ class MeanEnds(NamedTuple):
 
 
 def variance_ends(value: float, mean: MeanEnds, ratio: float) -> tuple[float, float]:
-    """Return ends of the variance v from the released one; weights are 1 + m^2 - v, 1, 2 m.
+    """Return the interval of a variance, given the released one and the interval of the mean.
+
+    The weights of the sums are 1 + m^2 - v, 1 and 2 m, for a mean m and a variance v.
 
     >>> variance_ends(0.25, MeanEnds.of(0.0, 0.0), 0.0)
     (0.25, 0.25)
@@ -128,7 +131,9 @@ def variance_ends(value: float, mean: MeanEnds, ratio: float) -> tuple[float, fl
 def covariance_ends(
     value: float, both: MeanEnds, apart: MeanEnds, ratio: float
 ) -> tuple[float, float]:
-    """Return ends of the covariance k from the released one; weights 1, m, m', m m' - k.
+    """Return the interval of a covariance, given the released one.
+
+    The weights of the sums are 1, m, m' and m m' - k, for means m, m' and a covariance k.
 
     Args:
         both, apart: the sum m + m' of the means, and the difference m - m'.
@@ -153,7 +158,7 @@ def covariance_ends(
 def slope_ends(
     covariance: float, variance: float, *, on: MeanEnds, of: MeanEnds, ratio: float, most: float
 ) -> tuple[float, float]:
-    """Return ends of the slope b from the released covariance and variance.
+    """Return the interval of a line's slope, given the released covariance and variance.
 
     Args:
         covariance, variance: the released ones.
@@ -176,10 +181,10 @@ def slope_ends(
 def _slope_end(
     covariance: float, variance: float, on: MeanEnds, of: MeanEnds, ratio: float, most: float
 ) -> float:
-    """Return the largest possible slope.
+    """Return the upper end of a slope's interval: the largest slope that the released sums allow.
 
-    The slack of a slope is convex in it. So the slopes with slack are those below an end, and
-    perhaps some beyond a second end, which then count too.
+    The slack of a slope, by how much it is allowed, is convex in it. So the slopes with slack are
+    those below an end, and perhaps some beyond a second end, which then count too.
     """
 
     def slack(slope: float) -> float:
@@ -212,9 +217,10 @@ def _second_order(slope: float, on: float, of: float) -> float:
 
 
 def _norm(slope: float, on: MeanEnds, of: MeanEnds) -> float:
-    """Return the largest norm of the weights 1, m, 2 b m - m', m m' - b (1 + m^2) and b.
+    """Return the largest 2-norm of the weights 1, m, 2 b m - m', m m' - b (1 + m^2) and b.
 
-    It is the norm at the middles, plus the norm of the largest deviations from them.
+    b is the slope; the means m and m' may lie anywhere in the intervals ``on`` and ``of``. The
+    bound is the norm at the middles, plus the norm of the largest deviations from them.
     """
     x, y, dx, dy, size = on.middle, of.middle, on.half, of.half, abs(slope)
     middles = math.hypot(1.0, x, 2 * slope * x - y, x * y - slope * (1 + x * x), slope)

@@ -77,7 +77,7 @@ _COLUMNS = {"count": 0, "sum": 1, "mean": 1, "variance": 1, "covariance": 2, "sl
 
 
 class _Dual(NamedTuple):
-    """A function of the sums, at the released sums.
+    """The value of a function of the released sums, with its derivatives.
 
     Attributes:
         value: the value of the function.
@@ -89,16 +89,16 @@ class _Dual(NamedTuple):
     slopes: Floats
 
     def plus(self, other: _Dual, times: float = 1.0) -> _Dual:
-        """Return the sum with ``times`` another function."""
+        """Return this function plus ``times`` the other one."""
         return _Dual(self.value + times * other.value, self.slopes + times * other.slopes)
 
     def times(self, other: _Dual) -> _Dual:
-        """Return the product with another function."""
+        """Return this function times the other one."""
         slopes = self.value * other.slopes + other.value * self.slopes
         return _Dual(self.value * other.value, slopes)
 
     def over(self, other: _Dual) -> _Dual:
-        """Return the quotient by another function; 0 without derivatives if that is 0 or less."""
+        """Return this function over the other one; if that is 0 or less, 0 without derivatives."""
         if not other.value > 0 or not np.isfinite(other.slopes).all():
             return _Dual(0.0, np.full(len(self.slopes), math.nan))
         value = self.value / other.value
@@ -106,7 +106,7 @@ class _Dual(NamedTuple):
 
 
 class _MomentNumber(NamedTuple):
-    """A number as a function of the sums, in units with bounds of -1 and 1.
+    """A mean, variance, covariance or slope, computed from released sums; columns lie in [-1, 1].
 
     Attributes:
         of: the function of the sums.
@@ -124,12 +124,12 @@ class _MomentNumber(NamedTuple):
     formula: Callable[[], Formula] | None = None
 
     def in_data(self, value: float) -> float:
-        """Return a number in data units, cut to possible values."""
+        """Cut a value to those that the number can have, and convert it to data units."""
         return min(max(value, self.least), self.most) * self.scale + self.moved
 
 
 class MomentsReading(Reading):
-    """Moments at one step, or of the rows between two steps.
+    """Released moments of columns at one step, or of the rows between two steps.
 
     Names: ``"count"``, ``("mean", column)``, ``("sum", column)``, ``("variance", column)``,
     ``("covariance", one, other)``, and ``("slope", of, on)`` of the least-squares line. Variances
@@ -175,7 +175,7 @@ class MomentsReading(Reading):
         return Line(self, of, on)
 
     def _places_asked(self, name: Any) -> tuple[str, tuple[int, ...]]:
-        """Return the kind of a requested number, and the places of its columns."""
+        """Parse a number's name: return its kind, such as "mean", and its columns' places."""
         kind, *columns = name if isinstance(name, (tuple, list)) and name else (name,)
         if isinstance(kind, str) and _COLUMNS.get(kind) == len(columns):
             places = tuple(map(self.statistic.place, columns))
@@ -223,7 +223,7 @@ class MomentsReading(Reading):
 
     @cached_property
     def _sums(self) -> Floats:
-        """Released sums in units of a row."""
+        """The released sums, with values scaled to [-1, 1]: a row counts as 1."""
         return np.asarray(self.cells.values, np.float64) / self.statistic.grid**2
 
     def _sum(self, place: int) -> _Dual:
@@ -232,14 +232,14 @@ class MomentsReading(Reading):
         return _Dual(float(self._sums[place]), slopes)
 
     def _share(self, place: int) -> _Dual:
-        """Return a sum divided by the released number of rows; 0 if no row is counted."""
+        """Return a released sum divided by the released number of rows; 0 if no row is counted."""
         return self._sum(place).over(self._sum(0))
 
     def _mean(self, column: int) -> _Dual:
         return self._share(1 + column)
 
     def _moment(self, one: int, other: int) -> _Dual:
-        """Return the covariance of two columns, or the variance if both are the same."""
+        """Return the released covariance of two columns, or the variance if both are the same."""
         share = self._share(self.statistic.second(one, other))
         if one == other:
             share = _Dual(1 - share.value, -share.slopes)
@@ -249,8 +249,10 @@ class MomentsReading(Reading):
         return self.cells.sum({place: 1.0 / self.statistic.grid**2})
 
     def _quotient(self, place: int) -> Formula:
-        """Return a sum divided by the number of rows, cached: equal quotients must be one
-        object."""
+        """Return the formula of a sum divided by the number of rows.
+
+        It is cached: equal quotients must be one object.
+        """
         if place not in self._quotients:
             self._quotients[place] = quotient(self._sum_at(place), self._sum_at(0))
         return self._quotients[place]
@@ -288,7 +290,7 @@ class MomentsReading(Reading):
     def _ends(
         self, kind: str, places: tuple[int, ...], moment: _MomentNumber, level: float
     ) -> tuple[float, float]:
-        """Return the ends of an interval, in units with bounds of -1 and 1."""
+        """Return the interval of a number, with columns scaled to [-1, 1]."""
         value, number, fails = moment.of.value, float(self._sums[0]), 1 - level
         if kind in ("count", "sum"):
             half = self._half(moment.of.slopes, level)
@@ -317,7 +319,12 @@ class MomentsReading(Reading):
     def _second(
         self, kind: str, places: tuple[int, ...], known: float, ratio: float
     ) -> tuple[float, float]:
-        """Return the ends of the interval of a variance, a covariance or a slope."""
+        """Return the interval of a variance, a covariance or a slope, with columns scaled to [-1,
+        1].
+
+        ``known`` is the half-width of a sum that serves the means, and ``ratio`` that of any other,
+        each divided by the number of rows.
+        """
         shares = [self._mean(place).value for place in places]
         moment = self._moment(places[0], places[-1]).value
         if kind == "variance":
@@ -334,7 +341,9 @@ class MomentsReading(Reading):
     def height(
         self, of: str, on: str, point: float, level: float = 0.95
     ) -> tuple[float, float, float]:
-        """Return the height of the line at a point of ``on``, and the ends of its interval."""
+        """Return the predicted ``of`` at a point of ``on``, by the least-squares line, and its
+        interval.
+        """
         this, places = self.statistic, (self.statistic.place(of), self.statistic.place(on))
         half, middle = this.half[list(places)].tolist(), this.middle[list(places)].tolist()
         at, mean = (float(point) - middle[1]) / half[1], self._mean(places[1])
@@ -387,7 +396,7 @@ def _chart_rows(moments: Moments, table: Table) -> Table:
 
 
 class Moments(TallyStatistic):
-    """The number of rows; means, variances and covariances of their columns; lines.
+    """The number of rows; means, variances and covariances of their columns; least-squares lines.
 
     An event is a row with a number for each column. The statistic clips numbers to their bounds and
     rounds them to the nearest of ``grid`` + 1 points; it estimates the moments of these. It refuses
@@ -533,7 +542,7 @@ class Moments(TallyStatistic):
 
     @override
     def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
-        """Return the contribution bound; it is the same for batches."""
+        """Return the bound on one row's change of the sums; it is the same for batches."""
         one, count = self.grid**2, len(self.names)
         largest = 1 + count + len(self.pairs)
         total = largest * one
@@ -550,7 +559,7 @@ class Moments(TallyStatistic):
     @property
     @override
     def error_of(self) -> ErrorScale:
-        """See `Statistic.error_of`.
+        """The number that a plan's errors describe: the number of rows.
 
         >>> print(Moments({"price": (0, 100)}).error_of.what)
         the number of rows; of the mean of n values in the middle: times half the width of their
@@ -609,7 +618,7 @@ class Moments(TallyStatistic):
 
     @override
     def encode(self, *parts: Any) -> Integers:
-        """Return the grid points of all values, as the digits of one number."""
+        """Return each row as one integer, whose digits are the grid points of its values."""
         found: Integers = np.zeros(len(parts[0]), np.int64)
         for place, values in enumerate(parts):
             where = (value_grid.finite(values) - self.middle[place]) / self.half[place]
@@ -651,7 +660,9 @@ class Moments(TallyStatistic):
 
     @override
     def measure(self, sums: Integers) -> Integers:
-        """Return moments about the middle, with 1 minus each square."""
+        """Return the measured cells from sums over rows: values about the middle, and 1 minus each
+        square.
+        """
         grid, count = self.grid, len(self.names)
         number, lines = sums[:, :1], sums[:, 1 : 1 + count]
         squares, products = sums[:, 1 + count : 1 + 2 * count], sums[:, 1 + 2 * count :]
@@ -668,7 +679,7 @@ class Moments(TallyStatistic):
 
     @cached_property
     def kinds(self) -> dict[str, tuple[str, ...]]:
-        """Labels of all rows of the table; for each the kind of number and its columns."""
+        """For each row of the table, by its label: the kind of number, and its columns."""
         pairs = [(self.names[j], self.names[k]) for j, k in self.pairs]
         asked: list[tuple[str, ...]] = [("count",)]
         asked += [(kind, name) for kind in ("mean", "variance") for name in self.names]
@@ -682,7 +693,7 @@ class Moments(TallyStatistic):
         return [*self.kinds]
 
     def second(self, one: int, other: int) -> int:
-        """Return the index of the sum of squares of a column, or of products of two columns."""
+        """Return the cell of a column's sum of squares, or of the products of two columns."""
         count = len(self.names)
         if one == other:
             return 1 + count + one
@@ -716,11 +727,11 @@ class Line:
 
     @property
     def slope(self) -> float:
-        """Rise of ``of`` for a rise of ``on`` by one; 0 if no spread is seen."""
+        """Rise of the predicted ``of`` if ``on`` rises by one; 0 if ``on`` shows no spread."""
         return float(self._reading["slope", self.of, self.on])
 
     def slope_interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Return ends that hold the slope with probability ``level``, if there is a slope.
+        """Return an interval that holds the slope with probability ``level``, if there is a slope.
 
         If too little is known, the interval holds all slopes that points of the grid can have.
 
@@ -730,11 +741,11 @@ class Line:
         return self._reading.interval(("slope", self.of, self.on), level)
 
     def at(self, point: float) -> float:
-        """Return the height of the line at a point of ``on``; at 0 it is the intercept."""
+        """Return the predicted ``of`` at a point of ``on``; at 0 it is the intercept."""
         return self._reading.height(self.of, self.on, point)[0]
 
     def interval(self, point: float, level: float = 0.95) -> tuple[float, float]:
-        """Return the interval of the height at a point, which holds with probability ``level``.
+        """Return an interval that holds the line's height at a point with probability ``level``.
 
         Raises:
             InvalidInput: the level is outside (0, 1 - 1e-9].

@@ -170,7 +170,7 @@ def plan(
 def _of_own(
     of: Statistic, contribution: dict[str, Contribution], shape: Sequence[int]
 ) -> dict[str, Any]:
-    """Return the stated contribution; refuse one that the statistic sets itself."""
+    """Return the stated contribution as an option; refuse what the statistic sets itself."""
     from counton.base.exact import quote
     from counton.statistics.statistic import Statistic
 
@@ -201,7 +201,7 @@ def _within(
     delta: Number | None,
     size: int | None,
 ) -> StreamPlan:
-    """Return the plan for the least guarantee."""
+    """Return the plan of the least guarantee with intervals as narrow as ``within`` states."""
     from counton.base.exact import check_integer
     from counton.numbers.intervals import check_level
     from counton.planning.least_privacy import bounds_of, compare_halfwidths, least_guarantee

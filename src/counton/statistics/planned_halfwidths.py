@@ -39,7 +39,9 @@ def planned_halfwidths(
     over: int | None = None,
     ask: Sequence[Any] | None = None,
 ) -> dict[str, float]:
-    """Return half-widths of intervals at a step, by name; "" if all numbers are of one kind.
+    """Return the half-widths of the statistic's intervals at a step, by name of the number.
+
+    The name is "" if all numbers are of one kind.
 
     Args:
         rows: number of rows by then; None: leave out the half-widths that depend on it. If all do,
@@ -87,7 +89,7 @@ def _of_parts(
     rows: int | None,
     over: int | None,
 ) -> dict[str, float]:
-    """Return `planned_halfwidths` of a report: names of statistics precede those of numbers."""
+    """Return `planned_halfwidths` for a report; names begin with the name of the statistic."""
     found: dict[str, float] = {}
     for name, one in report.statistics.items():
         if name not in report.derived_from:
@@ -111,7 +113,7 @@ def _of_parts(
 def planned_reading(
     statistic: Statistic, terms: Design, step: int, rows: int | None, over: int | None = None
 ) -> Reading:
-    """Return the reading at a step if there were this many rows and no noise.
+    """Return the numbers that would be released at a step without noise, for this many rows.
 
     Args:
         statistic, terms, step, over: as in `planned_halfwidths`.
@@ -134,7 +136,7 @@ def planned_reading(
 def halfwidths_of(
     reading: Reading, level: float, ask: Sequence[Any] | None = None
 ) -> dict[str, float]:
-    """Return half-widths of a reading's intervals, by name; "" if all are of one kind."""
+    """Return the half-widths of released numbers, by name; "" if all are of one kind."""
     read = reading.numbers(TableRequest(ask))
     low, high = (np.ravel(np.asarray(end, float)) for end in read.numbers.interval(level))
     found: dict[str, float] = {}
@@ -149,7 +151,7 @@ def halfwidths_of(
 
 
 def _labels(columns: Mapping[str, NDArray[Any]], count: int) -> list[str]:
-    """Return a label for each row of a table; rows with one label have one half-width."""
+    """Return a label for each row of a table; rows with one label have equal half-widths."""
     if "name" in columns:
         parts = columns.get("statistic", np.full(count, ""))  # a report
         return [f"{part} {one}".strip() for part, one in zip(parts, columns["name"], strict=True)]

@@ -63,7 +63,7 @@ _SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 
 def checked_shares(given: str | float | Sequence[Any]) -> tuple[float, ...]:
-    """Return shares of quantiles, each once.
+    """Parse the shares of wanted quantiles, numbers between 0 and 1; each is kept once.
 
     >>> checked_shares("0.25, 0.5"), checked_shares(0.5)
     ((0.25, 0.5), (0.5,))
@@ -84,7 +84,7 @@ def checked_shares(given: str | float | Sequence[Any]) -> tuple[float, ...]:
 
 
 class Quantile(NamedTuple):
-    """A value below which a share of all values lies, and the ends of its interval.
+    """A quantile: the value below which a share of all values lies, and its interval.
 
     >>> Quantile(0.5, 14.2, 10.0, 20.0).lower
     10.0
@@ -97,26 +97,26 @@ class Quantile(NamedTuple):
 
 
 class QuantilesReading(Reading):
-    """The distribution of values at one step, or between two steps."""
+    """The released distribution of values at one step, or between two steps."""
 
     statistic: Quantiles
 
     @cached_property
     def _below(self) -> Floats:
-        """Released number of values below each edge: linear, and not monotone."""
+        """Released number of values below each edge; noise may make it fall from edge to edge."""
         counts = self.statistic.line.estimate(np.asarray(self.release.value, np.float64))
         found: Floats = read_only(np.concatenate([[0.0], np.cumsum(counts)]))
         return found
 
     def _halves(self, variances: Floats, level: float) -> Floats:
-        """Return half-widths of queries, given their variances in units of a measured row's."""
+        """Return half-widths of numbers with these variances; a measured row has variance 1."""
         std = self.cells.std * np.sqrt(variances)
         return self.cells.halfwidths(std, level, self.statistic.line.measurements)
 
     def between(
         self, low: float | None = None, high: float | None = None, level: float = 0.95
     ) -> Answer:
-        """Return the number of values in [low, high).
+        """Return the released number of values in [low, high).
 
         Args:
             low, high: edges of cells; None: no bound, as the first and last edge.
@@ -138,7 +138,7 @@ class QuantilesReading(Reading):
         return self._linear(float(self._below[last] - self._below[first]), variance)
 
     def _linear(self, value: float, variance: Floats) -> ClosedForm:
-        """Return a linear function of the measured rows as a number with its error.
+        """Return a released number that is a linear function of the measured rows, with its error.
 
         Args:
             value: the function of the released rows.
@@ -148,7 +148,7 @@ class QuantilesReading(Reading):
         return ClosedForm.around(value, lambda level: float(self._halves(variance, level)[0]), std)
 
     def weighted_sum(self, weights: Sequence[float] | Floats, level: float = 0.95) -> Answer:
-        """Return the sum over all values of the weights of their cells.
+        """Return the sum over all values, where each value counts as the weight of its cell.
 
         Args:
             weights: one for each cell, chosen before any release.
@@ -213,7 +213,7 @@ class QuantilesReading(Reading):
 
     @cached_property
     def monotone(self) -> Floats:
-        """Estimated numbers of values below each edge, made non-decreasing."""
+        """Released number of values below each edge, adjusted so that it never falls."""
         up, down = np.maximum.accumulate(self._below), np.minimum.accumulate(self._below[::-1])
         found: Floats = read_only(np.maximum((up + down[::-1]) / 2, 0.0))
         return found
@@ -237,7 +237,7 @@ class QuantilesReading(Reading):
         return float(edges[cell] + (edges[cell + 1] - edges[cell]) * min(max(inside, 0.0), 1.0))
 
     def median(self, level: float = 0.95) -> Quantile:
-        """Return ``quantile(0.5)``."""
+        """Return the median with its interval: ``quantile(0.5)``."""
         return self.quantile(0.5, level)
 
     @override
@@ -439,7 +439,9 @@ class Quantiles(TableStatistic):
     @property
     @override
     def error_of(self) -> ErrorScale:
-        """The mean and the largest error over all edges but the first.
+        """The number that a plan's errors describe: the number of values below an edge.
+
+        The mean and the largest error are over all edges but the first.
 
         >>> from counton import PureDP, plan
         >>> alone = Quantiles(lower=0, upper=4, cells=4, line="identity")
@@ -462,7 +464,7 @@ class Quantiles(TableStatistic):
 
     @override
     def encode(self, *parts: Any) -> Integers:
-        """Return the number of the cell that holds a value."""
+        """Return the number of the cell that holds each value."""
         places = np.searchsorted(self.edges, parts[0], "right") - 1
         return np.asarray(np.clip(places, 0, self.places - 1), np.int64)
 
@@ -481,7 +483,7 @@ class Quantiles(TableStatistic):
         return np.ascontiguousarray(rows.T).astype(np.int64)
 
     def edge(self, value: Any) -> int:
-        """Return the number of an edge, from 0; refuse a value that is no edge."""
+        """Return the index of an edge from its value; refuse a value that is no edge."""
         place = int(np.searchsorted(self.edges, value))
         if place < len(self.edges) and self.edges[place] == value:
             return place
@@ -491,8 +493,9 @@ class Quantiles(TableStatistic):
         )
 
     def excess_variance(self, share: float) -> Floats:
-        """Return variances of the numbers below each edge minus ``share`` of all; in units of a
-        measured row's variance.
+        """Return the variance of (values below an edge) - share x (all values), for each edge.
+
+        A measured row has variance 1.
 
         >>> Quantiles([0, 1, 2], line="identity").excess_variance(0.25).tolist()
         [0.125, 0.625, 1.125]
@@ -505,8 +508,10 @@ class Quantiles(TableStatistic):
 
     @cached_property
     def _variances(self) -> tuple[Floats, Floats]:
-        """Variances of the numbers below each edge, and from it on, in units of a measured
-        row's."""
+        """Variances of the number of values below each edge, and of that from the edge on.
+
+        A measured row has variance 1.
+        """
         ends, nothing = np.arange(self.places + 1), [0.0]
         below = self.line.variance(np.zeros(self.places, np.int64), ends[1:])
         above = self.line.variance(ends[:-1], np.full(self.places, self.places))
@@ -550,7 +555,7 @@ def _edges_of(edges: Any, lower: Any, upper: Any, cells: Any) -> Floats:
 
 @lru_cache(maxsize=64)
 def _line_sensitivity(line: LineStrategy, relation: Relation) -> Sensitivity:
-    """Return the change of the rows by a value that is added, or that changes its cell.
+    """Return how much one value, added or moved to another cell, changes the measured rows.
 
     The largest distance of two columns is found by comparing all pairs, unless there are too many.
 

@@ -1,9 +1,10 @@
-"""The largest of some estimates, and the groups that may be among them: a function of releases.
+"""The ranking of released estimates: the k largest groups, and those that may be among them.
 
-The estimates of n groups have independent errors N. The k groups with the largest estimates are
-shown. Noise has helped to choose them, so lower ends allow for the largest noise of all n groups.
-Upper ends need less: it is enough that the truly k largest groups are at most ``upward`` above
-their estimates. Proof: let i be shown and not among these. Then one of them, j, is not shown, so
+It is a function of releases. The estimates of n groups have independent errors N. The k groups with
+the largest estimates are shown. Noise has helped to choose them, so lower ends allow for the
+largest noise of all n groups. Upper ends need less: it is enough that the truly k largest groups
+are at most ``upward`` above their estimates. Proof: let i be shown and not among these. Then one of
+them, j, is not shown, so
 
     truth of i <= truth of j <= estimate of j + upward <= estimate of i + upward.
 
@@ -34,11 +35,12 @@ _BLOCK = 128
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """The largest of some estimates, with certainty. Made by `rank_largest`.
+    """The groups with the largest estimates, and how sure it is that they are the largest.
 
-    With probability ``level`` three statements hold at once. The true value of each shown group
-    lies between its ``lower`` and ``upper``. Of the ``sure`` groups, each has fewer than k larger
-    ones. And the k largest groups, with ties in the given order, are shown or among ``others``.
+    `rank_largest` makes it. With probability ``level`` three statements hold at once. The true
+    value of each shown group lies between its ``lower`` and ``upper``. Of the ``sure`` groups, each
+    has fewer than k larger ones. And the k largest groups, with ties in the given order, are shown
+    or among ``others``.
 
     Attributes:
         names: shown groups, largest estimate first; equal estimates in the given order.
@@ -63,7 +65,7 @@ class Ranking:
 
     @property
     def others(self) -> tuple[Any, ...]:
-        """Groups not shown that may belong to the k largest too, in the given order."""
+        """Groups that are not shown but may belong to the k largest, in the given order."""
         return tuple(self._all[place] for place in self._others.tolist())
 
     @property
@@ -152,7 +154,7 @@ def ranking_of(
     chosen: bool = False,
     hidden: int | None = None,
 ) -> Ranking:
-    """Return the k largest of some estimates, given the half-width of an interval at a level.
+    """Rank the k largest of some estimates, given how wide an interval is at each level.
 
     Args:
         names, values, k, hidden: as in `rank_largest`.
@@ -169,7 +171,7 @@ def ranking_of(
 
 
 def ranked_numbers(ranking: Callable[[float], Ranking], std: float) -> TableNumbers:
-    """Return the rows of a ranking, best first: rank, group, and the column "sure".
+    """Return a ranking as a table, best group first: rank, group, and the column "sure".
 
     Args:
         ranking: returns the ranking at a level.
@@ -187,7 +189,7 @@ def ranked_numbers(ranking: Callable[[float], Ranking], std: float) -> TableNumb
 
 
 def ranking_levels(groups: int, k: int, level: float) -> tuple[float, float]:
-    """Return the levels of one group's intervals that `rank_largest` needs: down, and up.
+    """Return the level of one group's lower end, and of its upper end, that `rank_largest` needs.
 
     Both get an equal part of the probability of error, which is best if tails fall exponentially.
     If all groups are shown, both are ``level ** (1 / groups)``.
@@ -224,7 +226,7 @@ def ranking_levels(groups: int, k: int, level: float) -> tuple[float, float]:
 
 
 def _largest(values: NDArray[Any], count: int) -> NDArray[np.int64]:
-    """Return the places of the largest values, largest first, ties in order."""
+    """Return the indices of the ``count`` largest values, largest first; equal ones in order."""
     blocks = len(values) // _BLOCK
     places = np.arange(0)
     if blocks >= 2 * count:

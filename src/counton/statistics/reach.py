@@ -1,4 +1,4 @@
-"""The number of users with at least some number of rows in a period: 1, 5, 100 rows.
+"""The number of users with at least 1, 5 or 100 rows, or any other thresholds, in a period.
 
 There is a cell for each threshold k. A user enters it with the k-th row of the period: once, in the
 step in which this row counts. So a user with all rows of a period changes as many cells as there
@@ -134,13 +134,16 @@ class Reach(UsersByRank):
 
     @property
     def _bands(self) -> dict[str, int]:
-        """Index of the first cell of each band; a band is that cell less the next one."""
+        """For each band, such as "1 to 4" rows, the index of the cell of its lower threshold.
+
+        The band's number of users is that cell less the next one.
+        """
         ends = enumerate(pairwise(self.at_least))
         return {_band(least, above): cell for cell, (least, above) in ends}
 
     @override
     def number_of(self, cells: Cells, name: Any = None) -> Estimate:
-        """Return the users with at least this many rows, or in a band such as "1 to 4"."""
+        """Return the number of users with at least so many rows, or in a band such as "1 to 4"."""
         if name not in self._bands:
             return super().number_of(cells, f"{name} or more" if isinstance(name, int) else name)
         first = self._bands[name]
@@ -148,7 +151,7 @@ class Reach(UsersByRank):
 
 
 class _UserRows(Exact):
-    """The number of rows of each user so far, up to the largest threshold."""
+    """The exact number of rows of each user so far; beyond the largest threshold it stops."""
 
     def __init__(self, statistic: Reach) -> None:
         self._statistic = statistic
@@ -188,7 +191,7 @@ class _UserRows(Exact):
 
 
 def _band(least: int, above: int) -> str:
-    """Return the name of users with at least ``least`` rows and fewer than ``above``.
+    """Return the name of the band of users with ``least`` to ``above`` - 1 rows.
 
     >>> _band(1, 5), _band(1, 2)
     ('1 to 4', '1')
@@ -197,7 +200,7 @@ def _band(least: int, above: int) -> str:
 
 
 def _thresholds(given: str | int | Sequence[Any]) -> tuple[int, ...]:
-    """Return the thresholds, ascending.
+    """Parse the thresholds of an option; return them ascending.
 
     >>> _thresholds("5, 1"), _thresholds(3)
     ((1, 5), (3,))

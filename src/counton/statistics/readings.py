@@ -1,4 +1,4 @@
-"""Readings of a statistic: of one step, of several steps, or of cells on demand."""
+"""Readings: a statistic's numbers, computed from what was released at one step or at several."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ _MOST_LISTED = 2**22
 
 
 class Cells:
-    """Released cells of a statistic, from which its numbers are read; they hold nothing exact.
+    """Released cells of a statistic: the noisy sums that its numbers are computed from.
 
-    They are the cells at one step or since an earlier one, of one group or of several at once.
+    They hold nothing exact. They are the cells at one step or since an earlier one, of one group or
+    of several at once.
 
     Attributes:
         release: the release of the cells.
@@ -67,16 +68,16 @@ class Cells:
         return self.in_shape(self.release.value)
 
     def in_shape(self, each: Any) -> NDArray[Any]:
-        """Return the numbers of all cells in the shape of ``values``."""
+        """Reshape numbers, one for each cell, to the shape of ``values``."""
         return np.reshape(each, -1 if self.groups is None else (self.groups, -1))
 
     @property
     def ends(self) -> tuple[int, int]:
-        """The step before the first counted step, and the last one; a delay is not subtracted."""
+        """The steps that the cells count: start + 1 .. stop; a delay is not subtracted."""
         return self.release.ends
 
     def since(self, earlier: Cells) -> Cells:
-        """Return the count since earlier cells.
+        """Return what the cells counted after an earlier release of them.
 
         Raises:
             InvalidInput: cells of another stream, later ones, or those of a difference; or cells
@@ -90,7 +91,7 @@ class Cells:
         return Cells(self.release.since(earlier.release), self.first, self.groups)
 
     def part(self, of: Callable[[NDArray[Any]], Any], terms: Design, first: int) -> Cells:
-        """Return some of the cells, as those of another statistic.
+        """Return some of these cells, as the cells of another statistic or of a part.
 
         Args:
             of: picks their values from all values.
@@ -100,7 +101,7 @@ class Cells:
         return Cells(self.release.part(of, terms), first)
 
     def one(self, cell: int, scale: Fraction = Fraction(1)) -> ClosedForm:
-        """Return the number of a single cell, times ``scale``, with the interval of its own law."""
+        """Return one cell times ``scale`` as a number, with an interval from its own noise."""
 
         def times(each: NDArray[Any]) -> Any:
             number = each[..., cell] if self.groups else each[cell].item()
@@ -118,13 +119,13 @@ class Cells:
         )
 
     def all(self) -> Formula:
-        """Return the sum of all cells."""
+        """Return the sum of all cells as a formula."""
         return self.sum(dict.fromkeys(range(len(self.values)), 1.0))
 
     def sum(
         self, weights: Mapping[int, float], value: float | None = None, grain: float = 0.0
     ) -> Formula:
-        """Return a weighted sum of some cells of one group.
+        """Return a weighted sum of some cells of one group as a formula.
 
         Args:
             weights: weights by cell.
@@ -200,7 +201,7 @@ class Cells:
 
 
 def place_of_name(statistic: Statistic, name: Any) -> int:
-    """Return the index of a number among the names of a statistic.
+    """Return the index of a number among the numbers of a statistic, by its name.
 
     Raises:
         InvalidInput: no number has this name.
@@ -218,9 +219,10 @@ def place_of_name(statistic: Statistic, name: Any) -> int:
 
 
 def number_of_cell(statistic: Statistic, cells: Cells, name: Any = None) -> Estimate:
-    """Return the number that is a cell as it was released.
+    """Return one released cell as a number, by its name.
 
-    Table, interval, difference, ratio, share and chart follow from it.
+    It is the `number_of` of statistics whose numbers are their cells. Table, interval, difference,
+    ratio, share and chart follow from it.
 
     Args:
         statistic: the statistic.
@@ -238,18 +240,21 @@ def number_of_cell(statistic: Statistic, cells: Cells, name: Any = None) -> Esti
 
 
 def says_cells(statistic: Statistic) -> bool:
-    """Return True if the numbers of a statistic are its cells as they are released."""
+    """Return True if the numbers of a statistic are its released cells themselves."""
     return type(statistic).number_of is number_of_cell
 
 
 def read_release(statistic: Statistic, release: StepRelease) -> Reading:
-    """Return the reading of one release of all cells; not for cells on demand."""
+    """Return the statistic's numbers from one release of all its cells.
+
+    Not for cells that are computed on request.
+    """
     reading: Reading = statistic.card.reading(statistic, Cells(release))
     return reading
 
 
 class Reading(PublicNumbers):
-    """A reading of a statistic at one step, or between two steps; it holds nothing exact.
+    """The numbers of a statistic at one step, or between two steps; it holds nothing exact.
 
     Every number follows from `Statistic.number_of`: value, standard deviation, interval, and the
     noise that it shares with others.
@@ -279,16 +284,16 @@ class Reading(PublicNumbers):
 
     @property
     def release(self) -> StepRelease:
-        """The release of the cells."""
+        """The released values of all cells that the numbers are computed from."""
         return self.cells.release
 
     @property
     def number_names(self) -> Sequence[Any]:
-        """The names of the numbers that have a row in its table."""
+        """The names of the numbers, one for each row of the table."""
         return self.statistic.number_names
 
     def number_of(self, name: Any = None) -> Estimate:
-        """Return a number of this reading, with its error and the noise that it shares.
+        """Return one number by its name, with its error and the noise that it shares with others.
 
         Args:
             name: the name in its table, or its text; None: the statistic's main number.
@@ -300,11 +305,11 @@ class Reading(PublicNumbers):
 
     @property
     def says_cells(self) -> bool:
-        """True if its numbers are its cells as they are released."""
+        """True if the numbers are the released cells themselves."""
         return says_cells(self.statistic) and type(self).number_of is Reading.number_of
 
     def whole(self) -> Estimate:
-        """Return the total count of which the other numbers are shares.
+        """Return the total count of which the numbers are parts, for shares.
 
         Raises:
             InvalidInput: the numbers of this statistic are not parts of a whole.
@@ -326,7 +331,7 @@ class Reading(PublicNumbers):
         return self.number_of(name).value
 
     def std(self, name: Any = None) -> float:
-        """Return the standard deviation of the noise of ``[name]``, in its unit.
+        """Return the standard deviation of a number's noise, in the unit of the number.
 
         Args:
             name: name of the number; may be left out if all have the same std.
@@ -339,7 +344,7 @@ class Reading(PublicNumbers):
         return self.number_of(name).std
 
     def interval(self, name: Any = None, level: float = 0.95) -> tuple[Any, Any]:
-        """Return the ends of an interval that holds the true value with probability ``level``.
+        """Return two ends that hold a number's true value with probability ``level``.
 
         Raises:
             InvalidInput: no number has this name, or the level is outside (0, 1 - 1e-9].
@@ -347,7 +352,7 @@ class Reading(PublicNumbers):
         return self.number_of(name).interval(level)
 
     def since(self, earlier: Reading) -> Self:
-        """Return the count since an earlier reading of the stream, up to this one.
+        """Return the numbers of what was counted after an earlier reading of the stream.
 
         Raises:
             InvalidInput: a reading of another stream, a later one, or of a difference; or of a
@@ -356,7 +361,7 @@ class Reading(PublicNumbers):
         return type(self)(self.statistic, self.cells.since(earlier.cells))
 
     def screen(self, request: TableRequest, level: float) -> list[TextTable]:
-        """Return the text tables that show a table released once.
+        """Return the text tables that a command prints for a table that is released once.
 
         Args:
             request: the rows to show, and the way to make their numbers fit.
@@ -379,7 +384,7 @@ class Reading(PublicNumbers):
         return self.statistic.card.sources
 
     def numbers(self, request: TableRequest = EVERY_ROW) -> TableNumbers:
-        """Return the numbers of the rows of a table, from which all its columns follow.
+        """Return the numbers of a table's rows, from which all its columns follow.
 
         Raises:
             InvalidInput: a name is unknown.
@@ -425,7 +430,7 @@ class Reading(PublicNumbers):
 
 
 class Readings(Sequence[Reading]):
-    """Readings of consecutive steps, each made on request.
+    """Readings of consecutive steps; each is computed when it is asked for.
 
     Attributes:
         steps: numbers of the steps.
@@ -439,7 +444,7 @@ class Readings(Sequence[Reading]):
         machine: Machine | None = None,
         read: Callable[[StepRelease], Reading] | None = None,
     ) -> None:
-        """Set up the readings; not for callers.
+        """Take the releases of consecutive steps; not for callers.
 
         Args:
             statistic: the statistic.
@@ -454,13 +459,13 @@ class Readings(Sequence[Reading]):
 
     @classmethod
     def of(cls, statistic: Statistic, terms: Design, values: NDArray[Any]) -> Readings:
-        """Return readings of released cells, from step 1 on."""
+        """Return the readings of released values of all cells, from step 1 on."""
         steps = range(1, len(values) + 1)
         return cls(statistic, steps, Releases(steps, values, terms))
 
     @property
     def machine(self) -> Machine:
-        """Machine that computes cells on demand.
+        """The running statistic that computes cells on request.
 
         Raises:
             InvalidInput: all cells are released.
@@ -484,12 +489,12 @@ class Readings(Sequence[Reading]):
         return self[-1].describe() if len(self) else repr(self)
 
     def std(self, name: Any = None) -> NDArray[np.float64]:
-        """Return `Reading.std` of each reading, in an array."""
+        """Return the standard deviation of a number's noise in each reading, as an array."""
         found = [reading.std() if name is None else reading.std(name) for reading in self]
         return np.array(found, np.float64)
 
     def table(self, level: float = 0.95) -> Any:
-        """Return the tables of all readings below each other, as a polars data frame.
+        """Stack the tables of all readings in one polars data frame.
 
         Raises:
             InvalidInput: the level is outside (0, 1 - 1e-9].
@@ -511,7 +516,7 @@ class Readings(Sequence[Reading]):
     @overload
     def __getitem__(self, place: slice) -> Readings: ...
     def __getitem__(self, place: int | slice) -> Reading | Readings:
-        """Return one reading, or consecutive ones in order."""
+        """Return the reading at one place, or the readings of consecutive places, in order."""
         if isinstance(place, slice):
             steps, releases = self.steps[place], self.releases
             if steps.step != 1:
@@ -529,7 +534,7 @@ class Readings(Sequence[Reading]):
 
 
 class OnDemandReading(Reading):
-    """One step of a statistic whose cells are computed on demand.
+    """The numbers of a statistic at one step whose cells are computed on request.
 
     It gives access to exact counts: keep it as secret as the data, and publish its answers only. An
     answer is a function of key, cell and step: asking twice gives it again.
@@ -548,13 +553,13 @@ class OnDemandReading(Reading):
 
     @override
     def std(self, name: Any = None) -> float:
-        """Return the standard deviation, which is equal for all cells."""
+        """Return the standard deviation of the noise, which is equal for all cells."""
         if name is not None:
             self.statistic.cell(name)
         return float(self._machine.design.std(range(self.step, self.step + 1))[0])
 
     def since(self, earlier: Reading) -> Self:
-        """Refuse: cells on demand have no difference.
+        """Raise `InvalidInput`: cells that are computed on request have no difference.
 
         Raises:
             InvalidInput: always.
@@ -567,7 +572,9 @@ class OnDemandReading(Reading):
     def ranking(
         self, k: int = 10, among: Sequence[Any] | None = None, level: float = 0.95
     ) -> Ranking:
-        """Return the largest cells; see `rank_largest`. All intervals hold together.
+        """Rank the cells with the largest released values, with intervals that hold together.
+
+        `rank_largest` describes the result.
 
         Args:
             k: number of cells to show.
@@ -610,7 +617,7 @@ class OnDemandReading(Reading):
 
     @override
     def numbers(self, request: TableRequest = EVERY_ROW) -> TableNumbers:
-        """Return all cells, or the cells of the given names.
+        """Return the table of all cells, or of the requested ones.
 
         Raises:
             InvalidInput: a cell is unknown, or there are more cells than are ever listed at once.
@@ -622,5 +629,5 @@ class OnDemandReading(Reading):
         return TableNumbers({"cell": names}, self._estimate(cells))
 
     def _estimate(self, cells: NDArray[np.int64]) -> ClosedForm:
-        """Return the estimates of some cells."""
+        """Return the released values of some cells, with their intervals."""
         return ClosedForm.around(self._machine.values(cells, self.step), self._half, self.std())

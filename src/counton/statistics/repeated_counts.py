@@ -1,4 +1,7 @@
-"""Numbers of rows that several statistics of a report measure, each with its own noise."""
+"""Numbers of rows that several statistics of a report measure independently of each other.
+
+Each has its own noise, so together they are more accurate.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from counton.statistics.tally_statistic import TallyStatistic
 
 
 def repeated_counts(report: Report) -> dict[str, dict[str, str]]:
-    """Return the numbers of rows measured at least twice, by the column of their label.
+    """Return which numbers of rows a report measures at least twice, by the column of their label.
 
     For each statistic with these numbers the value is the name of one in its table; all names are
     of one label. The column of all rows is "".
@@ -47,7 +50,7 @@ def repeated_counts(report: Report) -> dict[str, dict[str, str]]:
 
 
 def _counts(one: TallyStatistic, columns: Any) -> dict[str, Mapping[str, str]]:
-    """Return by column the labels whose rows a statistic counts, with their names in the report."""
+    """Return, by column, the labels whose rows a statistic counts, with the counts' names."""
     if one.counts_units or one.counted_ranks:
         return {}
     if isinstance(one, GroupedRows):
@@ -73,7 +76,7 @@ def _counts(one: TallyStatistic, columns: Any) -> dict[str, Mapping[str, str]]:
 
 
 def _of_levels(one: Hierarchy) -> dict[str, Mapping[str, str]]:
-    """Return for each level of a tree the labels that occur at one place only."""
+    """Return, for each level of a tree, the labels that only one of its nodes has."""
     tree, found = one.tree, dict[str, Mapping[str, str]]()
     for depth, level in enumerate(tree.levels[1:], 1):
         paths = [tree.path(depth, node) for node in range(tree.sizes[depth])]

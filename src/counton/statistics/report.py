@@ -65,7 +65,7 @@ from counton.statistics.tally_statistic import Part, RankDigit, TallyStatistic, 
 
 
 class ReportReading(Reading):
-    """The readings of all statistics of a report at one step.
+    """The released numbers of all statistics of a report at one step.
 
     >>> from counton import Key, PureDP, Running
     >>> from counton.statistics import Average, Count, Report
@@ -79,7 +79,7 @@ class ReportReading(Reading):
     statistic: Any  # always a Report
 
     def of(self, name: str) -> Reading:
-        """Return the reading of one statistic.
+        """Return the released numbers of one statistic of the report.
 
         Raises:
             InvalidInput: no statistic has this name.
@@ -90,7 +90,7 @@ class ReportReading(Reading):
 
     @property
     def parts(self) -> dict[str, Reading]:
-        """The reading of each statistic."""
+        """The released numbers of each statistic, by the statistic's name."""
         return {name: self.of(name) for name in self.statistic.statistics}
 
     @override
@@ -127,7 +127,9 @@ class ReportReading(Reading):
 
 
 class FollowedReading(Reading):
-    """The numbers of a statistic that follow from another statistic's reading."""
+    """The numbers of a statistic that is not measured: they are taken from another statistic's
+    reading.
+    """
 
     def __init__(self, statistic: Statistic, reading: Reading, rows: Mapping[Any, Any]) -> None:
         super().__init__(statistic, reading.cells)
@@ -383,9 +385,10 @@ class Report(TallyStatistic):
         return OwnColumns(self.column_names, tuple(numbers))
 
     def _names_to_draw(self, table: Mapping[str, NDArray[Any]]) -> dict[str, list[str]]:
-        """Return the names that a chart shows of each statistic; of many groups the largest first.
+        """Return the names of the numbers that a chart shows of each statistic.
 
-        The size of a group is its last row, or the sum of all rows if rows are of some steps.
+        Of many groups the largest come first. The size of a group is its last row, or the mean of
+        all rows if rows are of some steps.
         """
         names, found = table["name"].astype(str), {}
         for one, statistic in self.statistics.items():
@@ -442,7 +445,7 @@ class Report(TallyStatistic):
         return found
 
     def _parts(self) -> tuple[tuple[str, ...], tuple[Part, ...]]:
-        """Return the columns of all statistics, each once, with their parts."""
+        """Return the columns that the statistics read, each once, and the kind of their values."""
         found: dict[str, Part] = {}
         for name, one in self.statistics.items():
             for column, part in zip(self.columns[name], one.parts, strict=True):
@@ -467,7 +470,7 @@ class Report(TallyStatistic):
 
     @cached_property
     def derived_from(self) -> dict[str, str]:
-        """Maps each statistic that is not measured to the statistic it follows from."""
+        """For each statistic that is not measured, the name of the one whose numbers it takes."""
         names = [*self.statistics]
 
         def says(other: str, name: str) -> bool:
@@ -490,11 +493,10 @@ class Report(TallyStatistic):
         return {name: source for name, source in sources.items() if source is not None}
 
     def _rows(self, name: str, other: str) -> dict[Any, Any] | None:
-        """Return a map from this statistic's numbers to another one's; None if some are missing
-        there.
+        """Return where the numbers of statistic ``name`` stand among those of ``other``.
 
-        Both statistics count the same rows, so they share one number of rows. Values that the other
-        rounds to finer multiples are exact enough.
+        None: some are missing there. Both statistics count the same rows, so they share one number
+        of rows. Values that the other rounds to finer multiples are exact enough.
         """
         one, source = self.statistics[name], self.statistics[other]
         columns, there = self.columns[name], self.columns[other]
@@ -538,11 +540,14 @@ class Report(TallyStatistic):
         )
 
     def weight(self, name: str) -> int:
-        """Return the factor of a statistic's cells; 1 until the report is settled."""
+        """Return the factor by which a statistic's cells are multiplied before noise is added.
+
+        It is 1 until the report is settled.
+        """
         return 1 if self.weights is None else self.weights[name]
 
     def _weigh(self, norms: Callable[[TallyStatistic], tuple[int, int]]) -> tuple[int, int]:
-        """Return the 1-norm and the squared 2-norm of the change of all cells by a unit.
+        """Return how much one unit changes all weighted cells: 1-norm and squared 2-norm.
 
         Args:
             norms: returns both for one statistic.
@@ -556,7 +561,10 @@ class Report(TallyStatistic):
 
     @override
     def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
-        """Return the contribution bound of the module docstring; it is the same for batches."""
+        """Return the bound on one unit's change of all weighted cells; it is the same for batches.
+
+        The beginning of this file has the formula.
+        """
         l1, l2_squared = self._weigh(norms_of)
         names = ", ".join(self.statistics)
         users = [name for name, one in self.statistics.items() if one.counted_ranks]
@@ -568,8 +576,8 @@ class Report(TallyStatistic):
         )
 
     def norms_of_people(self, most: int) -> tuple[int, int]:
-        """Return the 1-norm and the squared 2-norm of the change of all cells by all rows of a
-        person.
+        """Return how much all rows of one person change the weighted cells: 1-norm and squared
+        2-norm.
 
         Users count once, and every other row as often as it comes.
         """
@@ -581,7 +589,7 @@ class Report(TallyStatistic):
         return ErrorScale("one cell, before it is divided by the weight of its statistic")
 
     def for_people(self, most: int) -> Report:
-        """Return this report for a stream in which this many rows of a person count.
+        """Return this report for a stream that counts up to ``most`` rows of each person.
 
         Raises:
             InvalidInput: a statistic needs more of them.
@@ -598,7 +606,9 @@ class Report(TallyStatistic):
         return Report(**{**self.parameters, **changes})
 
     def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Report:
-        """Return the report with all statistics settled, and weights that share the guarantee.
+        """Return the report with weights by which its statistics share the guarantee.
+
+        All statistics are settled too.
 
         Raises:
             InvalidInput: the wanted accuracy cannot be reached; the message states the remedy.
@@ -651,8 +661,7 @@ class Report(TallyStatistic):
 
     @override
     def encode(self, *parts: Any) -> Integers:
-        """Return the code of each row: its codes for all statistics, as the digits of one
-        integer."""
+        """Return each row as one integer, whose digits are its codes for all statistics."""
         by_column = dict(zip(self.column_names, parts, strict=True))
         labels = {part.name: part.labels for part in self.parts}
         found, known = np.zeros(len(parts[0]), np.int64), np.ones(len(parts[0]), np.bool_)
@@ -775,14 +784,14 @@ class Report(TallyStatistic):
     # Readings.
 
     def terms_of(self, name: str, terms: Design, groups: tuple[int, ...] = ()) -> PartDesign:
-        """Return the design of a measured statistic as a part of the report's."""
+        """Return the design of one measured statistic, as a part of the report's design."""
         one = self.measured_ones[name]
         place, apart = self.cell_ranges[name], math.prod(self.cells)
         cells = range(place.start, place.stop)
         return PartDesign.of(terms, one, self.weight(name), (*groups, *one.cells), cells, apart)
 
     def read_part(self, name: str, cells: Cells, by_group: Grouped | None = None) -> Reading:
-        """Return the reading of one of the statistics.
+        """Return the numbers of one statistic, given the released cells of the report.
 
         Args:
             name: name of the statistic.
@@ -805,13 +814,16 @@ class Report(TallyStatistic):
         return source.card.reading(source, part) if follows is None else follows(part)
 
     def reading_of(self, name: str, reading: Reading) -> FollowedReading:
-        """Return the reading of a statistic that follows from another one's reading."""
+        """Return the numbers of a statistic that follow from another one's reading."""
         rows = self._rows(name, self.derived_from[name])
         assert rows is not None
         return FollowedReading(self.statistics[name], reading, rows)
 
     def values_of(self, name: str, values: NDArray[Any], terms: PartDesign) -> NDArray[np.float64]:
-        """Return the released cells of a measured statistic, from all cells on the last axis."""
+        """Select a measured statistic's cells from those of the report, which are on the last axis.
+
+        The result is in the statistic's own units, without weight.
+        """
         own = np.asarray(values)[..., self.cell_ranges[name]].astype(np.float64)
         shape = (*own.shape[:-1], *self.statistics[name].cells)
         return np.asarray(terms.in_data_units(own.reshape(shape)))
@@ -823,7 +835,7 @@ def _slices(names: Mapping[str, Any], sizes: Sequence[int]) -> dict[str, slice]:
 
 
 def _recode(codes: NDArray[Any], given: Sequence[str], own: Sequence[str]) -> Integers:
-    """Convert codes of a column's labels to codes of the labels that one statistic knows.
+    """Convert indices among all labels of a column to indices among the labels of one statistic.
 
     Args:
         codes: indices among ``given``; below 0 for missing and undeclared labels.
@@ -837,7 +849,7 @@ def _recode(codes: NDArray[Any], given: Sequence[str], own: Sequence[str]) -> In
 
 
 class _Digit(NamedTuple):
-    """The digit of a row's code that belongs to one statistic.
+    """The digit that stands for one statistic in the integer that encodes a row.
 
     Attributes:
         of: the statistic.
@@ -853,7 +865,7 @@ class _Digit(NamedTuple):
 
 
 def _digits_of(statistics: Mapping[str, TallyStatistic]) -> dict[str, _Digit]:
-    """Return the digits of the statistics whose codes differ from row to row."""
+    """Return the digit of each statistic that rows can change in different ways, by its name."""
     found, unit = dict[str, _Digit](), 1
     for name, one in reversed([*statistics.items()]):
         if one.parts or one.counted_ranks:

@@ -33,8 +33,7 @@ _MOST_TRIED = 4
 
 @dataclass(frozen=True, kw_only=True)
 class PartDesign(Design):
-    """The design of one statistic of a report: its cells in the statistic's own units, without
-    weight.
+    """The design of one statistic of a report; its cells are in its own units, without weight.
 
     Attributes:
         one: value in data units of one unit of its exact sums, divided by the weight.
@@ -59,7 +58,7 @@ class PartDesign(Design):
         place: range = range(0),
         apart: int = 0,
     ) -> PartDesign:
-        """Return the design of a statistic, given that of its report."""
+        """Return the design of one statistic, given the design of its report."""
         kept = {item.name: getattr(terms.of_a_cell, item.name) for item in fields(Design)}
         own = statistic.contribution(batched=True).resolution
         unit = (Fraction(1) if own is None else own) / weight
@@ -92,7 +91,8 @@ class PartDesign(Design):
 
 
 def with_weights(report: Any, guarantee: Guarantee, horizon: int | None) -> Any:
-    """Return the report with weights, and with the cheapest choice of what is measured.
+    """Return the report with the weights of its statistics, and the cheapest choice what is
+    measured.
 
     A statistic that follows from another one is measured by itself if that costs less. All choices
     for the statistics with ``within`` are tried.
@@ -154,7 +154,7 @@ def _split(report: Any, guarantee: Guarantee, horizon: int | None, noise: Noise 
 def _bounds(
     report: Any, name: str, guarantee: Guarantee, horizon: int | None
 ) -> list[tuple[float, float, str]]:
-    """Return the bounds on a statistic's errors, with the errors at a cell error of 1.
+    """Return the wanted half-widths of a statistic's numbers, and what they are at a cell's of 1.
 
     Returns:
         For each bounded number: the bound, its error, and its name.

@@ -1,4 +1,4 @@
-"""The statistics that a report may have, and the way a job states them."""
+"""The statistics within a report: which ones it may have, and how a job states them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _OF_ROWS = ("by", "domain")
 
 
 class FirstRows(UsersByRank):
-    """The number of users in a report: each counts once, with the first row that counts.
+    """The number of users in a report: each counts once, with the first counted row.
 
     >>> FirstRows().entries(1), FirstRows().entries(2)
     ([(0, 0)], [(0, 1)])
@@ -49,7 +49,7 @@ class FirstRows(UsersByRank):
 
 
 class GroupedRows(Grouped):
-    """A tallied statistic by group, with the group in the code of each row.
+    """A statistic by group as a report needs it: one integer encodes a row with its group.
 
     >>> from counton.statistics import Average
     >>> ages = GroupedRows(Average(0, 9, resolution=1), ["young", "old"])
@@ -70,7 +70,7 @@ class GroupedRows(Grouped):
 
     @override
     def encode(self, *parts: Any) -> Integers:
-        """Return the group and the row's code within it, as two digits."""
+        """Return each row as one integer of two digits: its group, and its code within."""
         group, own = np.asarray(parts[0], np.int64), np.zeros(len(parts[0]), np.int64)
         known = group >= 0
         if self.inner.parts:
@@ -109,7 +109,7 @@ class GroupedRows(Grouped):
 
 
 def norms_of(statistic: TallyStatistic) -> tuple[int, int]:
-    """Return the largest change of a statistic's cells by one row: l1, and squared l2.
+    """Return how much one row changes a statistic's cells at most: 1-norm and squared 2-norm.
 
     >>> from counton.statistics import Average, Sum
     >>> norms_of(Sum(-5, 20, resolution=1)), norms_of(Average(0, 50, resolution=1))
@@ -123,7 +123,9 @@ def norms_of(statistic: TallyStatistic) -> tuple[int, int]:
 
 
 def norms_of_people(statistic: TallyStatistic, most: int) -> tuple[int, int]:
-    """Return the change of a statistic's cells by all rows of a person: l1, and squared l2.
+    """Return how much all rows of one person change a statistic's cells: 1-norm, squared 2-norm.
+
+    Up to ``most`` rows of a person count.
 
     >>> from counton.statistics import Count
     >>> norms_of_people(Count(), 3), norms_of_people(FirstRows(), 3)
@@ -137,13 +139,13 @@ def norms_of_people(statistic: TallyStatistic, most: int) -> tuple[int, int]:
 
 
 def is_pair(given: Any) -> bool:
-    """Return True for a pair of a name and a statistic, or its dict."""
+    """Return True if a value is a pair of a name and a statistic, or of a name and its dict."""
     pair = isinstance(given, list | tuple) and len(given) == 2 and isinstance(given[0], str)
     return pair and isinstance(given[1], Statistic | Mapping)
 
 
 def fitting(name: str, given: Any, groups: Sequence[str] | None = None) -> TallyStatistic:
-    """Return a statistic in a form that a report can add up; refuse one that has no such form."""
+    """Return a statistic in the form in which a report can add it up; refuse others."""
     if groups is not None:
         return GroupedRows(fitting(name, given), groups)
     one = statistic_from_dict(given) if isinstance(given, Mapping) else given
@@ -166,7 +168,7 @@ def fitting(name: str, given: Any, groups: Sequence[str] | None = None) -> Tally
 
 
 def unfit(name: str, called: str, why: str = "takes rows in their order") -> InvalidInput:
-    """Build the error for a statistic that a report cannot have."""
+    """Return the error that a report cannot have this statistic, and why."""
     return InvalidInput(
         f"{name!r} of the report is a statistic ({called}) which {why}; a report adds up rows one "
         f"by one, each added or removed: release it as a job of its own beside the report"
@@ -180,7 +182,7 @@ def checked_name(name: object) -> str:
 
 
 def numbers_by_name(what: str, given: Any, known: Mapping[str, Any]) -> dict[str, float]:
-    """Return numbers above 0 for some statistics."""
+    """Check numbers that are stated for some statistics: known names, values above 0."""
     found = {}
     for name, value in dict(given or {}).items():
         if name not in known:
@@ -195,7 +197,7 @@ def numbers_by_name(what: str, given: Any, known: Mapping[str, Any]) -> dict[str
 def bounds_by_name(
     given: Any, known: Mapping[str, TallyStatistic], size: int | None
 ) -> dict[str, float | dict[str, float]]:
-    """Return bounds on the errors of some statistics: a number, or numbers by name.
+    """Check the wanted half-widths of some statistics: a number, or numbers by name.
 
     Args:
         given: for each statistic a number, a text such as "20", "2%" or "mean=2,count=50", or
@@ -223,7 +225,7 @@ def bounds_by_name(
 
 
 def whole_weights(given: Mapping[str, int], known: Mapping[str, Any]) -> dict[str, int]:
-    """Return a weight for each measured statistic."""
+    """Check that each measured statistic has a weight from 1 to 2^40, and return the weights."""
     if set(given) != set(known):
         raise InvalidInput(
             f"weights are given for {', '.join(given)}; give one for each measured statistic: "
@@ -233,7 +235,7 @@ def whole_weights(given: Mapping[str, int], known: Mapping[str, Any]) -> dict[st
 
 
 def tables_of(given: Any) -> dict[str, dict[str, Any]]:
-    """Return the statistics of a job by name: from a table, a file, or a text."""
+    """Return the options of a report's statistics, by name, from a mapping, a file, or a text."""
     found = given
     if isinstance(given, str):
         try:
@@ -253,14 +255,14 @@ def tables_of(given: Any) -> dict[str, dict[str, Any]]:
 
 
 def kind_of_member(own: Mapping[str, Any]) -> type[Statistic]:
-    """Return the class of one statistic of a report, by its options."""
+    """Return the class of one statistic of a report, which its options name."""
     return statistic_named(own.get("statistic", "count"))
 
 
 def member_of(
     stated: Statement, name: str, own: Mapping[str, Any]
 ) -> tuple[TallyStatistic, tuple[str, ...]]:
-    """Return one statistic of a report, with its columns."""
+    """Build one statistic of a report from its options; return also the columns that it reads."""
     kind = kind_of_member(own)
     keyword = str(kind.card.keyword)
     known = {option.key: option for option in kind.card.options}
@@ -304,7 +306,7 @@ def member_of(
 
 
 def _column_of_groups(name: str, own: Mapping[str, Any]) -> str | None:
-    """Return the column of a statistic's groups; None if it has no groups."""
+    """Return the column that names the group of a row; None if the statistic has no groups."""
     by, domain = own.get("by"), own.get("domain")
     if by is None and domain is None:
         return None

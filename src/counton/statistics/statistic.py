@@ -1,4 +1,4 @@
-"""The base class of statistics: a map from events to cells, a contribution bound, a reading.
+"""The base class of statistics.
 
 A statistic is one idea: a map from events (letters, edges, values) to cells, the bound on one
 protected unit's change of these cells, and a way to read their releases. A `Counter` counts the
@@ -36,7 +36,7 @@ Events = Sequence[Any] | NDArray[Any]
 
 
 class ErrorScale(NamedTuple):
-    """The number that a plan's standard deviations describe, relative to one measured cell.
+    """Which number a plan's standard deviations describe, and its error relative to one cell's.
 
     Attributes:
         what: the number in words, after "errors are of".
@@ -56,7 +56,7 @@ Table = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class ChartSpec:
-    """The way a chart shows a statistic.
+    """How a chart shows a statistic: titles, axes, and which rows.
 
     Attributes:
         title: the title. "Running" and "so far" are left out if the chart shows some steps only.
@@ -101,7 +101,7 @@ class ChartSpec:
 
 
 def label_of_row(names: Mapping[str, Any]) -> str:
-    """Return the names of a row in one text.
+    """Join the names in a row's columns to one text.
 
     >>> label_of_row({"group": "north", "name": "mean"}), label_of_row({"group": None})
     ('north mean', 'all')
@@ -214,7 +214,7 @@ class Card:
 
 
 class Exact(ABC):
-    """The exact record of a statistic's events so far. Exact, hence secret."""
+    """The exact counts of a statistic's events so far, hence secret."""
 
     @abstractmethod
     def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -240,10 +240,11 @@ class Exact(ABC):
 
     @abstractmethod
     def save(self) -> bytes:
-        """Return the whole record, for `load`."""
+        """Return the exact counts as bytes, for `load`."""
 
     def load(self, saved: bytes) -> None:
-        """Load the bytes of `save` into an empty record; then the `news` of each later take.
+        """Load the bytes of `save` into empty counts; then the `news` of each later `take`, in
+        order.
 
         Raises:
             StateError: the bytes cannot be from `save`.
@@ -251,24 +252,27 @@ class Exact(ABC):
         raise NotImplementedError
 
     def news(self) -> bytes | None:
-        """Return the additions by the last `take`, for `load`.
+        """Return as bytes what the last `take` added, for `load`.
 
-        None: unknown; then the whole record is saved again.
+        None: unknown; then all counts are saved again.
         """
         return None
 
     def counts(self, cells: NDArray[np.int64], step: int) -> NDArray[np.int64]:
-        """Return exact counts of some cells after a step, for cells on demand."""
+        """Return the exact counts of some cells after a step, if cells are computed on request."""
         raise NotImplementedError
 
     @property
     def largest(self) -> int:
-        """Bound on the distance from 0 of any exact count at any step, for cells on demand."""
+        """Bound on the size of any exact count, if cells are computed on request."""
         raise NotImplementedError
 
 
 class Statistic(ABC):
-    """A map from events to cells, with a contribution bound and a way to read releases.
+    """Base class of statistics: how events change cells, how much one unit can, and what they show.
+
+    Events are counted in cells, sums to which noise is added. A contribution bounds one unit's
+    change of them. Readings compute the statistic's numbers from released cells.
 
     Attributes:
         card: the facts about it: its words for users, its options, and its kind.
@@ -279,7 +283,7 @@ class Statistic(ABC):
 
     @classmethod
     def from_spec(cls, stated: Statement) -> Statistic:
-        """Return the statistic that a job states by its options; options for columns are left out.
+        """Build the statistic from the options of a job, apart from those that name columns.
 
         Raises:
             InvalidInput: an option is missing, out of range, or contradicts another one.
@@ -289,7 +293,7 @@ class Statistic(ABC):
 
     @classmethod
     def columns_of_spec(cls, stated: Statement) -> OwnColumns:
-        """Return the columns that it reads besides time, group and user, as its options name them.
+        """Return the columns that a job's options name, besides those of time, group and user.
 
         Raises:
             InvalidInput: an option is missing.
@@ -308,11 +312,11 @@ class Statistic(ABC):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """JSON values that the constructor takes."""
+        """The arguments of the constructor, as JSON values."""
         return self._parameters_of(*_defaults_of(type(self)))
 
     def _parameters_of(self, *names: str) -> dict[str, Any]:
-        """Return some parameters as JSON values; leave out those with their defaults.
+        """Return the named parameters as JSON values, apart from those with their defaults.
 
         The attribute of that name has the value. The unit is left out unless it was stated,
         whatever its word.
@@ -335,12 +339,12 @@ class Statistic(ABC):
 
     @property
     def cells(self) -> tuple[int, ...]:
-        """Shape of the counted cells: () for a single number."""
+        """Shape of the cells that are counted: () for a single number."""
         return ()
 
     @abstractmethod
     def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
-        """Return the bound on one protected unit's change.
+        """Return the bound on how much one protected unit changes the cells.
 
         Args:
             batched: True if a step may have any number of events; otherwise each has at most one,
@@ -359,11 +363,13 @@ class Statistic(ABC):
 
     @abstractmethod
     def begin(self) -> Exact:
-        """Return an empty record."""
+        """Return exact counts in which nothing is counted yet."""
 
     @property
     def number_names(self) -> Sequence[Any]:
-        """The names of its numbers, in the order of the rows of its table; (None,): one number."""
+        """The names of the statistic's numbers, one for each row of its table; (None,) for a single
+        one.
+        """
         if not self.cells:
             return (None,)
         return [str(cell) for cell in range(math.prod(self.cells))]
@@ -372,7 +378,7 @@ class Statistic(ABC):
     number_of = number_of_cell
 
     def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Statistic:
-        """Return this statistic with the parameters that depend on the guarantee.
+        """Return this statistic with the parameters that depend on the guarantee set.
 
         By default it returns itself. `plan` and `counter` call it first; any other code that begins
         a stream must call it too.
@@ -383,7 +389,7 @@ class Statistic(ABC):
         return self
 
     def allows(self, other: Statistic) -> bool:
-        """Return True if ``other`` is this statistic, with its open parameters settled."""
+        """Return True if ``other`` is this statistic after `settle` set its open parameters."""
         return self == other
 
     def __repr__(self) -> str:
@@ -398,7 +404,7 @@ class Statistic(ABC):
 
 
 class NamedCells(Statistic):
-    """A statistic with so many cells that they are computed on demand, each by its name."""
+    """A statistic with so many cells that each is computed only on request, by its name."""
 
     @abstractmethod
     def cell(self, name: Any) -> int:
@@ -413,13 +419,13 @@ class NamedCells(Statistic):
         """Return the name of a cell: inverse of `cell`."""
 
     def asked_cells(self, name: Any) -> tuple[str, Integers]:
-        """Return the label of a requested name in a table, and the cells whose sum it is."""
+        """Return a label for the table, and the cells whose sum a requested name stands for."""
         cell = self.cell(name)
         return self.name_of(cell), np.array([cell])
 
 
 def names_once(given: Any, what: str) -> tuple[str, ...]:
-    """Return the names of a list, in its order.
+    """Check a list of names and return them in order: texts, none twice.
 
     Args:
         given: the list.
@@ -441,7 +447,7 @@ def names_once(given: Any, what: str) -> tuple[str, ...]:
 
 
 def check_asked(statistic: Statistic, name: Any) -> None:
-    """Refuse a name that readings do not have.
+    """Raise `InvalidInput` for the name of a number that the statistic does not have.
 
     Raises:
         InvalidInput: no cell has this name, or the statistic's readings take no names.
@@ -466,13 +472,15 @@ def protects(statistic: Statistic) -> str:
 
 
 def besides_of(statistic: Statistic) -> Sequence[str]:
-    """Return lines on the errors of numbers besides noise; none if there are none."""
+    """Return sentences on errors besides noise, such as clipping; none if there are none."""
     found = statistic.card.besides_noise
     return () if found is None else found(statistic)
 
 
 def units_of(statistic: Statistic, column: str | None, rows: str) -> dict[str, str]:
-    """Return the units of numbers, by their names; "" is for all others. None: unknown.
+    """Return the unit in which each number is counted, by the number's name.
+
+    The name "" stands for all others. An empty result: the units are unknown.
 
     Args:
         statistic: the statistic.
@@ -489,7 +497,7 @@ def units_of(statistic: Statistic, column: str | None, rows: str) -> dict[str, s
 
 
 def neighbours_differ(statistic: Statistic) -> str:
-    """Return words on the difference of neighbouring streams.
+    """Return in words how neighbouring streams of this statistic differ.
 
     >>> from counton.statistics import Distinct
     >>> print(neighbours_differ(Distinct()))
@@ -508,7 +516,7 @@ def neighbours_differ(statistic: Statistic) -> str:
 
 
 def restore(statistic: Statistic, saved: bytes, news: Sequence[bytes] = ()) -> Exact:
-    """Rebuild a record from `Exact.save`, and the `Exact.news` since then.
+    """Rebuild exact counts from `Exact.save`, and the `Exact.news` since then.
 
     Raises:
         StateError: the bytes cannot be from this statistic.
@@ -520,9 +528,9 @@ def restore(statistic: Statistic, saved: bytes, news: Sequence[bytes] = ()) -> E
 
 
 def shape_of(statistic: Statistic, groups: int | None) -> tuple[int, ...]:
-    """Return the shape of one step's release with this many groups; None: no groups.
+    """Return the shape of one step's release, for this many groups; None: no groups.
 
-    Cells on demand have no shape.
+    Cells that are computed on request have no shape: ().
     """
     if statistic.card.additive:
         return () if groups is None else (groups,)
@@ -531,7 +539,7 @@ def shape_of(statistic: Statistic, groups: int | None) -> tuple[int, ...]:
 
 @cache
 def _defaults_of(kind: type[Statistic]) -> Mapping[str, Any]:
-    """Return the default values of a statistic's parameters, by name."""
+    """Return the default value of each parameter of a statistic's constructor, by name."""
     return {name: one.default for name, one in signature(kind).parameters.items()}
 
 

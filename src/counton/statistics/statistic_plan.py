@@ -30,7 +30,9 @@ _WHEN_ASKED = (
 def unit_sensitivities(
     statistic: Statistic, strategy: StreamStrategy, *, batched: bool = False
 ) -> Sensitivity:
-    """Return the change of all node values together by one unit, in lattice integers.
+    """Return how much one protected unit changes all node values together.
+
+    It is in units of the integers that the nodes' noise is drawn in.
 
     >>> from counton.statistics import Distinct
     >>> from counton.strategies import Binary
@@ -44,9 +46,10 @@ def unit_sensitivities(
 def unit_sensitivity(
     statistic: Statistic, strategy: StreamStrategy, p: Norm, *, batched: bool = False
 ) -> float:
-    """Return the largest p-norm of C d over all neighbours: exact, or a proven upper bound.
+    """Return the sensitivity of a statistic under a strategy: exact, or a proven upper bound.
 
-    Open parameters of the statistic are settled for the noise of this norm.
+    It is the largest p-norm of C d, where d is the difference of neighbours. Open parameters of the
+    statistic are settled for the noise of this norm.
 
     Args:
         statistic: the statistic.
@@ -147,7 +150,7 @@ def halfwidths_of_plan(
     rows: int | None = None,
     over: int | None = None,
 ) -> dict[str, float]:
-    """Return the half-widths of a plan's best choice at a step, by name.
+    """Return the half-widths at a step under a plan's best strategy, by name of the number.
 
     The names are those of the table's rows; ``""`` if all are of one kind.
 

@@ -1,8 +1,8 @@
 """Statistics for which the order of events does not matter: each row changes cells by itself.
 
-A row is encoded as one integer; its changes follow from this integer by arithmetic. So rows can be
-added up by window in any order, on any number of machines. Late rows and rows of new files are
-added like all others, and of two equal rows it does not matter which one counts.
+A row is encoded as one integer, its code; its changes follow from this integer by arithmetic. So
+rows can be added up by window in any order, on any number of machines. Late rows and rows of new
+files are added like all others, and of two equal rows it does not matter which one counts.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ X = TypeVar("X", bound=Any)
 
 
 class Part(NamedTuple):
-    """One part of an event, in one column of a file.
+    """One value of an event, in one column of a file.
 
     >>> Part("value").kind
     'number'
@@ -48,10 +48,11 @@ class Part(NamedTuple):
 
 
 class RankDigit(NamedTuple):
-    """The digit of a row's code for its rank among the counting rows of its user and group.
+    """A digit, in a row's code, that tells if it is the first, second or k-th row of its user.
 
-    A row with code s is in group ``s // unit % size``. The row of rank ``ranks[i]``, from 1, has
-    the code ``s + unit * 2**i``; every other row has s.
+    The rank is among the counting rows of its user and group. A row with code s is in group ``s //
+    unit % size``. The row of rank ``ranks[i]``, from 1, has the code ``s + unit * 2**i``; every
+    other row has s.
 
     >>> RankDigit(4, 6, (1,))
     RankDigit(unit=4, size=6, ranks=(1,))
@@ -68,7 +69,10 @@ class RankDigit(NamedTuple):
 
 
 class TallyStatistic(Statistic):
-    """A statistic whose cells are sums over rows.
+    """A statistic whose cells are sums over rows, in any order.
+
+    A row is one integer, its code (`encode`), which decides the changes of places, sums of rows
+    (`entries`). The cells are a linear function of these sums (`measure`).
 
     Attributes:
         places: number of places in which rows are added up, before they are measured.
@@ -91,7 +95,9 @@ class TallyStatistic(Statistic):
     counted_ranks: tuple[int, ...] = ()
 
     def gives(self, place: int | None) -> Mapping[str, Any]:
-        """Return its names of "count", "sum" and "mean", as far as its reading has them.
+        """Return its own names for "count", "sum" and "mean" of a column, as far as it has them.
+
+        Another statistic may then take these numbers instead of measuring them.
 
         Args:
             place: place of the column among its own; None: the numbers of rows alone.
@@ -99,12 +105,12 @@ class TallyStatistic(Statistic):
         return {}
 
     def bounds_of(self, place: int) -> tuple[Fraction, Fraction, Fraction] | None:
-        """Return bounds and resolution of a column's values; None if it has none."""
+        """Return bounds and resolution of a column's values; None if the column has none."""
         return None
 
     @property
     def rank_digits(self) -> Sequence[RankDigit]:
-        """Digits for the ranks of rows; none if users are not counted."""
+        """Digits of a row's code that mark a user's first or k-th row; none without users."""
         if not self.counted_ranks:
             return ()
         low, high = self.said_bounds()
@@ -112,24 +118,27 @@ class TallyStatistic(Statistic):
 
     @property
     def counts_users(self) -> bool:
-        """True if it, or a statistic within it, counts users."""
+        """True if the statistic, or one within it, counts users."""
         return bool(self.rank_digits)
 
     def said_bounds(self) -> tuple[int, int]:
-        """Return the least and the largest code of rows that have a place."""
+        """Return the least and the largest code that a row can have, if it counts anywhere."""
         return (0, self.places - 1) if self.spans else self.row_bounds()
 
     @property
     def largest_entry(self) -> int:
-        """Bound on a row's change of a measured cell, divided by the larger of `row_bounds`."""
+        """Largest entry of the matrix by which sums of rows become cells.
+
+        It bounds a row's change of a cell, divided by the larger of `row_bounds`.
+        """
         return 1
 
     def whole_of(self, sums: Floats) -> float:
-        """Return the sum of all places, to be compared with `most_counted`."""
+        """Return the total of all sums of rows, which `most_counted` limits."""
         return float(sums.sum())
 
     def largest_measured(self, sums: Floats) -> float:
-        """Return a bound on every measured cell, from bounds on the sums of its places.
+        """Return a bound on every cell, given bounds on the sums of rows that it is computed from.
 
         Args:
             sums: shape ``(places,)``, none below 0.
@@ -138,7 +147,7 @@ class TallyStatistic(Statistic):
 
     @abstractmethod
     def encode(self, *parts: Any) -> Integers:
-        """Return the codes of rows, one integer each.
+        """Return each row as one integer, its code.
 
         Args:
             parts: an array for each of ``parts``: floats; for labels their places among the known
@@ -153,7 +162,7 @@ class TallyStatistic(Statistic):
 
     @abstractmethod
     def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
-        """Return the places that rows change, and the amounts in grid units.
+        """Return which sums a row changes, and by how much in grid units, from its code.
 
         Arithmetic alone computes them, so that data frames can do it too.
 
@@ -167,7 +176,8 @@ class TallyStatistic(Statistic):
 
     @property
     def spans(self) -> tuple[range, ...]:
-        """Places that a row may choose: one range for each of `entries` whose place is in the code.
+        """Sums that a row's code may choose from: a range for each of `entries` whose place is in
+        the code.
 
         If there are any, a row may have no known place.
         """
@@ -175,11 +185,11 @@ class TallyStatistic(Statistic):
         return tuple(range(self.places) for place in chosen if not isinstance(place, int))
 
     def row_bounds(self) -> tuple[int, int]:
-        """Return the least and the largest amount that one row adds to any place, in grid units."""
+        """Return the least and the largest amount that one row adds to any sum, in grid units."""
         return 1, 1
 
     def measure(self, sums: Integers) -> Integers:
-        """Return cells from sums by place; exact and linear.
+        """Convert sums of rows to the cells that get noise; exact and linear.
 
         Args:
             sums: shape ``(steps, places)``.
@@ -190,9 +200,9 @@ class TallyStatistic(Statistic):
         return sums.reshape(len(sums), *self.cells)
 
     def typical_cells(self, rows: int | None, steps: int) -> Integers | None:
-        """Return cells of evenly spread rows, for half-widths that depend on the rows.
+        """Return what the cells would be for this many evenly spread rows, for planned half-widths.
 
-        None if no half-width depends on them (`Card.known_beforehand`). All inputs are public.
+        None if no half-width depends on the rows (`Card.known_beforehand`). All inputs are public.
 
         Args:
             rows: number of rows; None: unknown.
@@ -201,7 +211,8 @@ class TallyStatistic(Statistic):
         return None
 
     def most_counted(self, first: float, last: float) -> float:
-        """Return the largest sum of all places with which every release can be read.
+        """Return the largest total of all sums with which every published number is exact in
+        float64.
 
         Args:
             first, last: standard deviations of a released cell at the first and last step.
@@ -209,7 +220,7 @@ class TallyStatistic(Statistic):
         return math.inf
 
     def total(self, cells: Integers) -> Floats:
-        """Return the sum of all places, from exact cells: the inverse of `measure`.
+        """Return the total of all sums of rows, computed back from exact cells.
 
         Args:
             cells: shape ``(steps, *cells)``.
@@ -224,7 +235,7 @@ class TallyStatistic(Statistic):
         return Sums(self)
 
     def columns_of(self, events: Events) -> tuple[Any, ...]:
-        """Return events as one array for each part; by default an event is one number.
+        """Return events as one array for each of ``parts``; by default an event is one number.
 
         Raises:
             InvalidInput: a value is no event.
@@ -232,11 +243,12 @@ class TallyStatistic(Statistic):
         return (events,)
 
     def check_events(self, each: NDArray[np.int64]) -> None:
-        """Refuse impossible numbers of events by step."""
+        """Raise an error if a step's number of events, in ``each``, is impossible."""
 
 
 class UsersByRank(TallyStatistic):
-    """A count of users by number of rows: a cell for each of ``counted_ranks``.
+    """A count of users who have a first, second or k-th row: one cell for each of
+    ``counted_ranks``.
 
     A user enters a cell once, with the row of that rank. The code of a row is 1, plus ``2**i`` for
     each cell i that its user enters with it. Ranks are known only if a person's rows are bounded.
@@ -263,7 +275,7 @@ class UsersByRank(TallyStatistic):
 
 
 class Sums(Exact):
-    """The exact counts of a tally: nothing beyond the counter's sums."""
+    """The exact state of a statistic whose cells are sums: nothing beyond the counter's sums."""
 
     def __init__(self, statistic: TallyStatistic) -> None:
         self._statistic = statistic
@@ -311,7 +323,7 @@ class Sums(Exact):
 def most_readable(
     statistic: TallyStatistic, strategy: StreamStrategy, law: NoiseDistribution
 ) -> float:
-    """Return the largest sum over all cells whose releases are exact in float64."""
+    """Return the largest total of all sums with which releases are exact in float64."""
     last = last_served_step(strategy) or 1
     return statistic.most_counted(*np.sqrt(noise_variance(strategy, law, [1, last])).tolist())
 
@@ -319,7 +331,7 @@ def most_readable(
 def refuse_unreadable(
     statistic: TallyStatistic, strategy: StreamStrategy, law: NoiseDistribution, whole: float
 ) -> None:
-    """Refuse sums whose releases could not be read.
+    """Raise `SumOverflow` if the total of all sums is so large that releases would not be exact.
 
     Raises:
         SumOverflow: the message has the sum, the bound and the remedy.
@@ -340,7 +352,9 @@ def refuse_unreadable(
 def refuse_unreadable_cells(
     statistic: TallyStatistic, terms: Design, taken: Integers, changes: Integers
 ) -> None:
-    """Refuse exact cells whose releases could not be read: those so far plus the next steps.
+    """Raise `SumOverflow` if cells grow so large that releases would not be exact.
+
+    The cells are those so far plus the next steps.
 
     Args:
         statistic, terms: statistic and design of the stream.
@@ -357,5 +371,5 @@ def refuse_unreadable_cells(
 
 
 def is_tallied(statistic: Statistic) -> TypeGuard[TallyStatistic]:
-    """Return True if rows of a statistic add up in any order."""
+    """Return True if a statistic's cells are sums of rows in any order."""
     return isinstance(statistic, TallyStatistic) and not statistic.ordered

@@ -31,12 +31,12 @@ _RECORD = np.dtype([("user", f"V{DIGEST}"), ("cell", "<i8"), ("times", "<i8")])
 
 
 class TopKReading(Reading):
-    """A histogram at one step, with the largest groups first."""
+    """Released counts of all groups at one step, with the largest groups first."""
 
     statistic: TopK
 
     def ranking(self, k: int | None = None, level: float = 0.95) -> Ranking:
-        """Return the largest groups; see `rank_largest`.
+        """Rank the groups with the largest released counts; `rank_largest` describes the result.
 
         All intervals together hold with probability ``level``. Lower ends allow for the largest
         noise of all groups, which is independent; upper ends only for that of k of them.
@@ -54,7 +54,7 @@ class TopKReading(Reading):
 
     @override
     def numbers(self, request: TableRequest = EVERY_ROW) -> TableNumbers:
-        """Return a row for each shown rank, best first; or for each requested group.
+        """Return the table: a row for each shown rank, best first; or for each requested group.
 
         Columns: rank, group, estimate, std, lower, upper, sure. Intervals hold for all at once.
         """
@@ -251,14 +251,14 @@ class TopK(TallyStatistic):
 
     @override
     def allows(self, other: Statistic) -> bool:
-        """Ignore the order of groups and the number shown, which cost nothing."""
+        """Return True if ``other`` counts the same groups; order and number shown may differ."""
         if not isinstance(other, TopK) or set(self.groups) != set(other.groups):
             return False
         return TopK(**{**self.parameters, "groups": other.groups, "k": other.k}) == other
 
     @override
     def encode(self, *parts: Any) -> Integers:
-        """Return the number of the group, below 0 if it is not declared."""
+        """Return the index of each row's group, below 0 if the group is not declared."""
         return np.asarray(parts[0], np.int64)
 
     @override
@@ -285,7 +285,7 @@ class TopK(TallyStatistic):
 
 
 class _Tally(Exact):
-    """The exact counts of groups; with users, the counted events of each."""
+    """The exact state of a count by group: with users, the counted events of each user."""
 
     def __init__(self, statistic: TopK) -> None:
         self._statistic = statistic
@@ -346,7 +346,7 @@ class _Tally(Exact):
     def _select(
         self, users: list[bytes], cells: NDArray[np.int64], bounds: Contribution
     ) -> NDArray[np.bool_]:
-        """Return which events count: the first ones of each user, up to the contribution bound."""
+        """Return which events count: a user's first ones, up to the contribution bound."""
         self._before = []
         kept = np.zeros(len(users), bool)
         for place, (user, cell) in enumerate(zip(users, cells.tolist(), strict=True)):
@@ -390,7 +390,7 @@ class _Tally(Exact):
 
 
 def with_top(statistic: Statistic, top: int) -> Statistic:
-    """Return the statistic with this many groups shown; itself if it shows all."""
+    """Return the statistic with ``top`` groups shown; return one that shows all groups itself."""
     if not isinstance(statistic, TopK):
         return statistic
     return type(statistic)(**{**statistic.parameters, "k": top})

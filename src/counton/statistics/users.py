@@ -1,4 +1,4 @@
-"""Users of events: the digests of their names, which exact state keeps."""
+"""Digests of users' names, by which exact state knows users again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_BITS = 3321
 
 
 def digests_of(users: Iterable[Any]) -> list[bytes]:
-    """Return a digest for each user: equal for equal names of one type. It hides no name.
+    """Return a digest for each user: equal for equal names of one type. It does not hide the name.
 
     >>> one, other, same = digests_of(["7", 7, np.int64(7)])
     >>> one == other, other == same, len(one)
@@ -29,9 +29,9 @@ def digests_of(users: Iterable[Any]) -> list[bytes]:
 
 
 def once(users: list[Any], places: bool = True) -> tuple[list[bytes], NDArray[np.intp]]:
-    """Return the digests of different users in order of first sight, and each user's place.
+    """Return a digest for each different user, in order of first sight, and the user of each event.
 
-    Without ``places`` each user is named once, since the number of sightings does not matter.
+    Without ``places`` the second result names each user once, not each event.
 
     >>> digests, places = once(["ann", 7, "ann", np.int64(7)])
     >>> digests == digests_of(["ann", 7]), places.tolist()
@@ -66,7 +66,7 @@ def _name_bytes(user: Any) -> bytes:
 
 
 def records_of(saved: bytes, kind: np.dtype[Any]) -> NDArray[np.void]:
-    """Return the records of users from exact state.
+    """Convert saved bytes to records of users, of the given type.
 
     Raises:
         StateError: the bytes are no such records.
@@ -78,13 +78,13 @@ def records_of(saved: bytes, kind: np.dtype[Any]) -> NDArray[np.void]:
 
 
 def names_in(records: NDArray[np.void]) -> list[bytes]:
-    """Return the digests of the users of records."""
+    """Return the digest of the user of each record."""
     digests = records["user"].tobytes()
     return [digests[at : at + DIGEST] for at in range(0, len(digests), DIGEST)]
 
 
 def pair_of(event: Any, what: str) -> tuple[Any, Any]:
-    """Return the user of an event, and the rest.
+    """Split an event into its user and the rest; ``what`` names the rest in the error.
 
     >>> pair_of(("ann", "JFK"), "its group")
     ('ann', 'JFK')
@@ -95,7 +95,7 @@ def pair_of(event: Any, what: str) -> tuple[Any, Any]:
 
 
 def comes_or_goes(comes: Any, who: str) -> bool:
-    """Return True if somebody, or something, comes with an event; False if it goes."""
+    """Check the flag of an event: True if ``who`` comes, False if it goes."""
     if isinstance(comes, (bool, np.bool_)):
         return bool(comes)
     raise InvalidInput(

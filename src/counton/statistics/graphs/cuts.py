@@ -1,4 +1,4 @@
-"""A synthetic graph from which every cut can be read."""
+"""A graph with noisy weights, from which the weight between any two sets of nodes can be read."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _MOST_PAIRS = 2**24
 
 
 class CutsReading(OnDemandReading):
-    """The synthetic graph after a step: ``["ann", "bob"]`` is the weight of one edge."""
+    """The noisy graph after a step: ``["ann", "bob"]`` is the weight of one edge."""
 
     statistic: Cuts
 
@@ -79,10 +79,10 @@ class CutsReading(OnDemandReading):
 def _least_errors(
     cuts: Cuts, steps: int, guarantee: Guarantee, batched: bool
 ) -> tuple[LowerBound, ...]:
-    """Return bounds on the cuts of two single nodes, by a packing.
+    """Return lower bounds on the error that any mechanism makes in cuts of two single nodes.
 
-    ("Constant matters", Theorem 5, bounds a minimum cut, but for steps whose edges are protected
-    together, unlike here.)
+    A packing argument proves them. ("Constant matters", Theorem 5, bounds a minimum cut, but for
+    steps whose edges are protected together, unlike here.)
     """
     from counton.planning.lower_bounds import largest_of_cells
 
@@ -278,7 +278,10 @@ class Cuts(NamedCells):
         return int(self.cells_of(np.array([one]), np.array([other]))[0])
 
     def cells_of(self, one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the cells of pairs of places: all pairs of the first node first, and so on."""
+        """Return the number of each pair of nodes, given by their places among all nodes.
+
+        All pairs of the first node come first, then those of the second, and so on.
+        """
         low, high = np.minimum(one, other), np.maximum(one, other)
         count = len(self._labels)
         return np.asarray(low * (2 * count - low - 1) // 2 + high - low - 1)
@@ -295,7 +298,7 @@ class Cuts(NamedCells):
         return f"{self._labels[low]} {self._labels[high]}"
 
     def pairs(self, one: Collection[Any], other: Collection[Any] | None) -> NDArray[np.int64]:
-        """Return the cells of all pairs of a node in each set, in order.
+        """Return the numbers of all pairs of nodes from ``one`` and ``other``, ascending.
 
         Raises:
             InvalidInput: no set of nodes, an empty set, a node in both sets or twice, or too many
@@ -322,7 +325,7 @@ class Cuts(NamedCells):
 
 
 class _Weights(Exact):
-    """The steps in which each pair was seen, and its weight after each of them."""
+    """The exact graph: the steps in which each pair was seen, and its weight after each of them."""
 
     largest = 0
 
@@ -389,7 +392,7 @@ class _Weights(Exact):
         return self._pack(rows)
 
     def _pack(self, sightings: list[tuple[int, int, int]]) -> bytes:
-        """Pack sightings of pairs: the cell, the step and the weight of each."""
+        """Convert sightings of edges, each a cell, a step and a weight, to bytes."""
         return pack_edges(self._step, [], np.array(sightings, np.int64).reshape(-1, 3).T)
 
     @override

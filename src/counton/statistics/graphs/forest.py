@@ -132,7 +132,10 @@ class Forest(Statistic):
 
     @override
     def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
-        """Return the contribution in units of the resolution; it is the same for batches."""
+        """Return the bound on one edge's change of the weight, in units of the resolution.
+
+        It is the same for batches.
+        """
         size = self.units * (REPLACED if self.neighbours == "replace" else 1)
         words = (
             f"which changes the weight of the forest by up to {text(self.largest)} up, and as much "
@@ -158,7 +161,7 @@ class Forest(Statistic):
 
 
 class _Forest(Exact):
-    """A tree whose paths give, for any two nodes, the heaviest edge needed to connect them.
+    """The minimum spanning forest, stored as links by which edges are entered one by one.
 
     For any weight, two nodes are connected by edges that are no heavier if and only if climbing
     links that are no heavier ends at one node. A new edge links the ends of both climbs. The link
@@ -217,7 +220,10 @@ class _Forest(Exact):
         return units
 
     def _enter(self, key: int, weight: int) -> int:
-        """Enter an edge; return the growth of the forest's weight."""
+        """Add an edge, and return by how much the forest's weight grows.
+
+        ``key`` is the number of its pair of nodes.
+        """
         self._seen[key] = weight
         links, weights = self._link, self._weight
         one, other, lost = key >> 32, key & (2**32 - 1), float(weight)

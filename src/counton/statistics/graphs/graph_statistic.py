@@ -1,4 +1,4 @@
-"""Base class of statistics of a growing graph: exact edges, and the bounds that are enforced."""
+"""Base class of statistics of a growing graph; it keeps the exact edges and enforces bounds."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _LABELS = {str, int}
 
 
 def ends_of_edges(stated: Statement) -> tuple[str, ...]:
-    """Return the columns of the two nodes of an edge."""
+    """Return the names of the two columns, stated in a job, that hold the nodes of an edge."""
     names = stated.require_names("edge")
     if len(names) != 2 or "" in names:
         raise InvalidInput(
@@ -60,7 +60,7 @@ def _besides_noise(graph: GraphStatistic) -> Sequence[str]:
 
 
 class GraphStatistic(Statistic):
-    """A statistic of a simple, undeclared graph whose edges arrive one after another.
+    """Base class of statistics of a simple graph whose edges arrive one after another.
 
     An event is an edge ``(u, v)`` between two nodes, which are texts or integers and need not be
     declared; ``None`` is a step without an edge. An edge has no direction. The protected unit is
@@ -123,7 +123,7 @@ class GraphStatistic(Statistic):
         return OwnColumns((*ends_of_edges(stated), *flags), (), flags)
 
     def check_size(self, **more: int) -> None:
-        """Refuse degrees and changes with which one edge moves more than noise can cover."""
+        """Raise `InvalidInput` if degree and changes let one edge change counts by over 2^40."""
         try:
             self.contribution()
         except InvalidInput:
@@ -140,13 +140,16 @@ class GraphStatistic(Statistic):
 
     @abstractmethod
     def of_one(self, near: list[set[int]], one: int, other: int) -> Iterable[tuple[int, int]]:
-        """Return the cells that a new edge changes, and by how much."""
+        """Return how a new edge changes the statistic: pairs of a cell and an amount.
+
+        ``near`` holds the neighbours of each node; ``one`` and ``other`` are the edge's nodes.
+        """
 
     @abstractmethod
     def of_many(
         self, edges: NDArray[np.int64], old: int, steps: NDArray[np.int64], count: int
     ) -> NDArray[np.int64]:
-        """Return the changes of this many steps: shape ``(count, *cells)``.
+        """Return how new edges change the statistic in each step: shape ``(count, *cells)``.
 
         Args:
             edges: nodes of all edges in order, shape (edges, 2).
@@ -155,12 +158,12 @@ class GraphStatistic(Statistic):
         """
 
     def at_first(self, nodes: int) -> Iterable[tuple[int, int]]:
-        """Return the cells that a graph without edges counts in the first step."""
+        """Return what a graph without edges counts from the first step on: (cell, amount)."""
         return ()
 
 
 def differ(neighbours: Relation, any_sightings: bool = True) -> str:
-    """Return words on the difference of neighbouring streams of edges.
+    """Return in words how neighbouring streams of edges differ.
 
     >>> print(differ("add_remove"))
     in all sightings of one edge; all others stay in their steps, and a step left without one is
@@ -179,7 +182,7 @@ def differ(neighbours: Relation, any_sightings: bool = True) -> str:
 
 
 class EdgeRows(NamedTuple):
-    """Checked events of edges: the numbers of their nodes, and the rest of each event.
+    """Events of edges after their check: the numbers of their nodes, and the rest of each event.
 
     Attributes:
         ends: shape (edges, 2).
@@ -193,7 +196,7 @@ class EdgeRows(NamedTuple):
 
 
 class NodeNumbers:
-    """Numbers of nodes by label, in order of first sight."""
+    """A table that numbers nodes in order of first sight, by their labels."""
 
     def __init__(self, labels: Iterable[Any] = ()) -> None:
         self.numbers = {label: number for number, label in enumerate(labels)}
@@ -211,11 +214,13 @@ class NodeNumbers:
         return list(islice(reversed(self.numbers), len(self.numbers) - count))[::-1]
 
     def label(self, number: int) -> Any:
-        """Return the label of a node; slow."""
+        """Return the label of the node with this number; slow."""
         return list(self.numbers)[number]
 
     def read(self, events: Events, more: str | None = None) -> EdgeRows:
-        """Return events as numbers of nodes; new nodes are numbered.
+        """Check events of edges, and replace their nodes by numbers; new nodes get new numbers.
+
+        ``more`` names what an event has after its two nodes.
 
         Raises:
             InvalidInput: an event is no edge; nodes may then be numbered in vain.
@@ -287,17 +292,17 @@ def checked_label(label: Any) -> Any:
 
 
 def keys_of(ends: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return a number for each pair of nodes, regardless of their order."""
+    """Return one number for each pair of nodes, equal for both orders; shape ``(edges,)``."""
     return np.asarray((ends.min(axis=1) << 32) | ends.max(axis=1))
 
 
 def ends_of(keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the nodes of pairs: inverse of `keys_of`, shape (edges, 2)."""
+    """Return the two nodes of each pair from its number: inverse of `keys_of`, shape (edges, 2)."""
     return np.stack([keys >> 32, keys & _LOW], axis=1)
 
 
 def ranks_of(ends: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the number of earlier edges of each end of an edge: shape (edges, 2).
+    """Return, for each node of each edge, how many earlier edges it has: shape (edges, 2).
 
     >>> ranks_of(np.array([[0, 1], [1, 2], [0, 1]])).tolist()
     [[0, 0], [1, 0], [1, 2]]
@@ -313,7 +318,7 @@ def ranks_of(ends: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 class _Index:
-    """The present edges, for edges that arrive one by one."""
+    """The present edges by node, for edges that arrive one by one."""
 
     def __init__(self, did: dict[int, int], nodes: int, most: int | None) -> None:
         #: Number of changes of each pair, in the order of first sight.
@@ -333,7 +338,7 @@ class _Index:
             self.seen[other] += 1
 
     def put(self, one: int, other: int, *, there: bool) -> None:
-        """Add or remove an edge."""
+        """Add an edge (``there``), or remove it."""
         for node, neighbour in ((one, other), (other, one)):
             (self.near[node].add if there else self.near[node].remove)(neighbour)
 
@@ -344,7 +349,7 @@ class _Index:
 
 
 class Graph(Exact):
-    """The edges seen so far, and the number of times that each came or went.
+    """The exact graph: the edges seen so far, and the number of times that each came or went.
 
     An edge is kept if it is among the first ``degree`` edges that both of its nodes ever had, kept
     or not.
@@ -403,7 +408,10 @@ class Graph(Exact):
     def _take_many(
         self, new_edges: EdgeRows, steps: NDArray[np.int64], count: int
     ) -> tuple[NDArray[np.int64], Any]:
-        """Count edges as arrays: every edge once, at first sight."""
+        """Count many new edges at once; return the changes of cells by step, and what undoes them.
+
+        Edges only come here, so each counts once, at first sight.
+        """
         statistic = self._statistic
         old = self._all_keys()
         keys = keys_of(new_edges.ends)
@@ -427,7 +435,7 @@ class Graph(Exact):
     def _take_few(
         self, new_edges: EdgeRows, steps: list[int], count: int
     ) -> tuple[NDArray[np.int64], list[int]]:
-        """Count edges one by one, in the sets of neighbours."""
+        """Count new edges one by one; return changes of cells by step, and the changed pairs."""
         statistic = self._statistic
         if self._did is None:
             self._did = dict.fromkeys(self._keys.tolist(), 1)
@@ -494,7 +502,7 @@ class Graph(Exact):
             index.put(one, other, there=True)
 
     def _take_back(self, done: list[int]) -> None:
-        """Undo changes of pairs; the neighbours are rebuilt on the next use."""
+        """Undo the last change of each of these pairs; neighbours are rebuilt on the next use."""
         assert self._did is not None
         for key in reversed(done):
             self._did[key] -= 1
@@ -545,13 +553,13 @@ class Graph(Exact):
 
 
 def pack_edges(step: int, nodes: list[Any], rows: Any) -> bytes:
-    """Pack the exact state of a graph: its step, its nodes, and rows of integers of its edges."""
+    """Convert a graph to bytes: its step, its nodes, and rows of integers of its edges."""
     head = json.dumps({"step": step, "nodes": nodes}).encode()
     return head + b"\n" + np.array(rows, "<i8").tobytes()
 
 
 def unpack_edges(saved: bytes, rows: int) -> tuple[int, list[Any], NDArray[np.int64]]:
-    """Unpack `pack_edges` with this many rows.
+    """Convert bytes of `pack_edges` to step, nodes, and this many rows of integers of the edges.
 
     Raises:
         StateError: the bytes are no graph.

@@ -45,7 +45,7 @@ class Subgraphs(GraphStatistic):
 
     @property
     def signed_changes(self) -> tuple[int, int]:
-        """The most changes of an edge between neighbouring streams, with each sign."""
+        """Most changes of an edge by which neighbours differ: with plus and with minus sign."""
         replaced = self.neighbours == "replace"
         if self.beyond == "drop" and self.degree is not None:
             return (6, 6) if replaced else (1, 2)
@@ -73,7 +73,7 @@ class Subgraphs(GraphStatistic):
 
 
 def sums_by_step(values: NDArray[Any], steps: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """Return sums of values by step."""
+    """Return the sum of the values in each of ``count`` steps; ``steps`` gives the step of each."""
     total = np.zeros(count, np.int64)
     np.add.at(total, steps, values)
     return total

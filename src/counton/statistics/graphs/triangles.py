@@ -111,7 +111,7 @@ class Triangles(Subgraphs):
 
 
 def count_completed(edges: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the number of triangles that each edge completes, in order.
+    """Return how many triangles each edge completes when it arrives, in order.
 
     Each edge is directed towards its node with more edges, so that few leave a node. Every triangle
     then has one node from which two of its edges leave, and is found there once.
@@ -156,7 +156,7 @@ def count_completed(edges: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 class _Presence:
-    """A fast test whether numbers are in a set; it may err for those that are not."""
+    """A fast test whether numbers are in a set, with false positives but no false negatives."""
 
     def __init__(self, keys: NDArray[np.int64]) -> None:
         self._bits = max(16, (16 * len(keys)).bit_length())
@@ -169,5 +169,5 @@ class _Presence:
         return mixed >> np.uint64(64 - self._bits)
 
     def possible(self, keys: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return False only for numbers that are not in the set."""
+        """Return for each number whether it may be in the set; False is certain."""
         return self._held[self._places(keys)]

@@ -108,7 +108,7 @@ class Episodes(Words):
 
     @property
     def _others(self) -> int:
-        """The number of letters other than the old and the new one."""
+        """Number of letters of the alphabet besides a changed letter's old and new value."""
         return max(len(self.letters) - 2, 0)
 
     @override
@@ -130,10 +130,11 @@ class Episodes(Words):
 
 
 class _Ends(WordTally):
-    """Ends of minimal occurrences, as bits of integers; a word comes after its beginnings.
+    """Where minimal occurrences of words end, as bits of integers: one bit for each letter read.
 
-    An occurrence of w c ends at the first c after an occurrence of w. So it waits, from the letter
-    after w on, until a c comes: adding bits to a run of ones carries them to its end.
+    A word comes after its beginnings. An occurrence of w c ends at the first c after an occurrence
+    of w. So it waits, from the letter after w on, until a c comes: adding bits to a run of ones
+    carries them to its end.
     """
 
     def __init__(self, statistic: Words, cells: NDArray[np.int64]) -> None:

@@ -118,7 +118,7 @@ class Substrings(Words):
 
 
 class _Codes(WordTally):
-    """Counts of words in a stream of letters, read in blocks.
+    """Counts of words in a stream of letters, which is read in blocks.
 
     A word of a length has a number, whose digits are its letters. For each letter of a block, the
     numbers of the words that end at it are computed, and compared with those of the counted words.

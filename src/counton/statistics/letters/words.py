@@ -1,4 +1,4 @@
-"""Base class of statistics of words: the alphabet, the letters of a stream, and counts of words."""
+"""Base class of statistics that count words in a stream of letters of a known alphabet."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _HEAD = struct.Struct("<QQ")
 
 
 class Words(NamedCells):
-    """Base class for counts of all words of up to ``longest`` letters, computed on demand.
+    """Base class for counts of all words of up to ``longest`` letters, computed on request.
 
     Words are numbered by length, and within a length in the order of the alphabet.
     """
@@ -82,7 +82,7 @@ class Words(NamedCells):
 
     @cached_property
     def firsts(self) -> tuple[int, ...]:
-        """Number of the first word of each length, from 1 on; then the number of all words."""
+        """For each length, from 1 on, the number of its first word; then that of all words."""
         firsts = [0]
         for length in range(1, self.longest + 1):
             firsts.append(firsts[-1] + len(self.letters) ** length)
@@ -90,7 +90,7 @@ class Words(NamedCells):
 
     @cached_property
     def number(self) -> dict[str, int]:
-        """Place of each letter in the alphabet."""
+        """Index of each letter in the alphabet, by the letter."""
         return {letter: place for place, letter in enumerate(self.letters)}
 
     @cached_property
@@ -98,7 +98,7 @@ class Words(NamedCells):
         return isinstance(self.alphabet, str)
 
     def cell(self, name: Any) -> int:
-        """Return the number of a word: a text of letters, or names in a list or separated by space.
+        """Return the number of a word: a text, or names of letters in a list or between spaces.
 
         Raises:
             InvalidInput: not a word of 1 to ``longest`` letters of the alphabet.
@@ -123,7 +123,7 @@ class Words(NamedCells):
         return self.firsts[len(word) - 1] + code
 
     def word(self, cell: int) -> list[int]:
-        """Return the letters of a word, by their numbers."""
+        """Return the letters of the word with this number, as their indices in the alphabet."""
         length = 1 + sum(cell >= first for first in self.firsts[1:])
         code, found = cell - self.firsts[length - 1], []
         for _ in range(length):
@@ -132,11 +132,11 @@ class Words(NamedCells):
         return found[::-1]
 
     def name_of(self, cell: int) -> str:
-        """Return the word of a number, with a space between letters that are names."""
+        """Return the word with this number as a text; names of letters are spaced."""
         return ("" if self._single else " ").join(self.letters[at] for at in self.word(cell))
 
     def words(self, length: int) -> list[str]:
-        """Return all words of a length, in order.
+        """Return all words of a length as texts, in the order of the alphabet.
 
         Raises:
             InvalidInput: the length is outside 1 to ``longest``, or there are over 2^22 words.
@@ -151,7 +151,7 @@ class Words(NamedCells):
         return [self.name_of(number) for number in numbers]
 
     def letter_numbers(self, events: Events) -> NDArray[Any]:
-        """Return letters as their numbers, in one or two bytes each.
+        """Convert letters to their indices in the alphabet, in one or two bytes each.
 
         Raises:
             InvalidInput: a letter is not in the alphabet.
@@ -199,7 +199,7 @@ class Words(NamedCells):
 
     @abstractmethod
     def tally(self, cells: NDArray[np.int64]) -> WordTally:
-        """Return counts of some words, with nothing read yet."""
+        """Return an empty count of the words with these numbers, for letters to be read into."""
 
     @override
     def begin(self) -> Letters:
@@ -207,7 +207,7 @@ class Words(NamedCells):
 
 
 class WordTally:
-    """The numbers of occurrences of some words among the letters read so far.
+    """Counts of some words among the letters read so far.
 
     Attributes:
         counts: number of occurrences of each word, int64.
@@ -219,15 +219,15 @@ class WordTally:
         self.read = 0
 
     def advance(self, letters: NDArray[Any], stop: int) -> None:
-        """Read on, up to letter ``stop`` of all."""
+        """Count the words that end in the letters after those read, up to letter ``stop``."""
         raise NotImplementedError
 
 
 class Letters(Exact):
-    """The letters so far, in a byte or two each, and the ends of steps.
+    """The exact stream of letters so far, in a byte or two each, and the ends of its steps.
 
-    Occurrences of words are counted on request, from an earlier answer to the request on if
-    there is one.
+    Occurrences of words are counted on request, from an earlier answer to the request on if there
+    is one.
     """
 
     def __init__(self, statistic: Words) -> None:
@@ -240,7 +240,7 @@ class Letters(Exact):
 
     @override
     def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Take the letters, in time proportional to their number."""
+        """Append the letters of further steps, in time proportional to their number."""
         letters = self._statistic.letter_numbers(events)
         self._before = self._steps, len(self._letters)
         self._append(letters, stops + len(self._letters))
@@ -278,9 +278,10 @@ class Letters(Exact):
         return self._after(*self._before)
 
     def _after(self, step: int, letter: int) -> bytes:
-        """Return the letters after a step and a letter, with ends of steps if they are needed.
+        """Return as bytes the letters after ``letter``, and the ends of the steps after ``step`` if
+        needed.
 
-        They are not needed if all steps from the first on have one letter each.
+        Ends are not needed if all steps from the first on have one letter each.
         """
         letters = self._letters.all[letter:]
         little = letters.astype(letters.dtype.newbyteorder("<"))
@@ -313,7 +314,7 @@ class Letters(Exact):
 
     @override
     def counts(self, cells: NDArray[np.int64], step: int) -> NDArray[np.int64]:
-        """Return exact counts; a repeated request reads only the new letters."""
+        """Return exact counts of words after a step; a repeated request reads new letters only."""
         stop = step if self._stops is None else int(self._stops.all[step - 1]) if step else 0
         key = np.ascontiguousarray(cells).tobytes()
         tally = self._tallies.pop(key, None)
@@ -330,7 +331,7 @@ class Letters(Exact):
 
 
 class _Growing:
-    """An array that grows at its end."""
+    """An array that grows at its end, with room kept for more."""
 
     def __init__(self, dtype: np.dtype[Any]) -> None:
         self._room, self._length = np.empty(64, dtype), 0
@@ -340,7 +341,7 @@ class _Growing:
 
     @property
     def all(self) -> NDArray[Any]:
-        """The values; valid until the array grows."""
+        """All values so far; the view is valid until the array grows."""
         return self._room[: self._length]
 
     def extend(self, values: NDArray[Any]) -> None:
