@@ -263,7 +263,7 @@ def test_events_in_the_future_do_not_release_windows_ahead_of_time(
 
 
 SUMS: list[tuple[dict[str, str | None], str]] = [
-    ({"value": None}, r"a sum needs --value, a column"),
+    ({"value": None}, r"a sum needs --value: name the column"),
     ({"lower": None}, r"a sum needs --lower: values are clipped"),
     ({"resolution": None}, r"a sum needs --resolution"),
     ({"lower": "5", "upper": "1"}, r"lower is 5, which is not below upper, 1"),

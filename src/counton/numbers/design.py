@@ -427,8 +427,8 @@ def check_name(name: object) -> None:
         name.encode()
     except UnicodeEncodeError as error:
         raise InvalidInput(
-            f"name is {name!r}, which has half of a character at position {error.start}: leave it "
-            f"out"
+            f"name is {name!r}, which has half of a character (a lone surrogate) at position "
+            f"{error.start}: leave it out"
         ) from None
 
 

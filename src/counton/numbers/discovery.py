@@ -131,8 +131,8 @@ class Discovery:
         """
         if law.variance == 0:
             raise InvalidInput(
-                f"noise of groups that nobody declared has the scale {float(law.scale):.3g}; above "
-                f"{1 / 700:.3g} a threshold can be found: give less epsilon"
+                f"noise of groups that nobody declared has the scale {float(law.scale):.3g}; it "
+                f"must be above {1 / 700:.3g} to hide which group a unit is in: give less epsilon"
             )
         groups = contribution.most or contribution.cells
         once = contribution.once == "group" or contribution.most is None

@@ -163,7 +163,7 @@ def without_clock(unit: str) -> str:
 
 
 def whole_of(unit: str) -> str:
-    """Return the name of somebody, whether the unit is somebody or a period of somebody's.
+    """Return the unit without its period: "reader" for a reader's month, and for a reader.
 
     >>> whole_of("reader's month"), whole_of("reader's day (UTC, time)"), whole_of("reader")
     ('reader', 'reader', 'reader')
@@ -172,7 +172,7 @@ def whole_of(unit: str) -> str:
 
 
 def is_a_part(unit: str) -> bool:
-    """Return True if the unit is a period of somebody's, such as a reader's day.
+    """Return True if the unit is somebody's period, such as a reader's day.
 
     >>> is_a_part("reader's day (UTC, time)"), is_a_part("reader")
     (True, False)
@@ -569,7 +569,7 @@ class Contribution:
 
     @property
     def acts_once(self) -> bool:
-        """True if a unit counts in one step only, whatever the change."""
+        """True if a unit counts in one step only, as ``steps`` or ``most`` state, not a pattern."""
         return self.steps == 1 and self.most in (None, 1) and self.pattern is None
 
     @property
@@ -679,7 +679,8 @@ class Contribution:
             return Sensitivity(one.l1 * self.pattern.l1, one.l2_squared * self.pattern.l2_squared)
         if self.pattern is not None:
             raise InvalidInput(
-                f"contribution is {self}, a pattern in the steps of a stream: release it as one"
+                f"contribution is {self}, a pattern over the steps of a stream, and a table has no "
+                f"steps: release a stream"
             )
         l1, l2_squared, changes = self._change(cells)
         if self.most is not None and self.once is None:

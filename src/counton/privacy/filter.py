@@ -303,7 +303,7 @@ def _share(limit: ApproxDP, known: list[Limit], stated: Number | None) -> Fracti
 
 
 def _short_enough(value: Fraction) -> Fraction:
-    """Return the value, or one slightly below it with fewer digits if it has thousands of them."""
+    """Return the value, or one slightly below it if its exact text would fill pages."""
     if value.denominator.bit_length() <= _LONGEST:
         return value
     grid = Fraction(2) ** (value.denominator.bit_length() - value.numerator.bit_length() + 64)

@@ -100,8 +100,8 @@ def _sigma(epsilon: float, delta: float) -> float:
         low, high = high, high * 2
         if high > _LARGEST_SIGMA:
             raise InvalidInput(
-                f"epsilon {epsilon:g} with delta {delta:g} needs Gaussian noise beyond 2^60: raise "
-                f"either"
+                f"epsilon {epsilon:g} with delta {delta:g} needs Gaussian noise with a standard "
+                f"deviation beyond 2^60: raise epsilon or delta"
             )
     while low == high or delta_at_most(low, epsilon) <= delta:
         low, high = low / 2, low

@@ -149,7 +149,8 @@ def _exact_cells(value: Any, resolution: Fraction | None) -> int:
             raise InvalidInput(f"{value} is not finite: drop or repair it first")
         if value and abs(value.adjusted()) > _DIGITS:  # the digits would fill the memory
             raise InvalidInput(
-                f"it has more than {_DIGITS} digits before or behind the point: coarsen it"
+                f"it has more than {_DIGITS} digits before or behind the point: round it, or use "
+                f"a larger unit"
             )
     number = (
         Fraction(value)

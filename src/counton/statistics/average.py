@@ -209,7 +209,10 @@ class Average(ClippedValues):
         """Return how far clipped values lie above the lower bound, in grid units."""
         grid = self.bounds.to_grid(parts[0])
         if grid.ndim != 1:
-            raise InvalidInput(f"values have shape {grid.shape}: give one number for each value")
+            raise InvalidInput(
+                f"values have shape {grid.shape}; they must be a flat list of numbers, one for "
+                f"each event: flatten them"
+            )
         lower, upper = super().row_bounds()
         return np.asarray(np.clip(grid, lower, upper) - lower)
 

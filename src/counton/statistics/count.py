@@ -167,7 +167,9 @@ class Sum(_SumOfRows, ClippedValues):
     def from_spec(cls, stated: Statement) -> Statistic:
         absent = [one.name for one in cls.card.options if stated[one.name] is None]
         if absent == ["value"]:
-            raise MissingOptions(f"a sum needs {field('value')}, a column; give it", absent)
+            raise MissingOptions(
+                f"a sum needs {field('value')}: name the column whose values are added up", absent
+            )
         if absent:
             raise MissingOptions(
                 f"a sum needs {', '.join(map(field, absent))}: values are clipped to bounds and "

@@ -135,7 +135,10 @@ def plan(
     'look-ahead tree'
     """
     if of is None and batched:
-        raise InvalidInput("batched belongs to a statistic: give of, or leave batched out")
+        raise InvalidInput(
+            "batched belongs to a statistic, and none is given: give of, such as of=Distinct(), or "
+            "leave batched out"
+        )
     asked: dict[str, Any] = {
         "metric": metric,
         "strategies": strategies,

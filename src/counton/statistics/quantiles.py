@@ -459,7 +459,10 @@ class Quantiles(TableStatistic):
     def columns_of(self, events: Events) -> tuple[Any, ...]:
         values = value_grid.finite(events)
         if values.ndim != 1:
-            raise InvalidInput(f"values have shape {values.shape}: give one number for each value")
+            raise InvalidInput(
+                f"values have shape {values.shape}; they must be a flat list of numbers, one for "
+                f"each event: flatten them"
+            )
         return (values,)
 
     @override

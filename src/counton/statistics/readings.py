@@ -520,7 +520,10 @@ class Readings(Sequence[Reading]):
         if isinstance(place, slice):
             steps, releases = self.steps[place], self.releases
             if steps.step != 1:
-                raise InvalidInput(f"{place} picks steps that are not consecutive: leave step out")
+                raise InvalidInput(
+                    f"{place} picks steps that are not consecutive: leave out the slice's third "
+                    f"number"
+                )
             if releases is not None:
                 releases = Releases(steps, releases.values[place], releases._design)
             return Readings(self._statistic, steps, releases, self._machine, self._read)

@@ -145,7 +145,9 @@ class FollowedReading(Reading):
         there = next(iter(self._rows.values()), None)
         if len(self._rows) > 1 or name is not None:
             if name not in self._rows:
-                raise InvalidInput(f"{quote(name)} is none of {', '.join(map(str, self._rows))}")
+                raise InvalidInput(
+                    f"name is {quote(name)}; it must be one of {', '.join(map(str, self._rows))}"
+                )
             there = self._rows[name]
         return self._reading.number_of(there)
 
@@ -746,9 +748,8 @@ class Report(TallyStatistic):
             float(most),
             LARGEST_MEASUREMENT - 1,
             lambda: (
-                f"what a step of the report measures can reach {most:.3g}; below "
-                f"{LARGEST_MEASUREMENT:.3g} it is exact: take shorter steps, or a coarser "
-                f"resolution"
+                f"the sums of a step of the report can reach {most:.3g}; they are exact only "
+                f"below {LARGEST_MEASUREMENT:.3g}: take shorter steps, or a coarser resolution"
             ),
         )
         parts = [

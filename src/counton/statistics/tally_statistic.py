@@ -343,7 +343,7 @@ def refuse_unreadable(
         whole,
         most,
         lambda: (
-            f"the counts add up to {whole:,.0f}; with this noise all that is released of "
+            f"the counts add up to {whole:,.0f}, and with this noise the numbers of "
             f"{statistic!r} can be read up to {max(most, 0):,.0f}: count in larger units"
         ),
     )

@@ -194,8 +194,8 @@ class TopK(TallyStatistic):
             raise InvalidInput(f"{field('top', top)} shows nothing; give at least 1")
         if room is not None and stated.unknown != "discover":
             raise InvalidInput(
-                f"{field('room', room)} is of groups that nobody declared; give "
-                f"{field('unknown', 'discover')} too, or leave it out"
+                f"{field('room', room)} is the number of groups that may be found in the data; "
+                f"give {field('unknown', 'discover')} too, or leave it out"
             )
         if stated.unknown == "discover":
             return Count()

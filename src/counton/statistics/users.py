@@ -74,7 +74,7 @@ def records_of(saved: bytes, kind: np.dtype[Any]) -> NDArray[np.void]:
     try:
         return np.frombuffer(saved, kind)
     except ValueError as error:
-        raise StateError(f"users cannot be read: {error}: restore a copy") from error
+        raise StateError(f"users cannot be read ({error}): restore them from a copy") from error
 
 
 def names_in(records: NDArray[np.void]) -> list[bytes]:

@@ -130,8 +130,8 @@ class GraphStatistic(Statistic):
             sizes = {"degree": self.degree, **more, "changes": self.changes}
             said = ", ".join(f"{field(name)} is {size:,}" for name, size in sizes.items())
             raise InvalidInput(
-                f"{said}, so that one edge, {self.neighbours!r}, may change counts by over 2^40 in "
-                f"all: choose smaller numbers"
+                f"{said}, so that one edge may change counts by over 2^40 in all under "
+                f"{field('neighbours', self.neighbours)}: choose smaller numbers"
             ) from None
 
     @override
@@ -570,7 +570,7 @@ def unpack_edges(saved: bytes, rows: int) -> tuple[int, list[Any], NDArray[np.in
         found = np.frombuffer(body, "<i8").reshape(rows, -1).astype(np.int64)
         return int(edges["step"]), list(edges["nodes"]), found
     except (ValueError, KeyError, TypeError) as error:
-        raise StateError(f"edges cannot be read ({error}): restore a copy") from error
+        raise StateError(f"edges cannot be read ({error}): restore them from a copy") from error
 
 
 def _edge_in_words(ends: Iterable[object]) -> str:

@@ -308,7 +308,8 @@ class Letters(Exact):
                 raise ValueError(f"{letters} letters in {steps} steps")
         except (struct.error, ValueError) as error:
             raise StateError(
-                f"saved letters of {self._statistic!r} cannot be read ({error}): restore a copy"
+                f"saved letters of {self._statistic!r} cannot be read ({error}): "
+                f"restore them from a copy"
             ) from error
         self._append(found, stops)
 
