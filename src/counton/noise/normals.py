@@ -80,7 +80,7 @@ class NormalField:
 
     Args:
         subkey: 32 secret bytes from `counton.noise.Key.derive`.
-        size: coordinates of every node.
+        size: number of coordinates of every node.
 
     >>> field = NormalField(bytes(32), size=100_000)
     >>> whole = field.read(0, 7)

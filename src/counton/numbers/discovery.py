@@ -207,9 +207,9 @@ def delta_bound(law: DiscreteLaplace, counts: Mapping[int, int], margin: Fractio
     """Return an upper bound on the summed probability that a release's noise reaches its margin.
 
     ``counts`` states, for each number of draws, how many releases have noise of so many. Sums of
-    few draws are exact. Others use Chernoff's bound: P(N >= x) <= exp(-s x) E[exp(s N)] for every s
-    > 0. For a draw of scale b, with q = exp(-1/b), E[exp(s N)] = (1-q)^2 / ((1 - q e^s) (1 - q
-    e^-s)) below s = 1/b.
+    few draws are exact. Others use Chernoff's bound: P(N >= x) <= exp(-s x) E[exp(s N)] for every
+    s > 0. For a draw of scale b, with q = exp(-1/b), E[exp(s N)] =
+    (1-q)^2 / ((1 - q e^s) (1 - q e^-s)) below s = 1/b.
 
     Args:
         margin: the margin in standard deviations of each release.

@@ -140,7 +140,7 @@ def why_not_following(entry: Spend, before: Iterable[Spend]) -> str | None:
 
 
 def refuse_not_following(entry: Spend, before: Iterable[Spend]) -> None:
-    """Raise `InvalidInput` if an entry names a stream that it may not follow."""
+    """Raise `InvalidInput` if an entry names a stream to follow at no further cost, and may not."""
     why = None if entry.follows is None else why_not_following(entry, before)
     if why is not None:
         raise InvalidInput(

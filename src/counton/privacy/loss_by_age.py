@@ -463,7 +463,7 @@ class _Window:
 
 
 def worst_cost(kind: CostKind, length: int, highest: int) -> float:
-    """Return the least cost of hiding a window of ``length`` >= 1 positions, at its worst place.
+    """Return the cost of hiding an item in ``length`` >= 1 released positions, at the worst place.
 
     Args:
         kind: cost functions of intervals.
@@ -499,7 +499,10 @@ def worst_cost(kind: CostKind, length: int, highest: int) -> float:
 
 
 def cost_at(kind: CostKind, position: int, length: int, highest: int) -> float:
-    """Return the least cost of hiding a window of ``length`` positions from ``position`` on."""
+    """Return the least cost of hiding an item in ``length`` released positions from its own on.
+
+    Its own ``position`` is 1 or more.
+    """
     last = position + length - 1
     total, start = 0.0, position
     while start <= last:
@@ -511,9 +514,10 @@ def cost_at(kind: CostKind, position: int, length: int, highest: int) -> float:
 
 
 def _subtree(kind: CostKind, level: int, number: int, first: int, last: int) -> Costs:
-    """Return the least cost of one interval with all inside it, by its parent's label.
+    """Return the least cost, within one interval, of moving the noise of released positions by 1.
 
-    Released positions ``first`` to ``last`` must gain 1, and earlier ones 0.
+    Positions ``first`` to ``last`` must gain 1, and earlier ones 0. The cost is a function of the
+    label of the interval's parent.
     """
     low, high = number << level, (number + 1 << level) - 1
     if low > last:

@@ -49,7 +49,7 @@ class Machine:
     """A statistic with its exact counts, which takes the events of whole steps. Secret.
 
     The caller (`counton.statistics.live_statistic.Running` in memory, the store in a state) takes a
-    step, releases it, and then settles or undoes it.
+    step, releases it, and then keeps the counts, or undoes them if the release failed.
 
     Attributes:
         statistic: the statistic.

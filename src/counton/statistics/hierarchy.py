@@ -698,7 +698,7 @@ def _level_table(
 def _sum_table(
     tree: Tree, estimates: Sequence[Floats], stds: Sequence[Floats], whole: bool
 ) -> TextTable:
-    """Return a text table: the total, and the largest nodes of its level, which add up to it."""
+    """Return a text table: total, largest nodes one level below, and all others in one row."""
 
     def row(level: int, node: int, text: str) -> tuple[str, str, str]:
         std = float(stds[level][node])
