@@ -112,11 +112,11 @@ class Design(Errors[S]):
 
     @property
     def format(self) -> int:
-        """Version of the saved form: 2 if older versions calibrated the noise of such a stream
-        less, else 1.
+        """Version of the saved form: 2 if older versions gave such a stream other noise, else 1.
 
-        They did so for strategies that are not causal, under (epsilon, delta) and for Laplace noise
-        under rho: for a step fixed beforehand, while the loss of a step chosen later differs.
+        These are strategies that are not causal, under (epsilon, delta), and for Laplace noise
+        under rho. Their noise was once calibrated to a step fixed beforehand, whose loss differs
+        from that of a step chosen later.
         """
         promised = self.counters or self.guarantee
         apart = isinstance(promised, ApproxDP) or (
@@ -148,9 +148,7 @@ class Design(Errors[S]):
         return self._with_versions(self.shape if self.counters is None else (0,))
 
     def by_version(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return a journal's values with an axis for cells and one for versions, which it joins in
-        one.
-        """
+        """Reshape a journal's values so that cells and versions have an axis each."""
         versions, steps = self.strategy.facts.versions, len(values)
         if versions == 1 or values.shape[1:] == self.step_shape:
             return values

@@ -152,7 +152,7 @@ class Discovery:
         return counters_of(guarantee)
 
     def shape(self, own: Callable[[], tuple[int, ...]]) -> tuple[int, ...]:
-        """Return the shape of one step: room for all groups that may be found, never ``own``."""
+        """Return the shape of one step: room for all groups that may be found."""
         return (ROOM,)
 
     def to_dict(self) -> dict[str, Any] | None:

@@ -476,7 +476,7 @@ def _laws_in_sum(
 
 
 class NodeReads(NamedTuple):
-    """How releases read nodes, the terms of their noise: enough for an interval, given a variance.
+    """How releases read the nodes of noise: given a variance, enough to compute an interval.
 
     Attributes:
         whole: True if all weights are +1 or -1, so that a variance counts nodes.
@@ -733,7 +733,11 @@ def laplace_tail(law: DiscreteLaplace, terms: int) -> Callable[[int], float]:
 def _transformed_tail(
     counts: Mapping[NoiseDistribution, int], std: float
 ) -> Callable[[int], float]:
-    """Return c -> P(|N| > c) by transforms over a support of at least 64 standard deviations."""
+    """Return c -> P(|N| > c) by Fourier transforms, where N is a sum of draws.
+
+    The support has at least 64 standard deviations; ``counts`` gives the draws of each
+    distribution.
+    """
     length = 1 << math.ceil(64 * std + 64).bit_length()
     angles = np.linspace(0, math.pi, length // 2 + 1)
     sums = np.fft.irfft(np.exp(_log_transform(counts, angles)), length)[: length // 2]

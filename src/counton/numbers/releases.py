@@ -341,7 +341,8 @@ class Window(PublicNumbers):
     _design: Design = field(repr=False)
 
     def table_columns(self, level: float | None = None) -> dict[str, NDArray[Any]]:
-        """Return one row a cell as arrays: start, stop, cell, estimate, std, lower, upper.
+        """Return a table as arrays, one row for each cell: start, stop, cell, estimate, std, lower,
+        upper.
 
         Raises:
             InvalidInput: the level differs from the window's.

@@ -53,7 +53,7 @@ def _candidate(family: Family, method: str, parameter: Callable[[], Fraction]) -
 
 
 def pure(guarantee: PureDP, sensitivity: Sensitivity) -> tuple[Candidate, ...]:
-    """Return the candidates for pure privacy: Laplace noise of scale l1 / epsilon only."""
+    """Return the candidates for pure privacy: only Laplace noise of scale l1 / epsilon."""
     return (
         _candidate(
             "laplace", "Laplace of scale l1 / epsilon", lambda: sensitivity.l1 / guarantee.epsilon

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class ExpiringGuarantee(Guarantee):
-    """Base class of guarantees that expire: the loss at age d is a base amount times g(d).
+    """Base class of guarantees that weaken as data ages: the loss at age d is a base times g(d).
 
     The strategy's growth, delay and levels decide the function g. ``bound_to`` writes them into the
     guarantee, so that it can be read, compared and added up without the strategy.

@@ -75,7 +75,9 @@ class RenyiOrder:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Shares and orders fixed for a limit, and the sums compared with it. It is immutable.
+    """What is spent of a limit, added up by rules that are fixed beforehand. It is immutable.
+
+    The rules are Renyi orders and their shares of the limit's delta.
 
     Attributes:
         limit: the most that may be lost.

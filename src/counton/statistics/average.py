@@ -154,7 +154,9 @@ class Average(ClippedValues):
     @property
     @override
     def error_of(self) -> ErrorScale:
-        """The error of a cell; that of a mean also depends on the number of values.
+        """The number that a plan's errors describe: the sum, or the number of values.
+
+        The error of a mean also depends on the number of values.
 
         >>> Average(0, 60, resolution=1, number=4).error_of.what
         'the sum of values; of the mean after t steps: over 4 t'

@@ -217,9 +217,9 @@ class _Users(Exact):
                 self._due.setdefault(last + stay, []).append(user)
 
     def _now(self) -> tuple[int, int, NDArray[np.int64], NDArray[np.int64]]:
-        """Return what `undo` needs: step, number of users, and no changed records yet.
+        """Return what `undo` restores: step, number of users, changed users, and their old records.
 
-        The last two are the changed users and their old records.
+        No user has changed yet.
         """
         return self._step, len(self._names), np.empty(0, np.int64), np.empty((0, 2), np.int64)
 

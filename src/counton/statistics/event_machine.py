@@ -139,8 +139,8 @@ class Machine:
     def _take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
         """Count events exactly, and return the change of each cell in each step.
 
-        The release that follows settles or undoes this. After an interruption in between, all
-        further releases are refused: a unit must not be counted twice.
+        After the release the caller keeps these counts, or undoes them. After an interruption in
+        between, all further releases are refused: a unit must not be counted twice.
         """
         self._check_whole()
         self._whole = False
@@ -192,8 +192,8 @@ class Machine:
     def values(self, cells: NDArray[np.int64], step: int) -> NDArray[Any]:
         """Return the released values of some cells at a step, computed on request.
 
-        Numbers close to each other cost one call of the noise. A value is a function of key, cell
-        and step.
+        Cells with numbers close to each other cost one call of the noise. A value is a function of
+        key, cell and step.
         """
         alone: NDArray[Any] = self.history(cells, range(step, step + 1))[0]
         return alone

@@ -111,7 +111,7 @@ class GridReading(Reading):
 
     @property
     def counts(self) -> Floats:
-        """Released counts of all cells, shape of the table."""
+        """Released counts of all cells, in the shape of the table."""
         found = self.sums
         for axis in range(found.ndim):
             found = np.diff(found, axis=axis)

@@ -485,7 +485,7 @@ class Readings(Sequence[Reading]):
         return self.describe()
 
     def describe(self) -> str:
-        """Return name, protected unit and guarantee in words, as the last reading does."""
+        """Return name, protected unit and guarantee in words."""
         return self[-1].describe() if len(self) else repr(self)
 
     def std(self, name: Any = None) -> NDArray[np.float64]:

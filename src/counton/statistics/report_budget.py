@@ -154,7 +154,7 @@ def _split(report: Any, guarantee: Guarantee, horizon: int | None, noise: Noise 
 def _bounds(
     report: Any, name: str, guarantee: Guarantee, horizon: int | None
 ) -> list[tuple[float, float, str]]:
-    """Return the wanted half-widths of a statistic's numbers, and what they are at a cell's of 1.
+    """Return the wanted half-width of each bounded number, and its own if a cell's half-width is 1.
 
     Returns:
         For each bounded number: the bound, its error, and its name.

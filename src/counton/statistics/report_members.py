@@ -70,7 +70,7 @@ class GroupedRows(Grouped):
 
     @override
     def encode(self, *parts: Any) -> Integers:
-        """Return each row as one integer of two digits: its group, and its code within."""
+        """Return each row as one integer of two digits: its group, and its code in the group."""
         group, own = np.asarray(parts[0], np.int64), np.zeros(len(parts[0]), np.int64)
         known = group >= 0
         if self.inner.parts:

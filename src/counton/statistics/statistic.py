@@ -378,7 +378,7 @@ class Statistic(ABC):
     number_of = number_of_cell
 
     def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Statistic:
-        """Return this statistic with the parameters that depend on the guarantee set.
+        """Return this statistic after choosing the parameters that depend on the guarantee.
 
         By default it returns itself. `plan` and `counter` call it first; any other code that begins
         a stream must call it too.

@@ -176,8 +176,7 @@ class TallyStatistic(Statistic):
 
     @property
     def spans(self) -> tuple[range, ...]:
-        """Sums that a row's code may choose from: a range for each of `entries` whose place is in
-        the code.
+        """For each of `entries` whose place the row's code decides, the range of possible places.
 
         If there are any, a row may have no known place.
         """

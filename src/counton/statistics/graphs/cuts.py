@@ -51,7 +51,7 @@ class CutsReading(OnDemandReading):
     def cut(
         self, one: Collection[Any], other: Collection[Any] | None = None, level: float = 0.95
     ) -> Answer:
-        """Return the weight of all edges between two sets of nodes.
+        """Return the released weight of all edges between two sets of nodes, with an interval.
 
         Args:
             one, other: the sets; all other nodes if only one is given.

@@ -45,7 +45,7 @@ class Subgraphs(GraphStatistic):
 
     @property
     def signed_changes(self) -> tuple[int, int]:
-        """Most changes of an edge by which neighbours differ: with plus and with minus sign."""
+        """How many edges make up the difference of neighbours at most: (added, subtracted)."""
         replaced = self.neighbours == "replace"
         if self.beyond == "drop" and self.degree is not None:
             return (6, 6) if replaced else (1, 2)

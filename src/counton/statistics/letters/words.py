@@ -132,7 +132,7 @@ class Words(NamedCells):
         return found[::-1]
 
     def name_of(self, cell: int) -> str:
-        """Return the word with this number as a text; names of letters are spaced."""
+        """Return the word with this number as a text; spaces separate letters that are names."""
         return ("" if self._single else " ").join(self.letters[at] for at in self.word(cell))
 
     def words(self, length: int) -> list[str]:
@@ -266,7 +266,7 @@ class Letters(Exact):
     @property
     @override
     def largest(self) -> int:
-        """Number of letters: no two occurrences of a word end with the same letter."""
+        """Number of letters, which bounds all counts: no two occurrences end with one letter."""
         return len(self._letters)
 
     @override
