@@ -99,7 +99,7 @@ class NormalField:
         return range(first // BLOCK, -(-stop // BLOCK))
 
     def length(self, block: int) -> int:
-        """Return how many coordinates a block holds: 2^16, but the last one the rest."""
+        """Return how many coordinates a block holds: 2^16, but the last block holds the rest."""
         return min(BLOCK, self.size - block * BLOCK)
 
     def read(self, level: int, index: int, first: int = 0, stop: int | None = None) -> Singles:

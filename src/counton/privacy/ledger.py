@@ -632,8 +632,9 @@ class Ledger:
         return when_replaced(guarantee)
 
     def _is_of_whole(self, entry: Spend, relation: Relation) -> bool:
-        """Return True if an entry protects somebody, and the limit a period of somebody's, added or
-        removed.
+        """Return True if an entry protects a reader, say, and the limit only a reader's period.
+
+        Units are added or removed here.
         """
         return relation == "add_remove" and self.unit not in (None, entry.unit)
 

@@ -319,10 +319,10 @@ class AbsoluteCosts:
         return self._weights[level] * np.abs(self.labels - label)[:, None]
 
     def uniform(self, level: int, ones: bool) -> Costs:
-        """Return the cost of an interval with all positions released, or none: shape (2, 1).
+        """Return the cost of an interval in which all positions gain 1 (``ones``), or all gain 0.
 
-        With ``ones`` all must add up to 1, else to 0. The cost is above 0 only if the parent's
-        label is the other number.
+        Positions from the item on gain 1, earlier ones 0. Shape (size, 1). The cost is above 0 only
+        if the parent's label is the other number.
         """
         return self.whole[level] * np.array([[ones], [not ones]], np.float64)
 
@@ -376,7 +376,7 @@ class QuadraticCosts:
         return np.array([[1.0], [label], [label**2]]) / self._variances[level]
 
     def uniform(self, level: int, ones: bool) -> Costs:
-        """Return the cost of an interval with all positions released (``ones``), or none.
+        """Return the cost of an interval in which all positions gain 1 (``ones``), or all gain 0.
 
         It is whole * (parent's label - value)^2, where value is 1 or 0.
         """
