@@ -87,3 +87,55 @@ def test_what_lacks_is_named(place: Any, tmp_path: Path, words: list[str], said:
     done = place.plain("ledger", str(tmp_path / "s.db"), *words)
     assert done.code == 2
     assert said in " ".join(done.err.split())
+
+
+def test_a_quota_is_set_spent_refused_and_shown(place: Any, tmp_path: Path) -> None:
+    ledger = str(tmp_path / "book.db")
+    place.plain("ledger", ledger, "--limit-epsilon", "1")
+    done = place.plain("ledger", ledger, "--quota", "sales", "--quota-epsilon", ".6")
+    assert "quota of 'sales': pure differential privacy with epsilon = 0.6; nothing is" in done.out
+    events = place.write("events.csv", ["00:30,a", "01:30,b"])
+    new = place.new(epsilon="0.5", steps="6")
+    done = place("count", events, *new, "--ledger", ledger)
+    assert (done.code, "give --party one of them" in done.err) == (2, True), done.err
+    assert place("count", events, *new, "--ledger", ledger, "--party", "sales").code == 0
+    other = place("count", events, *new, "--party", "works")
+    assert other.code == 2
+    assert "stream 'events' spends the quota of 'sales', and this run says --party" in other.err
+    assert place("count", events, *new, "--party", "sales").code == 0
+    done = place.plain("ledger", ledger, *SURVEY[:-1], "event", "--party", "sales")
+    assert done.code == 4
+    assert "the quota of 'sales' is pure differential privacy with epsilon = 0.6" in done.err
+    assert "give at most --epsilon 0.1" in done.err
+    said = json.loads(place.plain("ledger", ledger, "--history", "--json").out)
+    assert [(one["spent"]["epsilon"], one["remaining"]["epsilon"]) for one in said["quotas"]] == [
+        ("0.5", "0.1")
+    ]
+    assert [(one["event"], one["party"]) for one in said["history"]] == [
+        ("limit set", None),
+        ("limit shared out", None),
+        ("spent", "sales"),
+    ]
+    assert all(one["user"] and one["host"] for one in said["history"])
+    shown = " ".join(place.plain("ledger", ledger).out.split())
+    assert "UTC among 'sales' pure differential privacy with epsilon = 0.6, by" in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--quota", "sales"], "--quota sales needs --quota-epsilon too"),
+        (["--quota-rho", "1"], "needs --quota, the party's name"),
+        (["--quota", "x", "--quota-epsilon", "1"], "is a part of a limit, and"),
+        (["--quota", "x", "--quota-epsilon", "2", "--limit-epsilon", "1"], "no number is larger"),
+        (["--quota", "x", "--quota-delta", "2"], "--quota-delta"),
+        (["--party", "x"], "--party x needs --add, a name"),
+    ],
+)
+def test_what_a_quota_lacks_is_named(
+    place: Any, tmp_path: Path, words: list[str], said: str
+) -> None:
+    Store(tmp_path / "s.db", create=True).close()
+    done = place.plain("ledger", str(tmp_path / "s.db"), *words)
+    assert done.code == 2
+    assert said in " ".join(done.err.split())

@@ -586,3 +586,99 @@ def test_what_may_not_follow(known: list[Spend], more: dict[str, Any], why: str)
         ledger.spend("next", PureDP(1), follows="a", **more)
     assert len(ledger.spends) == len(known)
     assert before is None or ledger.cost() == before
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace"])
+@pytest.mark.parametrize(
+    ("limit", "quotas", "spends"),
+    [
+        (PureDP(1), (PureDP("0.5"), PureDP("0.7")), (PureDP("0.1"), PureDP("0.3"))),
+        (ZCDP(1), (ZCDP("0.4"), ZCDP(1)), (ZCDP("0.05"), PureDP("0.2"))),
+        (
+            ApproxDP(1, "1e-6"),
+            (ApproxDP("0.2", "1e-7"), ApproxDP(1, "1e-6")),
+            (PureDP("0.2"), ApproxDP("0.1", "3e-8"), ZCDP("0.001")),
+        ),
+    ],
+)
+def test_a_release_fits_if_the_limit_and_the_quota_of_its_party_allow_it(
+    limit: Limit, quotas: tuple[Limit, Limit], spends: tuple[Limit, ...], relation: Relation
+) -> None:
+    parties = ("sales", "works")
+    ledger = Ledger(limit, relation=relation, quotas=dict(zip(parties, quotas, strict=True)))
+    alone: dict[str | None, Ledger] = {None: Ledger(limit, relation=relation)} | {
+        party: Ledger(quota, relation=relation)
+        for party, quota in zip(parties, quotas, strict=True)
+    }
+    refused = set()
+    chance = np.random.default_rng(3)
+    for number in range(40):
+        party, spend = chance.choice(parties), spends[chance.integers(len(spends))]
+        after = {one: Ledger.from_dict(alone[one].to_dict()) for one in (None, party)}
+        try:
+            for one in after.values():
+                one.spend(str(number), spend)
+        except BudgetExceeded:
+            with pytest.raises(BudgetExceeded) as refusal:
+                ledger.spend(str(number), spend, party=party)
+            refused.add("quota" if f"the quota of '{party}' is" in str(refusal.value) else "limit")
+        else:
+            ledger.spend(str(number), spend, party=party)
+            alone |= after
+        assert ledger.cost() == alone[None].cost()
+        for name in parties:
+            assert ledger.cost(party=name) == alone[name].cost()
+            rest = ledger.remaining(party=name, relation="add_remove")
+            if rest is not None:
+                Ledger.from_dict(ledger.to_dict()).spend("rest", rest, party=name)
+    assert refused == {"quota", "limit"}
+    again = Ledger.from_dict(json.loads(json.dumps(ledger.to_dict())))
+    assert (again.quotas, again.terms()) == (ledger.quotas, ledger.terms())
+    assert again.cost(party="sales") == ledger.cost(party="sales")
+
+
+def test_a_refusal_names_the_party_what_is_spent_the_quota_and_the_remedy() -> None:
+    ledger = Ledger(PureDP(2), quotas={"sales": PureDP(1)})
+    ledger.spend("orders", PureDP("0.7"), party=" sales ", unit="reader")
+    with pytest.raises(BudgetExceeded) as refusal:
+        ledger.spend("returns", PureDP("0.4"), party="sales", unit="reader")
+    assert str(refusal.value).endswith(
+        "the quota of 'sales' is pure differential privacy with epsilon = 1 for one reader added "
+        "or removed, of which pure differential privacy with epsilon = 0.7 is spent and pure "
+        "differential privacy with epsilon = 0.3 is left: give at most epsilon=0.3"
+    )
+    assert len(ledger.spends) == 1
+    with pytest.raises(InvalidInput, match="states no party, and the limit is shared out among"):
+        ledger.spend("returns", PureDP("0.1"))
+    with pytest.raises(InvalidInput, match=r"is of 'works', and .* give party one of them, or set"):
+        ledger.spend("returns", PureDP("0.1"), party="works")
+    with pytest.raises(InvalidInput, match="party=works has no quota; 'sales' has one"):
+        ledger.remaining(party="works")
+
+
+def test_what_follows_a_stream_of_another_party_counts_whole_for_its_own() -> None:
+    ledger = Ledger(PureDP(1), quotas={"sales": PureDP(1), "works": PureDP("0.5")})
+    ledger.spend("old", PureDP(1), party="sales")
+    ledger.spend("new", PureDP("0.4"), party="works", follows="old")
+    assert (ledger.cost(), ledger.cost(party="works")) == (PureDP(1), PureDP("0.4"))
+    with pytest.raises(BudgetExceeded, match="the quota of 'works' is"):
+        ledger.spend("newer", PureDP("0.6"), party="works", follows="new")
+
+
+def test_quotas_are_parts_of_a_limit_and_hold_what_was_spent() -> None:
+    ledger = Ledger(PureDP(1))
+    ledger.spend("before", PureDP("0.2"))
+    ledger.spend("orders", PureDP("0.3"), party="sales")
+    shared = ledger.with_quota("sales", PureDP("0.3")).with_quota("works", PureDP(1))
+    assert (ledger.quotas, shared.cost()) == ({}, PureDP("0.5"))
+    assert shared.remaining(party="works") == PureDP("0.5")  # all that the limit has
+    assert shared.remaining(party="sales") is None
+    with pytest.raises(BudgetExceeded, match="it has spent more already"):
+        ledger.with_quota("sales", PureDP("0.2"))
+    for quota in (PureDP(2), ZCDP("0.1"), ApproxDP("0.1", "1e-9")):
+        with pytest.raises(InvalidInput, match="a quota of the same kind in which no number is"):
+            ledger.with_quota("works", quota)
+    for name in ("", " ", "a\nb\x00", "x" * 201, 3):
+        with pytest.raises(InvalidInput, match="must be a name of 1 to 200 characters"):
+            Ledger(PureDP(1), quotas={name: PureDP(1)})  # type: ignore[dict-item]
+    assert shared.with_quota("sales", None).with_quota("works", None).terms() == ledger.terms()

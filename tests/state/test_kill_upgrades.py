@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 from corpus import CORPUS, job_of, unpack
 from databases import looked_into, rows_in
+from next_format import SINCE_15
 from patience import HANGS
 
 from counton import PureDP, Stream
@@ -31,8 +32,8 @@ pytestmark = pytest.mark.slow
 KILLS = int(os.environ.get("COUNTON_KILLS", "4"))
 SEED = int(os.environ.get("COUNTON_SEED", "2024"))
 OLDEST = upgrades.OLDEST
-#: Columns that the oldest format lacks.
-NEW = {"arrived", "late", "format"}
+#: Columns that the oldest format lacks, or an upgrade changes; limits had users before.
+NEW = {("counton_database", "format"), *SINCE_15}
 COMMAND = [sys.executable, "-m", "counton.cli", "upgrade"]
 
 
@@ -50,7 +51,7 @@ def content(state: Path | str) -> dict[str, list[str]]:
     """All rows of all tables, apart from what an upgrade changes."""
     return {
         table: sorted(
-            repr({name: _plain(value) for name, value in row.items() if name not in NEW})
+            repr({name: _plain(value) for name, value in row.items() if (table, name) not in NEW})
             for row in rows_in(state, f"SELECT * FROM {table}")  # noqa: S608
         )
         for table in tables_of(state)
@@ -64,10 +65,14 @@ def _plain(value: Any) -> Any:
 def format_of(state: Path | str) -> int:
     """The format of a state, which its columns and both of its numbers agree on."""
     with looked_into(state) as connection:
-        names = [one[0] for one in connection.execute("SELECT * FROM counton_streams").description]
+        names = {
+            (table, one[0])
+            for table in dict(SINCE_15)
+            for one in connection.execute(f"SELECT * FROM {table}").description  # noqa: S608
+        }
         found = int(connection.value("SELECT format FROM counton_database"))
         assert upgrades.format_of(connection) == found
-    assert ({"arrived", "late"} <= {*names}) == (found == schema.FORMAT)
+    assert ({*SINCE_15} <= names) == (found == schema.FORMAT)
     return found
 
 
@@ -195,8 +200,8 @@ def test_states_on_a_server(
                 for step in range(3):
                     stream.release(step)
             with looked_into(url) as connection:
-                for name in ("arrived", "late"):
-                    connection.run(f"ALTER TABLE counton_streams DROP COLUMN {name}")
+                for table, column in SINCE_15:
+                    connection.run(f"ALTER TABLE {table} DROP COLUMN {column}")
                 connection.run("UPDATE counton_database SET format = :oldest", oldest=OLDEST)
             yield url
 

@@ -88,7 +88,7 @@ def test_its_history_has_entries_of_all_states_by_time(ledger: str, tmp_path: Pa
         limit, shop, web = store.ledger_history
     assert (limit.event, limit.name, limit.state) == ("limit set", None, None)
     assert limit.user
-    assert (shop.event, shop.name, shop.user) == ("reserved", "visits", None)
+    assert (shop.event, shop.name, shop.user) == ("reserved", "visits", limit.user)
     assert (shop.time, Path(shop.state or "").name) == ("2024-03-01T11:00:00+00:00", "shop.db")
     assert (shop.terms or {})["epsilon"] == "0.25"
     assert (web.event, Path(web.state or "").name) == ("spent", "web.db")
@@ -559,19 +559,20 @@ def test_an_entry_that_is_made_twice_is_found(
         after_each_death(tmp_path)
 
 
-def run_in_processes(states: list[Path], ledger: str) -> list[int]:
+def run_in_processes(states: list[Path], ledger: str, party: str = "") -> list[int]:
     """Processes that begin streams in their states until nothing is left; how many each began."""
     script = """
 import sys
 from counton import PureDP, Stream
 from counton.base.errors import BudgetExceeded, StreamConflict
 from counton.strategies import Binary
-state, ledger, begun = sys.argv[1], sys.argv[2], 0
+state, ledger, party, begun = sys.argv[1], sys.argv[2], sys.argv[3] or None, 0
 sys.stdin.readline()
 while True:
     try:
         name = f"stream {begun}"
-        Stream.create(state, name, Binary(9), PureDP("0.125"), ledger=ledger).close()
+        each = PureDP("0.125")
+        Stream.create(state, name, Binary(9), each, ledger=ledger, party=party).close()
     except BudgetExceeded:
         break
     except StreamConflict:
@@ -582,7 +583,7 @@ print(begun)
     path = os.pathsep.join(sys.path)
     started = [
         subprocess.Popen(
-            [sys.executable, "-c", script, state, ledger],
+            [sys.executable, "-c", script, state, ledger, party],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -607,6 +608,38 @@ def test_two_processes_at_once_fill_a_limit_and_no_more(ledger: str, tmp_path: P
         book = store.ledger
     assert book is not None
     assert book.remaining() is None
+
+
+@pytest.mark.slow
+def test_two_processes_at_once_fill_a_quota_and_no_more(ledger: str, tmp_path: Path) -> None:
+    with Store(ledger) as store:
+        store.set_quota("sales", PureDP("0.375"))
+    states = [tmp_path / "web.db", tmp_path / "shop.db"]
+    assert sum(run_in_processes(states, ledger, "sales")) == 3  # times 0.125
+    with Store(ledger) as store:
+        book = store.ledger
+    assert book is not None
+    assert (book.remaining(), book.remaining(party="sales")) == (PureDP("0.625"), None)
+
+
+def test_a_party_spends_its_quota_in_all_of_its_states(ledger: str, tmp_path: Path) -> None:
+    with Store(ledger) as store:
+        store.set_quota("sales", HALF)
+    with pytest.raises(InvalidInput, match="states no party"):
+        begin(tmp_path / "web.db", ledger)
+    begin(tmp_path / "web.db", ledger, party="sales", guarantee=PureDP("0.4"))
+    with pytest.raises(BudgetExceeded) as refused:
+        begin(tmp_path / "shop.db", ledger, party="sales", guarantee=PureDP("0.2"))
+    assert "the quota of 'sales' is pure differential privacy with epsilon = 0.5" in str(
+        refused.value
+    )
+    assert not list(tmp_path.glob("shop.db*"))
+    with Store(ledger) as store:
+        (spent,) = [one for one in store.ledger_history if one.event == "spent"]
+        assert (spent.party, bool(spent.user), bool(spent.host)) == ("sales", True, True)
+        store.set_quota("sales", None)
+        assert [one.verb for one in store.limit_changes] == ["set", "shared out", "shared out"]
+    begin(tmp_path / "shop.db", ledger)
 
 
 class World:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from databases import heard, rows_in
-from next_format import NOW, next_version
+from next_format import NOW, SINCE_15, next_version
 from typer.testing import CliRunner
 
 from counton import PureDP, Stream
@@ -59,14 +59,16 @@ def test_reading_changes_nothing(state: Path) -> None:
 def test_format_15_knew_of_no_late_rows(state: Path) -> None:
     before = released(state)
     with closing(sqlite3.connect(state)) as database:
-        for name in ("arrived", "late"):
-            database.execute(f"ALTER TABLE counton_streams DROP COLUMN {name}")
+        for table, column in SINCE_15:
+            database.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
         database.execute("PRAGMA user_version = 15")
         database.execute("UPDATE counton_database SET format = 15")
         database.commit()
     assert released(state) == before
     with Store(state) as store:
         assert open_private(store.arrivals("visits")) == (0, 0)
+        (spent,) = store.ledger_history
+        assert (spent.user, spent.host, spent.party) == (None, None, None)
     assert upgrade(state)[:2] == (15, NOW)
     assert released(state) == before
     with Stream.open(state, "visits") as stream:

@@ -21,7 +21,7 @@ from counton import PureDP
 from counton.released.release import Release
 from counton.run import Job, run
 from counton.run.written_files import write_release
-from counton.state import Store, schema
+from counton.state import Store, ledger_rows, schema
 from counton.state.backup import compact
 
 CORPUS = Path(__file__).parents[1] / "corpus"
@@ -72,7 +72,8 @@ def make(folder: Path) -> None:
     ledger.mkdir()
     with Store(ledger / "ledger.db", create=True) as store:
         store.set_limit(PureDP(3))
-    job = job_of("count", ledger).having(ledger=ledger / "ledger.db")
+        store.set_quota("sales", PureDP(2))
+    job = job_of("count", ledger).having(ledger=ledger / "ledger.db", party="sales")
     with run(job) as outcome:
         (ledger / "numbers.json").write_text(json.dumps(rows_of(outcome.read())))
 
@@ -106,6 +107,7 @@ if __name__ == "__main__":
     target = CORPUS / str(schema.FORMAT)
     if target.exists():
         sys.exit(f"{target} is there: what a version wrote is never changed")
+    ledger_rows.actor = lambda: {"who": "ann", "host": "box"}
     with job_folder() as made_in:
         make(Path(made_in))
         for state in Path(made_in).rglob("*.db"):

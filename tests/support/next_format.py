@@ -19,6 +19,15 @@ from counton.state.backup import upgrade
 from counton.state.sql import Connection
 
 NOW = schema.FORMAT
+#: Tables and columns that the oldest format lacks.
+SINCE_15 = [
+    *(("counton_streams", column) for column in ("arrived", "late")),
+    *(
+        (table, column)
+        for table in ("counton_ledger", "counton_shared_entries")
+        for column in ("party", "who", "host")
+    ),
+]
 
 
 def to_next(connection: Connection) -> None:

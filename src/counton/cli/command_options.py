@@ -412,6 +412,7 @@ class InspectOptions(OptionRecord):
     ledger: str | None = option(
         None, "state (file or URL) that holds the privacy limit of several states"
     )
+    party: str | None = of_job("party")
     name: str | None = option(None, "name of the release; default: inspect, or inspect-bounds")
     unit: str | None = option(
         None, "what the ledger calls a user, as in visitor; default: user, or as the state calls it"
@@ -563,6 +564,14 @@ class LedgerOptions:
         "when",
         "raise",
     )
+    quota: str | None = option(
+        None,
+        "party that may spend at most a part of the limit; needs --quota-epsilon or --quota-rho; "
+        "from the first quota on, each new release names a party that has one (--party)",
+    )
+    quota_epsilon: str | None = option(None, "with --quota: epsilon of the party", "quota-epsilon")
+    quota_delta: str | None = option(None, "with --quota: delta of the party", "quota-delta")
+    quota_rho: str | None = option(None, "with --quota: rho of the party", "quota-rho")
     add: str | None = option(
         None,
         "record what another program spent, under this name; needs --epsilon or --rho, and --unit",
@@ -580,9 +589,12 @@ class LedgerOptions:
         "relation",
         choices=("add_remove", "replace"),
     )
+    add_party: str | None = option(
+        None, "with --add: party whose quota the other program spends", "party"
+    )
     history: bool = option(
         False,
-        "show all entries and all changes of the limit by time, and who changed the limit, instead "
+        "show all entries and all changes of the limit by time, with users and parties, instead "
         "of the table of entries",
     )
     warn_at: float | None = option(

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from textwrap import shorten
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.table import Table
 
@@ -59,14 +59,18 @@ def print_ledger(options: LedgerOptions) -> None:
         Ledger(limit, **{**more, "unit": more["unit"] or None})  # before a state is made for it
     if options.warn_at is not None and not 0 < options.warn_at <= 1:
         raise InvalidInput(f"{field('warn_at', options.warn_at)} is no share: try .8")
-    with _names_of_added():
+    with _names_of("add"):
         foreign = _foreign_spend(options)
+    with _names_of("quota"):
+        quota = _quota(options)
     # A limit is set before the first release, so the state may be new.
     with Store(options.state, create=limit is not None or foreign is not None) as store:
         if limit is not None:
             store.set_limit(limit, **more, allow_raise=options.allow_raise)
+        if quota is not None:
+            store.set_quota(str(options.quota), quota)
         if foreign is not None:
-            with _names_of_added():
+            with _names_of("add"):
                 store.add_spend(**foreign)
         spends, ledger, others = store.spends, store.ledger, store.shared_entries
         times = [*store.entry_times, *(one.entered for one in others)]
@@ -112,6 +116,7 @@ def print_ledger(options: LedgerOptions) -> None:
                 "limit_changes": [change._asdict() for change in changes],
                 **({} if history is None else {"history": [*map(_event_as_json, history)]}),
                 "remaining": _as_json(remaining),
+                **({"quotas": [*_quotas(ledger)]} if ledger is not None and ledger.quotas else {}),
                 "units": _units_as_json(totals, ledger),
             }
         )
@@ -124,6 +129,9 @@ def print_ledger(options: LedgerOptions) -> None:
         table.add_column("state", overflow="fold")
     table.add_column("spent", overflow="fold")
     table.add_column("on", overflow="fold")
+    parties = any(spend.party is not None for spend in spends)
+    if parties:
+        table.add_column("party", overflow="fold")
     kinds = {(spend.unit, spend.relation) for spend in spends}
     if len(kinds) > 1:
         table.add_column("for one", overflow="fold")
@@ -136,7 +144,8 @@ def print_ledger(options: LedgerOptions) -> None:
         whose = [f"{spend.unit} {NEIGHBOURS[spend.relation]}"] if len(kinds) > 1 else []
         name = spend.name if begun[number] else f"{spend.name} (reserved)"
         place = [Path(places[number]).name] if others else []
-        table.add_row(name, *place, str(spend.guarantee), times[number][:10], *whose, *present)
+        of = [spend.party or ""] if parties else []
+        table.add_row(name, *place, str(spend.guarantee), times[number][:10], *of, *whose, *present)
     console.write_table(table if history is None else _history_table(history))
     if not all(begun):
         console.write_line(
@@ -172,11 +181,46 @@ def print_ledger(options: LedgerOptions) -> None:
         console.write_line(f"remaining{whom}: {'nothing' if rest is None else rest}")
     if len(remaining) > 1:
         console.write_line(APART)
+    for one in _quotas(ledger):
+        known = (
+            "nothing" if said is None else str(guarantee_from_dict(said))
+            for said in (one["spent"], one["remaining"])
+        )
+        whom = "" if one["unit"] is None else f" for one {one['unit']}"
+        console.write_line(
+            f"quota of {one['party']!r}: {guarantee_from_dict(one['quota'])}; "
+            f"{' is spent, and remaining: '.join(known)}{whom}"
+        )
     if warned:
         console.write_line(
             f"{share:.0%} of the limit is spent: --warn-at {options.warn_at:g} is reached"
         )
     _end_of_warning(warned)
+
+
+def _quota(options: LedgerOptions) -> Limit | None:
+    """Return the guarantee of ``--quota``; None without ``--quota``."""
+    quota = guarantee_from(options.quota_epsilon, options.quota_delta, options.quota_rho)
+    if options.quota is not None and quota is None:
+        raise InvalidInput(f"{field('quota', options.quota)} needs {field('quota_epsilon')} too")
+    if options.quota is None and quota is not None:
+        raise InvalidInput(f"{quota} of a party needs {field('quota')}, the party's name")
+    return quota
+
+
+def _quotas(ledger: Ledger) -> Iterator[dict[str, Any]]:
+    """Yield for each party and kind of unit its quota, what is spent of it, and the rest."""
+    for party, quota in ledger.quotas.items():
+        for unit in ledger.units or [None]:
+            spent = None if unit is None else ledger.cost(unit=unit, party=party)
+            left = ledger.remaining(unit=unit, party=party)
+            yield {
+                "party": party,
+                "unit": unit,
+                "quota": quota.to_dict(),
+                "spent": None if spent is None else spent.to_dict(),
+                "remaining": None if left is None else left.to_dict(),
+            }
 
 
 def _history_table(history: Sequence[LedgerEvent]) -> Table:
@@ -187,7 +231,8 @@ def _history_table(history: Sequence[LedgerEvent]) -> Table:
     for event in history:
         whose = "" if event.user is None else f"{event.user} at {event.host}"
         if event.state is not None:
-            whose = f"a stream of {hide_secrets(event.state)}"
+            of = f"a stream of {hide_secrets(event.state)}"
+            whose = f"{whose}, {of}" if whose else of
         table.add_row(event.time[:19].replace("T", " "), event.in_words(), whose)
     return table
 
@@ -198,21 +243,25 @@ def _event_as_json(event: LedgerEvent) -> dict[str, Any]:
 
 
 @contextmanager
-def _names_of_added() -> Iterator[None]:
-    """Name the options that go with ``--add`` in errors, and not those of the limit."""
+def _names_of(what: Literal["add", "quota"]) -> Iterator[None]:
+    """Name the options of ``--add`` or ``--quota`` in errors, and not those of the limit."""
     try:
         yield
     except CountonError as error:
         names = option_names(LedgerOptions)
-        added = {name[4:]: option for name, option in names.items() if name.startswith("add_")}
-        raise type(error)(error.translate(names | added)) from error
+        own = {
+            name.removeprefix(f"{what}_"): option
+            for name, option in names.items()
+            if name.startswith(f"{what}_")
+        }
+        raise type(error)(error.translate(names | own)) from error
 
 
 def _foreign_spend(options: LedgerOptions) -> dict[str, Any] | None:
     """Return the arguments of `Store.add_spend` for ``--add``; None without ``--add``."""
     numbers = options.add_epsilon, options.add_delta, options.add_rho
     if options.add is None:
-        for name in ("add_epsilon", "add_delta", "add_rho", "add_unit"):
+        for name in ("add_epsilon", "add_delta", "add_rho", "add_unit", "add_party"):
             if (value := getattr(options, name)) is not None:
                 raise InvalidInput(f"{field(name, value)} needs {field('add')}, a name")
         return None
@@ -225,6 +274,7 @@ def _foreign_spend(options: LedgerOptions) -> dict[str, Any] | None:
         "guarantee": guarantee,
         "unit": options.add_unit,
         "relation": options.add_relation,
+        "party": options.add_party,
     }
 
 

@@ -301,6 +301,10 @@ class Keeping(JobPart):
         "copy; remembered after the first run; none: keep no witness",
         file=True,
     )
+    party: str | None = option(
+        None,
+        "party whose quota of the limit a new stream spends; needed if the limit has quotas",
+    )
 
 
 @dataclass(frozen=True, repr=False)

@@ -70,6 +70,7 @@ class JobFields(RowFields, total=False):
     key: Kept
     ledger: str | os.PathLike[str] | None
     witness: str | os.PathLike[str] | None
+    party: str | None
     time: str | None
     every: str | timedelta | None
     steps: int | None

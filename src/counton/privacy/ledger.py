@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from dataclasses import field as attribute
@@ -56,8 +57,9 @@ class Spend(NamedTuple):
         relation: the neighbouring relation: the unit is added or removed, or replaced.
         follows: name of an earlier entry whose stream counts none of the units that this one
             counts; None: the two guarantees add up.
+        party: the party whose quota of the limit it spends; None: not stated.
 
-    >>> name, guarantee, unit, relation, follows = Spend("visits", PureDP(1), "visitor")
+    >>> name, guarantee, unit, relation, follows, party = Spend("visits", PureDP(1), "visitor")
     >>> unit, relation
     ('visitor', 'add_remove')
     """
@@ -67,6 +69,7 @@ class Spend(NamedTuple):
     unit: str = "unit"
     relation: Relation = "add_remove"
     follows: str | None = None
+    party: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values from which `from_dict` rebuilds the entry exactly."""
@@ -74,6 +77,7 @@ class Spend(NamedTuple):
             "name": self.name,
             "unit": self.unit,
             "relation": self.relation,
+            **({} if self.party is None else {"party": self.party}),
             **self.promise(),
         }
 
@@ -94,12 +98,12 @@ class Spend(NamedTuple):
         try:
             values = dict(saved)
             name, unit, relation = (values.pop(key) for key in ("name", "unit", "relation"))
-            follows = values.pop("follows", None)
+            follows, party = values.pop("follows", None), values.pop("party", None)
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidInput(
                 f"saved entry of a ledger does not fit ({error!r}): restore it from a copy"
             ) from error
-        return cls(name, guarantee_from_dict(values), unit, relation, follows)
+        return cls(name, guarantee_from_dict(values), unit, relation, follows, party)
 
 
 def why_not_following(entry: Spend, before: Iterable[Spend]) -> str | None:
@@ -151,12 +155,22 @@ def refuse_not_following(entry: Spend, before: Iterable[Spend]) -> None:
 
 def _larger(one: Limit, other: Limit) -> Limit:
     """Return the guarantee, of the kind of both, whose parameters are the larger of the two."""
-    values = {
-        name: max(Fraction(getattr(one, name)), Fraction(getattr(other, name)))
+    return type(one)(**{name: max(values) for name, values in _losses_of(one, other).items()})
+
+
+def _smaller(one: Limit, other: Limit) -> Limit:
+    """Return the guarantee whose parameters are the smaller of the two; delta 0 if one has none."""
+    common = {name: min(values) for name, values in _losses_of(one, other).items()}
+    return type(one if hasattr(other, "delta") else other)(**common)
+
+
+def _losses_of(*guarantees: Limit) -> dict[str, list[Fraction]]:
+    """Return by name the parameters that all of the guarantees have."""
+    return {
+        name: [Fraction(getattr(one, name)) for one in guarantees]
         for name in _LOSSES
-        if hasattr(one, name)
+        if all(hasattr(one, name) for one in guarantees)
     }
-    return type(one)(**values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +197,8 @@ class _Account:
         if counted is None:
             return self
         largest, before = cast("Limit", entry.guarantee), None
-        if entry.follows is not None:
+        # A stream of another party is not in a party's own account, where this one counts whole.
+        if entry.follows is not None and entry.follows in self.largest:
             # Of a replaced unit, the old one may count in one stream and the new one in the other.
             # So the larger guarantee for a unit added or removed counts, and at most twice.
             known = self.largest[entry.follows]
@@ -213,6 +228,11 @@ class Ledger:
     epsilon, four times rho. If units are added or removed, guarantees for replaced units are
     refused, since they do not hide whether a unit is there.
 
+    Quotas share the limit out: each party may spend at most its quota, counted as against the
+    limit, and the limit holds for all parties together. If there are quotas, a release states a
+    party that has one. A stream that follows a stream of another party counts whole against its
+    own party's quota.
+
     Args:
         limit: the most that may be spent.
         age: the age in steps at which guarantees that weaken with age are counted. The total then
@@ -226,10 +246,11 @@ class Ledger:
             and delta. None: all of it if the first entry is ApproxDP, else a quarter.
         unit: the unit that the limit is about, such as "reader" or "reader's month"; None: the unit
             of each release. Once there is a clock, it belongs to it: "reader's month (UTC, time)".
+        quotas: the most that each party may spend, by its name: guarantees of the limit's kind.
 
     Raises:
         InvalidInput: the limit is not PureDP, ApproxDP or ZCDP; the age is negative; the relation
-            is unknown; the share exceeds the limit's delta.
+            is unknown; the share exceeds the limit's delta; a quota exceeds the limit.
 
     >>> ledger = Ledger(PureDP(1))
     >>> for hour in range(10):
@@ -246,6 +267,7 @@ class Ledger:
         relation: Relation | None = None,
         approximate_delta: Number | None = None,
         unit: str | None = None,
+        quotas: Mapping[str, Limit] | None = None,
     ) -> None:
         if not isinstance(limit, (PureDP, ApproxDP, ZCDP)):
             raise InvalidInput(
@@ -266,7 +288,12 @@ class Ledger:
         self.approximate_delta = (
             None if approximate_delta is None else exact(approximate_delta, "approximate_delta")
         )
+        self.quotas = {
+            checked_party(party): _checked_quota(party, quota, limit)
+            for party, quota in (quotas or {}).items()
+        }
         self._accounts: dict[str, _Account] = {}
+        self._of_parties: dict[str, dict[str, _Account]] = {party: {} for party in self.quotas}
         self._spends: list[Spend] = []
 
     def __repr__(self) -> str:
@@ -290,6 +317,7 @@ class Ledger:
         for unit in self.units:
             rest = self.remaining(unit=unit)
             lines.append(f"remaining for one {unit}: {'nothing' if rest is None else rest}")
+        lines += [f"quota of {party!r}: {quota}" for party, quota in self.quotas.items()]
         return "\n".join(lines)
 
     def rows(self) -> list[dict[str, Any]]:
@@ -339,6 +367,7 @@ class Ledger:
         unit: str = "unit",
         relation: Relation = "add_remove",
         follows: str | None = None,
+        party: str | None = None,
     ) -> None:
         """Record that release ``name`` spends ``guarantee``, if the limit allows it.
 
@@ -352,10 +381,13 @@ class Ledger:
             follows: name of an earlier entry, if no unit counts in both streams. Then only the
                 larger of both guarantees counts. It needs units that are added or removed,
                 guarantees of one kind, and an earlier entry that nothing else follows.
+            party: the party whose quota it spends; needed if there are quotas.
 
         Raises:
-            BudgetExceeded: the total would exceed the limit; nothing is recorded.
-            InvalidInput: this guarantee cannot be counted against this limit, or cannot follow.
+            BudgetExceeded: the total would exceed the limit, or the party's total its quota;
+                nothing is recorded.
+            InvalidInput: this guarantee cannot be counted against this limit, or cannot follow;
+                or the party has no quota, and others have.
 
         >>> ledger = Ledger(PureDP(1))
         >>> ledger.spend("visits", PureDP(0.5), relation="replace")
@@ -368,7 +400,18 @@ class Ledger:
         of which pure differential privacy with epsilon = 0.5 is spent and pure differential privacy
         with epsilon = 0.5 is left: give at most epsilon=0.25
         """
-        entry = _check_spend(Spend(name, guarantee, unit, relation, follows))
+        entry = _check_spend(Spend(name, guarantee, unit, relation, follows, party))
+        if self.quotas and entry.party not in self.quotas:
+            whose = "states no party" if party is None else f"is of {entry.party!r}"
+            raise InvalidInput(
+                f"release {name!r} {whose}, and the limit is shared out among "
+                f"{', '.join(map(repr, self.quotas))}: give {field('party')} one of them, or set a "
+                f"quota for another party first"
+            )
+        self._enter(entry)
+
+    def _enter(self, entry: Spend) -> None:
+        """Enter an entry, or leave the ledger as it was."""
         before, self.unit = self.unit, self._with_clock_of(entry)
         try:
             self._spend(entry, before or entry.unit)
@@ -389,10 +432,20 @@ class Ledger:
         counted = self._as_counted(entry, account.relation)
         after = account.after(entry, self._counting(account.relation))
         if not after.filter.within:
-            raise BudgetExceeded(self._refusal(entry, counted, account))
+            raise BudgetExceeded(self._refusal(entry, counted, account, "the limit"))
+        totals = [(self._accounts, after)]
+        if entry.party in self.quotas:
+            own = self._of_parties[entry.party]
+            account = own.get(known_as) or self._open_share([entry], account.relation)
+            after = account.after(entry, self._counting(account.relation))
+            if not after.filter.within:
+                whose = f"the quota of {entry.party!r}"
+                raise BudgetExceeded(self._refusal(entry, counted, account, whose))
+            totals.append((own, after))
         self._spends.append(entry)
-        self._accounts.pop(known_as, None)
-        self._accounts[unit] = after
+        for accounts, after in totals:
+            accounts.pop(known_as, None)
+            accounts[unit] = after
 
     def _with_clock_of(self, entry: Spend) -> str | None:
         """Return the limit's unit, with the entry's time zone and column if it has none yet."""
@@ -415,7 +468,13 @@ class Ledger:
             for entry in self._spends
         )
 
-    def cost(self, *, unit: str | None = None, relation: Relation | None = None) -> Limit | None:
+    def cost(
+        self,
+        *,
+        unit: str | None = None,
+        relation: Relation | None = None,
+        party: str | None = None,
+    ) -> Limit | None:
         """Return the total of all entries against the limit; None: nothing is spent.
 
         Against a limit of ApproxDP the total is PureDP if no delta is needed. Otherwise it contains
@@ -425,19 +484,26 @@ class Ledger:
         Args:
             unit: the kind of unit; needed if there are several.
             relation: the relation by which to count; None for the account's.
+            party: a party with a quota, whose entries alone count; None: all entries.
 
         Raises:
-            InvalidInput: several kinds of units, or a relation that cannot be counted.
+            InvalidInput: several kinds of units, a relation that cannot be counted, or a party
+                without a quota.
         """
-        account = self._account(unit)
+        account = self._account(unit, party)
         if account is None:
             return None
         if relation in (None, account.relation):
             return account.filter.cost
         check_relation("relation", relation)
-        entries = [one for one in self._spends if self._account(one.unit) is account]
+        entries = [
+            one
+            for one in self._spends
+            if party in (None, one.party) and self._account(one.unit, party) is account
+        ]
         assert relation is not None
-        total = _Account(relation, Filter.from_dict(self.limit, account.filter.to_dict()))
+        fixed = account.filter
+        total = _Account(relation, Filter.from_dict(fixed.limit, fixed.to_dict()))
         for entry in entries:
             total = total.after(entry, self._counting(relation))
         return total.filter.cost
@@ -448,6 +514,7 @@ class Ledger:
         *,
         unit: str | None = None,
         relation: Relation | None = None,
+        party: str | None = None,
     ) -> Limit | None:
         """Return the largest known guarantee that can be spent now; None: there is none.
 
@@ -455,26 +522,33 @@ class Ledger:
             kind: PureDP, ApproxDP or ZCDP, if a limit of ApproxDP allows several.
             unit: the kind of unit; needed if there are several.
             relation: the relation of the contribution to spend for; None for the account's.
+            party: a party with a quota that would spend it; None: the rest of the limit.
 
         Raises:
-            InvalidInput: several kinds of units; this relation cannot be counted.
+            InvalidInput: several kinds of units; this relation cannot be counted; the party has no
+                quota.
 
         >>> ledger = Ledger(ApproxDP(1, 1e-6))
         >>> ledger.spend("visits", ZCDP(0.01))
         >>> print(ledger.remaining(ZCDP))
         zero-concentrated differential privacy with rho = about 0.0123924
         """
-        account = self._account(unit)
+        account, of_all = self._account(unit, party), self._account(unit)
         if account is None:
             by = self.relation or relation or "add_remove"
-            first = ZCDP(1) if kind is ZCDP else self.limit
-            account = _Account(by, Filter.start(self.limit, [first], self.approximate_delta))
+            by = by if of_all is None else of_all.relation
+            limit = self.limit if party is None else self.quotas[party]
+            first = ZCDP(1) if kind is ZCDP else limit
+            account = _Account(by, Filter.start(limit, [first], self._approximate_delta_of(limit)))
         if relation == "replace" and account.relation == "add_remove":
             raise InvalidInput(_presence(unit or "unit", "what remains"))
         rest = account.filter.remaining(kind)
         if rest is not None and account.relation == "replace" and relation == "add_remove":
-            return promised_when_replaced(rest)
-        return rest
+            rest = promised_when_replaced(rest)
+        if rest is None or party is None:
+            return rest
+        of_limit = self.remaining(kind, unit=unit, relation=relation)
+        return None if of_limit is None else _smaller(rest, of_limit)
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values from which `from_dict` rebuilds the ledger exactly."""
@@ -486,16 +560,18 @@ class Ledger:
         That is the relation of each kind of unit, Renyi orders and shares of delta.
         """
         share = self.approximate_delta
+        quotas = {
+            party: {"quota": quota.to_dict(), "units": _fixed_terms(self._of_parties[party])}
+            for party, quota in self.quotas.items()
+        }
         return {
+            **({"quotas": quotas} if quotas else {}),
             **({} if self.unit is None else {"unit": self.unit}),
             "limit": self.limit.to_dict(),
             "age": self.age,
             "relation": self.relation,
             "approximate_delta": None if share is None else text(share),
-            "units": {
-                unit: {"relation": account.relation, **account.filter.to_dict()}
-                for unit, account in self._accounts.items()
-            },
+            "units": _fixed_terms(self._accounts),
         }
 
     @classmethod
@@ -507,27 +583,58 @@ class Ledger:
             BudgetExceeded: the entries exceed the limit.
         """
         try:
-            limit = guarantee_from_dict(saved["limit"])
+            limit: Any = guarantee_from_dict(saved["limit"])
             age, relation, share = (saved[key] for key in ("age", "relation", "approximate_delta"))
             entries = [Spend.from_dict(one) for one in saved["spends"]]
             fixed, about = dict(saved["units"]), saved.get("unit")
+            shared_out = dict(saved.get("quotas", {}))
+            quotas: Any = {
+                party: guarantee_from_dict(one["quota"]) for party, one in shared_out.items()
+            }
+            of_parties = {party: dict(one["units"]) for party, one in shared_out.items()}
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidInput(
                 f"saved ledger does not fit ({error!r}): restore it from a copy"
             ) from error
-        ledger = cls(limit, age=age, relation=relation, approximate_delta=share, unit=about)  # type: ignore[arg-type]
-        for unit, one in fixed.items():
-            if not isinstance(one, Mapping) or one.get("relation") not in get_args(Relation):
-                raise InvalidInput(
-                    f"saved ledger does not fit ({one!r} of unit {unit!r}): restore it from a copy"
-                )
-            account = _Account(one["relation"], Filter.from_dict(ledger.limit, dict(one)))
-            ledger._accounts[unit] = account
+        terms = {"age": age, "relation": relation, "approximate_delta": share, "unit": about}
+        ledger = cls(limit, **terms, quotas=quotas)
+        ledger._accounts = _accounts_of(ledger.limit, fixed)
+        for party, units in of_parties.items():
+            ledger._of_parties[party] = _accounts_of(ledger.quotas[party], units)
         try:
             ledger.enter_all(entries)
         except BudgetExceeded as error:
             raise BudgetExceeded(f"saved ledger was altered: {error}") from error
         return ledger
+
+    def with_quota(self, party: str, quota: Limit | None) -> Ledger:
+        """Return the ledger with another quota of a party; its entries and shares stay.
+
+        Args:
+            party: name of the party.
+            quota: the most that it may spend; None: it has no quota any more.
+
+        Raises:
+            BudgetExceeded: the party has spent more.
+            InvalidInput: the quota exceeds the limit, or is of another kind.
+
+        >>> ledger = Ledger(PureDP(1)).with_quota("sales", PureDP("0.3"))
+        >>> ledger.spend("orders", PureDP("0.2"), party="sales")
+        >>> print(ledger.remaining(party="sales"))
+        pure differential privacy with epsilon = 0.1
+        """
+        saved, party = self.to_dict(), checked_party(party)
+        quotas = {name: one for name, one in saved.pop("quotas", {}).items() if name != party}
+        if quota is not None:
+            _checked_quota(party, quota, self.limit)
+            quotas[party] = {"quota": quota.to_dict(), "units": {}}
+        try:
+            return Ledger.from_dict({**saved, "quotas": quotas})
+        except BudgetExceeded as error:
+            raise BudgetExceeded(
+                f"the quota of {party!r} was not set to {quota}: it has spent more already, which "
+                f"cannot be taken back: set a larger quota"
+            ) from error
 
     def enter_all(self, entries: Iterable[Spend]) -> None:
         """Spend entries known from the beginning, such as those before a limit was set.
@@ -548,10 +655,14 @@ class Ledger:
             words.setdefault(entry.unit)
         for entry in entries:
             unit = self.unit or entry.unit
+            same = [other for other in entries if unit in (self.unit, other.unit)]
             if unit not in self._accounts:
-                same = [other for other in entries if unit in (self.unit, other.unit)]
                 self._accounts[unit] = self._open_account(same)
-            self.spend(**entry._asdict())
+            own = self._of_parties.get(entry.party or "")
+            if own is not None and unit not in own:
+                mine = [other for other in same if other.party == entry.party]
+                own[unit] = self._open_share(mine, self._accounts[unit].relation)
+            self._enter(entry)
 
     def _in_known_words(self, entry: Spend, words: Iterable[str] | None = None) -> Spend:
         """Return the entry with its unit's name in the spelling that the ledger uses.
@@ -584,21 +695,43 @@ class Ledger:
         if relation is None:
             replaced = any(entry.relation == "replace" for entry in known)
             relation = "replace" if replaced else "add_remove"
+        return self._start(known, relation, self.limit)
+
+    def _open_share(self, known: list[Spend], relation: Relation) -> _Account:
+        """Open a party's account by its first entries, counted as they are against the limit."""
+        return self._start(known, relation, self.quotas[known[0].party or ""])
+
+    def _start(self, known: list[Spend], relation: Relation, limit: Limit) -> _Account:
         counted = [self._as_counted(entry, relation) for entry in known]
         guarantees = [guarantee for guarantee in counted if guarantee is not None]
-        return _Account(relation, Filter.start(self.limit, guarantees, self.approximate_delta))
+        share = self._approximate_delta_of(limit)
+        return _Account(relation, Filter.start(limit, guarantees, share))
 
-    def _account(self, unit: str | None) -> _Account | None:
-        if unit is None and len(self._accounts) > 1:
+    def _approximate_delta_of(self, limit: Limit) -> Fraction | None:
+        """Return the stated share of delta: of a quota, the same part as of the limit."""
+        if self.approximate_delta is None or not isinstance(limit, ApproxDP):
+            return self.approximate_delta
+        return self.approximate_delta * limit.delta / cast("ApproxDP", self.limit).delta
+
+    def _account(self, unit: str | None, party: str | None = None) -> _Account | None:
+        """Return the account of a kind of unit, or a party's account of it; None: unspent."""
+        if party is not None and party not in self.quotas:
             raise InvalidInput(
-                f"this ledger has separate totals for {' and '.join(map(repr, self._accounts))}; "
-                f"name one: {field('unit')}={next(iter(self._accounts))!r}"
+                f"{field('party', party)} has no quota; "
+                f"{', '.join(map(repr, self.quotas)) or 'nobody'} has one: correct the name, or "
+                f"set its quota"
+            )
+        accounts = self._accounts if party is None else self._of_parties[party]
+        if unit is None and len(accounts) > 1:
+            raise InvalidInput(
+                f"this ledger has separate totals for {' and '.join(map(repr, accounts))}; "
+                f"name one: {field('unit')}={next(iter(accounts))!r}"
             )
         if unit is None or self.unit is not None:
-            return next(iter(self._accounts.values()), None)
-        found = known_unit(unit, self._accounts)
-        if found not in self._accounts:
-            short = {one: without_clock(one) for one in self._accounts}
+            return next(iter(accounts.values()), None)
+        found = known_unit(unit, accounts)
+        if found not in accounts:
+            short = {one: without_clock(one) for one in accounts}
             alike = [one for one in short if short[one] == known_unit(unit, short.values())]
             if len(alike) > 1:
                 raise InvalidInput(
@@ -606,7 +739,7 @@ class Ledger:
                     f"clock each; name one: {field('unit', alike[0])}"
                 )
             found = next(iter(alike), found)
-        return self._accounts.get(found)
+        return accounts.get(found)
 
     def _as_counted(self, entry: Spend, relation: Relation) -> Limit | None:
         """Return the guarantee that an entry counts as, at the ledger's age, under a relation."""
@@ -653,8 +786,12 @@ class Ledger:
             )
         return guarantee.at_age(self.age)
 
-    def _refusal(self, entry: Spend, counted: Limit | None, account: _Account) -> str:
-        """Return the text of a refusal: the request, its cost, the spent budget and the rest."""
+    def _refusal(self, entry: Spend, counted: Limit | None, account: _Account, what: str) -> str:
+        """Return the text of a refusal: the request, its cost, the spent budget and the rest.
+
+        Args:
+            what: the name of what does not allow it: the limit, or a party's quota.
+        """
         asked = str(entry.guarantee)
         ways = []
         if isinstance(entry.guarantee, AgesWithData):
@@ -669,15 +806,15 @@ class Ledger:
         left = account.filter.remaining(None if counted is None else type(counted))
         spent = account.filter.cost
         return (
-            f"release {entry.name!r} asks for {asked}; the limit is {self.limit} for one "
+            f"release {entry.name!r} asks for {asked}; {what} is {account.filter.limit} for one "
             f"{unit} {NEIGHBOURS[account.relation]}, of which "
             f"{'nothing' if spent is None else spent} is spent and "
             f"{'nothing' if left is None else left} is left: "
-            f"{self._remedy(entry, counted, account, left)}"
+            f"{self._remedy(entry, counted, account, left, what)}"
         )
 
     def _remedy(
-        self, entry: Spend, counted: Limit | None, account: _Account, left: Limit | None
+        self, entry: Spend, counted: Limit | None, account: _Account, left: Limit | None, what: str
     ) -> str:
         shares, share = account.filter, field("approximate_delta")
         shared = isinstance(self.limit, ApproxDP)
@@ -686,13 +823,13 @@ class Ledger:
                 f"its delta is set apart for ApproxDP guarantees; spend PureDP or ApproxDP, or set "
                 f"the limit with {share} below {text(shares.approximate_delta)}"
             )
-        if entry.follows is not None:
+        if entry.follows in account.largest:
             return f"give at most what {entry.follows!r} has, which costs nothing more"
         if left is None:
-            return "raise the limit"
+            return f"raise {what}"
         fits = self._fitting(entry, account, left)
         if fits is None:
-            return "ask for less, or raise the limit"
+            return f"ask for less, or raise {what}"
         remedy = f"give at most {_in_options(fits)}"
         if isinstance(entry.guarantee, ApproxDP) and not isinstance(fits, ApproxDP):
             remedy += f" without {field('delta')}"
@@ -746,6 +883,7 @@ class Ledger:
 _LOSSES = ("epsilon", "delta", "rho")
 #: Digits of a number to type, and the largest relative error of a root.
 _DIGITS, _ROUNDING = 6, Fraction(1, 2**40)
+_LONGEST_PARTY = 200  # characters
 
 
 def short_below(number: Fraction) -> Fraction:
@@ -768,6 +906,52 @@ def _in_options(guarantee: Guarantee) -> str:
         for name in _LOSSES
         if (value := getattr(guarantee, name, None)) is not None
     )
+
+
+def _fixed_terms(accounts: Mapping[str, _Account]) -> dict[str, Any]:
+    """Return what the first entries of each kind of unit have fixed, as JSON values."""
+    return {
+        unit: {"relation": account.relation, **account.filter.to_dict()}
+        for unit, account in accounts.items()
+    }
+
+
+def _accounts_of(limit: Limit, fixed: Mapping[str, Any]) -> dict[str, _Account]:
+    """Rebuild accounts from `_fixed_terms`, with nothing spent."""
+    found = {}
+    for unit, one in fixed.items():
+        if not isinstance(one, Mapping) or one.get("relation") not in get_args(Relation):
+            raise InvalidInput(
+                f"saved ledger does not fit ({one!r} of unit {unit!r}): restore it from a copy"
+            )
+        found[unit] = _Account(one["relation"], Filter.from_dict(limit, dict(one)))
+    return found
+
+
+def checked_party(party: object) -> str:
+    """Return the name of a party in one spelling: NFKC, single spaces between words.
+
+    Raises:
+        InvalidInput: the name is no text, empty, over 200 characters or not printable.
+    """
+    name = unicodedata.normalize("NFKC", party) if isinstance(party, str) else ""
+    name = " ".join(name.split())
+    if not name or not name.isprintable() or len(name) > _LONGEST_PARTY:
+        raise InvalidInput(
+            f"{field('party', party)} must be a name of 1 to {_LONGEST_PARTY} characters without "
+            f"control characters: try 'sales'"
+        )
+    return name
+
+
+def _checked_quota(party: str, quota: Limit, limit: Limit) -> Limit:
+    """Return a party's quota, if it is of the limit's kind and no number of it is larger."""
+    if type(quota) is not type(limit) or _larger(quota, limit) != limit:
+        raise InvalidInput(
+            f"the quota of {party!r} is {quota}, and the limit is {limit}: give a quota of the "
+            f"same kind in which no number is larger"
+        )
+    return quota
 
 
 def totals(spends: Iterable[Spend]) -> dict[str, tuple[Relation, Limit | None]]:
@@ -852,4 +1036,6 @@ def _presence(unit: str, what: str) -> str:
 
 def _check_spend(entry: Spend) -> Spend:
     check_relation("relation", entry.relation)
-    return entry._replace(unit=checked_unit(entry.unit, f"unit of release {entry.name!r}"))
+    party = None if entry.party is None else checked_party(entry.party)
+    unit = checked_unit(entry.unit, f"unit of release {entry.name!r}")
+    return entry._replace(unit=unit, party=party)

@@ -63,6 +63,7 @@ from counton.run.written_files import (
 )
 from counton.state import Store, Stream, published, state_file
 from counton.state.key_and_witness import state_files
+from counton.state.ledger_rows import SHARED_OUT
 from counton.state.reader import JournalReader
 from counton.state.sql import Connection
 from counton.state.stream_facts import record_in
@@ -690,7 +691,8 @@ def registry(
             for entry, time in zip(store.spends, store.entry_times, strict=True)
         )
         limit = "no limit is set" if store.ledger is None else f"the limit is {store.ledger.limit}"
-        changes = [change.in_words() for change in store.limit_changes[1:]]
+        moved = [one for one in store.limit_changes[1:] if one.verb != SHARED_OUT]
+        changes = [change.in_words() for change in moved]
         shared = store.shared_ledger is not None or bool(store.shared_entries)
         ledger = f"Releases of the same state add up in its ledger: {spent}; {limit}."
         if changes:

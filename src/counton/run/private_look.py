@@ -276,6 +276,7 @@ def inspect(
     name: str | None = None,
     key: Kept = None,
     ledger: str | os.PathLike[str] | None = None,
+    party: str | None = None,
     level: float = 0.95,
     progress: Progress = silent,
     tell_set_aside: Callable[[int], object] | None = None,
@@ -309,7 +310,7 @@ def inspect(
         timezone: zone of local times and of periods.
         unit: word for a user; None: "user", or the word of the state.
         name: name of the stream.
-        key, ledger: see `release`.
+        key, ledger, party: see `release`.
         level: probability with which each interval holds.
         progress: receives the run's progress.
         tell_set_aside: receives how many rows ``bad_rows`` set aside: exact, only for the operator.
@@ -377,6 +378,7 @@ def inspect(
         "name": name or (NAME if bounds is None else OF_VALUES),
         "key": key,
         "ledger": ledger,
+        "party": party,
         "level": level,
     }
     rows = EachUser(reading.open_rows(events), asked)

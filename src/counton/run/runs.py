@@ -272,6 +272,7 @@ def _create(settled: SettledJob, kept: Mapping[str, Any]) -> Stream:
             details=definition.details,
             counters=definition.cells.counters(definition.guarantee),
             statistic=None if of_cells else definition.statistic,
+            party=keeping.party,
             batched=definition.cut.batched,
             follows=definition.apart_from,
             **kept,

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from counton.base.errors import AlreadyEnded, InvalidInput, field
+from counton.base.errors import AlreadyEnded, InvalidInput, RequestMismatch, field
 from counton.base.exact import quote
 from counton.base.lazy_polars import polars as pl
 from counton.base.options import ROWS, split_names
@@ -35,6 +35,7 @@ from counton.job.stated_options import (
     options_of_job,
 )
 from counton.privacy import Spend
+from counton.privacy.ledger import checked_party
 from counton.rows.domains import refuse_events_as_domain
 from counton.rows.files import EventFile
 from counton.rows.paths import (
@@ -121,7 +122,7 @@ class SettledJob(OpenedJob):
         """Entry of the job's stream in the ledger: its privacy loss and its unit."""
         this, name = self.definition, self.job.keeping.name
         promise = this.guarantee, this.unit_in_ledger, this.contribution.relation
-        return Spend(name, *promise, this.apart_from)
+        return Spend(name, *promise, this.apart_from, self.job.keeping.party)
 
     def shared_book(self) -> SharedBook | None:
         """Return the ledger that the job's state shares with other states; None: it shares none."""
@@ -176,10 +177,25 @@ def resolve(
                 settled.store.refuse_beyond(settled.spend)
             if book is not None:
                 book.spend(settled.spend)
+        elif settled.saved is not None and job.keeping.party is not None:
+            _refuse_other_party(settled)
         return settled
     except BaseException:
         opened.close()
         raise
+
+
+def _refuse_other_party(settled: SettledJob) -> None:
+    """Refuse a party that is not the one whose quota the stream spends."""
+    name, party = settled.job.keeping.name, checked_party(settled.job.keeping.party)
+    assert settled.store is not None
+    for entry in settled.store.spends:
+        if entry.name == name and entry.party not in (None, party):
+            raise RequestMismatch(
+                f"stream {name!r} spends the quota of {entry.party!r}, and this run says "
+                f"{field('party', party)}: leave {field('party')} out; what is spent stays with "
+                f"the party that began the stream"
+            )
 
 
 def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:

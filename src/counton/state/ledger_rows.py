@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import PurePath
 from textwrap import shorten
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from counton.base.errors import BudgetExceeded, InvalidInput, StateError, field, hide_secrets
 from counton.numbers import Design
@@ -41,6 +41,9 @@ class ForeignEntry(NamedTuple):
         begun: whether a stream exists for it; False: it was reserved by a run that was interrupted.
         step: number of released steps of that stream, as last reported.
         entered: time of the entry, ISO 8601 in UTC.
+        user: user who made the entry, as that machine knows the user; None in entries of states
+            of format 16 and before.
+        host: name of that machine.
     """
 
     number: int
@@ -50,6 +53,8 @@ class ForeignEntry(NamedTuple):
     begun: bool
     step: int
     entered: str
+    user: str | None
+    host: str | None
 
     @property
     def label(self) -> str:
@@ -64,7 +69,7 @@ def of_others(connection: Connection) -> tuple[ForeignEntry, ...]:
         return tuple(
             ForeignEntry(
                 *(row.number, row.state, row.place, spend_of(row), row.token is not None, row.step),
-                entered=row.entered,
+                *(row.entered, row.who, row.host),
             )
             for row in rows
         )
@@ -73,6 +78,7 @@ def of_others(connection: Connection) -> tuple[ForeignEntry, ...]:
 def spend_of(row: Any) -> Spend:
     """Return the spending in a row of a ledger: stream, guarantee and unit."""
     kept = {"name": row.name, "unit": row.unit, "relation": row.relation}
+    kept |= {} if row.party is None else {"party": row.party}
     return Spend.from_dict({**json.loads(row.guarantee), **kept})
 
 
@@ -84,7 +90,11 @@ def ties(connection: Connection) -> list[Any]:
 
 
 #: Terms of a limit that somebody states; the first entries fix the others.
-_STATED = ("limit", "age", "relation", "approximate_delta", "unit")
+_STATED = ("limit", "age", "relation", "approximate_delta", "unit", "quotas")
+
+
+#: The kind of a change of quotas alone. Parties are no part of a promise to anybody protected.
+SHARED_OUT: Final = "shared out"
 
 
 def now() -> str:
@@ -92,15 +102,20 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
+def actor() -> dict[str, str]:
+    """Return the columns of the user and the machine of this process."""
+    return {"who": _user(), "host": socket.gethostname() or "unknown"}
+
+
 class LimitChange(NamedTuple):
-    """A change of the limit: set, raised, lowered or removed.
+    """A change of the limit: set, raised, lowered, removed, or shared out by other quotas.
 
     Attributes:
         time: time of the change, ISO 8601 in UTC.
         user: name of the user on that machine.
         host: name of the machine.
         before: terms of the former limit, JSON values by name (``limit``, ``age``, ``relation``,
-            ``approximate_delta``, ``unit``); None if there was no limit.
+            ``approximate_delta``, ``unit``, ``quotas``); None if there was no limit.
         after: terms of the new limit, in the same form; None if there is none now.
         higher: whether the new limit allows anything that the former one did not.
     """
@@ -122,14 +137,18 @@ class LimitChange(NamedTuple):
         differential privacy with epsilon = 2, about one reader
         """
         when = f"on {self.time[:10]} at {self.time[11:16]} UTC"
+        if self.verb == SHARED_OUT:
+            return f"{SHARED_OUT} {when} among {shares_in_words(self.after or {})}"
         before = "" if self.before is None else f" from {limit_in_words(self.before)}"
         return f"{self.verb} {when}{before} to {limit_in_words(self.after)}"
 
     @property
     def verb(self) -> str:
-        """Return the kind of change in one word: "set", "removed", "raised" or "lowered"."""
+        """Return the kind of change: "set", "removed", "raised", "lowered" or "shared out"."""
         if self.before is None or self.after is None:
             return "set" if self.before is None else "removed"
+        if _without_quotas(self.before) == _without_quotas(self.after):
+            return SHARED_OUT
         return "raised" if self.higher else "lowered"
 
 
@@ -147,6 +166,17 @@ def limit_in_words(stated: Mapping[str, Any] | None) -> str:
     if stated.get("approximate_delta") is not None:
         words += f", of whose delta {stated['approximate_delta']} is for ApproxDP guarantees"
     return words
+
+
+def shares_in_words(stated: Mapping[str, Any]) -> str:
+    """Describe the quotas of a limit.
+
+    >>> shares_in_words({"quotas": {"sales": {"guarantee": "pure", "epsilon": "1/2"}}})
+    "'sales' pure differential privacy with epsilon = 0.5"
+    """
+    quotas = stated.get("quotas") or {}
+    said = (f"{party!r} {guarantee_from_dict(quota)}" for party, quota in quotas.items())
+    return "; ".join(said) or "nobody"
 
 
 def entry_times(connection: Connection) -> tuple[str, ...]:
@@ -175,13 +205,16 @@ class LedgerEvent(NamedTuple):
     Attributes:
         time: time of the event, ISO 8601 in UTC.
         event: ``spent``, or ``reserved`` by a run that was interrupted before its stream was made;
-            ``limit set``, ``limit raised``, ``limit lowered`` or ``limit removed``.
+            ``limit set``, ``limit raised``, ``limit lowered``, ``limit removed``, or
+            ``limit shared out`` by other quotas.
         name: name of the stream or table that spends; None for a limit.
         terms: of an entry: guarantee, unit and relation; of a limit: its terms. JSON values; None
             if the limit was removed.
         state: last known address of the other state that spends; None for this state's own events.
-        user: name of the user who changed the limit, by the operating system; None for an entry.
-        host: name of the machine on which the limit was changed.
+        user: name of the user who spent or changed the limit, by the operating system; None for an
+            entry of a state of format 16 or before.
+        host: name of the machine on which that was done.
+        party: party whose quota the entry spends; None: not stated.
     """
 
     time: str
@@ -191,6 +224,7 @@ class LedgerEvent(NamedTuple):
     state: str | None = None
     user: str | None = None
     host: str | None = None
+    party: str | None = None
 
     def in_words(self) -> str:
         """Describe the event in words, without its time and user.
@@ -199,14 +233,15 @@ class LedgerEvent(NamedTuple):
         >>> print(LedgerEvent("2024-03-01T09:30:00+00:00", "limit set", terms=one).in_words())
         limit set to pure differential privacy with epsilon = 1
         """
+        if self.name is None and self.terms is None:
+            return self.event
+        if self.event.endswith(SHARED_OUT):
+            return f"{self.event} among {shares_in_words(self.terms or {})}"
         if self.name is None:
-            return (
-                self.event
-                if self.terms is None
-                else f"{self.event} to {limit_in_words(self.terms)}"
-            )
+            return f"{self.event} to {limit_in_words(self.terms)}"
         spend = Spend.from_dict(self.terms or {})
-        return f"{self.event} by {self.name!r}: {spend.guarantee}, {spend.unit}"
+        whose = "" if self.party is None else f" for {self.party!r}"
+        return f"{self.event} by {self.name!r}{whose}: {spend.guarantee}, {spend.unit}"
 
 
 def history(connection: Connection) -> tuple[LedgerEvent, ...]:
@@ -222,16 +257,28 @@ def history(connection: Connection) -> tuple[LedgerEvent, ...]:
         )
         for one in limit_changes(connection)
     )
-    own = zip(entry_times(connection), entries(connection), strict=True)
-    spent = (LedgerEvent(time, "spent", entry.name, entry.to_dict()) for time, entry in own)
-    others = (
-        LedgerEvent(
-            *(one.entered, "spent" if one.begun else "reserved", one.spend.name),
-            *(one.spend.to_dict(), one.place),
+    rows = connection.rows("SELECT * FROM counton_ledger ORDER BY id")
+    with reading("the ledger"):
+        spent = [
+            _event_of(row.entered, "spent", spend_of(row), None, row.who, row.host) for row in rows
+        ]
+    spent += [
+        _event_of(
+            *(one.entered, "spent" if one.begun else "reserved", one.spend),
+            *(one.place, one.user, one.host),
         )
         for one in of_others(connection)
+    ]
+    return tuple(sorted([*changes, *spent], key=lambda event: event.time))
+
+
+def _event_of(
+    time: str, event: str, spend: Spend, state: str | None, user: str | None, host: str | None
+) -> LedgerEvent:
+    """Return the event of an entry."""
+    return LedgerEvent(
+        time, event, spend.name, spend.to_dict(), state, user, host, party=spend.party
     )
-    return tuple(sorted([*changes, *spent, *others], key=lambda event: event.time))
 
 
 def _read(text: str | None) -> dict[str, Any] | None:
@@ -242,7 +289,15 @@ def _limit_terms(bound: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return the terms of a limit as JSON values; None if there is no limit."""
     if bound is None:
         return None
-    return {name: bound[name] for name in _STATED if bound.get(name) is not None}
+    stated = {name: bound[name] for name in _STATED if bound.get(name) is not None}
+    if quotas := stated.get("quotas"):
+        stated["quotas"] = {party: one["quota"] for party, one in quotas.items()}
+    return stated
+
+
+def _without_quotas(stated: Mapping[str, Any]) -> dict[str, Any]:
+    """Return stated terms without the quotas, which allow nothing that the limit does not."""
+    return {name: value for name, value in stated.items() if name != "quotas"}
 
 
 def _is_higher(before: Mapping[str, Any], after: Mapping[str, Any] | None) -> bool:
@@ -283,8 +338,7 @@ def set_limit(connection: Connection, proposed: Ledger | None, *, allow_raise: b
     write_terms(connection, proposed)
     texts = (None if one is None else json.dumps(one, sort_keys=True) for one in (before, after))
     values = dict(zip(("before", "after"), texts, strict=True))
-    who = {"time": now(), "who": _user(), "host": socket.gethostname() or "unknown"}
-    connection.insert("counton_limits", {**who, **values, "higher": higher})
+    connection.insert("counton_limits", {"time": now(), **actor(), **values, "higher": higher})
 
 
 def _user() -> str:
@@ -419,7 +473,8 @@ def _insert(connection: Connection, entry: Spend) -> None:
         write_terms(connection, present)
     promise = json.dumps(entry.promise(), sort_keys=True)
     said = {"name": entry.name, "unit": entry.unit, "relation": entry.relation}
-    connection.insert("counton_ledger", {**said, "guarantee": promise, "entered": now()})
+    said |= {"guarantee": promise, "entered": now()}
+    connection.insert("counton_ledger", {**said, "party": entry.party, **actor()})
 
 
 def _refuse_several_steps(
@@ -463,7 +518,7 @@ def enter_known(connection: Connection, proposed: Ledger, *, keep_unit: bool = T
     """Enter all existing spending into a new ledger without entries; nothing is written.
 
     Args:
-        proposed: the ledger with the new limit.
+        proposed: the ledger with the new limit; the quotas of the former limit stay.
         keep_unit: if the new limit names no kind of unit, keep the former limit's.
 
     Raises:
@@ -473,6 +528,9 @@ def enter_known(connection: Connection, proposed: Ledger, *, keep_unit: bool = T
     before = terms(connection)
     if keep_unit and proposed.unit is None and before is not None:
         proposed.unit = before.get("unit")
+    for party, one in ({} if before is None else before.get("quotas", {})).items():
+        quota: Any = guarantee_from_dict(one["quota"])
+        proposed = proposed.with_quota(party, quota)
     known = all_entries(connection)
     try:
         proposed.enter_all(known)

@@ -87,11 +87,13 @@ def enter(
     details: Facts,
     shared: SharedLedger | None = None,
     follows: str | None = None,
+    party: str | None = None,
 ) -> Any:
     """Create a stream's row, and enter its guarantee in the ledger: the state's own or the shared
     one.
 
-    In a shared ledger the guarantee adds to all others, even if the stream ``follows`` another.
+    In a shared ledger the guarantee adds to all others, even if the stream ``follows`` another. In
+    both ledgers it spends the quota of its ``party``.
 
     Raises:
         StateError: the stream exists.
@@ -108,7 +110,8 @@ def enter(
     # This precedes the first release, and no noise depends on the name of a unit.
     known = [*known_to(connection), *(() if shared is None else shared.known_units())]
     counter.design = with_unit(known, counter.design, details.text)
-    spend = spend_of(counter.design, details.text)._replace(follows=follows)
+    spend = spend_of(counter.design, details.text)
+    spend = spend._replace(follows=follows, party=party)
     ledger.enter(connection, spend, counter.design.contribution, details.values())
     connection.insert(
         "counton_streams",

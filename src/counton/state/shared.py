@@ -87,7 +87,9 @@ class SharedBook(NamedTuple):
             return
         unit, relation = spend.unit, spend.relation
         try:
-            self.ledger.spend(spend.name, spend.guarantee, unit=unit, relation=relation)
+            self.ledger.spend(
+                spend.name, spend.guarantee, unit=unit, relation=relation, party=spend.party
+            )
         except BudgetExceeded as error:
             raise BudgetExceeded(f"in the shared ledger {self.label}, {error.template}") from None
 
@@ -273,6 +275,8 @@ class SharedLedger(Closing):
             "relation": spend.relation,
             "kind": kind,
             "entered": books.now(),
+            "party": spend.party,
+            **books.actor(),
         }
         text = json.dumps([end.chain, facts], sort_keys=True)
         chain = hashlib.sha256(text.encode()).hexdigest()
@@ -289,16 +293,20 @@ class SharedLedger(Closing):
                 f"back, or choose another {field('name')}; the new stream spends its guarantee "
                 f"again"
             )
-        same = (found.guarantee, found.unit, found.relation)
+        same = (found.guarantee, found.unit, found.relation, found.party)
         with reading("the ledger"):
             reserved = books.spend_of(found).guarantee
-        if same != (promised, spend.unit, spend.relation):
+        if same != (promised, spend.unit, spend.relation, spend.party):
+            of, wants = (
+                "" if party is None else f" for party {party!r}"
+                for party in (found.party, spend.party)
+            )
             raise RequestMismatch(
                 f"ledger {self.label} holds a reservation for stream {spend.name!r} of state "
                 f"{database.label}, by a run that was interrupted, of {reserved} for one "
-                f"{found.unit}, and this run states {spend.guarantee} for one {spend.unit}: state "
-                f"what is reserved, or choose another {field('name')}; the reservation stays "
-                f"counted"
+                f"{found.unit}{of}, and this run states {spend.guarantee} for one {spend.unit}"
+                f"{wants}: state what is reserved, or choose another {field('name')}; the "
+                f"reservation stays counted"
             )
 
     def _spend(self, connection: Connection, spend: Spend) -> Ledger:

@@ -161,7 +161,7 @@ class Store(Closing):
     def ledger_history(self) -> tuple[LedgerEvent, ...]:
         """All entries, those of other states too, and all changes of the limit, ordered by time.
 
-        A change of the limit has its user and host. No ledger stores the user of an entry.
+        Each has its user and host, apart from entries that states of format 16 and before made.
 
         >>> from counton import PureDP
         >>> with Store("visits.db", create=True) as store:
@@ -272,8 +272,49 @@ class Store(Closing):
                 proposed = books.enter_known(connection, proposed, keep_unit=unit is None)
             books.set_limit(connection, proposed, allow_raise=allow_raise)
 
+    def set_quota(self, party: str, quota: Limit | None) -> None:
+        """Set the most that a party may spend of the limit; None: the party has no quota.
+
+        The limit holds for all parties together, whatever their quotas. Once a party has a quota,
+        a new release states a party that has one. A party is what a run says (``party``): nobody
+        checks that, so quotas keep apart those who trust each other. The database notes each
+        change (`limit_changes`).
+
+        Args:
+            party: name of the party.
+            quota: guarantee of the limit's kind, in which no number is larger.
+
+        Raises:
+            BudgetExceeded: the party has spent more; its quota stays as it was.
+            InvalidInput: there is no limit, or the quota does not fit it.
+
+        >>> from counton import PureDP
+        >>> with Store("visits.db", create=True) as store:
+        ...     store.set_limit(PureDP(1))
+        ...     store.set_quota("sales", PureDP("0.3"))
+        ...     store.add_spend("survey", PureDP("0.2"), unit="reader", party="sales")
+        ...     print(store.ledger.remaining(party="sales"))
+        pure differential privacy with epsilon = 0.1
+        """
+        with self._database.transaction(write=True) as connection:
+            books.lock(connection)
+            present = books.ledger(connection)
+            if present is None:
+                raise InvalidInput(
+                    f"{field('quota', party)} is a part of a limit, and {self.database.label} has "
+                    f"none: set one first (counton ledger)"
+                )
+            proposed = present.with_quota(party, quota)
+            books.set_limit(connection, proposed, allow_raise=False)
+
     def add_spend(
-        self, name: str, guarantee: Limit, *, unit: str, relation: Relation = "add_remove"
+        self,
+        name: str,
+        guarantee: Limit,
+        *,
+        unit: str,
+        relation: Relation = "add_remove",
+        party: str | None = None,
     ) -> None:
         """Enter what another program has spent of the privacy of the same units.
 
@@ -285,6 +326,7 @@ class Store(Closing):
             guarantee: the whole guarantee of what was published.
             unit: protected unit, such as "reader".
             relation: how neighbouring datasets differ.
+            party: the party whose quota it spends; needed if the limit has quotas.
 
         Raises:
             BudgetExceeded: the limit does not cover it; nothing is entered.
@@ -301,7 +343,7 @@ class Store(Closing):
         if not unit.strip():
             raise InvalidInput(f"{field('unit', unit)} names no unit: give one, as in 'reader'")
         with self._database.transaction(write=True) as connection:
-            books.add(connection, Spend(name, guarantee, unit, relation))
+            books.add(connection, Spend(name, guarantee, unit, relation, party=party))
 
     def ledger_within(self, limit: Limit, unit: str | None = None) -> Ledger:
         """Return the ledger as `set_limit` would make it; nothing is set.

@@ -138,6 +138,7 @@ class Stream(JournalReader, Closing):
         batched: bool = True,
         ledger: str | os.PathLike[str] | None = None,
         follows: str | None = None,
+        party: str | None = None,
         witness: str | os.PathLike[str] | None = None,
     ) -> Stream:
         """Begin a stream and enter its guarantee in the ledger of the database.
@@ -168,6 +169,7 @@ class Stream(JournalReader, Closing):
                 in it counts in this one: the ledger then counts the larger of the two guarantees,
                 and not their sum. Use it for units that are in one step of one stream, such as
                 events with one time each. A ledger that several states share adds both up.
+            party: the party whose quota of the limit it spends; needed if the limit has quotas.
             witness: a folder, or a database URL, away from the state, for a second witness; None:
                 its last place, at first ``$XDG_STATE_HOME/counton``. "none": no second witness, so
                 that nobody notices an old copy of a state on a server.
@@ -205,7 +207,8 @@ class Stream(JournalReader, Closing):
             if ledger is not None and database is None:  # refused now, it leaves no empty state
                 with shared.SharedLedger(ledger) as early:
                     named = records.with_unit(early.known_units(), counter.design, facts.text)
-                    early.check_fits(records.spend_of(named, facts.text))
+                    spend = records.spend_of(named, facts.text)
+                    early.check_fits(spend._replace(party=party))
             if database is None:
                 assert not isinstance(place, Database)
                 database = Database(place, create=True)
@@ -215,7 +218,9 @@ class Stream(JournalReader, Closing):
                     unless_made.callback(book.close)
                 with database.transaction(write=True) as connection:
                     keyfile.witness_beside(database, key, witness).keep(connection, witness)
-                    row = records.enter(connection, database, counter, held, facts, book, follows)
+                    row = records.enter(
+                        connection, database, counter, held, facts, book, follows, party
+                    )
                     if statistic is not None and not is_tallied(statistic):
                         from counton.state import (
                             ordered_state as ordered,  # only for ordered events

@@ -32,8 +32,18 @@ def _count_late_rows(connection: Connection) -> None:
         connection.execute(said)
 
 
+def _note_who_spent(connection: Connection) -> None:
+    """Add party, user and machine to the entries of ledgers; nobody noted those of earlier ones."""
+    for table in ("counton_ledger", "counton_shared_entries"):
+        for column in ("party VARCHAR(200)", "who TEXT", "host TEXT"):
+            connection.execute(f"ALTER TABLE {table} ADD COLUMN {column}")
+
+
 #: Steps to the next format, by the earlier format.
-STEPS: dict[int, Callable[[Connection], None]] = {15: _count_late_rows}
+STEPS: dict[int, Callable[[Connection], None]] = {
+    15: _count_late_rows,
+    16: _note_who_spent,
+}
 
 
 class Upgrade(NamedTuple):
