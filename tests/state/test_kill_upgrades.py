@@ -135,6 +135,7 @@ def kill_often(
         assert format_of(state) == schema.FORMAT
         assert losses(before, content(state)) == (0, 0)
         assert losses(before, copy_of(state)) == (0, 0)
+        assert isinstance(state, str) or not [*state.parent.glob(".*")]
     return seen
 
 

@@ -46,6 +46,15 @@ def released(state: Path | str) -> list[float]:
         return values
 
 
+def carried_over_until(state: Path, number: int, when: str) -> int:
+    """The exit code of a process that is gone at a statement of an upgrade: see `next_format`."""
+    return subprocess.run(
+        [sys.executable, str(PROGRAM), str(state), str(number), when],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        check=False,
+    ).returncode
+
+
 def test_reading_changes_nothing(state: Path) -> None:
     before, content = released(state), state.read_bytes()
     with next_version():
@@ -119,6 +128,22 @@ def test_a_copy_that_cannot_be_made_stops_it(state: Path) -> None:
         assert upgrade(state, copy=False).kept is None
 
 
+@pytest.mark.parametrize("copy", [True, False])
+def test_no_unfinished_copy_of_a_killed_upgrade_stays(state: Path, copy: bool) -> None:
+    names = {path.name for path in state.parent.iterdir()}
+    done = carried_over_until(state, 0, "copied")
+    assert done == 9
+    (hidden,) = [path for path in state.parent.iterdir() if path.name.startswith(".")]
+    assert hidden.stat().st_size > 0
+    hidden.with_name(f"{hidden.name}-journal").touch()
+    other = state.with_name(".visits.db.formats.txt")
+    other.touch()
+    with next_version():
+        kept = upgrade(state, copy=copy).kept
+    left = names | {other.name} | ({Path(kept).name} if kept else set())
+    assert {path.name for path in state.parent.iterdir()} == left
+
+
 def test_a_state_on_a_server_is_carried_over(
     postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,12 +175,7 @@ def test_a_kill_at_every_statement_loses_nothing(state: Path, when: str) -> None
         for beside in state.parent.glob("visits.db-*"):
             beside.unlink()
         state.write_bytes(content)
-        done = subprocess.run(
-            [sys.executable, str(PROGRAM), str(state), str(number), when],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-            check=False,
-        )
-        assert done.returncode == 9
+        assert carried_over_until(state, number, when) == 9
         (found,) = rows_in(state, "PRAGMA user_version")
         if found["user_version"] == NOW:
             assert released(state) == before
@@ -163,3 +183,4 @@ def test_a_kill_at_every_statement_loses_nothing(state: Path, when: str) -> None
             assert released(state) == before
             assert upgrade(state).after == NOW + 1
             assert released(state) == before
+        assert not [*state.parent.glob(".*")]

@@ -1,7 +1,7 @@
 """A made-up next format of states: a column more, filled from another one, and a table.
 
 Run as ``python next_format.py STATE NUMBER WHEN``: carries a state over, and is gone before or
-after that statement.
+after that statement, or (``copied``) before the copy of the old state has its name.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ def _killed_at(number: int, when: str) -> None:
         if next(left) == 0:
             os._exit(9)
 
-    if when == "before":
+    if when == "copied":
+        pytest.MonkeyPatch().setattr(os, "replace", lambda *_: os._exit(9))
+    elif when == "before":
         hear(at)
     else:
         hear(lambda _: None, at)

@@ -25,12 +25,15 @@ from counton.base.sqlite_header import sqlite_header
 from counton.noise.key import give_name, sync_folder
 from counton.state import schema
 from counton.state.sql import Connection, for_kind
+from counton.state.whole_file import remove_left, try_lock
 
 
 class NoState(RequestMismatch):
     """The error that a state does not exist yet."""
 
 
+#: Suffixes of what SQLite puts beside a file.
+_BESIDE = ("-wal", "-shm", "-journal")
 #: Suffix of a state's name while the state is being made.
 _TEMPORARY = re.compile(r"\.[a-z0-9_]{8}")
 
@@ -110,8 +113,10 @@ def copy_of(
     Raises:
         sqlite3.Error, OSError: the file could not be copied; no copy is left.
     """
+    remove_left_copies(target)
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)  # mode 0600
     try:
+        try_lock(handle)  # held while this process writes: an unlocked file is a leftover
         with os.fdopen(handle):  # closed before the copy has a name that others may lock
             before = moment_of(path)
             with (
@@ -128,9 +133,14 @@ def copy_of(
         name_it(name, target)
         sync_folder(target.parent)
     finally:
-        for suffix in ("", "-wal", "-shm", "-journal"):
+        for suffix in (*_BESIDE, ""):
             with suppress(FileNotFoundError):
                 os.unlink(name + suffix)
+
+
+def remove_left_copies(target: Path) -> None:
+    """Remove unfinished copies of a target that killed processes left; they are as secret."""
+    remove_left(target.parent, f".{target.name}.", _BESIDE)
 
 
 def identity(path: Path) -> tuple[int, int] | None:
@@ -242,7 +252,7 @@ def create(path: Path) -> None:
             f"permissions"
         ) from error
     finally:
-        for suffix in ("", "-wal", "-shm", "-journal"):
+        for suffix in ("", *_BESIDE):
             with suppress(FileNotFoundError):
                 os.unlink(name + suffix)
 

@@ -136,15 +136,22 @@ def carry_over(
         if found == schema.FORMAT:
             return Upgrade(found, found, None)
         kept = None
+        if path is not None:
+            sqlite_file.remove_left_copies(_copy_beside(path, found))
         if copy:
             kept = _copy_tables(connection, found) if path is None else _copy_file(path, found)
         apply_steps(connection, found)
     return Upgrade(found, schema.FORMAT, kept)
 
 
+def _copy_beside(path: Path, found: int) -> Path:
+    """Return the path of the copy of an old state."""
+    return path.with_name(f"{path.name}.format{found}")
+
+
 def _copy_file(path: Path, found: int) -> str:
     """Copy a state's file beside itself, named by its format; return the copy's path."""
-    target = path.with_name(f"{path.name}.format{found}")
+    target = _copy_beside(path, found)
     try:
         with sqlite_file.copy_of(path, target, os.replace, timeout=0) as whole:
             whole.execute("PRAGMA journal_mode=DELETE").close()

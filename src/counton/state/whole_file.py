@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
@@ -28,9 +29,9 @@ def replace_file(path: Path, write: Callable[[str], object], mode: int | None = 
     try:
         if path.exists() and not path.is_file():  # the rename would replace it
             raise OSError(errno.EINVAL, "it is no plain file", os.fspath(path))
-        _remove_left(folder, prefix)
+        remove_left(folder, prefix)
         handle, name = tempfile.mkstemp(prefix=prefix, suffix=path.suffix, dir=folder)
-        _try_lock(handle)  # held while this process lives: an unlocked file is a leftover
+        try_lock(handle)  # held while this process lives: an unlocked file is a leftover
         write(name)
         os.umask(current := os.umask(0))
         os.chmod(name, 0o666 & ~current if mode is None else mode)
@@ -50,21 +51,29 @@ def replace_file(path: Path, write: Callable[[str], object], mode: int | None = 
             os.close(handle)
 
 
-def _remove_left(folder: Path, prefix: str) -> None:
-    """Remove temporary files that killed processes left in a folder while writing the same file."""
-    for left in folder.iterdir():
-        if not left.name.startswith(prefix):
-            continue
-        with suppress(OSError):  # a leftover costs only space
+def remove_left(folder: Path, prefix: str, beside: tuple[str, ...] = ()) -> None:
+    """Remove temporary files that killed processes left in a folder while writing the same file.
+
+    Args:
+        folder: the folder of the file.
+        prefix: first characters of the names of its unfinished files; eight drawn ones follow.
+        beside: suffixes of files that go with an unfinished one.
+    """
+    left_name = re.compile(f"{re.escape(prefix)}[a-z0-9_]{{8}}([.][^.]*)?")
+    with suppress(OSError):  # a leftover costs only space
+        for left in [*folder.iterdir()]:
+            if left_name.fullmatch(left.name) is None:
+                continue
             handle = os.open(left, os.O_RDWR)
             try:
-                if _try_lock(handle):
-                    left.unlink()
+                if try_lock(handle):
+                    for suffix in (*beside, ""):
+                        Path(f"{left}{suffix}").unlink(missing_ok=True)
             finally:
                 os.close(handle)
 
 
-def _try_lock(handle: int) -> bool:
+def try_lock(handle: int) -> bool:
     """Lock an open file until it is closed, and return whether that succeeded."""
     if os.name != "posix":
         return False
