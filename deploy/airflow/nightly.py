@@ -28,6 +28,13 @@ NIGHTS = {
     "default_args": {"retries": 3, "retry_delay": timedelta(minutes=1)},
 }
 
+
+def refuse_unless_done(code: int | str) -> None:
+    """Fail a task for good, unless its run is done."""
+    if int(code) not in DONE:
+        raise AirflowFailException(f"counton run ended with exit code {code}, see {LOG}")
+
+
 with DAG("counton_nightly", **NIGHTS) as in_python:
 
     @task
@@ -38,8 +45,7 @@ with DAG("counton_nightly", **NIGHTS) as in_python:
             code = subprocess.run(command, stdout=log, stderr=log, check=False).returncode
         if code in AGAIN:
             raise RuntimeError(f"counton run ended with exit code {code}, see {LOG}")
-        if code not in DONE:
-            raise AirflowFailException(f"counton run ended with exit code {code}, see {LOG}")
+        refuse_unless_done(code)
 
     release()
 
@@ -49,11 +55,10 @@ with DAG("counton_nightly_bash", **NIGHTS) as in_bash:
         bash_command="""
             counton run "$JOBS" --until {{ data_interval_end | ds }} >> "$LOG" 2>&1
             code=$?
-            case $code in
-                0 | 10) exit 0 ;;
-                *) echo "counton run ended with exit code $code, see $LOG"; exit 1 ;;
-            esac
+            case " $AGAIN " in *" $code "*) exit $code ;; esac  # a failed task is tried again
+            echo $code  # the last line is what the task judges its end by
         """,
-        env={"JOBS": JOBS, "LOG": LOG},
+        output_processor=refuse_unless_done,
+        env={"JOBS": JOBS, "LOG": LOG, "AGAIN": " ".join(map(str, AGAIN))},
         append_env=True,
     )

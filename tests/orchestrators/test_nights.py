@@ -44,9 +44,7 @@ DAYS = [f"2024-03-{day:02}" for day in range(2, 32)]
 #: How many of the days are run in a backfill, and how often a run is killed.
 BACKFILL = int(os.environ.get("COUNTON_BACKFILL", "6"))
 KILLS = int(os.environ.get("COUNTON_KILLS", "2"))
-#: Recipes that do not try again what cannot succeed; a task in bash does, a minute later.
-ATTENTIVE = [("airflow", "in_python"), ("dagster", "counts")]
-RECIPES = [*ATTENTIVE, ("airflow", "in_bash")]
+RECIPES = [("airflow", "in_python"), ("airflow", "in_bash"), ("dagster", "counts")]
 
 
 @dataclass
@@ -165,7 +163,7 @@ def test_days_in_any_order_are_released_once(program: Program) -> None:
     assert "epsilon = 1" in told.stdout
 
 
-@pytest.mark.parametrize("program", ATTENTIVE, indirect=True, ids=" ".join)
+@pytest.mark.parametrize("program", RECIPES, indirect=True, ids=" ".join)
 def test_after_a_failed_night_the_next_one_releases_both(program: Program) -> None:
     assert program(DAYS[0]) == ["done"]
     rows = program.folder / "visits.csv"
@@ -194,3 +192,33 @@ def test_recipes_know_the_exit_codes(kind: str) -> None:
     )
     done = {int(code) for code in (ExitCode.OK, ExitCode.ALARM)}
     assert [{*part} for part in codes] == [done, {int(code) for code in AGAIN}]
+
+
+@pytest.mark.parametrize("code", ExitCode, ids=str)
+def test_a_task_in_bash_fails_after_what_may_pass_and_else_tells_the_code(
+    code: ExitCode, tmp_path: Path
+) -> None:
+    tree = ast.parse((ROOT / "deploy" / "airflow" / "nightly.py").read_text())
+    (said,) = (
+        node.value.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.keyword)
+        and node.arg == "bash_command"
+        and isinstance(node.value, ast.Constant)
+    )
+    command = tmp_path / "counton"
+    command.write_text(f"#!/bin/sh\necho exact\nexit {int(code)}\n")
+    command.chmod(0o755)
+    again = " ".join(str(int(one)) for one in AGAIN)
+    env = {"JOBS": "j.toml", "LOG": str(tmp_path / "log"), "AGAIN": again}
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", str(said).replace("{{ data_interval_end | ds }}", "2024-03-02")],
+        env=env | {"PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    told = (int(code), "") if code in AGAIN else (0, f"{int(code)}\n")
+    assert (done.returncode, done.stdout) == told
+    assert (tmp_path / "log").read_text() == "exact\n"
