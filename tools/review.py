@@ -165,7 +165,7 @@ PROMISES = (
     ),
     Promise(
         "a person's rows are known again until their period is over, and forgotten then",
-        "run/contribution_bounds.py: ContributionBounder._line",
+        "run/contribution_bounds.py: ContributionBounder._first_open",
         "run/contribution_bounds.py: ContributionBounder.change",
     ),
     Promise(

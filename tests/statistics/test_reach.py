@@ -188,14 +188,14 @@ def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def without_rooms(monkeypatch: pytest.MonkeyPatch) -> None:
     """Groups that were entered before take no room."""
-    right = people.ContributionBounder._beside_past
+    right = people.ContributionBounder._with_remembered
 
     def of_this_run(
         self: people.ContributionBounder, rows: HeldRows, periods: Any, before: Any, *more: Any
     ) -> Any:
         return right(self, rows, periods, before._replace(users={}), *more)
 
-    monkeypatch.setattr(people.ContributionBounder, "_beside_past", of_this_run)
+    monkeypatch.setattr(people.ContributionBounder, "_with_remembered", of_this_run)
 
 
 def over_all_groups(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -319,22 +319,23 @@ class ContributionBounder:
         return rows.at(kept)
 
     def change(self, private: Private[ChosenRows], target: int) -> Private[marks.Change]:
-        """Return the marks to add to the stream for the chosen rows, and those to delete.
+        """Return the marks (digests of counted rows) to add to the stream for the chosen rows, and
+        those to delete.
 
         ``target`` is the number of steps released after the run.
         """
-        chosen, line = open_private(private), self._line(target)
+        chosen, still_open = open_private(private), self._first_open(target)
         added, forgotten = list[marks.MarkSet](), list[tuple[str, int]]()
         if self._by_id:
-            forgotten.append(("id", line.day))
+            forgotten.append(("id", still_open.day))
             # A row counts with its window, or with the next released one.
             steps = chosen.ids.facts[-1]
             ends = self._windows.ends(np.maximum(steps, target))
             days = np.asarray(ends, np.int64) // _DAY_US
             added += _by_period(chosen.ids, days)
         if self._counting.users:
-            forgotten += [("user", line.period), (REFUSED, line.period)]
-            added += [part for part in chosen.users if part.period >= line.period]
+            forgotten += [("user", still_open.period), (REFUSED, still_open.period)]
+            added += [part for part in chosen.users if part.period >= still_open.period]
         former: dict[tuple[str, int], list[marks.MarkSet]] = {}
         for part in self._kept:
             former.setdefault((part.kind, part.period), []).append(part)
@@ -354,15 +355,15 @@ class ContributionBounder:
 
         Rows and periods are ordered by user (or id) and period.
         """
-        period, line = self._periods(rows), self._line(self._released)
+        period, still_open = self._periods(rows), self._first_open(self._released)
         first_open = self._definition.cut.first_open(self._released)
-        if line == _NOTHING_OVER and first_open == 1:
+        if still_open == _NOTHING_OVER and first_open == 1:
             order = by_key(rows.key, period)
             return rows.at(order), period[order], 0
-        still = period >= line.period
+        still = period >= still_open.period
         still &= rows.step >= first_open
         if self._by_id:
-            still &= rows.us // _DAY_US >= line.day
+            still &= rows.us // _DAY_US >= still_open.day
         places = np.flatnonzero(still)
         places = places[by_key(rows.key[places], period[places])]
         return rows.at(places), period[places], len(rows) - len(places)
@@ -384,7 +385,7 @@ class ContributionBounder:
         us = pl.DataFrame({"us": rows.us})
         return np.asarray(us.select(period_of(pl.col("us"), per, zone))["us"].to_numpy(), np.int64)
 
-    def _line(self, released: int) -> _Line:
+    def _first_open(self, released: int) -> _FirstOpen:
         """Return the first period and the first day that are open after this many released steps.
 
         Rows before them count nowhere. This function alone decides which rows are looked at
@@ -399,10 +400,11 @@ class ContributionBounder:
             us = pl.lit(late, pl.Int64)
             period = int(pl.select(period_of(us, per, self._windows.timezone)).item())
             day = late // _DAY_US
-        return _Line(max(period, self._first_not_closed), day)
+        return _FirstOpen(max(period, self._first_not_closed), day)
 
     def _parts_of(self, kind: str) -> list[marks.MarkSet]:
-        """Return the stream's marks of one kind, and note them for `change`, which may merge them.
+        """Return the stream's marks (digests of users or ids) of one kind. They are noted for
+        `change`, which may merge them.
 
         Without a stream there are none.
         """
@@ -480,20 +482,22 @@ class ContributionBounder:
         known = np.zeros(len(rows), np.bool_)
         # A file of all rows repeats the rows that were taken before; they need no further look. In
         # a file of new rows each row is new. Ids have told rows apart already.
-        for places, part in () if self._by_id or self._append else _past(rows, period, before):
+        for places, part in (
+            () if self._by_id or self._append else _remembered_rows(rows, period, before)
+        ):
             known[places] = known_rows_of(rows.at(places), part, self._before_named())
         if known.any():
             rows, period = rows.at(~known), period[~known]
         bound = self._counting
         in_cells = bound.distinct or bound.each is not None or bound.most_a_window is not None
         most = 0 if in_cells else bound.most
-        rows, period, old = self._beside_past(rows, period, before, most)
+        rows, period, old = self._with_remembered(rows, period, before, most)
         chosen = self._choose_first(rows, period, old) & ~old
         found.known += int(known.sum())
         found.over += asked_for - int(known.sum()) - int(chosen.sum())
         return rows.at(chosen), period[chosen]
 
-    def _beside_past(
+    def _with_remembered(
         self, rows: HeldRows, period: Integers, before: _Before, beyond: int = 0
     ) -> tuple[HeldRows, Integers, NDArray[np.bool_]]:
         """Join new rows with the remembered rows of the same users.
@@ -511,7 +515,7 @@ class ContributionBounder:
             [replace(rows, sign=None, due=self._due(rows) if a_window else None)],
             [period],
         )
-        for _, part in _past(rows, period, before, beyond):
+        for _, part in _remembered_rows(rows, period, before, beyond):
             first = np.full(len(part.digests), rows.us.min() - 1)
             ids = None if rows.id is None else np.zeros(len(first), np.uint64)
             step, group, total = part.facts[:3]
@@ -558,11 +562,11 @@ class ContributionBounder:
         adds = self._definition.adds
         if adds is None or not adds.counts_users:
             return rows
-        both, number, old = self._beside_past(rows, period, before)
+        both, number, old = self._with_remembered(rows, period, before)
         total = both.total.astype(np.int64)
         more, rank = np.zeros(len(both), np.int64), np.zeros(len(both), np.int64)
         for one in adds.rank_digits:
-            cell = _mix([both.key, both.group, total // one.unit % one.size, number])
+            cell = _hash_rows([both.key, both.group, total // one.unit % one.size, number])
             alike = by_key(cell)
             rank[alike] = ranks(both.at(alike), _numbers(cell[alike]), self._named)
             for place, counted in enumerate(one.ranks):
@@ -596,8 +600,8 @@ class ContributionBounder:
         return before
 
     def _marks(self, released: int) -> dict[int, marks.MarkSet]:
-        """Return the marks of counted rows of users, by period, for all open periods."""
-        first = self._line(released).period
+        """Return the marks (digests) of counted rows of users, by period, for all open periods."""
+        first = self._first_open(released).period
         parts: dict[int, list[marks.MarkSet]] = {}
         for part in self._parts_of("user") if self._counting.users else ():
             if part.period >= first:
@@ -605,19 +609,19 @@ class ContributionBounder:
         return {period: marks.merge(several) for period, several in parts.items()}
 
 
-class _Line(NamedTuple):
+class _FirstOpen(NamedTuple):
     """The first period of users and the first day of ids that are still open."""
 
     period: int
     day: int
 
 
-_NOTHING_OVER = _Line(_EARLIEST, _EARLIEST)
+_NOTHING_OVER = _FirstOpen(_EARLIEST, _EARLIEST)
 
 
 class _Before(NamedTuple):
-    """Marks from earlier runs: buckets of forgotten users, ids, and counted rows of users by
-    period.
+    """Digests that earlier runs have kept: of forgotten users, of ids, and of counted rows of users
+    by period.
     """
 
     refused: list[marks.MarkSet]
@@ -625,7 +629,7 @@ class _Before(NamedTuple):
     users: dict[int, marks.MarkSet]
 
 
-def _past(
+def _remembered_rows(
     rows: HeldRows, period: Integers, before: _Before, beyond: int = 0
 ) -> Iterator[tuple[Any, marks.MarkSet]]:
     """Yield, for each period, the positions of its rows and the remembered rows of their users in
@@ -673,17 +677,17 @@ def known_rows_of(
         before: for each group, the group that counted its rows before it was named; a remembered
             row may still have that group.
     """
-    kinds, times = np.unique(_mix([part.digests, *part.facts[:3]]), return_counts=True)
-    known = _among(rows, rows.group, kinds, times)
+    kinds, times = np.unique(_hash_rows([part.digests, *part.facts[:3]]), return_counts=True)
+    known = _match_remembered(rows, rows.group, kinds, times)
     if before is not None:
         was = before[rows.group]
         rest = np.flatnonzero(~known & (was != rows.group))
         if len(rest):
-            known[rest] = _among(rows.at(rest), was[rest], kinds, times)
+            known[rest] = _match_remembered(rows.at(rest), was[rest], kinds, times)
     return known
 
 
-def _among(
+def _match_remembered(
     rows: HeldRows, group: NDArray[Any], kinds: NDArray[np.uint64], times: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
     """Mark the first rows of each kind, as many as remembered, and subtract them from ``times``.
@@ -691,7 +695,7 @@ def _among(
     A kind is a hash of user, window, group and value; ``times`` says how often each of ``kinds`` is
     remembered.
     """
-    mine = _mix([rows.key, rows.step, group, rows.total])
+    mine = _hash_rows([rows.key, rows.step, group, rows.total])
     kind = np.searchsorted(kinds, mine)
     kind[kind == len(kinds)] = 0
     known = kinds[kind] == mine if len(kinds) else np.zeros(len(rows), np.bool_)
@@ -706,7 +710,7 @@ def _among(
     return np.asarray(known)
 
 
-def _mix(columns: Sequence[NDArray[Any]]) -> NDArray[np.uint64]:
+def _hash_rows(columns: Sequence[NDArray[Any]]) -> NDArray[np.uint64]:
     """Hash each row, given as parallel columns, to one 64-bit word, for comparisons in memory.
 
     Different rows get equal words with probability 2^-64 only, and nobody can search for such rows:
@@ -730,14 +734,16 @@ def _numbers(*ordered: NDArray[Any] | None) -> Places:
 
 
 def _join(kind: str, period: int, parts: Sequence[marks.MarkSet]) -> marks.MarkSet:
-    """Concatenate sets of marks into one. Their digests must ascend from set to set."""
+    """Concatenate sets of marks (digests of users or ids) into one. Digests must ascend from set to
+    set.
+    """
     facts = zip(*(part.facts for part in parts), strict=True)
     digests = np.concatenate([part.digests for part in parts])
     return marks.MarkSet(kind, period, digests, tuple(np.concatenate(fact) for fact in facts))
 
 
 def _by_period(found: marks.MarkSet, period: Integers) -> list[marks.MarkSet]:
-    """Split marks into one set for each period, each sorted by digest."""
+    """Split marks (digests of users or ids) into one set for each period, each sorted by digest."""
     made = []
     for number, places in _by_number(period):
         digests = found.digests[places]

@@ -356,8 +356,8 @@ class Inbox(Closing):
             yield connection
 
     def fold(self, stream: str, end: Callable[[int], int], by: int) -> Fold | None:
-        """Return the next fold to count: one that a run did not finish, or a new one whose time is
-        over.
+        """Return the next fold, a group of batches to count together: an unfinished one, or a new
+        one.
 
         Args:
             end: maps a batch's time of arrival, in microseconds, to the end of its fold; later
@@ -422,7 +422,8 @@ class Inbox(Closing):
         return known[1]
 
     def take(self, connection: Connection, fold: Fold, *, keep_aside: bool = False) -> None:
-        """Remove the rows of a fold, in the transaction in which the stream counts them.
+        """Remove the rows of a fold (batches that are counted together), in the transaction that
+        counts them.
 
         Args:
             keep_aside: keep rows that are to be set aside until a file holds them: see
@@ -440,8 +441,9 @@ class Inbox(Closing):
             raise _taken_by_another(fold)  # another process took them meanwhile
 
     def _refuse_taken(self, connection: Connection, fold: Fold) -> dict[str, int]:
-        """Refuse a fold that was changed or counted meanwhile; return values for a query of its
-        rows.
+        """Refuse a fold, a group of batches, that was changed or counted meanwhile.
+
+        Return values for a query of its rows.
         """
         mine = {"stream": self._stream(connection, fold.stream), "fold": fold.number}
         found = connection.rows(f"SELECT digest {_FOLDED} ORDER BY id", **mine)
@@ -472,7 +474,8 @@ class Inbox(Closing):
                 connection.run(said, id=number)
 
     def leave_out(self, fold: Fold, why: Mapping[int, str]) -> int:
-        """Take batches that no run can count out of their fold, and keep them for the operator.
+        """Take batches that no run can count out of their fold, the group to be counted; keep them
+        for the operator.
 
         ``why`` has the reason by number of the batch. Return the number of their rows.
 

@@ -384,7 +384,9 @@ class Witness:
         return next((str(place) for place in (*self._beside, *self.places)), "no file")
 
     def entries(self) -> list[dict[str, Any]]:
-        """Return all entries of streams, each with its place, the latest steps first."""
+        """Return what is recorded of each stream, in each place of the witness, the latest steps
+        first.
+        """
         return self._look().entries
 
     def snapshot(self) -> Witness:
@@ -813,7 +815,7 @@ class Witness:
         )
 
     def join(self, at: Mark) -> None:
-        """Record that a process becomes the writer of a stream, before it writes anything."""
+        """Record that a process becomes the writer of a stream; called before it writes."""
         entry = self._entry(at._replace(step=0), "", writes=True)
         self._each(lambda place: place.join(entry), _NOTHING_RELEASED)
 

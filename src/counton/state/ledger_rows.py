@@ -544,6 +544,6 @@ def enter_known(connection: Connection, proposed: Ledger, *, keep_unit: bool = T
 
 
 def write_terms(connection: Connection, present: Ledger | None) -> None:
-    """Write the limit and its terms."""
+    """Write the privacy limit and its terms, such as the kind of unit that it protects."""
     text = None if present is None else json.dumps(present.terms(), sort_keys=True)
     connection.run("UPDATE counton_database SET budget_limit = :text", text=text)

@@ -210,8 +210,8 @@ def _public_digest(details: str) -> str:
 
 
 def memory_digest(connection: Connection, stream_id: int) -> str:
-    """Return one digest of how much a stream remembers: sizes of all marks, and the number of
-    files.
+    """Return one text on how much a stream remembers: the sizes of its sets of digests, and the
+    number of files.
 
     Exact sums of a statistic are left out: they have a digest of their own.
     """

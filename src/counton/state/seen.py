@@ -177,7 +177,7 @@ def _xor(one: bytes, other: bytes) -> bytes:
 
 
 def merge(parts: Sequence[MarkSet]) -> MarkSet:
-    """Merge sets of marks of one kind and period into one."""
+    """Merge sets of marks (digests of users or ids) of one kind and period into one."""
     digests = np.concatenate([part.digests for part in parts])
     order = np.argsort(digests, kind="stable")
     facts = zip(*(part.facts for part in parts), strict=True)
@@ -233,7 +233,8 @@ def read_secret(connection: Connection, stream_id: int, subkey: bytes) -> Secret
 
 
 def write(connection: Connection, stream_id: int, change: Change, subkey: bytes) -> None:
-    """Write new sets of marks, and delete those that are replaced or forgotten.
+    """Write new sets of marks (digests of users or ids), and delete those that are replaced or
+    forgotten.
 
     ``subkey`` encrypts the secret key of the digests.
 
@@ -282,7 +283,10 @@ def write(connection: Connection, stream_id: int, change: Change, subkey: bytes)
 
 
 def read(connection: Connection, stream_id: int, kind: str) -> Iterator[MarkSet]:
-    """Yield a stream's sets of marks of one kind, by period; one set at a time is in memory."""
+    """Yield a stream's sets of marks (digests of users or ids), by period.
+
+    One set at a time is in memory.
+    """
     parts = f"SELECT period, part {_OF_KIND} ORDER BY period, part"
     of = {"stream": stream_id, "of_kind": kind}
     for period, part in [*connection.rows(parts, **of)]:

@@ -40,7 +40,8 @@ class Position(NamedTuple):
 
 
 def position_of(connection: Connection, database: Database, name: str, witness: Witness) -> Any:
-    """Return a stream's public row, after a check against its ledger and its witness.
+    """Return a stream's public row, after a check that its ledger and its witness know of no later
+    step.
 
     ``witness`` was read before this transaction.
 
@@ -69,8 +70,8 @@ def digests_in(connection: Connection, stream_id: int) -> Callable[[int], str | 
 
 
 def let_show(database: Database, name: str, key: keyfile.Kept = None) -> None:
-    """Record the last release of a stream in witness and ledger, if that is missing, so that it may
-    be shown.
+    """Record the last release of a stream in witness and ledger if that is missing; then it may be
+    shown.
 
     The process that released it may have been killed before it recorded the release, or may have
     failed to. Every process that shows a stream and is not its writer calls this first. It needs no
