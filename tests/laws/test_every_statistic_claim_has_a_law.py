@@ -224,12 +224,12 @@ SAID = {
     "cells-0": r"changes have shape \(8,\), not \(4, 2\)",
     "contribution-0": r"event 10 moves .* by .*1-norm.* is claimed",
     "counts_rows-1": r"a row adds \[2\], outside of row_bounds 1 and 1",
-    "entries-0": r"a row changes place \[-1\], which is none",
+    "entries-0": r"a row changes place \[-1\], which does not exist",
     "largest_entry-0": "largest_entry 1 allows 1, and a cell of one row has 5",
     "measured-0": "halves of the rows do not add up",
-    "parameters-0": "makes counts otherwise",
+    "parameters-0": "rebuilt from .* counts otherwise",
     "said-1": "the order of rows matters",
-    "said-2": "said is int32, not int64",
+    "said-2": r"encode\(\) returns int32, not int64",
 }
 
 

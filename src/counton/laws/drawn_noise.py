@@ -29,8 +29,8 @@ def simulate(
     steps: int | None = None,
     key: Key | None = None,
 ) -> Floats:
-    """Return noise of releases, drawn by the samplers that streams use; it needs no data and no
-    guarantee.
+    """Draw the noise of the releases of many streams, with the samplers that real streams use. This
+    needs no data and no guarantee.
 
     Args:
         strategy: the correlation of the noise over time.

@@ -1,4 +1,6 @@
-"""Laws of the errors that a strategy states: variances of noise, weights of nodes, rounding."""
+"""Tests of the error figures that a strategy states: variances of noise, largest weights,
+rounding.
+"""
 
 from __future__ import annotations
 
@@ -48,11 +50,11 @@ _FINE = 4.0**-4
 
 
 def check_noise_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that stated variances of released noise are those of the rows, with each node's own
-    law.
+    """Check `noise_variance` against the squared weights in each release times the variances of the
+    noise.
 
-    It compares ``noise_variance`` of releases and of differences of releases, under wide and narrow
-    laws. The stated value may exceed that of the rows by ``rounding_variance`` for each release.
+    It is checked for releases and for differences of two releases, under wide and narrow noise. The
+    stated value may be larger by ``rounding_variance`` for each release.
 
     >>> from counton.strategies import Binary
     >>> check_noise_variance(Binary(12))
@@ -85,7 +87,10 @@ def check_noise_variance(strategy: StreamStrategy, steps: int | None = None) -> 
 
 
 def _narrow(strategy: StreamStrategy) -> tuple[NoiseDistribution, ...]:
-    """Return narrow laws, in lattice units: their noise takes few integers in data units."""
+    """Return Laplace and Gaussian noise so narrow that it takes only a few integers in data units.
+
+    Their parameters are in units of 2^-lattice_bits.
+    """
     unit = 1 << strategy.facts.lattice_bits
     laplace, gaussian = _NARROW
     assert isinstance(laplace, DiscreteLaplace)
@@ -119,13 +124,13 @@ def _compare(
 
 
 def check_largest_reads(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that no release gives a node more weight than ``largest_read`` or ``largest_reads``
-    state.
+    """Check that no draw of noise enters a release with more weight than ``largest_reads`` states.
 
-    Half-widths of intervals depend on these bounds if weights are fractions, since sums of few
-    equal nodes have heavier tails than sums of many. In ``largest_reads`` each node counts by the
-    scale (or standard deviation) of its law; the bound has to hold for one kind of noise at least.
-    ``largest_read`` is at most twice the true value over this many steps, or at most 2.
+    Half-widths of intervals depend on this bound if weights are fractions, since sums of few equal
+    draws have heavier tails than sums of many. If draws differ in width, a weight is multiplied by
+    the scale (or standard deviation) of its draw; the bound has to hold for Laplace or for Gaussian
+    noise. With a horizon, the bound for the first step is at most twice the true value, or at most
+    2.
 
     >>> from counton.strategies import Binary
     >>> check_largest_reads(Binary(12))
@@ -154,17 +159,19 @@ def check_largest_reads(strategy: StreamStrategy, steps: int | None = None) -> N
 
 
 def _reads_by_width(strategy: StreamStrategy, law: NoiseDistribution, levels: Integers) -> Floats:
-    """Return standard deviations of nodes of these levels, in units of the calibrated law's."""
+    """Return the standard deviation of the noise at each of ``levels``, relative to that of
+    ``law``.
+    """
     known = {level: node_law(strategy, law, level).std / law.std for level in set(levels.tolist())}
     return np.array([known[level] for level in levels.tolist()], np.float64)
 
 
 def check_window_rounding(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that rounding changes the released number of any steps by at most
+    """Check that rounding changes the released number of any window of steps by at most
     ``window_rounding``.
 
-    The mean square over many draws is at most ``rounding_variance`` for each release, unless it is
-    negligible.
+    The mean square of the rounding error of one release, over many draws, is at most
+    ``rounding_variance``, unless it is negligible.
 
     >>> from counton.strategies import HonakerOnline
     >>> check_window_rounding(HonakerOnline(12))
@@ -197,7 +204,9 @@ def check_window_rounding(strategy: StreamStrategy, steps: int | None = None) ->
 
 
 def check_released_variance(strategy: StreamStrategy) -> None:
-    """Check mean and maximum of all released variances: of totals, of single steps, or of both.
+    """Check `released_variance`: the mean and the maximum of the variances of all released numbers.
+
+    The released numbers are totals, counts of single steps, or both.
 
     >>> from counton.strategies import Binary
     >>> check_released_variance(Binary(12))
@@ -218,11 +227,10 @@ def check_released_variance(strategy: StreamStrategy) -> None:
 
 
 def check_endless_variance(strategy: EndlessStrategy, steps: int | None = None) -> None:
-    """Check ``mean_variance`` and ``largest_variance`` of a strategy without a horizon, over first
-    steps.
+    """Check ``mean_variance`` and ``largest_variance`` of a strategy without a horizon.
 
-    They must be those of the rows, and of released noise if its law is not refused. The planner
-    ranks strategies by them.
+    They must be the mean and the maximum of the variances of the first releases, also under a noise
+    distribution that the strategy accepts. The planner ranks strategies by them.
 
     >>> from counton.strategies import Epochs
     >>> check_endless_variance(Epochs(), 20)
@@ -245,11 +253,12 @@ def check_endless_variance(strategy: EndlessStrategy, steps: int | None = None) 
 
 
 def check_expiry(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that a strategy with an ``expiry`` measures the nodes for which losses by age are
+    """Check that a strategy whose protection fades uses the noise for which losses by age are
     computed.
 
-    These nodes are the dyadic intervals [j 2^l, (j + 1) 2^l - 1], j from 1 on, with the laws of
-    `Expiry`. A release reads the intervals that hold the last step it counts.
+    Its attribute ``expiry`` (an `Expiry`) states one draw of noise for each dyadic interval [j 2^l,
+    (j + 1) 2^l - 1] of steps, with j from 1 on, and the distribution of each draw. A release adds
+    up the draws of the intervals that hold the last step it counts.
 
     >>> from counton.strategies import Expiring
     >>> check_expiry(Expiring(2, delay=1), 20)
@@ -258,22 +267,22 @@ def check_expiry(strategy: StreamStrategy, steps: int | None = None) -> None:
     if not isinstance(expiry, Expiry):
         return
     count = count_steps(strategy, steps)
-    message = f"expiry says a delay of {expiry.delay}"
+    message = f"expiry states a delay of {expiry.delay}"
     require(
         strategy.facts.delay == expiry.delay,
         strategy,
-        f"{message}, and it has {strategy.facts.delay}",
+        f"{message}, but facts.delay is {strategy.facts.delay}",
     )
     for step, row in rows_by_step(strategy, count).items():
         at = step - expiry.delay
         levels = range(min(max(at, 0).bit_length(), expiry.top + 1))
         expected = {(level, at >> level): 1 for level in levels}
-        require(row == expected, strategy, f"release {step} reads other nodes than expiry says")
+        require(row == expected, strategy, f"release {step} reads other nodes than expiry states")
     for level in range(min(count.bit_length(), expiry.top) + 1):
         for law in (*_WIDE, *_NARROW):
             found, expected_law = node_law(strategy, law, level), expiry.law(law, level)
             narrow = spread(found) < spread(expected_law) or found.family != law.family
-            message = f"noise of level {level} has the law {found}, and expiry says {expected_law}"
+            message = f"noise of level {level} is {found}, but expiry states {expected_law}"
             require(not narrow, strategy, message)
 
 

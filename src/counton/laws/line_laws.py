@@ -1,6 +1,7 @@
-"""Laws of a strategy for lines: its measurements, its estimates, and the errors that it states.
+"""Tests of a strategy for lines: its measurements, its estimates, and the errors that it states.
 
-The laws compare everything with dense matrices, so check lines of a few dozen cells.
+A line is a row of cells whose intervals are counted. The tests compare everything with dense
+matrices, so check lines of a few dozen cells.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def check_line_strategy(strategy: LineStrategy) -> None:
 
 
 def check_line_description(strategy: LineStrategy) -> None:
-    """Check the name, and the parameters, which identify C: they are part of noise addresses.
+    """Check the name and the parameters of a strategy; parameters identify its measurement matrix.
 
     Raises:
         LawBroken: no name, sources that `counton.base.literature` does not know, parameters that do
@@ -69,14 +70,22 @@ def check_line_description(strategy: LineStrategy) -> None:
     require(not unknown, strategy, f"sources {unknown} are not in counton.base.literature")
     saved = json.loads(json.dumps(strategy.parameters))
     require(saved == strategy.parameters, strategy, "parameters do not survive JSON")
-    require(saved.get("cells") == strategy.cells, strategy, "parameters do not say the cells")
+    require(
+        saved.get("cells") == strategy.cells,
+        strategy,
+        "parameters['cells'] is not its number of cells",
+    )
     shown = repr(strategy)
     complete = shown.startswith(type(strategy).__name__) and all(
         f"{name}={value!r}" in shown for name, value in strategy.parameters.items()
     )
     require(complete, strategy, "repr does not show the parameters")
     same = copy.deepcopy(strategy)
-    require(same == strategy and hash(same) == hash(strategy), strategy, "differs from its copy")
+    require(
+        same == strategy and hash(same) == hash(strategy),
+        strategy,
+        "a deep copy of it is not equal, or has another hash",
+    )
     require(strategy != object(), strategy, "equals an object of another type")
     try:
         rebuilt = built_from(type(strategy), json.loads(json.dumps(strategy.to_dict())))
@@ -84,7 +93,7 @@ def check_line_description(strategy: LineStrategy) -> None:
         raise LawBroken(f"{strategy}: cannot be rebuilt from to_dict: {error}") from error
     alike = rebuilt == strategy and np.array_equal(rebuilt.matrix(), strategy.matrix())
     complete = alike and rebuilt.name == strategy.name
-    require(complete, strategy, "differs from what to_dict describes")
+    require(complete, strategy, "the strategy rebuilt from to_dict differs")
     low, high = np.triu_indices(strategy.cells + 1)
     for other in type(strategy).examples(strategy.cells):
         if other == strategy:
@@ -95,48 +104,65 @@ def check_line_description(strategy: LineStrategy) -> None:
 
 
 def check_line_sensitivity(strategy: LineStrategy) -> None:
-    """Check sensitivities against all columns of C and all pairs of columns."""
+    """Check stated sensitivities against the measurement matrix: its columns and their differences.
+
+    Products of two columns are compared with the bound ``least_inner``.
+    """
     matrix = strategy.matrix()
     shape = (strategy.measurements, strategy.cells)
     require(matrix.dtype == np.int64 and matrix.shape == shape, strategy, f"C is not int64 {shape}")
     counts = np.arange(2 * strategy.cells).reshape(strategy.cells, 2) ** 2 % 97
     for lines in (counts, counts[:, 0]):
         require(
-            np.array_equal(strategy.measure(lines), matrix @ lines), strategy, "measures no C x"
+            np.array_equal(strategy.measure(lines), matrix @ lines),
+            strategy,
+            "measure(x) is not C x",
         )
     check_columns(strategy, matrix)
     for column in range(strategy.cells):
         others = np.arange(strategy.cells) != column
         products = matrix[:, others].T @ matrix[:, column]
         least = int(products.min(initial=strategy.least_inner))
-        require(strategy.least_inner <= least, strategy, f"inner product of columns is {least}")
+        require(
+            strategy.least_inner <= least,
+            strategy,
+            f"two columns have the inner product {least}, below least_inner",
+        )
 
 
 def check_line_estimates(strategy: LineStrategy) -> None:
-    """Check that cells and queries are estimated without bias, and with least covariance if
+    """Check that estimates of cells and of queries are unbiased, and have least variance if
     consistent.
 
-    The least covariance is the inverse of C^T C. The answers of an axis of a grid
-    (``works_on_grids``) must be sums of its cells, since those of a grid are.
+    The least covariance of the cells is the inverse of C^T C, with C the measurement matrix. With
+    ``works_on_grids`` the answer to a query must be the sum of the estimates of its cells.
 
     Raises:
-        LawBroken: an estimate is biased; cells are read with other weights than they are estimated
-            with; an axis of a grid gives answers that are not sums of its cells; or a consistent
-            strategy does not weigh measurements in the best way.
+        LawBroken: an estimate is biased; ``reads`` states other weights than ``estimate`` uses;
+            with ``works_on_grids`` an answer is not the sum of its cells; or a consistent strategy
+            does not weigh measurements in the best way.
     """
     counts = np.arange(2 * strategy.cells).reshape(strategy.cells, 2) ** 2 % 97
     for lines in (counts, counts[:, 0]):
         cells = strategy.estimate(strategy.measure(lines))
         back = cells.shape == lines.shape and np.allclose(cells, lines, rtol=0, atol=1e-6)
-        require(back, strategy, "cells do not come back")
+        require(
+            back,
+            strategy,
+            "estimates of cells differ from the exact counts although there is no noise",
+        )
     reads = strategy.estimate(np.eye(strategy.measurements))
     same = np.allclose(strategy.reads(np.eye(strategy.cells)), reads, rtol=1e-9, atol=1e-12)
-    require(same, strategy, "reads cells otherwise than it estimates them")
+    require(same, strategy, "reads() states other weights than estimate() uses")
     for asked in _explicit(strategy.cells):
         back = np.allclose(strategy.reads(asked.matrix) @ strategy.matrix(), asked.matrix)
-        require(back, strategy, f"answers to {asked} are biased")
+        require(
+            back,
+            strategy,
+            f"answers to {asked} are biased: without noise they differ from the true answers",
+        )
         added = np.allclose(strategy.reads(asked.matrix), asked.matrix @ reads, atol=1e-9)
-        message = f"works_on_grids, and answers to {asked} are not sums of its cells"
+        message = f"works_on_grids is True, but answers to {asked} are not sums of its cells"
         require(added or not strategy.works_on_grids, strategy, message)
     if not strategy.consistent:
         return
@@ -146,8 +172,10 @@ def check_line_estimates(strategy: LineStrategy) -> None:
 
 
 def check_line_variance(strategy: LineStrategy) -> None:
-    """Check ``variance`` of every interval against the measurements it reads: for consistent cells,
-    their covariance.
+    """Check the stated ``variance`` of every interval against the weights with which its estimate
+    adds up measurements.
+
+    For a consistent strategy it is compared with the least covariance of the cells.
     """
     low, high = np.triu_indices(strategy.cells + 1)
     if strategy.consistent:
@@ -165,8 +193,8 @@ def check_line_variance(strategy: LineStrategy) -> None:
 
 
 def check_line_workloads(strategy: LineStrategy) -> None:
-    """Check the total variance over every kind of workload against the measurements that its
-    queries read.
+    """Check the stated total variance of each kind of workload (set of queries) against its
+    queries, one by one.
     """
     cells = strategy.cells
     ranges, prefixes, nodes, own = _explicit(cells)
@@ -193,14 +221,15 @@ def check_line_workloads(strategy: LineStrategy) -> None:
 
 
 def check_running_sums(strategy: LineStrategy) -> None:
-    """Check that ``running_sums`` is a function of y = C x + z with the stated covariance.
+    """Check that private running sums depend on the noisy measurements y = C x + z alone, with the
+    stated covariance.
 
-    Noise shifted by a column of C must give the sums of the neighbouring dataset to the bit:
+    One count more, with noise shifted so that y stays, must leave all sums equal to the bit:
     privacy rests on this.
 
     Raises:
-        LawBroken: a measurement has not one draw; sums are wrong without noise, or change although
-            y does not; or their noise has another covariance.
+        LawBroken: a measurement does not have exactly one draw of noise; sums are wrong without
+            noise, or change although y does not; or their noise has another covariance.
     """
     cells, counts = strategy.cells, np.arange(strategy.cells) ** 2 % 97
     matrix, table = strategy.matrix(), HashedNoise(spread=_SPREAD)
@@ -216,7 +245,11 @@ def check_running_sums(strategy: LineStrategy) -> None:
         neighbour = counts + (np.arange(cells) == cell)
         moved, _ = strategy.running_sums(neighbour, ShiftedNoise(table, shifts), _BITS)
         same = np.array_equal(moved, base)
-        require(same, strategy, f"cell {cell} shows through: the sums are no function of C x + z")
+        require(
+            same,
+            strategy,
+            f"a count in cell {cell} changes the sums although C x + z stays the same",
+        )
     zeros = np.zeros(cells, np.int64)
     reads = np.empty((cells + 1, strategy.measurements))
     for row, node in enumerate(nodes):
@@ -232,7 +265,9 @@ def check_running_sums(strategy: LineStrategy) -> None:
 
 
 def check_largest_errors(strategy: LineStrategy) -> None:
-    """Check ``largest_error`` of one draw against all answers to each workload, one by one."""
+    """Check ``largest_error``, for one draw of the noise, against the errors of all answers one by
+    one.
+    """
     cells = strategy.cells
     table = HashedNoise(spread=_SPREAD)
     nodes = _nodes_read(strategy, np.zeros(cells, np.int64))
@@ -251,14 +286,16 @@ def check_largest_errors(strategy: LineStrategy) -> None:
 
 
 def _intervals(low: Integers, high: Integers, cells: int) -> Floats:
-    """Return one interval for each row, (intervals, cells)."""
+    """Return intervals as rows of zeros and ones: 1 in the cells of [low, high); shape (intervals,
+    cells).
+    """
     place = np.arange(cells)
     return ((low[:, None] <= place) & (place < high[:, None])).astype(np.float64)
 
 
 @lru_cache(maxsize=8)
 def _explicit(cells: int) -> tuple[Queries, Queries, Queries, Queries]:
-    """Return all ranges, all prefixes, all nodes, and some other queries, written out."""
+    """Return matrices of queries: all intervals, all prefixes, all tree nodes, and three others."""
     low, high = np.triu_indices(cells + 1, 1)
     ends = np.arange(1, cells + 1)
     ranges, prefixes, nodes = (
@@ -273,7 +310,9 @@ def _explicit(cells: int) -> tuple[Queries, Queries, Queries, Queries]:
 
 
 def _mean_of_subsets(strategy: LineStrategy, asked: RandomSubsets) -> float:
-    """Return the expected variance of the answer to one random set, by going through all sets."""
+    """Return the expected variance of the answer to one random set of cells, averaged over all
+    sets.
+    """
     cells = asked.cells
     sets = (np.arange(2**cells)[:, None] >> np.arange(cells) & 1).astype(np.float64)
     variance, size = (strategy.reads(sets) ** 2).sum(axis=1), sets.sum(axis=1)
@@ -282,7 +321,9 @@ def _mean_of_subsets(strategy: LineStrategy, asked: RandomSubsets) -> float:
 
 
 def _nodes_read(strategy: LineStrategy, counts: NDArray[np.int64]) -> range:
-    """Return the nodes whose noise the running sums read: one for each measurement, in order."""
+    """Return the indices of the draws of noise in the running sums; refuse all but one per
+    measurement.
+    """
     asked: list[tuple[int, range]] = []
 
     class Listening(HashedNoise):
@@ -295,17 +336,23 @@ def _nodes_read(strategy: LineStrategy, counts: NDArray[np.int64]) -> range:
     read = sorted({(level, node) for level, nodes in asked for node in nodes})
     first = read[0][1] if read else 0
     wanted = range(first, first + strategy.measurements)
-    require(read == [(0, node) for node in wanted], strategy, "reads not one draw a measurement")
+    require(
+        read == [(0, node) for node in wanted],
+        strategy,
+        "running_sums does not read exactly one draw of noise for each measurement",
+    )
     return wanted
 
 
 def _covariance(strategy: LineStrategy) -> Floats:
-    """Return the least covariance of the cells, in units of one measurement's noise variance."""
+    """Return the least covariance of estimates of the cells, in variances of one measurement's
+    noise.
+    """
     matrix = strategy.matrix().astype(np.float64)
     return np.asarray(np.linalg.inv(matrix.T @ matrix))
 
 
 def _prefix_covariance(strategy: LineStrategy) -> Floats:
-    """Return the least covariance of the sums of the first 0, 1, ..., n cells."""
+    """Return the least covariance of estimated sums of the first 0, 1, ..., n cells."""
     summed = np.tri(strategy.cells + 1, strategy.cells, k=-1)
     return np.asarray(summed @ _covariance(strategy) @ summed.T)

@@ -1,4 +1,4 @@
-"""Tables of node noise for tests: fixed and fast, and not random."""
+"""Fixed tables that stand in for random noise in tests."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from counton.strategies import NodeNoise
 
 
 class HashedNoise:
-    """Integers between -spread and spread as a fixed function of (level, node, coordinate).
+    """Integers between -spread and spread, each a fixed function of (level, node, coordinate).
 
-    It replaces ``counton.noise.NoiseField`` in tests that need to know every z. It protects
-    nothing.
+    It replaces ``counton.noise.NoiseField`` in tests that need to know every draw of the noise. It
+    protects nothing.
 
     >>> table = HashedNoise(spread=9)
     >>> table.run(0, range(3)).tolist() == [table.at(0, node).item() for node in range(3)]
@@ -29,24 +29,27 @@ class HashedNoise:
         self.seed = seed
 
     def run(self, level: int, nodes: range) -> NDArray[np.int64]:
-        """Return the values of consecutive nodes: int64, shape ``(len(nodes), *shape)``."""
+        """Return the noise of consecutive nodes of a level: int64, shape ``(len(nodes),
+        *shape)``.
+        """
         if nodes.step != 1 or nodes.start < 0 or not 0 <= level < 256:
             raise ValueError(f"level {level}, nodes {nodes}: not a run of node addresses")
         return _values(self.shape, self.spread, self.seed, level, nodes).copy()
 
     def at(self, level: int, node: int) -> NDArray[np.int64]:
-        """Return the value of one node, shape ``shape``."""
+        """Return the noise of one node, an array of shape ``shape``."""
         return self.run(level, range(node, node + 1)).reshape(self.shape)
 
 
 class ShiftedNoise:
-    """A table whose values are those of another table, with some nodes shifted by integers: z + d C
-    e_i.
+    """The noise of another table, with chosen nodes shifted by integers.
+
+    Tests shift the noise to make up for a change of the data.
 
     Args:
         table: the table underneath.
-        shifts: shift of the node (level, index), in lattice units: a number for the first
-            coordinate, or numbers by their place in the flattened array of coordinates.
+        shifts: maps a node (level, index) to its shift in units of the noise: a number for the
+            first coordinate, or numbers by their place in the flattened array of coordinates.
 
     >>> table = HashedNoise()
     >>> (ShiftedNoise(table, {(0, 1): 5}).run(0, range(3)) - table.run(0, range(3))).tolist()
@@ -68,7 +71,7 @@ class ShiftedNoise:
         return self._table.shape
 
     def run(self, level: int, nodes: range) -> NDArray[np.int64]:
-        """Return the values of consecutive nodes: int64, shape ``(len(nodes), *shape)``."""
+        """Return the shifted noise of consecutive nodes: int64, shape ``(len(nodes), *shape)``."""
         values = self._table.run(level, nodes).copy()
         flat = values.reshape(len(nodes), math.prod(self.shape))
         of_level = self._by_level.get(level, {})
@@ -81,7 +84,8 @@ class ShiftedNoise:
 
 
 def noise_of(table: HashedNoise, nodes: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
-    """Return the values of any nodes, by level and index: shape ``(len(nodes), coordinates)``.
+    """Return the noise of nodes given as (level, index), in any order: shape ``(len(nodes),
+    coordinates)``.
 
     >>> table = HashedNoise(spread=9)
     >>> noise_of(table, [(2, 5), (0, 1)])[:, 0].tolist() == [table.at(2, 5), table.at(0, 1)]
@@ -95,7 +99,7 @@ def noise_of(table: HashedNoise, nodes: Sequence[tuple[int, int]]) -> NDArray[np
 def _values(
     shape: tuple[int, ...], spread: int, seed: int, level: int, nodes: range
 ) -> NDArray[np.int64]:
-    """Return the values of consecutive nodes; they are cached, since laws ask for them
+    """Return the noise of consecutive nodes; cached, since tests ask for the same nodes
     repeatedly.
     """
     index = np.arange(len(nodes), dtype=np.uint64) + np.uint64(nodes.start)

@@ -1,4 +1,7 @@
-"""Laws of the changes by one unit in patterns of steps, and of fast ways to compute them."""
+"""Tests of the sensitivity to a unit that changes several steps in a pattern.
+
+The fast bounds in `counton.strategies.participation` are compared with brute force.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,10 @@ _RUNS: tuple[tuple[Run, ...], ...] = (
 
 
 def matrix_of(strategy: StreamStrategy, steps: int = _WRITTEN_OUT) -> Integers:
-    """Return C over the first steps of the horizon, shape (nodes, steps), in lattice units."""
+    """Return the measurement matrix C over the first steps of the horizon, shape (nodes, steps).
+
+    Entries are integers, in units of 2^-lattice_bits.
+    """
     columns = columns_in_order(strategy, count_steps(strategy, None))[:steps]
     nodes = {node: place for place, node in enumerate(sorted(set().union(*columns)))}
     largest = sum(abs(weight) for column in columns for weight in column.values())
@@ -51,13 +57,14 @@ def matrix_of(strategy: StreamStrategy, steps: int = _WRITTEN_OUT) -> Integers:
 
 
 def _norms(moved: Integers) -> tuple[int, int]:
-    """Return the largest 1-norm and squared 2-norm of columns."""
+    """Return the largest 1-norm and the largest squared 2-norm of a column of a matrix."""
     return int(np.abs(moved).sum(axis=0).max()), int((moved**2).sum(axis=0).max())
 
 
 def _of_runs(matrix: Integers, runs: tuple[Run, ...]) -> tuple[int, int]:
-    """Return the largest norms of a change by runs of one sign, each in its own cells, over all
-    first steps.
+    """Return the largest 1-norm and squared 2-norm by which runs of steps move the measurements.
+
+    A unit adds to each step of a run; each run has its own cells. All first steps are tried.
     """
     horizon = matrix.shape[1]
     worst = [0, 0]
@@ -74,8 +81,10 @@ def _of_runs(matrix: Integers, runs: tuple[Run, ...]) -> tuple[int, int]:
 
 
 def _of_changes(matrix: Integers, most: int) -> list[tuple[int, int]]:
-    """Return the largest norms of a change by 1, 2, .. alternating +1 and -1, in steps near each
-    other or spread.
+    """Return the largest norms by which 1, 2, .. changes of +1 and -1 in turn move the
+    measurements.
+
+    On short horizons all sets of steps are tried; on long ones, equally spaced steps.
     """
     horizon, found = matrix.shape[1], []
     best = (0, 0)
@@ -95,21 +104,21 @@ def _of_changes(matrix: Integers, most: int) -> list[tuple[int, int]]:
 
 
 def check_pattern_sensitivity(strategy: StreamStrategy, changes: int = 4) -> None:
-    """Check the sensitivity to units that change counts in a pattern: ``moved`` is not below brute
-    force.
+    """Check that no unit which changes counts in a pattern moves the measurements by more than
+    `pattern_sensitivity` states.
 
-    Runs of consecutive steps are tried from every first step. Changes of +1 and -1 in turn are
-    tried in all sets of steps (on long horizons in some), in one cell and in several. A
+    Runs of consecutive steps are tried from every first step. Alternating changes, +1 and -1 in
+    turn, are tried in all sets of steps (on long horizons in some), in one cell and in several. A
     `BoundedChange` is tried as the worst column, and as a move from one step to another.
 
-    ``largest_alternating`` is at least what this many changes in turn move, and so is
-    ``each_alternating`` times their number. On up to 16 steps the squared claims are at most 1.25
-    times the truth: for changes in turn, and for runs if columns are aligned. Columns are aligned
-    if the strategy says so.
+    ``largest_alternating``, and ``each_alternating`` times the number of changes, bound what that
+    many alternating changes move. On up to 16 steps squared bounds are at most 1.25 times the
+    truth: for alternating changes, and for runs if the strategy states ``aligned`` columns. That
+    statement is checked too.
 
     Args:
         strategy: a strategy with a horizon.
-        changes: largest number of changes in turn to try.
+        changes: largest number of alternating changes to try.
 
     >>> from counton.strategies import Binary
     >>> check_pattern_sensitivity(Binary(12))
@@ -126,7 +135,7 @@ def check_pattern_sensitivity(strategy: StreamStrategy, changes: int = 4) -> Non
         claimed = pattern_sensitivity(strategy, Runs(runs))
         _enough(strategy, Runs(runs), claimed, l1, squared)
         tight = horizon > _SHORT or not (positive and strategy.structure.aligned())
-        message = f"{Runs(runs)} moves it by {squared} squared, not {claimed}"
+        message = f"{Runs(runs)} moves it by {squared} (squared 2-norm), not {claimed}"
         require(tight or claimed.l2_squared <= _SLACK * squared, strategy, message)
     # Whether products of columns are as `counton.strategies.participation` has them aligned.
     products = matrix.T @ matrix
@@ -134,10 +143,14 @@ def check_pattern_sensitivity(strategy: StreamStrategy, changes: int = 4) -> Non
         (products[:q, q + 1 :] <= products[:q, q, None] + products[None, q, q + 1 :]).all()
         for q in range(1, len(products) - 1)
     )
-    require(aligned or not strategy.structure.aligned(), strategy, "columns are not aligned")
+    require(
+        aligned or not strategy.structure.aligned(),
+        strategy,
+        "structure.aligned() is True, but products of its columns break what that promises",
+    )
     alternating = _of_changes(matrix, changes)
     for number, (l1, squared) in enumerate(alternating, 1):
-        moves = f"{number} changes move it by {l1} and {squared} squared"
+        moves = f"{number} changes move it by {l1} (1-norm) and {squared} (squared 2-norm)"
         each = [each_alternating(strategy, norm) for norm in _NORMS]
         enough = each[0] * number >= l1 and each[1] * number >= squared
         require(enough, strategy, f"{moves}, and each_alternating is {each}")
@@ -175,17 +188,18 @@ def _enough(
 ) -> None:
     # Integer vectors have l1 <= l2_squared, so that a 1-norm above it cannot be.
     enough = claimed.l1 >= min(l1, squared) and claimed.l2_squared >= squared
-    message = f"{pattern} moves it by {l1} and {squared} squared, not {claimed}"
+    message = f"{pattern} moves it by {l1} (1-norm) and {squared} (squared 2-norm), not {claimed}"
     require(enough, strategy, message)
 
 
 def check_short_ways(strategy: StreamStrategy) -> None:
-    """Check that the facts used by `counton.strategies.participation` are not below those of the
-    columns.
+    """Check fast bounds on columns of the measurement matrix, which compute sensitivities, against
+    the matrix.
 
     ``sums_of_runs`` bounds sums of consecutive columns; ``largest_sum`` bounds sums of columns of
     steps apart, or of a schedule; ``overlaps`` bounds products of two columns. ``nodes_by_level``
-    says exactly which steps share a node. The parts of ``divisions`` add up to the horizon.
+    says exactly which steps share a node (one measurement). The parts of ``divisions`` add up to
+    the horizon.
 
     >>> from counton.strategies import Binary
     >>> check_short_ways(Binary(12))
@@ -207,7 +221,11 @@ def check_short_ways(strategy: StreamStrategy) -> None:
             found = sums_of_runs(strategy, norm, length)
             if found is None:
                 continue
-            require(np.shape(found) == (horizon,), strategy, f"sums_of_runs has {np.shape(found)}")
+            require(
+                np.shape(found) == (horizon,),
+                strategy,
+                f"sums_of_runs returns the shape {np.shape(found)}, not {(horizon,)}",
+            )
             true = (np.abs(moved) ** norm).sum(axis=0)
             enough = bool((np.asarray(found)[:inner] >= true).all())
             message = f"sums_of_runs({norm}, {length}) is less than {length} steps add up to"
@@ -229,7 +247,11 @@ def check_short_ways(strategy: StreamStrategy) -> None:
         if strategy.structure.overlaps is None:
             continue
         overlaps = strategy.structure.overlaps(Schedule(steps, apart, False))
-        require(len(overlaps) == steps - 1, strategy, f"overlaps are {len(overlaps)}, of {steps}")
+        require(
+            len(overlaps) == steps - 1,
+            strategy,
+            f"overlaps gives {len(overlaps)} bounds for {steps} steps, not {steps - 1}",
+        )
         for j, claimed in enumerate(overlaps, 1):
             beyond = np.triu(products, j * apart)
             message = f"columns {j * apart} apart have a product of {beyond.max()}, not {claimed}"
@@ -251,7 +273,7 @@ def _check_tree(
             sums = sums + weight * there
             same = (node[:, None] == node[None, :]) & there[:, None]
             meet = meet + weight**2 * same
-        message = "nodes_by_level says otherwise than the columns"
+        message = "nodes_by_level does not agree with the columns"
         require(bool((sums == lengths).all()), strategy, message)
         require(bool((meet == products).all()), strategy, message)
     parts = list(strategy.structure.divisions(None))
@@ -269,6 +291,10 @@ def _check_tree(
         total = sum(each.steps * times for each, times in inner)
         message = f"{part} is divided into parts of {total} steps"
         require(not inner or total <= part.steps, strategy, message)
-        require(bool(inner) or part.steps == 1, strategy, f"{part} is not divided")
+        require(
+            bool(inner) or part.steps == 1,
+            strategy,
+            f"{part} has several steps, but divisions() does not divide it",
+        )
     total = sum(part.steps * times for part, times in parts)
     require(total == horizon, strategy, f"parts of the horizon have {total} steps")

@@ -1,4 +1,5 @@
-"""A plug-in of pytest: the laws of statistics and strategies of another package, a test each.
+"""A plug-in of pytest which tests the statistics and strategies of another package, one test for
+each class.
 
 ``pytest -p counton.laws.pytest_plugin --statistic counton_above:Above``
 """
@@ -14,7 +15,7 @@ from counton.laws import LawBroken, check
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options that name what is checked."""
+    """Add the options ``--statistic`` and ``--strategy``, which name the classes to check."""
     group = parser.getgroup("counton", "laws of counton")
     for option, needs in (
         ("--statistic", "a class method examples() returns pairs of a statistic and its batches"),
@@ -30,32 +31,32 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(
     session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """Add a test for each class that an option names."""
+    """Add one test for each class that ``--statistic`` or ``--strategy`` names."""
     for option in ("--statistic", "--strategy"):
         for named in config.getoption(option):
             items.append(Laws.from_parent(session, name=f"laws of {named}", named=named))
 
 
 class Laws(pytest.Item):
-    """The laws of one class."""
+    """The test that one statistic or strategy class keeps all laws of its kind."""
 
     def __init__(self, *, named: str, **more: Any) -> None:
         super().__init__(**more)
         self.named = named
 
     def runtest(self) -> None:
-        """Check the examples of the class."""
+        """Check all examples of the class; `LawBroken` fails the test."""
         module, colon, name = self.named.partition(":")
         if not colon:
             raise pytest.UsageError(f"{self.named!r} names no class: write MODULE:CLASS")
         check(getattr(import_module(module), name))
 
     def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
-        """Show a broken law by its sentence alone."""
+        """Show the message of a broken law without a traceback."""
         if isinstance(excinfo.value, LawBroken):
             return f"LawBroken: {excinfo.value}"
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Any, int | None, str]:
-        """Name the test by the class."""
+        """Return path, line (none) and name under which pytest reports the test."""
         return self.path, None, self.name

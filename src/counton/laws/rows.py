@@ -1,4 +1,8 @@
-"""Rows and columns of a strategy as tables, checked for well-formedness while they are built."""
+"""The matrices B and C of a strategy for streams as tables, checked while they are built.
+
+Row ``step`` of B has the weights with which a release adds up draws of noise (nodes). Column
+``step`` of C has the weights with which a count enters the measurements that have these draws.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +31,7 @@ _KEPT: ContextVar[tuple[StreamStrategy, dict[Any, Any]] | None] = ContextVar("_K
 
 
 class LawBroken(AssertionError):
-    """A strategy does not keep a law; the message says which, and where."""
+    """A strategy or statistic does not keep a law; the message says which, and where."""
 
 
 def require(holds: bool | np.bool_, strategy: object, complaint: str) -> None:
@@ -45,15 +49,15 @@ def count_steps(strategy: StreamStrategy, steps: int | None) -> int:
 
 
 def is_integral(strategy: StreamStrategy) -> bool:
-    """Whether B and C are matrices of integers."""
+    """Return whether B and C, the weights of noise and of counts, are matrices of integers."""
     return strategy.facts.fraction_bits == strategy.facts.lattice_bits == 0
 
 
 @contextmanager
 def tables_kept(strategy: StreamStrategy) -> Iterator[None]:
-    """Cache the written-out rows and columns of a strategy within the block, for all laws.
+    """Cache the matrices of a strategy within the ``with`` block, so that each is written out once.
 
-    Writing them out takes longer than comparing them. Laws do not change them.
+    Writing them out takes longer than comparing them. No check changes them.
     """
     token = _KEPT.set((strategy, {}))
     try:
@@ -73,8 +77,9 @@ def _once(strategy: StreamStrategy, which: Hashable, write: Callable[[], _Table]
 
 
 def rows_by_step(strategy: StreamStrategy, count: int) -> dict[int, dict[Address, int | Fraction]]:
-    """Return rows of the first ``count`` steps; rows of fractions at long horizons for a few steps
-    only.
+    """Return, for each of the first ``count`` steps, the weights of noise in its release, by node.
+
+    Beyond 64 steps, rows of fractions are returned for four steps only.
     """
     return _once(strategy, ("rows", count), lambda: _rows(strategy, count))
 
@@ -91,18 +96,19 @@ def row_of(strategy: StreamStrategy, step: int) -> tuple[Node, ...]:
 
 
 def column_of(strategy: StreamStrategy, step: int, last: int) -> tuple[Node, ...]:
-    """Return a column, as far as releases up to ``last`` read it."""
+    """Return the nodes that the count of ``step`` enters, up to those that release ``last``
+    reads.
+    """
     which = ("column", step, last if isinstance(strategy, EndlessStrategy) else None)
     return _once(strategy, which, lambda: column_until(strategy, step, last))
 
 
 class Reads(NamedTuple):
-    """Weights with which releases about the first 0, 1, 2, .. steps read nodes: rows, or sums of
-    rows.
+    """Weights of the noise of each node in the released total of the first 0, 1, 2, .. steps.
 
     Attributes:
         steps: 0, and the steps whose rows were written out.
-        nodes: addresses, in order.
+        nodes: (level, index) of each draw of noise, in order.
         weights: shape (steps, nodes).
     """
 
@@ -115,14 +121,15 @@ class Reads(NamedTuple):
         return np.array([level for level, _ in self.nodes], np.int64)
 
     def between(self, first: Integers, last: Integers) -> Floats:
-        """Return the weights for the steps start + 1 .. stop, given pairs of places in
-        ``steps``.
+        """Return the weights in the sum of the steps after ``steps[first]`` up to ``steps[last]``.
+
+        ``first`` and ``last`` are places in ``steps``. Shape (pairs, nodes).
         """
         return np.asarray(self.weights[last] - self.weights[first])
 
     def ends(self, most: int = 24) -> tuple[Integers, Integers]:
-        """Return pairs of places in ``steps``, each once: all pairs, or those of this many
-        steps.
+        """Return pairs (first, last) of places in ``steps``: all, or the pairs of about ``most`` of
+        them.
         """
         count = len(self.steps)
         some = np.arange(count)
@@ -133,7 +140,7 @@ class Reads(NamedTuple):
 
 
 def reads_of(strategy: StreamStrategy, count: int) -> Reads:
-    """Return the rows of `rows_by_step` as float64, added up if releases are of single steps."""
+    """Return the rows of `rows_by_step` as float64; rows of single steps are added up to totals."""
     return _once(strategy, ("reads", count), lambda: _reads(strategy, count))
 
 
@@ -152,8 +159,10 @@ def _reads(strategy: StreamStrategy, count: int) -> Reads:
 
 
 def columns_in_order(strategy: StreamStrategy, count: int) -> list[dict[Address, int]]:
-    """Return the columns of the first ``count`` items, as far as their releases read them, as
-    integers.
+    """Return the first ``count`` columns of C, as integers by node, up to nodes that release
+    ``count`` reads.
+
+    The unit of the integers is 2^-lattice_bits.
     """
     return _once(
         strategy,
@@ -166,14 +175,17 @@ def columns_in_order(strategy: StreamStrategy, count: int) -> list[dict[Address,
 
 
 def largest_entry(strategy: StreamStrategy, count: int) -> int:
-    """Return the largest magnitude in the first ``count`` columns of C, in lattice units."""
+    """Return the largest magnitude in the first ``count`` columns of C, in units of
+    2^-lattice_bits.
+    """
     columns = columns_in_order(strategy, count)
     return max((abs(weight) for column in columns for weight in column.values()), default=1)
 
 
 def _weights(strategy: StreamStrategy, nodes: Iterable[Node]) -> dict[Address, int | Fraction]:
-    """Return weights by address, after a check that each node occurs once with a weight other than
-    0.
+    """Return the weights of nodes by (level, index).
+
+    Refuse a node that is listed twice or with weight 0.
     """
     nodes = tuple(nodes)
     weights = {(level, index): weight for level, index, weight in nodes}
@@ -183,17 +195,23 @@ def _weights(strategy: StreamStrategy, nodes: Iterable[Node]) -> dict[Address, i
 
 
 def lattice_units(strategy: StreamStrategy, nodes: Iterable[Node]) -> dict[Address, int]:
-    """Return a column as integers: its weights are multiples of 2^-lattice_bits."""
+    """Return the weights of a column of C as integers, in units of 2^-lattice_bits, by node."""
     units = {}
     for address, weight in _weights(strategy, nodes).items():
         unit, rest = divmod(2**strategy.facts.lattice_bits, weight.denominator)
-        require(rest == 0, strategy, f"C has {weight}, off the lattice")
+        require(
+            rest == 0,
+            strategy,
+            f"C has the weight {weight}, which is no multiple of 2^-lattice_bits",
+        )
         units[address] = weight.numerator * unit
     return units
 
 
 def takes(strategy: StreamStrategy, law: NoiseDistribution) -> bool:
-    """Whether a strategy accepts a calibrated law."""
+    """Return whether a strategy accepts noise of this distribution: it may refuse noise as too
+    wide.
+    """
     try:
         check_law(strategy, law)
     except InvalidInput:
@@ -202,9 +220,9 @@ def takes(strategy: StreamStrategy, law: NoiseDistribution) -> bool:
 
 
 def node_variance(strategy: StreamStrategy, level: int) -> float:
-    """Return the variance of the noise of a node of this level, in units of that of level 0.
+    """Return the variance of one draw of noise at this level, relative to a draw at level 0.
 
-    The noise is Laplace noise, or Gaussian noise if the strategy takes no other.
+    The noise is Laplace noise, or Gaussian noise if the strategy accepts no Laplace noise.
     """
     if not isinstance(strategy, EndlessStrategy):
         return 1.0

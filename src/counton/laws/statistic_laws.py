@@ -1,4 +1,4 @@
-"""The laws of a statistic: its counts, its description, and the change by one unit."""
+"""Tests of a statistic: its counts, its description, and the change by one protected unit."""
 
 from __future__ import annotations
 
@@ -94,25 +94,29 @@ def check_statistic_description(statistic: Statistic, batches: Batches) -> None:
     """Check that a statistic rebuilt from its name and parameters, as JSON, is equal and counts
     equally.
 
-    This also holds after `settle` for a guarantee, and the statistic allows the settled one. Cells
-    are found by their names; sources are in `counton.base.literature`. The protected unit has one
-    name in ``protects`` and in the contribution, and the words for neighbours agree with the
-    relation.
+    This also holds after `settle`, which fills in what depends on the guarantee; ``allows`` must
+    accept the result. Names of cells lead back to the cells, and ``sources`` are listed in
+    `counton.base.literature`. The protected unit has one name in ``protects`` and in the
+    contribution, and the words for neighbours agree with the relation.
     """
     from counton.base.literature import REFERENCES
 
     settled = statistic.settle(PureDP(1), len(batches))
     alone = settled.settle(PureDP(1), len(batches)) == settled
-    require(alone, statistic, f"settled again it is another one than {settled}")
-    require(statistic.allows(settled), statistic, f"does not allow what is settled, {settled}")
+    require(alone, statistic, f"settle() changes its own result, {settled}, when called again")
+    require(
+        statistic.allows(settled),
+        statistic,
+        f"allows() refuses the result of its own settle(), {settled}",
+    )
     for one in (statistic, settled):
         saved: Any = json.loads(json.dumps(statistic_to_dict(one)))
         rebuilt = statistic_of_kind(type(one), saved)
-        require(rebuilt == one, one, f"{saved} makes another one, {rebuilt}")
+        require(rebuilt == one, one, f"{saved} rebuilds another statistic, {rebuilt}")
         alike = np.array_equal(_changes(rebuilt, batches), _changes(one, batches))
-        require(alike, one, f"what {saved} makes counts otherwise")
+        require(alike, one, f"the statistic rebuilt from {saved} counts otherwise")
         for batched in (False, True):
-            message = f"what {saved} makes says otherwise what one unit changes"
+            message = f"the statistic rebuilt from {saved} has another contribution"
             same = rebuilt.contribution(batched=batched) == one.contribution(batched=batched)
             require(same, one, message)
     numbers: Sequence[Any] = statistic.number_names
@@ -132,7 +136,9 @@ def check_statistic_description(statistic: Statistic, batches: Batches) -> None:
 
 
 def _words_agree(statistic: Statistic) -> None:
-    """Check the words about units against the numbers of the contribution."""
+    """Check that texts about the protected unit agree with the unit and relation of the
+    contribution.
+    """
     for batched in (False, True):
         contribution = statistic.contribution(batched=batched)
         unit = next((one for one in _UNITS if re.search(rf"\b{one}\b", contribution.unit)), "event")
@@ -147,16 +153,18 @@ def _words_agree(statistic: Statistic) -> None:
         letters = statistic.card.of_letters and not batched
         require(not letters or contribution.relation == "replace", statistic, message)
     known = statistic.card.event in _UNITS or protects(statistic) in ("event", "user")
-    message = f"an event is {statistic.card.event!r}, and what is protected {protects(statistic)!r}"
+    message = (
+        f"the card calls an event {statistic.card.event!r}, protects says {protects(statistic)!r}"
+    )
     require(known, statistic, message)
 
 
 def check_statistic_counts(statistic: Statistic, batches: Batches) -> None:
-    """Check that steps taken at once or one by one, undone, saved and restored, change cells
-    equally.
+    """Check that cells change equally whether steps are counted at once or one by one, undone and
+    repeated, or saved and restored.
 
-    The saved state and later `news` give the present state. Cells on demand are at most ``largest``
-    from 0.
+    An older saved state and the `news` (changes) since then give the present state. A statistic
+    whose cells are computed on demand has no cell larger in magnitude than its ``largest``.
     """
     whole, exact = _changes(statistic, batches), statistic.begin()
     for step, batch in enumerate(batches, 1):
@@ -164,14 +172,26 @@ def check_statistic_counts(statistic: Statistic, batches: Batches) -> None:
         first, saved = _take_steps(statistic, exact, [batch], step), exact.save()
         exact.undo()
         repeated = _take_steps(statistic, exact, [batch], step)
-        require(np.array_equal(first, repeated), statistic, f"step {step} changes more after undo")
-        require(exact.save() == saved, statistic, f"step {step} is saved otherwise after undo")
+        require(
+            np.array_equal(first, repeated),
+            statistic,
+            f"step {step} changes cells otherwise when repeated after undo()",
+        )
+        require(
+            exact.save() == saved,
+            statistic,
+            f"the state saved after step {step} differs when the step is repeated after undo()",
+        )
         alike = np.array_equal(first[0], whole[step - 1])
-        require(alike, statistic, f"step {step} by itself is not that among all steps")
+        require(
+            alike,
+            statistic,
+            f"step {step} counted alone changes cells otherwise than counted with all steps",
+        )
         news = exact.news()
         if news is not None:
             message = (
-                f"what was saved before step {step} and its news are not what is saved after it"
+                f"the state saved before step {step}, with news(), is not the state saved after it"
             )
             joined = restore(statistic, before, [news]).save()
             require(joined == restore(statistic, saved).save(), statistic, message)
@@ -179,12 +199,14 @@ def check_statistic_counts(statistic: Statistic, batches: Batches) -> None:
 
 
 def check_statistic_rows(statistic: Statistic, batches: Batches) -> None:
-    """Check that rows of a `TallyStatistic` add up in any order, within its stated bounds.
+    """Check that the changes by single rows of a `TallyStatistic` add up in any order, within its
+    stated bounds.
 
-    Each row changes known places, by amounts within ``row_bounds``; with ``counts_rows`` it changes
-    one place by 1. No cell measured from one row is larger than ``largest_entry`` times the largest
-    amount of ``row_bounds``. ``measure`` is linear; the cells of an ``additive`` statistic are the
-    sums. The sums of two halves of the rows add up to the sums of all rows. Each group of a
+    Such a statistic keeps one sum for each of its places, and `measure` computes cells from sums.
+    Each row changes sums at known places, by amounts within ``row_bounds``; with ``counts_rows`` it
+    changes one sum by 1. No cell measured from one row is larger than ``largest_entry`` times the
+    largest amount of ``row_bounds``. ``measure`` is linear; the cells of an ``additive`` statistic
+    are the sums. The sums of two halves of the rows add up to the sums of all rows. Each group of a
     statistic by group (`Grouped`) has the cells of the statistic over the group's rows.
     """
     tallied: Any = statistic
@@ -201,7 +223,7 @@ def check_statistic_rows(statistic: Statistic, batches: Batches) -> None:
 
 def _each_group(statistic: Any, batches: Batches, whole: Integers) -> None:
     inner, groups = statistic.inner, getattr(statistic, "groups", ())
-    require(bool(groups), statistic, f"is said to be {inner} by group, and has no groups")
+    require(bool(groups), statistic, f"states the inner statistic {inner}, but has no groups")
     for place, group in enumerate(groups):
         own = [[event for name, event in batch if name == group] for batch in batches]
         same = np.array_equal(_changes(inner, own), whole[:, place])
@@ -210,30 +232,46 @@ def _each_group(statistic: Any, batches: Batches, whole: Integers) -> None:
         check_statistic_rows(inner, own) if any(own) else None
     by, *others = statistic.parts
     right = by.kind == "label" and tuple(others) == tuple(inner.parts)
-    require(right, statistic, "its parts are not a label and those of the statistic")
+    require(
+        right, statistic, "its parts are not a label followed by the parts of the inner statistic"
+    )
     columns = _columns_of(inner, [event for batch in batches for _, event in batch])
     said = inner.encode(*columns)
-    require(np.array_equal(statistic.encode(*columns), said), statistic, "rows say something else")
+    require(
+        np.array_equal(statistic.encode(*columns), said),
+        statistic,
+        "encode() differs from that of the inner statistic",
+    )
     for name in ("row_bounds", "largest_entry", "counts_rows", "counts_units"):
         each = getattr(statistic, name), getattr(inner, name)
         mine, its = (one() if callable(one) else one for one in each)
         require(mine == its, statistic, f"{name} is {mine}; of a row of {inner} it is {its}")
     added = str(statistic.entries(said)) == str(inner.entries(said))
-    require(added, statistic, "a row is added to other places than those of its group")
-    require(statistic.places == len(groups) * inner.places, statistic, "has other places")
+    require(added, statistic, "a row changes sums at other places than those of its group")
+    require(
+        statistic.places == len(groups) * inner.places,
+        statistic,
+        "its places are not those of one group times the number of groups",
+    )
     sums = np.arange(2 * statistic.places, dtype=np.int64).reshape(2, -1) ** 2 % 97
     found = statistic.measure(sums)
     for place, part in enumerate(np.split(sums, len(groups), axis=1)):
         same = np.array_equal(found[:, place], inner.measure(part))
-        require(same, statistic, f"group {groups[place]!r} is measured otherwise than alone")
+        require(
+            same, statistic, f"group {groups[place]!r} is not measured as {inner} measures its sums"
+        )
 
 
 def _rows_added(statistic: Any, batches: Batches, whole: Integers) -> None:
     events = [event for batch in batches for event in batch]
     columns = _columns_of(statistic, events)
     said = np.asarray(statistic.encode(*columns))
-    require(said.shape == (len(events),), statistic, f"said has shape {said.shape}")
-    require(said.dtype == np.int64, statistic, f"said is {said.dtype}, not int64")
+    require(
+        said.shape == (len(events),),
+        statistic,
+        f"encode() returns the shape {said.shape}, not one code for each row",
+    )
+    require(said.dtype == np.int64, statistic, f"encode() returns {said.dtype}, not int64")
     least, most = statistic.row_bounds()
     if not all(isinstance(place, int) for place, _ in statistic.entries(said)):
         said = said[said >= 0]  # codes below 0 have no place
@@ -242,19 +280,25 @@ def _rows_added(statistic: Any, batches: Batches, whole: Integers) -> None:
     for place, amount in pairs:
         places = np.broadcast_to(place, said.shape)
         known = (places >= 0) & (places < statistic.places)
-        require(known.all(), statistic, f"a row changes place {places[~known][:1]}, which is none")
+        require(
+            known.all(),
+            statistic,
+            f"a row changes place {places[~known][:1]}, which does not exist",
+        )
         np.add.at(adds, (rows, places), amount)
         amounts = np.broadcast_to(amount, said.shape)
         within = (amounts >= least) & (amounts <= most)
         complaint = f"a row adds {amounts[~within][:1]}, outside of row_bounds {least} and {most}"
         require(within.all(), statistic, complaint)
         one = not statistic.counts_rows or (len(pairs) == 1 and bool((amounts == 1).all()))
-        require(one, statistic, "says counts_rows, and a row adds more than 1 to one place")
+        require(
+            one, statistic, "counts_rows is True, but a row does not add exactly 1 to one place"
+        )
     _choices(statistic, said, [place for place, _ in pairs if not isinstance(place, int)])
     units = np.eye(statistic.places, dtype=np.int64)
     measured = statistic.measure(units).reshape(statistic.places, -1)
     additive = not statistic.card.additive or np.array_equal(measured, units)
-    require(additive, statistic, "says additive, and measures other cells than the sums")
+    require(additive, statistic, "the card says additive, but measure() does not return the sums")
     each = statistic.measure(units if statistic.counts_rows else adds)
     largest, entry = int(np.abs(each).max(initial=0)), statistic.largest_entry
     bound = entry * max(abs(end) for end in statistic.row_bounds())
@@ -265,7 +309,9 @@ def _rows_added(statistic: Any, batches: Batches, whole: Integers) -> None:
         cells, most_told = statistic.measure(own[None]), statistic.largest_measured(sizes)
         complaint = f"largest_measured is {most_told:g}, and a cell of these rows has more"
         require(int(np.abs(cells).max(initial=0)) <= most_told, statistic, complaint)
-    complaint = "says that a row counts as often as it says, and that every row counts once"
+    complaint = (
+        "both counts_units and counts_rows are True; a row cannot count by its value and once"
+    )
     require(not (statistic.counts_units and statistic.counts_rows), statistic, complaint)
     require(
         np.array_equal(statistic.measure(adds).sum(axis=0), whole.sum(axis=0)),
@@ -282,11 +328,11 @@ def check_statistic_neighbours(
 ) -> None:
     """Check that no unit changes cells or measurements by more than ``contribution`` states.
 
-    Each unit's events are taken away; if neighbours replace one event, each event is replaced by
-    every other event. The change of measurements is ``C d``, computed exactly for a binary tree and
-    for independent steps. First the steps are the batches of events (``batched``), then they have
-    one event each. The contribution within this many steps is checked too. No unit changes steps or
-    cells beyond the contribution's.
+    Each unit's events are taken away; if neighbouring datasets replace one event, each event is
+    replaced by every other event. The change of the measurements is computed exactly for a binary
+    tree and for independent steps. Events are counted first in the given batches (``batched``),
+    then one in each step. A contribution stated for this many steps is checked too. No unit changes
+    more steps or cells than the contribution states.
     """
     alone: Batches = [[event] for batch in batches for event in batch]
     if not statistic.card.of_letters:
@@ -316,7 +362,7 @@ def _check_neighbours(
     replaced = first.relation == "replace"
     near = _replacements(batches) if replaced and unit_of is None else _without(batches, unit_of)
     falls = first.signed or bool((whole >= 0).all())
-    require(falls, statistic, "counts fall, and its contribution says that they do not")
+    require(falls, statistic, "a cell is negative, but its contribution is not signed")
     claims: list[tuple[StreamStrategy, Integers, dict[str, tuple[float, float]]]] = []
     strategies: tuple[StreamStrategy, ...] = known.Binary(steps), Independent(steps)
     for strategy in strategies:
@@ -346,7 +392,10 @@ def _check_neighbours(
 
 
 def _beyond(contribution: Contribution, change: Integers) -> str | None:
-    """Return which steps, cells or sizes of a change exceed a contribution; None: none."""
+    """Return words for how a unit's change exceeds its stated contribution; None if it does not.
+
+    The shape of ``change`` is (steps, cells).
+    """
     rows = np.flatnonzero(change.any(axis=1))
     if contribution.in_one_step and len(rows) > 1:
         return f"changes {len(rows)} steps"
@@ -368,23 +417,35 @@ def _beyond(contribution: Contribution, change: Integers) -> str | None:
 
 
 def _choices(statistic: Any, said: Integers, places: Sequence[Any]) -> None:
-    """Check that codes of rows lie within their stated range, and so do the places that rows may
-    choose.
+    """Check the codes of rows, and the places of the sums that they choose, against the stated
+    ranges.
     """
     spans = statistic.spans
-    require(len(spans) == len(places), statistic, f"rows choose {len(places)} times, in {spans}")
+    require(
+        len(spans) == len(places),
+        statistic,
+        f"rows choose {len(places)} places, but spans states {spans}",
+    )
     low, high = statistic.said_bounds()
     within = (said >= low) & (said <= high)
-    require(within.all(), statistic, f"rows say {said[~within][:1]}, outside of said_bounds")
+    require(
+        within.all(),
+        statistic,
+        f"encode() returns the code {said[~within][:1]}, outside of said_bounds",
+    )
     if not places:
         return
     for place, span in zip(places, spans, strict=True):
         chosen = (place >= span.start) & (place < span.stop)
-        require(bool(np.all(chosen)), statistic, f"rows choose places outside of the span {span}")
+        require(
+            bool(np.all(chosen)),
+            statistic,
+            f"rows choose places outside of their stated span {span}",
+        )
 
 
 def _check_gives(statistic: Any, terms: Any, batches: Batches) -> None:
-    """Check that counts, sums and means that a statistic gives to others are those of the rows.
+    """Check counts, sums and means that a statistic supplies to other readings, against its rows.
 
     Rows without a known place do not count. Exact cells are used in place of released ones.
     """
@@ -403,14 +464,18 @@ def _check_gives(statistic: Any, terms: Any, batches: Batches) -> None:
     def compare(name: str, found: float, bounds: Any, column: Any) -> None:
         expected, room = float(number), 1e-6 * (1 + number)
         if name != "count":
-            require(bounds is not None, statistic, f"tells {name}, and of values no bounds")
+            require(
+                bounds is not None,
+                statistic,
+                f"gives a {name}, but bounds_of has no bounds for its values",
+            )
             low, high, step = map(float, bounds)
             values = np.clip(np.asarray(column, np.float64)[counted], low, high)
             expected = float(np.rint(values / step).sum() * step)
             room = 1e-6 * (1 + abs(expected)) + number * step
             if name == "mean":
                 expected, room = expected / max(number, 1), room / max(number, 1)
-        message = f"tells {name} {found:g}, and the rows have {expected:g}"
+        message = f"gives the {name} {found:g}, but the rows have {expected:g}"
         require(abs(found - expected) <= room, statistic, message)
 
     for place in (None, *range(len(statistic.parts))):
@@ -425,10 +490,11 @@ def _check_gives(statistic: Any, terms: Any, batches: Batches) -> None:
 
 
 def check_statistic_reading(statistic: Statistic, batches: Batches) -> None:
-    """Check that readings are a function of the releases, and of nothing that was counted.
+    """Check that what is read from a release depends on the release alone, not on the counted
+    events.
 
     One release is read by statistics that have counted nothing, all of these events, and the first
-    half of them: all readings agree. Cells on demand have no such reading.
+    half of them: all readings agree. A statistic whose cells are computed on demand is skipped.
     """
     this = statistic.settle(PureDP(1), len(batches))
     if this.card.on_demand:
@@ -450,16 +516,22 @@ def check_statistic_reading(statistic: Statistic, batches: Batches) -> None:
         ) from error
     shapes = shape_of(this, None), shape_of(this, 3)
     expected_shapes = ((), (3,)) if this.card.additive else (this.cells, this.cells)
-    require(shapes == expected_shapes, statistic, f"says shape_of {shapes}, not {expected_shapes}")
+    require(
+        shapes == expected_shapes, statistic, f"shape_of returns {shapes}, not {expected_shapes}"
+    )
     named = not this.card.additive or this.card.keyword in ("count", "sum")
-    require(named, statistic, "says additive, and terms then name it not, as counts and sums alone")
+    require(named, statistic, "the card says additive, which only counts and sums may say")
     additive = not this.card.additive or np.array_equal(
         expected.get("estimate", ()), np.ravel(value)
     )
-    require(additive, statistic, "says additive, and shows other numbers than were released")
+    require(
+        additive,
+        statistic,
+        "the card says additive, but a reading shows other numbers than were released",
+    )
     people = for_people(this, 2).contribution(batched=True, horizon=last)
     same_row = people == this.contribution(batched=True, horizon=last)
-    require(same_row, statistic, "says of people that one row changes something else")
+    require(same_row, statistic, "its contribution differs for people who have one row each")
     _check_gives(fresh, counter.design, batches)
     if tuple(this.error_of) == _OF_ONE_CELL:
         _errors_of_cells(fresh, release)
@@ -475,8 +547,10 @@ def check_statistic_reading(statistic: Statistic, batches: Batches) -> None:
 
 
 def _counter_of(this: Statistic, steps: int, key: Key, said: Mapping[str, Any] | None) -> Counter:
-    """Return the counter of a statistic's cells, by its contribution; ``said`` describes it in the
-    terms.
+    """Return a counter that releases the statistic's cells with noise calibrated to its
+    contribution.
+
+    ``said``, the statistic's description, becomes part of the counter's terms.
     """
     return Counter(
         known.Binary(steps),
@@ -497,13 +571,15 @@ def _errors_of_cells(statistic: Statistic, release: StepRelease) -> None:
         except InvalidInput:
             return
         message = (
-            f"error_of is one cell's, {release.std:.6g}, and a reading of {name!r} has {found}"
+            f"error_of states the error of one cell, {release.std:.6g}, but {name!r} has {found}"
         )
         require(math.isclose(found, release.std), statistic, message)
 
 
 def _numbers_follow(statistic: Statistic, release: StepRelease) -> None:
-    """Check that a number's own value and error are those of its formula over released cells."""
+    """Check the value and error of each named number against its stated formula over released
+    cells.
+    """
     reading = read_release(statistic, release)
     for name in [*reading.number_names][:_NAMES]:
         try:
@@ -522,12 +598,16 @@ def _numbers_follow(statistic: Statistic, release: StepRelease) -> None:
             low, high = number.interval(0.9)  # which may be cut to what is possible
             half = max(high - number.value, number.value - low)
             wide = formula.half(0.9)
-            require(half >= _AS_WIDE * wide, statistic, f"{name!r} is within {half}, not {wide}")
+            require(
+                half >= _AS_WIDE * wide,
+                statistic,
+                f"the interval of {name!r} has the half-width {half}, not {wide}",
+            )
 
 
 def check_statistic_running(statistic: Statistic, batches: Batches) -> None:
-    """Check that cells on demand are shown as the machine releases them, and that no plan is below
-    ``least_errors``.
+    """Check that cells computed on demand are shown as released, and that no plan has less error
+    than ``least_errors`` states.
     """
     promise, steps = PureDP(1), len(batches)
     this, strategy = statistic.settle(promise, steps), known.Binary(steps)
@@ -543,25 +623,31 @@ def check_statistic_running(statistic: Statistic, batches: Batches) -> None:
         others.release_batches([events[:1][0]] * len(events), stops)
         _asked_of_noise(this, running, others, found)
     best, of = plan_statistic(statistic, steps, promise, batched=True).best, this.error_of
-    require(0 < of.mean <= of.largest, statistic, f"error_of is {of}: the largest below the mean")
+    require(0 < of.mean <= of.largest, statistic, f"error_of is {of}: it needs 0 < mean <= largest")
     for bound in least_errors(this, steps, promise, batched=True):
         reached = _REACH * best.max_std if bound.achieved is None else bound.achieved
         message = (
-            f"says no {bound.quantity} is below {bound.at_least}, but {reached:.6g} is reached"
+            f"least_errors states that no {bound.quantity} is below {bound.at_least}, but "
+            f"{reached:.6g} is reached"
         )
         require((bound.at_least or 0) <= reached, statistic, message)
 
 
 def _asked_of_noise(statistic: Any, machine: Any, others: Any, found: Any) -> None:
-    """Check that cells on demand show the release of all cells, and no word that depends on
-    counts.
+    """Check that each cell computed on demand is shown with its released value and error.
+
+    No text about a step may differ between ``machine`` and ``others``, which counted other events.
     """
     for place, step in enumerate(found.steps):
         readings = found[place], statistic.card.reading(machine, step)
         words = {
             (one.describe(), repr(one)) for one in (*readings, statistic.card.reading(others, step))
         }
-        require(len(words) == 1, statistic, f"words about step {step} differ with what was counted")
+        require(
+            len(words) == 1,
+            statistic,
+            f"texts about step {step} depend on the counted events, not on the release alone",
+        )
         std = float(machine.design.std(range(step, step + 1))[0])
         for cell in range(min(math.prod(statistic.cells), _NAMES)):
             name = _asked_as(statistic, cell)
@@ -570,12 +656,14 @@ def _asked_of_noise(statistic: Any, machine: Any, others: Any, found: Any) -> No
                 low, high = reading.interval(name, 0.9)
                 shown = reading[name], (low + high) / 2, reading.std(name)
                 same = np.allclose(shown, (value, value, std), rtol=1e-12)
-                message = f"of cell {name!r} is shown {shown}, and {value} +- {std:.6g} is released"
+                message = f"cell {name!r} is shown as {shown}, but {value} +- {std:.6g} is released"
                 require(same and high - low > std, statistic, message)
 
 
 def _asked_as(statistic: NamedCells, cell: int) -> Any:
-    """Return the name to ask for a cell: a text, or its words; None if it has none."""
+    """Return the name by which a cell is asked for: a text, or a tuple of its words; None if
+    neither works.
+    """
     name = statistic.name_of(cell)
     for one in (name, tuple(name.split())):
         try:
@@ -605,19 +693,26 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _columns_of(statistic: Any, events: Sequence[Any]) -> Sequence[Any]:
-    """Return events in the form that `TallyStatistic.encode` takes."""
+    """Return events as the columns that `TallyStatistic.encode` takes: one for each part of an
+    event.
+    """
     columns: Sequence[Any] = statistic.columns_of(events)
     parts = statistic.parts
     if not parts:
         return columns
     fits = len(columns) == len(parts)
-    require(fits, statistic, f"events have {len(columns)} parts; named are {len(parts)}")
+    require(
+        fits,
+        statistic,
+        f"columns_of gives {len(columns)} parts of an event, but parts names {len(parts)}",
+    )
     return [_column(*each) for each in zip(columns, parts, strict=True)]
 
 
 def _column(values: Any, part: Any) -> Any:
-    """Return a column in the form that `TallyStatistic.encode` takes: floats, and the places of
-    labels.
+    """Return the values of one part of each event as an array: numbers, or the places of labels.
+
+    A missing label has the place -1, an unknown one -2.
     """
     if isinstance(values, np.ndarray):
         return values
@@ -632,7 +727,7 @@ def _column(values: Any, part: Any) -> Any:
 def _without(
     batches: Batches, unit_of: Callable[[Any], Hashable] | None
 ) -> Iterator[tuple[str, Batches]]:
-    """Yield, for each unit, the stream without that unit."""
+    """Yield a name and the remaining batches for each unit that is taken away."""
     if unit_of is None:
         for step, batch in enumerate(batches):
             for place, event in enumerate(batch):
@@ -648,7 +743,7 @@ def _without(
 
 
 def _replacements(batches: Batches) -> Iterator[tuple[str, Batches]]:
-    """Yield the stream with each of its events replaced by each other one."""
+    """Yield words and the changed batches for each event and each other event that replaces it."""
     events = [event for batch in batches for event in batch]
     for step, batch in enumerate(batches):
         for place, event in enumerate(batch):
@@ -659,7 +754,7 @@ def _replacements(batches: Batches) -> Iterator[tuple[str, Batches]]:
 
 
 def _changes(statistic: Statistic, batches: Batches) -> Integers:
-    """Return the change of each cell in each step."""
+    """Return by how much each step changes each cell: int64, shape (steps, *cells)."""
     if statistic.card.on_demand and math.prod(statistic.cells) > _MOST_CELLS:
         raise InvalidInput(
             f"{statistic} has {math.prod(statistic.cells):,} cells on demand, and these laws count "
@@ -671,14 +766,21 @@ def _changes(statistic: Statistic, batches: Batches) -> Integers:
 
 
 def _take_steps(statistic: Statistic, exact: Any, batches: Batches, first: int) -> Integers:
-    """Return the changes of cells by further steps; ``first`` is the number of the first."""
+    """Count further steps in ``exact``, and return by how much each changes each cell.
+
+    ``first`` is the number of the first of these steps.
+    """
     events: Any = [event for batch in batches for event in batch]
     stops = np.cumsum([len(batch) for batch in batches], dtype=np.int64)
     try:
         before = _on_demand(statistic, exact, first - 1) if statistic.card.on_demand else None
         found: Integers = np.asarray(exact.take(events, stops))
         if before is not None:
-            require(found.shape == (len(batches), 0), statistic, "on demand, and gives all cells")
+            require(
+                found.shape == (len(batches), 0),
+                statistic,
+                "the card says on_demand, but take() returns cells",
+            )
             _on_demand(statistic, exact, first)
     except CountonError:
         raise
@@ -697,7 +799,9 @@ def _take_steps(statistic: Statistic, exact: Any, batches: Batches, first: int) 
 
 
 def _on_demand(statistic: Statistic, exact: Any, step: int) -> Integers:
-    """Return the counts of all cells after a step."""
+    """Return the exact counts of all cells after a step, of a statistic that computes cells on
+    demand.
+    """
     cells = np.arange(math.prod(statistic.cells))
     if not step:
         return np.zeros(len(cells), np.int64)

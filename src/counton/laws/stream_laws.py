@@ -1,4 +1,8 @@
-"""Laws of a strategy for streams: its matrices, the change by a unit, and the computed noise."""
+"""Tests of a strategy for streams: its matrices B and C, its sensitivity, and its computed noise.
+
+Measurements are C x plus independent draws z of noise; a release adds B z to exact totals or counts
+of steps. A node is one measurement with its draw.
+"""
 
 from __future__ import annotations
 
@@ -136,11 +140,11 @@ def check_strategy(strategy: StreamStrategy, steps: int | None = None) -> None:
 
 
 def check_parameters(strategy: StreamStrategy) -> None:
-    """Check that ``parameters`` and ``to_dict`` survive JSON, and that the latter rebuilds an equal
-    strategy.
+    """Check that a strategy is rebuilt, equal, from its ``to_dict`` after a conversion to JSON.
 
-    Parameters are part of noise addresses. The rebuilt strategy has equal attributes, rows, columns
-    and laws. ``sources`` are known to `counton.base.literature`.
+    ``parameters`` must survive JSON too: they are part of the address of the noise. The rebuilt
+    strategy has equal attributes, matrices and noise distributions. Its ``sources`` are listed in
+    `counton.base.literature`.
 
     >>> from counton.strategies import Binary
     >>> check_parameters(Binary(12))
@@ -158,13 +162,15 @@ def check_parameters(strategy: StreamStrategy) -> None:
         raise LawBroken(f"{strategy}: to_dict does not rebuild it: {error}") from error
     require(same, strategy, "to_dict does not rebuild it")
     named = stream_strategy_named(strategy.saved_name)
-    require(named in (None, type(strategy)), strategy, f"its saved_name is that of {named}")
+    require(named in (None, type(strategy)), strategy, f"its saved_name already belongs to {named}")
     unknown = [source for source in strategy.sources if source not in REFERENCES]
     require(not unknown, strategy, f"sources {unknown} are not in counton.base.literature")
 
 
 def _alike(one: StreamStrategy, other: StreamStrategy) -> bool:
-    """Whether two strategies agree in attributes, rows, columns and laws over some steps."""
+    """Return whether two strategies agree in attributes, matrices and noise distributions on some
+    steps.
+    """
     last = other.horizon or min(32, last_served_step(other) or 32)
     steps = [*range(1, min(last, 32) + 1), *({last // 2, last - 1, last} if last > 32 else ())]
     columns = [[column_of(each, step, last) for step in steps] for each in (one, other)]
@@ -193,8 +199,7 @@ def _law_or_none(
 
 
 def check_arguments(strategy: StreamStrategy) -> None:
-    """Check that steps outside 1..horizon, and steps that are no integers, are refused
-    everywhere.
+    """Check that all methods refuse steps outside 1..horizon, and steps that are no integers.
 
     >>> from counton.strategies import Binary
     >>> check_arguments(Binary(12))
@@ -233,12 +238,18 @@ def check_arguments(strategy: StreamStrategy) -> None:
     except InvalidInput as error:
         raise LawBroken(f"{strategy}: refuses a step that it serves: {error}") from error
     accepted = accepted and ends == [[0] * len(steps), steps]
-    require(accepted, strategy, "takes a step for another one")
+    require(
+        accepted,
+        strategy,
+        "check_step, check_steps, check_window or check_ends changes a valid step",
+    )
 
 
 def check_factorisation(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that B C is A, exactly: prefix sums, or the identity. Columns have the stated
-    weights.
+    """Check that B C equals the wanted matrix A exactly: ones up to the diagonal for totals, else
+    the identity.
+
+    The entries of C must be multiples of 2^-lattice_bits, and +1 or -1 if ``unit_columns`` says so.
 
     Raises:
         LawBroken: an entry of B C differs, or ``unit_columns`` or ``lattice_bits`` is wrong.
@@ -263,7 +274,11 @@ def check_factorisation(strategy: StreamStrategy, steps: int | None = None) -> N
             made = matrices(strategy, count)
             for one, other in zip(made, (reads, enters), strict=True):
                 order = np.array_equal(one, other[: len(one), : one.shape[1]])
-                require(one.shape == other.shape and order, strategy, "matrices are others")
+                require(
+                    one.shape == other.shape and order,
+                    strategy,
+                    "matrices() differs from its rows and columns",
+                )
         # Small integers: float64 holds every sum exactly, and multiplies matrices faster.
         product = reads @ enters
         totals = np.tri(count, k=-strategy.facts.delay)
@@ -287,14 +302,16 @@ def check_factorisation(strategy: StreamStrategy, steps: int | None = None) -> N
         for item, entry in enumerate(entries[1:], start=1):
             counted = item <= last if strategy.facts.workload == "totals" else item == last
             expected_entry = scale * unit if counted else 0
-            require(entry == expected_entry, strategy, f"(B C)[{step}, {item}] is wrong")
+            require(
+                entry == expected_entry, strategy, f"(B C)[{step}, {item}] is not the entry of A"
+            )
 
 
 def check_causal(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that a causal strategy releases nothing about an item's nodes before the item.
+    """Check, for a strategy that states ``causal``, that no release before step i depends on the
+    noise of nodes that the count of step i enters.
 
-    No row before item i has a node of column i, and the computed noise before i, rounding included,
-    does not depend on the noise of these nodes.
+    This is checked in the matrices and in the computed noise, rounding included.
 
     >>> from counton.strategies import Binary
     >>> check_causal(Binary(12))
@@ -314,12 +331,16 @@ def check_causal(strategy: StreamStrategy, steps: int | None = None) -> None:
         shifts = {node: 1 + 2 * place for place, node in enumerate(sorted(columns[item - 1]))}
         moved = strategy.noise(ShiftedNoise(table, shifts), range(1, item))
         same = np.array_equal(moved, whole[: item - 1])
-        require(same, strategy, f"it is not causal: noise of item {item} moves what came before")
+        require(
+            same,
+            strategy,
+            f"it is not causal: noise of nodes that item {item} enters changes earlier releases",
+        )
 
 
 def check_sensitivity(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that stated sensitivities are those of the worst column, or bounds if stated as
-    bounds.
+    """Check that stated sensitivities are the largest norms of a column of C, or close bounds of
+    them.
 
     Raises:
         LawBroken: a column exceeds the stated sensitivity, or none attains it; or a bound is more
@@ -339,23 +360,33 @@ def check_sensitivity(strategy: StreamStrategy, steps: int | None = None) -> Non
             (1, strategy.l1_sensitivity(), worst_l1),
             (2, strategy.squared_sensitivity(), worst_squared),
         ):
-            message = f"D_{norm}^{norm} is {worst}, and the bound {bound}"
+            message = (
+                f"the largest norm D_{norm}^{norm} of a column is {worst}, the stated bound {bound}"
+            )
             require(worst <= bound <= _SLACK * worst, strategy, message)
         return
-    require(strategy.l1_sensitivity() == worst_l1, strategy, f"D_1 is {worst_l1}")
-    require(strategy.squared_sensitivity() == worst_squared, strategy, f"D_2^2 is {worst_squared}")
+    require(
+        strategy.l1_sensitivity() == worst_l1,
+        strategy,
+        f"the largest 1-norm D_1 of a column is {worst_l1}",
+    )
+    require(
+        strategy.squared_sensitivity() == worst_squared,
+        strategy,
+        f"the largest squared 2-norm D_2^2 of a column is {worst_squared}",
+    )
     for norm, exact in ((1, float(worst_l1)), (2, math.sqrt(worst_squared))):
         claimed = sensitivity(strategy, norm)  # type: ignore[arg-type]
         require(claimed == exact, strategy, f"sensitivity({norm}) is {claimed}, not {exact}")
 
 
 def check_endless_sensitivity(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check, for a strategy without a horizon, that no column exceeds the stated sensitivity.
+    """Check, for a strategy without a horizon, that no column of C exceeds the stated sensitivity.
 
-    Weights count by the noise of their node: for the 1-norm by its scale, for the squared 2-norm by
-    its variance, in units of the calibrated law. Laws of all widths are tried, and no law of a norm
-    that is refused. Units that act several times are tried in some sets of their steps;
-    ``sensitivities`` and ``sensitivity`` may refuse them.
+    A weight is divided by the width of its node's noise, relative to the calibrated noise: by the
+    scale for the 1-norm, by the variance for the squared 2-norm. Noise of several widths is tried.
+    Units that act several times are tried in some sets of their steps, unless the strategy refuses
+    them.
 
     >>> from counton.strategies import Expiring
     >>> check_endless_sensitivity(Expiring(1), 20)
@@ -395,14 +426,16 @@ def check_endless_sensitivity(strategy: StreamStrategy, steps: int | None = None
 
 
 def _some_sets(count: int) -> list[tuple[int, ...]]:
-    """Return sets of steps: each step alone, and two or three together."""
+    """Return some sets of steps, counted from 0: each step alone, and two or three together."""
     ends = {0, 1, count // 2, count - 1} & set(range(count))
     pairs = itertools.combinations(sorted(ends), 2)
     return [*((item,) for item in range(count)), *pairs, *[(0, 1, 2)] * (count > 2)]
 
 
 def _of_several(strategy: StreamStrategy, norm: Norm, steps: int) -> Fraction | None:
-    """Return the stated sensitivity for units that count several times; None if it is refused."""
+    """Return the stated sensitivity to a unit that counts in ``steps`` steps; None if it is
+    refused.
+    """
     try:
         moved = sensitivities(strategy, steps=steps)
         claimed = sensitivity(strategy, norm, steps=steps)
@@ -415,10 +448,11 @@ def _of_several(strategy: StreamStrategy, norm: Norm, steps: int) -> Fraction | 
 def check_participation(strategy: StreamStrategy, steps: int = 5, separation: int = 5) -> None:
     """Check the sensitivity to units that count several times against all sets of their steps.
 
-    With G = C^T C, claimed squared 2-norms are at least the largest sum of |G_st| over a set, and
-    at most 1.25 times it; 1-norms are at least the largest sum of column norms, and at most k D_1.
-    On more than 16 steps some sets are tried, and claims may be larger. Schedules are tried from
-    every start, to the end and for this many scheduled steps in a row.
+    With G = C^T C, stated squared 2-norms are at least the largest sum of |G_st| over a set, and
+    at most 1.25 times it. Stated 1-norms are at least the largest sum of the 1-norms of columns,
+    and at most that of one step times the number of steps. On more than 16 steps some sets are
+    tried, and statements may be larger. Fixed schedules, every b-th step, are tried from every
+    start: to the end, and for up to ``steps`` scheduled steps in a row.
 
     Args:
         strategy: a strategy with a horizon.
@@ -434,7 +468,9 @@ def check_participation(strategy: StreamStrategy, steps: int = 5, separation: in
     lengths, products = np.abs(matrix).sum(axis=0), np.abs(matrix.T @ matrix)
 
     def norms_moved(chosen: Sequence[tuple[int, ...]]) -> Integers:
-        """Return the 1-norm and squared 2-norm of each set, (sets, 2)."""
+        """Return the 1-norm and squared 2-norm by which each set of steps moves the nodes: shape
+        (sets, 2).
+        """
         members = np.array([len(one) for one in chosen])
         norms = np.zeros((len(chosen), 2), products.dtype)
         for size in set(members.tolist()):
@@ -456,7 +492,7 @@ def check_participation(strategy: StreamStrategy, steps: int = 5, separation: in
     for k, b in itertools.product(range(1, steps + 1), range(1, separation + 1)):
         l1, squared = norms[(members <= k) & (apart >= b)].max(axis=0).tolist()
         claimed = sensitivities(strategy, steps=k, separation=b)
-        message = f"{k} steps {b} apart move it by {l1} and {squared} squared, not {claimed}"
+        message = f"{k} steps {b} apart move it by {l1} and {squared} (squared), not {claimed}"
         require(claimed.l1 >= min(l1, squared) and claimed.l2_squared >= squared, strategy, message)
         tight = claimed.l1 <= k * one.l1 and claimed.l2_squared <= k * k * one.l2_squared
         require(tight, strategy, f"claims {claimed}, more than {k} times {one}")
@@ -472,17 +508,20 @@ def check_participation(strategy: StreamStrategy, steps: int = 5, separation: in
             l1, squared = norms_moved(every).max(axis=0).tolist()
             claimed = sensitivities(strategy, every=b, steps=row)
             which = f"every {b}th step" if row is None else f"{row} steps in a row, {b} apart,"
-            message = f"{which} moves it by {l1} and {squared} squared, not {claimed}"
+            message = (
+                f"{which} moves it by {l1} (1-norm) and {squared} (squared 2-norm), not {claimed}"
+            )
             enough = claimed.l1 >= min(l1, squared) and claimed.l2_squared >= squared
             require(enough, strategy, message)
             require(not whole or claimed.l2_squared <= _SLACK * squared, strategy, message)
 
 
 def check_node_law(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that every node has a law of noise, for each calibrated law that the strategy takes.
+    """Check that the noise of every node has a distribution, for each noise that the strategy
+    accepts.
 
-    Calibrated laws of all widths are tried. `check_endless_sensitivity` shows that no node's law is
-    too narrow, since it counts entries of C by the noise of their node.
+    Noise of several widths is tried. `check_endless_sensitivity` shows that no node's noise is too
+    narrow.
 
     >>> from counton.strategies import Binary
     >>> check_node_law(Binary(12))
@@ -494,13 +533,13 @@ def check_node_law(strategy: StreamStrategy, steps: int | None = None) -> None:
             continue
         for level in levels:
             law = _law_or_none(strategy, base, level)
-            message = f"noise of level {level} is refused for {base}, which it takes"
+            message = f"accepts the noise {base}, but has no noise for nodes of level {level} then"
             require(law is not None, strategy, message)
 
 
 def check_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that ``variance`` is the squared norm of the row, weighted by level if levels differ in
-    noise.
+    """Check the stated ``variance`` of each release: squared weights of nodes times variances of
+    their noise.
 
     >>> from counton.strategies import Binary
     >>> check_variance(Binary(12))
@@ -524,10 +563,11 @@ def check_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
 
 
 def check_window_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that ``window_variance`` is that of the rows' difference (totals) or sum (windows).
+    """Check ``variance`` with ``since``: the variance of the released number of a window of steps.
 
-    With ``unit_rows`` these have the entries 1, 0 and -1 alone. Up to 64 steps all pairs of ends
-    are tried (some if weights are fractions), beyond that some pairs.
+    That number is a difference of two totals, or a sum of counts of single steps. With
+    ``unit_rows`` its weights of nodes must be 1, 0 or -1. Up to 64 steps all pairs of ends are
+    tried (some if weights are fractions), beyond that some pairs.
 
     >>> from counton.strategies import Binary
     >>> check_window_variance(Binary(12))
@@ -540,7 +580,9 @@ def check_window_variance(strategy: StreamStrategy, steps: int | None = None) ->
     if strategy.facts.unit_rows:
         wrong = ~np.isin(weights, (-1, 0, 1)).all(axis=1)
         at = int(np.argmax(wrong))
-        message = f"says unit_rows, and from {starts[at]} to {stops[at]} reads a node with another"
+        message = (
+            f"facts say unit_rows, but from {starts[at]} to {stops[at]} a node is read with another"
+        )
         require(not wrong.any(), strategy, f"{message} weight")
     width = cache(partial(node_variance, strategy))
     widths = np.array([width(level) for level in reads.levels.tolist()])
@@ -560,8 +602,8 @@ def check_window_variance(strategy: StreamStrategy, steps: int | None = None) ->
 def check_noise_is_rows(
     strategy: StreamStrategy, steps: int | None = None, shape: tuple[int, ...] = ()
 ) -> None:
-    """Check that ``noise`` is B z: equal to the rows, or within ``window_rounding`` if B is not
-    integral.
+    """Check that the computed ``noise`` is B z, up to `window_rounding`: the weighted sum of the
+    draws z.
 
     >>> from counton.strategies import Binary
     >>> check_noise_is_rows(Binary(12), shape=(2,))
@@ -585,7 +627,8 @@ def check_noise_is_rows(
     wrong = off > window_rounding(strategy, reads.steps[first], at) * 1.00001
     worst = int(np.argmax(wrong))
     message = (
-        f"noise at {at[worst] if len(at) else 0} is {off[worst] if len(at) else 0} off its row"
+        f"noise of step {at[worst] if len(at) else 0} differs from its row by "
+        f"{off[worst] if len(at) else 0}"
     )
     require(not wrong.any(), strategy, message)
 
@@ -593,7 +636,7 @@ def check_noise_is_rows(
 def check_windows(
     strategy: StreamStrategy, steps: int | None = None, shape: tuple[int, ...] = ()
 ) -> None:
-    """Check that any window, and any split into windows, gives the same noise.
+    """Check that the noise of a step is the same in whatever window of steps it is computed.
 
     >>> from counton.strategies import Binary
     >>> check_windows(Binary(12), shape=(2,))
@@ -610,19 +653,17 @@ def check_windows(
         require(
             np.array_equal(strategy.noise(table, window), whole[window.start - 1 :][: len(window)]),
             strategy,
-            f"noise differs on {window}",
+            f"noise of the steps {window} differs from that in a longer window",
         )
 
 
 def check_reader(
     strategy: StreamStrategy, steps: int | None = None, shape: tuple[int, ...] = ()
 ) -> None:
-    """Check that a running stream's reader returns ``noise``: window by window, in parts, from any
-    step on.
+    """Check that the reader of a running stream returns the same numbers as ``noise``.
 
-    Windows are consecutive and grow; a new reader continues where another stopped, and a reader
-    that is asked for earlier steps returns the earlier values. Readers of two streams are
-    independent.
+    It is asked for windows that grow, for parts of a window, and for earlier steps. A new reader
+    must continue where another stopped. Readers of two streams must not influence each other.
 
     >>> from counton.strategies import Binary
     >>> check_reader(Binary(12), shape=(2,))
@@ -651,7 +692,11 @@ def check_reader(
             same = np.array_equal(found, whole[0][window.start - 1 :])
             require(same, strategy, f"its reader's {where} differ on {window}")
         local: Any = reader.local
-        require(local is True or local is False, strategy, f"its reader's local is {local!r}")
+        require(
+            local is True or local is False,
+            strategy,
+            f"its reader's local is {local!r}, not True or False",
+        )
     for start in sorted({1, 2, 1 + count // 2, count} & set(range(1, count + 1))):
         window = range(start, min(start + 3, count + 1))
         found = reader_of(strategy, tables[0]).noise(window)
@@ -660,8 +705,8 @@ def check_reader(
 
 
 def check_noise_parts(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that a batch so large that it comes in several parts has the ``noise`` of its
-    window.
+    """Check that the noise of a batch so large that it is computed in parts equals ``noise`` of all
+    steps.
 
     >>> from counton.strategies import Binary
     >>> check_noise_parts(Binary(12))
@@ -678,12 +723,12 @@ def check_noise_parts(strategy: StreamStrategy, steps: int | None = None) -> Non
 def check_shift(
     strategy: StreamStrategy, steps: int | None = None, shape: tuple[int, ...] = ()
 ) -> None:
-    """Check that the shift z + d C e_i turns one stream's releases into its neighbour's,
-    exactly.
+    """Check that a changed count can be made up for by changed noise, exactly: privacy rests on
+    this.
 
-    With d more in item i, the prefix sums from i on are larger by d (for windows, only the release
-    of i); noise shifted by -d C e_i must cancel this to the last bit, and change no other release.
-    Privacy rests on this: B C = A for the computed noise.
+    If the count of step i changes by d, totals from i on change by d (with windows, only the
+    release of i). Noise shifted by -d times column i of C must cancel this to the last bit, and
+    change no other release.
 
     >>> from counton.strategies import Binary
     >>> check_shift(Binary(12), shape=(2,))
@@ -712,7 +757,7 @@ def check_shift(
             moved = strategy.noise(ShiftedNoise(table, shifts), window) - before
             wrong = (moved.reshape(count, -1) != expected).any(axis=0)
             item = chosen[min(int(np.argmax(wrong)), len(chosen) - 1)]
-            message = f"a change of {difference} in item {item} is not made up for by its nodes"
+            message = f"shifted noise does not make up for a change of {difference} in step {item}"
             require(not wrong.any(), strategy, message)
 
 

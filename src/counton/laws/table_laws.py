@@ -1,4 +1,6 @@
-"""A law of all strategies for tables: the change by a unit, against the matrix itself."""
+"""A test of all strategies for tables: stated sensitivities against the measurement matrix
+itself.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +14,29 @@ _NORMS: tuple[Norm, Norm] = (1, 2)
 
 
 def check_columns(strategy: TableStrategy, matrix: Integers) -> None:
-    """Check stated norms against all columns of C and all pairs of columns; norms of moves may be
-    bounds.
+    """Check stated sensitivities against ``matrix``, for a unit that is added and for one that
+    moves.
+
+    An added unit changes the measurements by a column, a moved one by a difference of two columns.
+    For moves the strategy may state an upper bound.
     """
     l1, squared = (_largest(matrix, norm) for norm in _NORMS)
     largest = int(np.abs(matrix).max())
     for claimed in (strategy.l1_sensitivity(), strategy.largest_column(1)):
-        require(claimed == l1, strategy, f"largest 1-norm of a column is {l1}")
+        require(
+            claimed == l1, strategy, f"the largest 1-norm of a column is {l1}, not what is stated"
+        )
     for claimed in (strategy.squared_sensitivity(), strategy.largest_column(2)):
-        require(claimed == squared, strategy, f"squared 2-norm is {squared}")
-    require(strategy.largest_entry >= largest, strategy, f"largest entry is {largest}")
+        require(
+            claimed == squared,
+            strategy,
+            f"the largest squared 2-norm of a column is {squared}, not what is stated",
+        )
+    require(
+        strategy.largest_entry >= largest,
+        strategy,
+        f"an entry of C has magnitude {largest}, above largest_entry",
+    )
     if strategy.unit_columns:
         require(largest == 1, strategy, "C has entries other than 1 and -1")
     one, moved = strategy.sensitivities(), strategy.sensitivities("move")
@@ -35,7 +50,11 @@ def check_columns(strategy: TableStrategy, matrix: Integers) -> None:
         for norm, stated in zip(_NORMS, (moved.l1, moved.l2_squared), strict=True):
             true = _largest(moves, norm)
             enough = min(strategy.largest_move(norm), stated) >= true
-            require(enough, strategy, f"a move is {true} in norm {norm}")
+            require(
+                enough,
+                strategy,
+                f"a moved unit changes C x by {true} in norm {norm}, more than is stated",
+            )
 
 
 def _largest(matrix: Integers, norm: Norm) -> int:

@@ -1,4 +1,4 @@
-"""The laws of strategies for training, against written-out matrices and all sets of steps."""
+"""Tests of strategies for training, against written-out matrices and all allowed sets of steps."""
 
 from __future__ import annotations
 
@@ -35,8 +35,10 @@ def check_training_strategy(strategy: TrainingStrategy) -> None:
 
 
 def check_training_description(strategy: TrainingStrategy) -> None:
-    """Check that it has a name and is rebuilt from JSON, and refuses steps beyond its own and long
-    runs.
+    """Check the name of a strategy, that it is rebuilt from JSON, and that it refuses steps beyond
+    its run.
+
+    It must also refuse to write out the matrices of a long run.
     """
     require(type(strategy.name) is str and bool(strategy.name), strategy, "has no name")
     unknown = [source for source in strategy.sources if source not in REFERENCES]
@@ -63,9 +65,13 @@ def check_training_description(strategy: TrainingStrategy) -> None:
         for step in range(1, strategy.steps + 1)
     )
     kept = kept and (rebuilt.decays, rebuilt.outputs) == (strategy.decays, strategy.outputs)
-    require(kept, strategy, "what to_dict says makes another strategy")
+    require(kept, strategy, "to_dict makes another strategy when it is rebuilt")
     same = copy.deepcopy(strategy)
-    require(same == strategy and hash(same) == hash(strategy), strategy, "differs from its copy")
+    require(
+        same == strategy and hash(same) == hash(strategy),
+        strategy,
+        "a deep copy of it is not equal, or has another hash",
+    )
     sizes = {strategy.buffers, len(strategy.decays), len(strategy.outputs)}
     require(len(sizes) == 1, strategy, f"has {sorted(sizes)} buffers, decays and outputs")
     for call in (strategy.check_step, strategy.taps, strategy.divisor):
@@ -77,19 +83,22 @@ def check_training_description(strategy: TrainingStrategy) -> None:
             raise LawBroken(f"{strategy}: accepts step {step} of {strategy.steps}")
     count = sum(len(strategy.taps(step)) for step in range(1, strategy.steps + 1))
     draws = count / strategy.steps
-    message = f"draws {draws} normals a step, and says {strategy.draws}"
+    message = f"takes {draws} normals per step on average, but its draws say {strategy.draws}"
     require(math.isclose(strategy.draws, draws), strategy, message)
 
 
 def check_training_factorisation(strategy: TrainingStrategy) -> None:
-    """Check K C = 1 with K as the noise computes it, so that A K = B gives B C = A; and the first
-    node of each step.
+    """Check that K C is the identity: K makes the noise of steps from normals, C measures
+    gradients.
+
+    ``increments`` must be what taps and buffers make, and ``first_step`` the first step that takes
+    a normal.
     """
     increments, nodes = TrainingStrategy.increments(strategy)  # from what noise is made of
-    require(len(set(nodes)) == len(nodes), strategy, "names a node twice")
+    require(len(set(nodes)) == len(nodes), strategy, "increments() names a normal twice")
     written, names = strategy.increments()
     same = names == nodes and np.allclose(written, increments, rtol=0, atol=_NEAR)
-    require(same, strategy, "increments are not what its taps and buffers make")
+    require(same, strategy, "increments() is not the matrix that its taps and buffers make")
     begun: dict[tuple[int, int], int] = {}
     for step in range(1, strategy.steps + 1):
         for tap in strategy.taps(step):
@@ -104,21 +113,23 @@ def check_training_factorisation(strategy: TrainingStrategy) -> None:
 
 
 def check_training_variance(strategy: TrainingStrategy) -> None:
-    """Check that the stated mean variance is that of the rows of B = A K."""
+    """Check the stated mean variance of running sums of noise against the matrix that makes the
+    noise.
+    """
     increments, _ = TrainingStrategy.increments(strategy)
     sums = np.cumsum(increments, axis=0)  # of the noise of steps
     true, claimed = float((sums**2).sum() / len(sums)), strategy.mean_variance()
     require(abs(claimed / true - 1) < _NEAR, strategy, f"claims variance {claimed}; it is {true}")
     root = math.sqrt(strategy.squared_sensitivity() * claimed)
-    message = f"rmse is {strategy.rmse}, and of its sensitivity and variance {root}"
+    message = f"rmse is {strategy.rmse}, not sensitivity times root mean variance, {root}"
     require(math.isclose(strategy.rmse, root, rel_tol=_NEAR), strategy, message)
 
 
 def check_training_sensitivity(strategy: TrainingStrategy) -> None:
-    """Check that the stated squared sensitivity is not below brute force over all sets of allowed
+    """Check that the stated squared sensitivity is not below the largest over all allowed sets of
     steps.
 
-    In a fixed order it is also no more than that.
+    If every example keeps its place in each epoch, it must equal the largest.
     """
     encoder = strategy.encoder()
     gram = np.abs(encoder.T @ encoder)
@@ -136,13 +147,13 @@ def check_training_sensitivity(strategy: TrainingStrategy) -> None:
         require(
             claimed_squared <= true_squared * (1 + _NEAR),
             strategy,
-            f"claims {claimed_squared} where {true_squared} is the most",
+            f"claims a squared sensitivity of {claimed_squared}; the largest is {true_squared}",
         )
 
 
 def check_training_schedules(strategy: TrainingStrategy) -> None:
-    """Check that another schedule is refused, or gives the same noise with a sensitivity that holds
-    there.
+    """Check that ``with_schedule`` refuses another schedule, or keeps the noise and states a
+    sensitivity that holds for it.
     """
     strategy.squared_sensitivity()  # a cached value must not pass to the other schedule
     for epochs in range(1, min(strategy.steps, 3) + 1):
@@ -156,12 +167,14 @@ def check_training_schedules(strategy: TrainingStrategy) -> None:
                 continue
             require(other.schedule == schedule, strategy, f"has {other.schedule} for {schedule}")
             same = np.array_equal(other.encoder(), strategy.encoder())
-            require(same, strategy, f"makes other noise with {schedule}")
+            require(same, strategy, f"with_schedule({schedule}) changes its noise")
             check_training_sensitivity(other)
 
 
 def sets_of_steps(steps: int, schedule: Schedule) -> Iterator[list[int]]:
-    """Yield sets of steps, from 0, in which one example may count: if not ``fixed``, all sets.
+    """Yield the sets of steps, numbered from 0, in which one example may count.
+
+    With ``fixed`` only the full sets are listed, since smaller ones move less.
 
     >>> list(sets_of_steps(4, Schedule(2, 2, True)))
     [[0, 2], [1, 3]]

@@ -1,7 +1,7 @@
-"""Laws of a strategy for trees: its measurements, its estimates, and the errors that it states.
+"""Tests of a strategy for trees: its measurements, its estimates, and the errors that it states.
 
-The matrix is written out from its definition, a row for each measurement and a column for each
-leaf, so check trees of a few dozen leaves.
+The measurement matrix is written out from its definition, a row for each measurement and a column
+for each leaf, so check trees of a few dozen leaves.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def check_tree_strategy(strategy: TreeStrategy) -> None:
 
 
 def check_tree_description(strategy: TreeStrategy) -> None:
-    """Check that parameters identify C, and that the strategy is rebuilt from ``to_dict``.
+    """Check that parameters identify the measurements, and that ``to_dict`` rebuilds the strategy.
 
     The digest is part of the noise's address, so no two matrices may share one: changed weights of
     the total, or of any level, must change the digest.
@@ -57,15 +57,21 @@ def check_tree_description(strategy: TreeStrategy) -> None:
     saved = json.loads(json.dumps(strategy.parameters))
     require(saved == strategy.parameters, strategy, "parameters do not survive JSON")
     same = copy.deepcopy(strategy)
-    require(same == strategy and hash(same) == hash(strategy), strategy, "differs from its copy")
+    require(
+        same == strategy and hash(same) == hash(strategy),
+        strategy,
+        "a deep copy of it is not equal, or has another hash",
+    )
     require(strategy != object(), strategy, "equals an object of another type")
     unknown = [source for source in strategy.sources if source not in REFERENCES]
     require(not unknown, strategy, f"sources {unknown} are not in counton.base.literature")
     for other in _others(strategy):
         apart = other != strategy and other.digest != strategy.digest
-        require(apart, strategy, "equals one that measures something else")
+        require(apart, strategy, "equals a strategy with another weight, or shares its digest")
     written = type(strategy)(strategy.tree, strategy.total, strategy.own, strategy.shared)
-    require(written == strategy, strategy, "its weights are not those that it was given")
+    require(
+        written == strategy, strategy, "a strategy built from its own weights is not equal to it"
+    )
     # Another tree: below a new root.
     above = Tree.from_parents(
         {"all": "above", **{f"{i}": "all" for i in range(len(strategy.tree.sizes))}}
@@ -82,11 +88,11 @@ def check_tree_description(strategy: TreeStrategy) -> None:
     except InvalidInput as error:
         raise LawBroken(f"{strategy}: cannot be rebuilt from to_dict: {error}") from error
     alike = np.array_equal(tree_matrix(rebuilt)[1], tree_matrix(strategy)[1])
-    require(rebuilt == strategy and alike, strategy, "differs from what to_dict describes")
+    require(rebuilt == strategy and alike, strategy, "the strategy rebuilt from to_dict differs")
 
 
 def _others(strategy: TreeStrategy) -> Iterator[TreeStrategy]:
-    """Yield strategies that differ in one weight."""
+    """Yield strategies on the same tree that each differ from this one in one weight."""
     cls, own, shared = type(strategy), strategy.own, strategy.shared
     yield cls(strategy.tree, strategy.total + 1, own, shared)
     for level, children in enumerate(strategy.tree.children):
@@ -110,17 +116,29 @@ def _change(weights: Sequence[Integers], level: int, node: int, by: int) -> list
 
 
 def check_tree_cells(strategy: TreeStrategy) -> None:
-    """Check that the strategy measured as cells of a stream (`Measuring`) has C unchanged, and B C
-    = A.
+    """Check `Measuring`, which counts a tree's measurements as cells of a stream.
+
+    Its cells must be the measurements C x of the leaves' counts x, and its estimates of exact cells
+    must be the true node sums.
     """
     measuring, (nodes, matrix) = Measuring(strategy), tree_matrix(strategy)
-    require(measuring.leaves == matrix.shape[1], strategy, "cells are of another number of leaves")
-    require(measuring.size == len(nodes), strategy, "has another number of cells")
+    require(
+        measuring.leaves == matrix.shape[1],
+        strategy,
+        "Measuring.leaves is not the number of leaves of the tree",
+    )
+    require(
+        measuring.size == len(nodes),
+        strategy,
+        "its number of cells is not that of its measurements",
+    )
     cells = measuring.cells(np.eye(measuring.leaves, dtype=np.int64))
-    require(np.array_equal(cells, matrix.T), strategy, "cells are no measurements: not C x")
+    require(
+        np.array_equal(cells, matrix.T), strategy, "cells() does not return the measurements C x"
+    )
     reads = np.concatenate(measuring.estimates(np.eye(measuring.size)), axis=1).T
     right = np.allclose(reads @ matrix, np.vstack(_membership(strategy.tree)), atol=1e-9)
-    require(right, strategy, "cells of exact counts are not estimated as these")
+    require(right, strategy, "estimates from exact cells are not the exact node sums")
     noisy = HashedNoise((measuring.size,), spread=2**30).run(0, range(1))[0]
     levels, exact = measuring.share_to_nodes(noisy, _BITS), measuring.estimates(noisy[None])
     for level, parents in enumerate(strategy.tree.parents):
@@ -129,14 +147,19 @@ def check_tree_cells(strategy: TreeStrategy) -> None:
         inner = strategy.tree.children[level] > 0
         agree = np.array_equal(added[inner], levels[level][inner])
         near = np.abs(levels[level + 1] - exact[level + 1][0] * 2**_BITS).max() <= 2
-        require(agree and bool(near), strategy, "whole estimates of cells are not near, or add up")
+        require(
+            agree and bool(near),
+            strategy,
+            "share_to_nodes is not near estimates(), or children do not add up to parents",
+        )
 
 
 def check_tree_sensitivity(strategy: TreeStrategy) -> None:
-    """Check that noise shifted by a column of C gives the estimates of the neighbour to the bit.
+    """Check that estimates depend on the noisy measurements y = C x + z alone: privacy rests on
+    this.
 
-    Privacy rests on this: estimates are a function of y = C x + z alone. A unit is added to each
-    leaf, and moved from each leaf to the next.
+    A unit is added to each leaf, and moved from each leaf to the next, while the noise z is shifted
+    so that y stays: estimates must be equal to the bit.
     """
     nodes, matrix = tree_matrix(strategy)
     leaves = matrix.shape[1]
@@ -149,18 +172,26 @@ def check_tree_sensitivity(strategy: TreeStrategy) -> None:
             shifts = dict(zip(nodes, (-matrix @ change).tolist(), strict=True))
             moved = _estimates(strategy, counts + change, ShiftedNoise(table, shifts))
             same = np.array_equal(moved, base)
-            require(same, strategy, f"leaf {leaf} shows through: not a function of C x + z")
+            require(
+                same,
+                strategy,
+                f"a count in leaf {leaf} changes the estimates although C x + z stays the same",
+            )
 
 
 def check_tree_estimates(strategy: TreeStrategy) -> None:
-    """Check that estimates without noise are the counts, and with noise children add up to their
-    parents.
+    """Check that estimates without noise are the counts, and that with noise the children of each
+    node add up to it.
     """
     tree = strategy.tree
     below = np.vstack(_membership(tree))
     counts = np.arange(below.shape[1]) ** 2 % 97
     silent = _estimates(strategy, counts, HashedNoise(spread=0))
-    require(np.array_equal(silent, below @ counts << _BITS), strategy, "counts do not come back")
+    require(
+        np.array_equal(silent, below @ counts << _BITS),
+        strategy,
+        "estimates differ from the exact counts although there is no noise",
+    )
     noisy = _estimates(strategy, counts, HashedNoise(spread=_SPREAD))
     levels = np.split(noisy, np.cumsum(tree.sizes)[:-1])
     for level, parents in enumerate(tree.parents):
@@ -168,11 +199,16 @@ def check_tree_estimates(strategy: TreeStrategy) -> None:
         np.add.at(added, parents, levels[level + 1])
         inner = tree.children[level] > 0
         agree = np.array_equal(added[inner], levels[level][inner])
-        require(agree, strategy, f"children of {tree.levels[level]} do not add up")
+        require(
+            agree,
+            strategy,
+            f"estimates of children do not add up to their parents of level {tree.levels[level]}",
+        )
 
 
 def check_tree_variance(strategy: TreeStrategy) -> None:
-    """Check the stated joint law against the noise of the estimates: B, with B C = A.
+    """Check stated variances and covariances of estimates against the weights with which estimates
+    read the noise.
 
     Raises:
         LawBroken: estimates are biased, or a variance, a covariance or the variance of a sum of
@@ -201,7 +237,9 @@ def check_tree_variance(strategy: TreeStrategy) -> None:
 
 
 def _reads(strategy: TreeStrategy) -> Floats:
-    """Return B: the change of the estimates by one unit of each measurement's noise."""
+    """Return the weight of each measurement's noise in each node's estimate: shape (nodes,
+    measurements).
+    """
     nodes, matrix = tree_matrix(strategy)
     nothing = np.zeros(matrix.shape[1], np.int64)
     reads = np.empty((sum(strategy.tree.sizes), len(nodes)))
@@ -212,7 +250,8 @@ def _reads(strategy: TreeStrategy) -> Floats:
 
 
 def tree_matrix(strategy: TreeStrategy) -> tuple[list[Address], Integers]:
-    """Return C, written out from its definition, and the node whose noise each row takes.
+    """Return the measurement matrix C from its definition, and the address of the noise of each
+    row.
 
     Returns:
         Addresses (level, index) of the noise, and C of shape (measurements, leaves) in the order
@@ -234,7 +273,9 @@ def tree_matrix(strategy: TreeStrategy) -> tuple[list[Address], Integers]:
 
 
 def _membership(tree: Tree) -> list[Integers]:
-    """For each level, which leaves lie below each node: shape (nodes, leaves)."""
+    """Return, for each level, a 0-1 matrix of which leaves lie below each node: shape (nodes,
+    leaves).
+    """
     places = [(level, int(node)) for level, nodes in enumerate(tree.leaves) for node in nodes]
     below = [np.zeros((size, len(places)), np.int64) for size in tree.sizes]
     for column, (level, node) in enumerate(places):
@@ -252,8 +293,8 @@ def tree_estimates(
 
     Args:
         counts: counts of the leaves.
-        noise: one draw for the total at level 0, and for every further measurement at the level of
-            the children it compares, in units of the weights' lattice.
+        noise: draws of noise: the total's at level 0, every further measurement's at the level of
+            the children that it compares.
         bits: estimates are multiples of 2^-bits.
     """
     measuring = Measuring(strategy)
