@@ -14,7 +14,7 @@ estimate by simulation, nor in ``bins.py``, which has balls in bins.
 **Where normals end.** Those that are drawn come in pairs of radius at most R = 9.49
 (``noise/normals.py``): the law of a pair is that of exact normals within a disc. Two data sets move
 the pairs by vectors of lengths a_1, a_2, ... whose squares add up to a^2, a = 1 / multiplier. Where
-both discs reach, the densities are those of exact normals times one common number, so that
+both discs overlap, the densities are those of exact normals times one common number, so that
 
     delta = e^(n p) delta_exact + sum over i of lost(a_i),    p = e^-(R^2 / 2).
 
@@ -65,16 +65,16 @@ _INTERVAL = 1e-3
 
 
 def beyond(multiplier: float, steps: int = 1, epsilon: float | None = None) -> float:
-    """Return an upper bound on the probability that noise, whose radius is bounded, shows what
-    exact normals would hide.
+    """Return a bound on what is lost because drawn normals have bounded radius, as an addition to
+    delta.
 
-    The bound holds for up to 2^40 coordinates. A delta must be larger by this probability;
-    ``ZCDP``, which has no delta, holds except with this probability.
+    With this probability at most, such noise shows what exact normals would hide. The bound holds
+    for up to 2^40 coordinates. ``ZCDP``, which has no delta, holds except with this probability.
 
     Args:
         multiplier: standard deviation of the noise at sensitivity 1.
         steps: number of steps of the run.
-        epsilon: only losses above it count; None: every loss counts.
+        epsilon: only privacy losses above it count; None: every loss counts.
 
     >>> beyond(1.0, steps=1000) < 1e-10, beyond(0.25, steps=1000) > 1e-7
     (True, True)
@@ -105,7 +105,9 @@ def _pairs(steps: int) -> float:
 
 
 def _outside(shift: float) -> float:
-    """Return f of the module docstring."""
+    """Return f(shift) of the module docstring: the probability that a shifted normal leaves its
+    disc.
+    """
     radius = _radius()
     if shift >= radius:
         return 1.0
@@ -113,7 +115,9 @@ def _outside(shift: float) -> float:
 
 
 def delta_left(guarantee: ApproxDP, steps: int, lost: float) -> float:
-    """Return the part of delta that remains after the bounded radius of the noise.
+    """Return the part of the guarantee's delta that is left for exact normals.
+
+    The rest pays for the bounded radius of the drawn normals; ``lost`` comes from `beyond`.
 
     Raises:
         InvalidInput: less than half of delta remains.
@@ -131,7 +135,9 @@ def delta_left(guarantee: ApproxDP, steps: int, lost: float) -> float:
 
 
 def noise_multiplier(guarantee: Guarantee, steps: int = 1) -> float:
-    """Return the standard deviation of Gaussian noise at sensitivity 1; rounded up.
+    """Return the noise multiplier without amplification by sampling; rounded up.
+
+    It is the standard deviation of the Gaussian noise per unit of sensitivity.
 
     Zero-concentrated: 1 / sqrt(2 rho), except with the probability `beyond`. Approximate: Balle and
     Wang (2018), Theorem 8, for `delta_left`.
@@ -165,8 +171,7 @@ def noise_multiplier(guarantee: Guarantee, steps: int = 1) -> float:
 
 
 def poisson_multiplier(guarantee: Guarantee, rate: float, steps: int) -> float:
-    """Return the standard deviation of independent noise if each step samples each example at
-    random.
+    """Return the noise multiplier of independent noise if each step samples each example at random.
 
     Args:
         guarantee: (epsilon, delta), if one example is added or removed.
@@ -217,8 +222,8 @@ def _poisson(epsilon: float, delta: float, rate: float, steps: int) -> float:
         low, high = high, 2 * high
         if high > _LARGEST_MULTIPLIER:
             raise InvalidInput(
-                f"epsilon {epsilon:g} with delta {delta:g} over {steps} steps needs noise beyond "
-                f"{_LARGEST_MULTIPLIER:g}: raise either"
+                f"epsilon {epsilon:g} with delta {delta:g} over {steps} steps needs a noise "
+                f"multiplier above {_LARGEST_MULTIPLIER:g}: raise epsilon or delta"
             )
     for _ in range(12):
         middle = (low + high) / 2

@@ -1,10 +1,10 @@
-"""Samplers: the batches of a training run, and the steps in which one example counts. Part of the
-privacy proof.
+"""Samplers: the batches of a training run, and the steps in which one example counts.
 
-Neighbouring data sets differ in one example. Where batches depend on how examples are numbered, it
-is present or its place stays empty: to take one out renumbers those behind it, and moves them to
-other batches. It is one more or less where they do not: under `PoissonBatches`, whose draws are
-secret and alike for all, and under `BallsInBins` with ``ids``. `Sampler.neighbours` says which.
+They are part of the privacy proof. Neighbouring datasets differ in one example. If batches depend
+on how examples are numbered, the place of the missing example stays empty: to remove it would
+renumber later examples and move them to other batches. Otherwise neighbouring datasets have one
+example more or less: under `PoissonBatches`, whose secret draws treat all examples alike, and under
+`BallsInBins` with ``ids``. `Sampler.neighbours` says which.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Sampler(ABC):
         examples: number of examples, numbered from 0.
         epochs: number of times that each example counts.
         steps_per_epoch: number of steps in an epoch, if every example counts once in each
-            epoch, always at one place.
+            epoch, always in the same step of it.
         seed: seed of the order; it need not be secret.
         unit: the protected unit, "example" or "person".
         neighbours: how neighbouring datasets differ: one unit "more or less", or "present or
@@ -63,12 +63,15 @@ class Sampler(ABC):
     identity: str | None = None
 
     def join(self, identity: str) -> None:
-        """Use the batches that a sampler has drawn in another process.
+        """Take over the batches that a sampler in another process has drawn, given its identity.
 
         Raises:
             InvalidInput: batches are not random, or some were taken from this sampler already.
         """
-        raise InvalidInput(f"the batches of {type(self).__name__} are not secret: leave join out")
+        raise InvalidInput(
+            f"the batches of {type(self).__name__} are not secret, so no process has to take them "
+            f"over: do not call join"
+        )
 
     @property
     def steps(self) -> int:
@@ -94,7 +97,7 @@ class Sampler(ABC):
 
     @abstractmethod
     def batch(self, step: int) -> Examples:
-        """Return the numbers of the examples of a step, int64, ascending by place."""
+        """Return the numbers of the examples in the batch of a step, int64."""
 
     @property
     def chance(self) -> Any:
@@ -105,7 +108,7 @@ class Sampler(ABC):
 
     @property
     def for_independent_noise(self) -> bool:
-        """Whether amplification by sampling is accounted for independent noise only."""
+        """Whether the privacy gain from random batches is proven for independent noise only."""
         return self.rate is not None or self.anew
 
     @property
@@ -168,8 +171,7 @@ class Sampler(ABC):
 
 
 class FixedEpochs(Sampler):
-    """A sampler with one order for all epochs: each example has one place, and counts there once an
-    epoch.
+    """A sampler with one order for all epochs: each example is in the same batch of every epoch.
 
     Args:
         examples: number of examples.
@@ -213,9 +215,9 @@ class MinSeparation(FixedEpochs):
     """A sampler that shuffles each epoch anew, but keeps a least distance between the steps of an
     example.
 
-    An epoch is divided into windows of some steps. An example stays in its window and has another
-    place in it each epoch, so that any two of its steps are at least (steps of an epoch) - window +
-    1 apart.
+    An epoch is divided into windows of some steps. An example stays in its window and is drawn into
+    another step of it each epoch, so that any two of its steps are at least (steps of an epoch) -
+    window + 1 apart.
 
     Args:
         examples: number of examples, a multiple of ``batch_size``.
@@ -269,10 +271,11 @@ class MinSeparation(FixedEpochs):
 
 
 class BallsInBins(Sampler):
-    """A sampler that draws a place in the epoch for every example and keeps it in all epochs.
+    """A sampler that draws for every example one step of the epoch, and keeps it in all epochs.
 
-    Batches have different sizes. With ``ids`` an example's place is a digest of its own id, so all
-    others keep their places if an example is added or removed. Without ids the place is a digest of
+    That step is the example's place. Batches have different sizes. With ``ids`` the place is a
+    digest of the example's own id, so all others keep their places if an example is added or
+    removed. Without ids the place is a digest of
     the example's number, which changes if an earlier example is removed: then neighbouring datasets
     differ in an example whose place is left empty. (Chua, Ghazi, Harrison, Leeman, Kamath, Kumar,
     Manurangsi, Sinha and Zhang, "Balls-and-Bins Sampling for DP-SGD", 2025, who also gain by the
@@ -355,7 +358,7 @@ def _digest(seed: int, one: int | str) -> int:
 
 
 class _SecretSampler(Sampler):
-    """Base class of samplers whose batches are drawn from a key, for one run."""
+    """Base class of samplers whose secret batches are drawn from a key, for one run."""
 
     neighbours = "more or less"
     _purpose: bytes
@@ -383,30 +386,31 @@ class _SecretSampler(Sampler):
         if self._served not in (None, who) or self._process != os.getpid():
             raise InvalidInput(
                 f"another run{when} has taken these batches, which may be used once only, since "
-                f"they hide whom they hold: make a new {type(self).__name__} and the noise for it"
+                f"which examples they hold is secret: make a new {type(self).__name__} and new "
+                f"noise for it"
             )
         self._served = who
 
     def _words(self, row: int) -> NDArray[np.uint64]:
-        """Return 64 random bits for each example."""
+        """Return 64 random bits for each example, from the key, for one step or epoch (``row``)."""
         self._taken = True
         tile = Tile(row, 1, 0, self.examples)
         return np.asarray(self._source.words_of_tile(BlockAddress(0, 0), tile, "<u8")[0], np.uint64)
 
 
 class PoissonBatches(_SecretSampler):
-    """A sampler whose every step takes each example with one probability, independently and
+    """A sampler that takes each example into each step with one probability, independently and
     secretly.
 
-    It amplifies independent noise (DP-SGD) and is for that only. Every sampler draws an identity,
-    so two runs have independent batches: batches that are used twice would hide half as well. Under
-    an `InsecureSeededKey` the batches are the same each time.
+    This amplifies privacy with independent noise (DP-SGD), and is for such noise only. Every
+    sampler draws an identity, so two runs have independent batches: batches that are used twice
+    would hide half as well. Under an `InsecureSeededKey` the batches are the same each time.
 
     Args:
         examples: number of examples.
         rate: probability with which a step takes an example.
         steps: number of steps of the run.
-        key: the secret from which batches are drawn; who knows them loses the gain.
+        key: the secret from which batches are drawn; if the batches become known, the gain is lost.
         name: name of the run.
 
     Raises:
@@ -431,7 +435,7 @@ class PoissonBatches(_SecretSampler):
 
     @override
     def serve(self, run: str, session: str) -> None:
-        """Bind the sampler to a run; after a return to a checkpoint new batches are drawn."""
+        """Bind the sampler to a run; a run that continues from a checkpoint draws new batches."""
         self._serve_only(session, ", or the same one before it went back to a checkpoint,")
 
     @property
@@ -451,13 +455,13 @@ class PoissonBatches(_SecretSampler):
 
 
 class SecretPlaces(_SecretSampler):
-    """A sampler that draws a secret place in the epoch for every example, and keeps it.
+    """A sampler that draws for every example a secret step of the epoch, its place, and keeps it.
 
-    This is `BallsInBins` with secret places, which amplify the noise of every strategy whose C is
-    lower-triangular, for ``ApproxDP`` (`counton.training.bins`). With ``anew`` each epoch draws
-    another place (random allocation), which amplifies independent noise (DP-SGD) more, and other
-    noise not at all. Batches have different sizes. A run that continues from a checkpoint keeps the
-    places, which `TrainingNoise.run` contains.
+    This is `BallsInBins` with secret places. They amplify privacy, for ``ApproxDP``, under every
+    strategy whose matrix C is lower-triangular (`counton.training.bins`). With ``anew`` each epoch
+    draws another place (random allocation): that amplifies privacy more with independent noise
+    (DP-SGD), and not at all with other noise. Batches have different sizes. A run that continues
+    from a checkpoint keeps the places, which `TrainingNoise.run` contains.
 
     Args:
         examples: number of examples.
@@ -503,7 +507,7 @@ class SecretPlaces(_SecretSampler):
 
     @override
     def serve(self, run: str, session: str) -> None:
-        """Bind the sampler to a run; after a return to a checkpoint the places stay."""
+        """Bind the sampler to a run; a run that continues from a checkpoint keeps its places."""
         self._serve_only(run, "")
 
     @property
@@ -523,7 +527,7 @@ class SecretPlaces(_SecretSampler):
 
 
 class GivenBatches(Sampler):
-    """A sampler of your own batches, which it checks: they show which example counts when.
+    """A sampler of your own batches, which checks in which steps each example counts.
 
     Args:
         batches: for each step the numbers of its examples.
@@ -557,8 +561,8 @@ class GivenBatches(Sampler):
         self.seed = 0
         if not self._batches or order not in ("fixed", "separated"):
             raise InvalidInput(
-                f"{len(self._batches)} batches in order {order!r}; give at least one, and 'fixed' "
-                f"or 'separated'"
+                f"there are {len(self._batches)} batches and order is {order!r}; give at least one "
+                f"batch, and order='fixed' or 'separated'"
             )
         if people is not None and len(people) < self.examples:
             raise InvalidInput(
@@ -588,7 +592,8 @@ class GivenBatches(Sampler):
     def _fix(self, seen: dict[Any, list[int]], unit: str, epochs: int) -> Schedule:
         if len(self._batches) % epochs:
             raise InvalidInput(
-                f"{len(self._batches)} steps are not {epochs} equally long epochs: give whole ones"
+                f"{len(self._batches)} batches do not divide into {epochs} equally long epochs: "
+                f"give whole epochs"
             )
         apart = len(self._batches) // epochs
         for who, steps in seen.items():
@@ -609,7 +614,9 @@ class GivenBatches(Sampler):
     @property
     @override
     def description(self) -> dict[str, Any]:
-        """Return the description, with a digest of the numbers in all batches."""
+        """Return the public description of the batches, with a digest of the examples' numbers in
+        them.
+        """
         digest = hashlib.sha256()
         for batch in self._batches:
             digest.update(len(batch).to_bytes(8, "little") + batch.astype("<i8").tobytes())

@@ -86,8 +86,9 @@ _WIDEST = 100.0
 
 
 class PlaceBound(NamedTuple):
-    """Covariances that bound those of a strategy from above; the strategy has squared sensitivity
-    1.
+    """A bound on the covariances between an example's possible places, at squared sensitivity 1.
+
+    A place is a step of the epoch. All pairs of different places get one covariance.
 
     Attributes:
         places: number of places that an attacker cannot tell apart.
@@ -99,8 +100,9 @@ class PlaceBound(NamedTuple):
 
 
 class _Atoms(NamedTuple):
-    """A law on a grid that bounds a mean in convex order, except ``beyond`` of its mean above the
-    grid.
+    """A distribution on a grid, used as an upper bound of the mean of every convex function.
+
+    ``beyond`` is the part of the mean that lies above the grid and was cut off.
     """
 
     values: Floats
@@ -110,7 +112,10 @@ class _Atoms(NamedTuple):
 
 @lru_cache(maxsize=64)
 def place_bounds(strategy: TrainingStrategy, places: int) -> tuple[PlaceBound, ...]:
-    """Return bounds on a strategy's covariances between places of the epoch, most places first.
+    """Return bounds on a strategy's covariances between places of the epoch, one for each number of
+    places that an attacker cannot tell apart.
+
+    Most places come first.
 
     Args:
         strategy: the strategy; if its C is not lower-triangular, there is only the bound of one
@@ -147,7 +152,10 @@ def place_bounds(strategy: TrainingStrategy, places: int) -> tuple[PlaceBound, .
 
 
 def place_delta(epsilon: float, bound: PlaceBound, multiplier: float, points: int = 256) -> float:
-    """Return an upper bound on delta at an epsilon, in either direction.
+    """Return an upper bound on delta at ``epsilon``, if every example has one secret place for all
+    epochs.
+
+    It holds in both directions: an example added, and an example removed.
 
     Args:
         epsilon: epsilon of the guarantee.
@@ -195,7 +203,11 @@ def _gaussian_delta(epsilon: float, variance: float) -> float:
 
 
 def _mean_of_many(variance: float, number: int, points: int, cut: float) -> _Atoms:
-    """Return the mean of independent log-normals of mean 1, by doubling."""
+    """Return a bound of the distribution of the mean of independent log-normals, each of mean 1.
+
+    It is built from means of two; ``number`` is how many there are, ``points`` the size of the
+    grid.
+    """
     doubled, reached = _log_normal(variance, points), 1
     found: _Atoms | None = None
     done = 0
@@ -211,7 +223,9 @@ def _mean_of_many(variance: float, number: int, points: int, cut: float) -> _Ato
 
 
 def _log_normal(variance: float, points: int) -> _Atoms:
-    """Return exp(Z - variance / 2) on a grid from 0 on."""
+    """Return a bound on a grid of the log-normal exp(Z - variance / 2), where Z has this
+    variance.
+    """
     from scipy.special import ndtr
 
     width = math.sqrt(variance)
@@ -231,7 +245,10 @@ def _log_normal(variance: float, points: int) -> _Atoms:
 
 
 def _mean_of_two(one: _Atoms, other: _Atoms, share: float, points: int, cut: float) -> _Atoms:
-    """Return share * one + (1 - share) * other, independent, on a grid of its own."""
+    """Return the distribution of share * one + (1 - share) * other on a grid of its own.
+
+    ``one`` and ``other`` are independent; mass above ``cut`` is moved to ``beyond``.
+    """
     values = np.add.outer(share * one.values, (1 - share) * other.values).ravel()
     masses = np.multiply.outer(one.masses, other.masses).ravel()
     order = np.argsort(values, kind="stable")
@@ -248,7 +265,7 @@ def _mean_of_two(one: _Atoms, other: _Atoms, share: float, points: int, cut: flo
 
 
 def _on_grid(values: Floats, masses: Floats, grid: Floats) -> Floats:
-    """Return masses at the points of a grid, each divided between two points so that its mean
+    """Return the masses of ``values`` moved to grid points, each split between two so that its mean
     stays.
     """
     at = np.clip(np.searchsorted(grid, values, side="right") - 1, 0, len(grid) - 2)
@@ -259,8 +276,11 @@ def _on_grid(values: Floats, masses: Floats, grid: Floats) -> Floats:
 
 
 def places_multiplier(guarantee: Guarantee, strategy: TrainingStrategy, places: int) -> float:
-    """Return the standard deviation of a node per unit of sensitivity, if places are secret;
-    rounded up.
+    """Return the noise multiplier if every example has one secret place for all epochs; rounded up.
+
+    It is the standard deviation of one draw of noise per unit of the strategy's sensitivity, and
+    never exceeds the one without amplification. `ZCDP` is not amplified, nor are strategies whose
+    matrix C is not lower-triangular.
 
     It never exceeds the one without amplification. `ZCDP` is not amplified, nor are strategies
     whose C is not lower-triangular.
@@ -298,8 +318,10 @@ def places_multiplier(guarantee: Guarantee, strategy: TrainingStrategy, places: 
 
 
 def anew_delta(epsilon: float, places: int, epochs: int, multiplier: float) -> float:
-    """Return an upper bound on delta at an epsilon, if every epoch draws another place; either
-    direction.
+    """Return an upper bound on delta at ``epsilon``, if every epoch draws another place for each
+    example.
+
+    It holds in both directions: an example added, and an example removed.
 
     Args:
         epsilon: epsilon of the guarantee.
@@ -320,7 +342,9 @@ def anew_delta(epsilon: float, places: int, epochs: int, multiplier: float) -> f
 
 
 def _losses(atoms: _Atoms) -> PrivacyLossDistribution:
-    """Return the privacy losses of R against 1 and of 1 against R, both on a grid."""
+    """Return the privacy loss distributions, in both directions, of the likelihood ratio
+    ``atoms``.
+    """
     from dp_accounting.pld.pld_pmf import DensePLDPmf
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
@@ -336,8 +360,10 @@ def _losses(atoms: _Atoms) -> PrivacyLossDistribution:
 
 
 def anew_multiplier(guarantee: Guarantee, places: int, epochs: int) -> float:
-    """Return the standard deviation of independent noise if every epoch draws another place;
-    rounded up.
+    """Return the standard deviation of independent noise at clip 1, if every epoch draws another
+    place.
+
+    It is rounded up.
 
     Args:
         guarantee: (epsilon, delta), if one example is added or removed.
@@ -380,7 +406,7 @@ def _least_anew(
 def _narrowest(
     epsilon: float, delta: float, bounds: tuple[PlaceBound, ...], widest: float
 ) -> tuple[float, PlaceBound]:
-    """Return the least multiplier over all bounds, and its bound."""
+    """Return the least noise multiplier that any of the bounds proves, and that bound."""
     found, best = widest, PlaceBound(1, 0.0)
     for bound in bounds:
         if bound.places > 1 and place_delta(epsilon, bound, 0.99 * found, _FEW) <= delta:
@@ -395,9 +421,9 @@ def _narrowest(
 def _least_multiplier(
     epsilon: float, delta: float, bound: PlaceBound, low: float, high: float, points: int
 ) -> float:
-    """Return a multiplier of at most ``delta``, within a thousandth of the least; else ``high``.
+    """Return the least noise multiplier that keeps ``delta`` by this bound, within a thousandth.
 
-    ``high`` is known to keep delta, and the result was computed to keep it.
+    It lies between ``low`` and ``high``; ``high`` is known to keep delta.
     """
     return _least(
         lambda multiplier: place_delta(epsilon, bound, multiplier, points) <= delta, low, high

@@ -1,4 +1,4 @@
-"""The check that a sampler keeps the schedule for which a strategy was made: part of the privacy
+"""The check that a strategy's sensitivity holds for a sampler's batches: part of the privacy
 proof.
 """
 
@@ -71,12 +71,11 @@ def check_fit(strategy: TrainingStrategy, sampler: Sampler) -> None:
 def multiplier(
     guarantee: Guarantee, strategy: TrainingStrategy, sampler: Sampler | None = None
 ) -> float:
-    """Return the standard deviation of a node for a guarantee, per unit of the strategy's
-    sensitivity.
+    """Return the noise multiplier for a guarantee: standard deviation per unit of sensitivity.
 
-    Random batches, and places that each epoch draws anew, amplify independent noise, whose
-    sensitivity is then that of one step; places that are kept amplify all strategies
-    (`counton.training.bins`).
+    A sampler with secret batches amplifies privacy. With Poisson batches, or places that each epoch
+    draws anew, the noise must be independent, and the sensitivity is that of one step. Places that
+    are kept serve all strategies (`counton.training.bins`).
 
     Raises:
         InvalidInput: a guarantee that does not fit.

@@ -1,20 +1,21 @@
-"""Noise for gradients: a function of key, parameter, step and coordinate, not a state.
+"""Noise for gradients: a function of key, parameter, step and coordinate, without a hidden state.
 
 Each parameter has its own subkey, bound to the run's name, the strategy, the guarantee, the bound
 on gradients and the parameter's name and size, so that another budget or model never meets the same
-noise. Under it a normal stands at (level, index, coordinate), in blocks of 2^16 coordinates: shards
-of a parameter, other orders and other machines compute the same bits.
+noise. Under it each standard normal has an address (level, index, coordinate), and is computed in
+blocks of 2^16 coordinates: shards of a parameter, other orders and other machines compute the same
+bits.
 
-A run draws an identity, and whoever goes on with it from a checkpoint draws another one for all
-normals that no step has taken yet. Both are part of the address. So two runs with one key and name
-have noise of their own, and so have two continuations of one checkpoint: nothing that is done
-later meets the noise of what may have been shown before. Workers that compute one step together
-take one identity over from each other: `TrainingNoise.join`.
+A run draws an identity. A process that continues the run from a checkpoint begins a session, with a
+new identity for all normals that no step has taken yet. Both are part of the address. So two runs
+with one key and name have different noise, and so have two continuations of one checkpoint: later
+noise never repeats noise that may have been shown before. Workers that compute one step together
+share one identity: `TrainingNoise.join`.
 
-A run says its terms too: strategy, guarantee, clip, key, sampler. Whoever goes on with it has the
-same ones, or is refused, since noise under other terms is not what its earlier steps had. A
-strategy that was searched for is stored with the run, parameter by parameter, so that
-`TrainingNoise.of_run` has it on any machine.
+A run states its terms too: strategy, guarantee, clip, key, sampler. A continuation under other
+terms is refused, since its noise would not match that of earlier steps. A strategy that was
+searched for is stored with the run, parameter by parameter, so that `TrainingNoise.of_run` has it
+on any machine.
 """
 
 from __future__ import annotations
@@ -117,8 +118,8 @@ class TrainingNoise:
         self.clip, self.group = float(bound), check_integer("group", group, 1)
         if sampler is not None and sampler.chance is not None and self.group > 1:
             raise InvalidInput(
-                f"group is {group} and examples are sampled by chance, which is accounted for "
-                f"single examples: leave group out, or sample otherwise"
+                f"group is {group}, but with random batches the guarantee is computed for single "
+                f"examples only: leave group out, or use a sampler such as FixedEpochs"
             )
         sensitivity = math.sqrt(strategy.squared_sensitivity()) * self.clip * self.group
         #: Standard deviation of one fresh normal, before the step's divisor.
@@ -148,18 +149,18 @@ class TrainingNoise:
     def of_run(
         cls, run: Mapping[str, Any], *, key: Key, sampler: Sampler | None = None
     ) -> TrainingNoise:
-        """Return the noise of a run that began elsewhere, from its public terms; no strategy is
-        searched for.
+        """Return the noise of a run that began elsewhere, rebuilt from its public terms without a
+        new search.
 
         Continue with `resume`, `join` or `load_state_dict`.
 
         Args:
-            run: the value of `run` there; a checkpoint has it as ``state["run"]``.
-            key, sampler: of that run.
+            run: the value of `TrainingNoise.run` there; a checkpoint has it as ``state["run"]``.
+            key, sampler: the key and the sampler of that run.
 
         Raises:
-            InvalidInput: its terms cannot be those of any noise, or a sampler that does not fit.
-            StateError: it cannot be read, or is that of another key or sampler.
+            InvalidInput: the run's terms are not valid, or the sampler does not fit.
+            StateError: the run cannot be read, or has another key or sampler.
 
         >>> from counton import Key
         >>> from counton.training import plan
@@ -265,7 +266,7 @@ class TrainingNoise:
             step: counts from 1. Strategies with buffers take steps in order, others in any.
             gradients: an array, or dicts, lists and tuples of arrays, of numpy, PyTorch or JAX.
                 Names and shapes stay the same from step to step.
-            shards: for parameters of which only consecutive coordinates are given, by name: the
+            shards: by name, for parameters of which only consecutive coordinates are given: the
                 number of the first coordinate, and the size of the whole parameter.
             batch: numbers of the batch's examples, to be compared with the sampler's.
 
@@ -273,9 +274,9 @@ class TrainingNoise:
             The same tree of new arrays.
 
         Raises:
-            InvalidInput: a step out of order, given before, or beyond the run, gradients that are
-                no finite floats, another batch than the sampler's, or a sum that is longer than
-                its examples' clipped gradients can be; nothing has changed then.
+            InvalidInput: a step out of order, given before, or beyond the run; gradients that are
+                no finite floats; another batch than the sampler's; or a sum of larger 2-norm than
+                clipped gradients can have. Nothing has changed then.
             StateError: the key has begun another run with this name.
         """
         self.check_step(step)
@@ -334,9 +335,10 @@ class TrainingNoise:
         return self._next(step, {name: (size, first, stop)})[name].noise(step)
 
     def fresh(self, step: int, name: str, size: int) -> Singles:
-        """Return the weighted normals of a step for one parameter, before buffers and scale.
+        """Return the weighted sum of a step's own normals for one parameter, before buffers and
+        scale.
 
-        For programs that keep the buffers themselves.
+        Programs use it that keep the buffers, which carry noise from step to step, themselves.
 
         Args:
             step: counts from 1.
@@ -354,7 +356,8 @@ class TrainingNoise:
         return self._next(step, {name: (size, 0, size)}, in_order=False)[name].fresh(step)
 
     def fresh_of(self, run: Mapping[str, Any], step: int, name: str, size: int) -> Singles:
-        """Return `fresh` for a run that is kept elsewhere: a function of its arguments alone.
+        """Return what `fresh` returns, for the run with these terms: a function of the arguments
+        alone.
 
         The caller must ensure that no step gets its noise twice.
 
@@ -367,10 +370,10 @@ class TrainingNoise:
         return self._make_parameter(name, size, 0, size, sessions).fresh(step)
 
     def check_batch(self, step: int, batch: Sequence[int] | NDArray[np.int64]) -> None:
-        """Refuse examples that are not those of the sampler.
+        """Refuse a batch whose examples are not those of the sampler's batch for the step.
 
         Raises:
-            InvalidInput: they are others, or there is no sampler.
+            InvalidInput: the examples differ, or there is no sampler.
         """
         if self.sampler is None:
             raise InvalidInput(
@@ -394,7 +397,8 @@ class TrainingNoise:
             present: number of gradients that are not all zero, if rows are padded with zeros.
 
         Raises:
-            InvalidInput: fewer rows than the sampler's batch has examples, or more that count.
+            InvalidInput: fewer rows than the sampler's batch has examples, or more rows that are
+                not all zero.
         """
         if self.sampler is None:
             return
@@ -408,14 +412,15 @@ class TrainingNoise:
             )
 
     def check_length(self, step: int, length: float) -> None:
-        """Refuse a sum that is longer than the clipped gradients of the sampler's batch.
+        """Refuse a sum of gradients whose 2-norm exceeds the batch's number of examples times
+        ``clip``.
 
         Args:
             step: counts from 1.
-            length: its 2-norm over all parameters.
+            length: the sum's 2-norm over all parameters.
 
         Raises:
-            InvalidInput: it is longer.
+            InvalidInput: the norm is too large.
         """
         if self.sampler is None:
             return
@@ -430,12 +435,13 @@ class TrainingNoise:
     def resume(self, step: int, run: Mapping[str, Any] | None = None) -> None:
         """Continue at a step in a new process, without a checkpoint of the noise.
 
-        Buffers are computed from the key by drawing all earlier steps again; without buffers
-        nothing needs to be computed. What no earlier step took is drawn anew.
+        Buffers, which carry noise from step to step, are computed by drawing all earlier steps
+        again. Normals that no earlier step took are drawn anew.
 
         Args:
-            step: the first one to come.
-            run: what `run` gave before; only under an `InsecureSeededKey` it may be left out.
+            step: the first step to come.
+            run: the value of `TrainingNoise.run` in the earlier process; it may be left out only
+                under an `InsecureSeededKey`.
 
         Raises:
             InvalidInput: a step beyond the run, or noise has been drawn here already.
@@ -462,18 +468,20 @@ class TrainingNoise:
         self._resumed = self._last = step - 1
 
     def join(self, run: Mapping[str, Any]) -> None:
-        """Take part in the current steps of a run of another process.
+        """Take part in the current steps of a run in another process, with the same noise to the
+        bit.
 
-        Its noise has the same bits. Only for workers that compute one step together: those which
-        hold different coordinates, or the same sums of gradients, as `counton.training.torch` does
-        among the processes of ``torch.distributed``.
+        This is only for workers that compute one step together: those which hold different
+        coordinates, or the same sums of gradients, as `counton.training.torch` does among the
+        processes of ``torch.distributed``.
 
         Args:
-            run: what `run` gives there, after it was made, loaded or resumed.
+            run: the value of `TrainingNoise.run` in that process, once its noise was made, loaded
+                or resumed.
 
         Raises:
             InvalidInput: noise has been drawn here already.
-            StateError: it cannot be read, or is under other terms.
+            StateError: the run cannot be read, or is under other terms.
         """
         if self._drawn:
             raise InvalidInput("join comes after noise was drawn; call it before the first step")
@@ -488,7 +496,7 @@ class TrainingNoise:
         """Refuse a step that the strategy or the sampler does not have.
 
         Raises:
-            InvalidInput: one of them has not.
+            InvalidInput: the step is beyond the run of the strategy or of the sampler.
         """
         self.strategy.check_step(step)
         if self.sampler is not None and step > self.sampler.steps:
@@ -501,7 +509,7 @@ class TrainingNoise:
         """Bind the noise to one optimiser, which clips all parameters together.
 
         Raises:
-            InvalidInput: another optimiser has it.
+            InvalidInput: the noise is bound to another optimiser already.
         """
         if self._taken:
             raise InvalidInput(
@@ -520,7 +528,7 @@ class TrainingNoise:
     def state_dict(self) -> dict[str, Any]:
         """Return buffers and steps, to be saved with the model: secret, since they hold noise.
 
-        Strategies without buffers need little of it: see `run`.
+        Strategies without buffers need little of it: the public `run` is enough.
         """
         return {
             "format": STATE_FORMAT,
@@ -542,13 +550,14 @@ class TrainingNoise:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from the result of `state_dict`.
 
-        Normals that no step had taken by then are drawn anew, so that a checkpoint which is gone
-        on from twice gives no noise twice. What is shown of either way alone has the guarantee;
-        what is shown of both costs at most what two runs cost, where the strategy is causal, and
-        more where it is not, as `OctaveTraining`: there show one.
+        Normals that no step had taken by then are drawn anew, so that two continuations of one
+        checkpoint never repeat noise. If the steps of only one continuation are shown, the
+        guarantee holds. If those of both are shown, they cost at most as much as two runs, provided
+        that the strategy is causal. They may cost more with a strategy that is not, such as
+        `OctaveTraining`: there show one only.
 
         Raises:
-            StateError: of another run, key or format, or not whole.
+            StateError: the state has another run, key or format, or is incomplete.
         """
         try:
             if state["format"] != STATE_FORMAT:
@@ -588,7 +597,9 @@ class TrainingNoise:
 
     @property
     def seeded(self) -> bool:
-        """Whether anybody can guess the key: then the noise is the same each time, for tests."""
+        """Whether the key is an `InsecureSeededKey`: anybody can guess it, and the noise is the
+        same each time, for tests.
+        """
         return isinstance(self._key, InsecureSeededKey)
 
     def _be(self, identity: str, sessions: Sessions, std: float) -> None:
@@ -607,7 +618,8 @@ class TrainingNoise:
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hexadecimal digits of all terms, by which a state of numbers recognises them.
+        """32 hexadecimal digits that identify all terms of the run, for states that hold numbers
+        only.
 
         >>> from counton import Key
         >>> from counton.training import plan
@@ -618,9 +630,11 @@ class TrainingNoise:
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     def _check_terms(self, run: Mapping[str, Any]) -> float:
-        """Return the standard deviation of a run with these terms.
+        """Return the standard deviation that a run states, after a check that it has the terms of
+        this noise.
 
-        Both standard deviations keep the guarantee; the run's is the one that its steps had.
+        It may differ from the one computed here in its last digits; both keep the guarantee, and
+        earlier steps had the stated one.
 
         Raises:
             StateError: the run has other terms.
@@ -648,10 +662,11 @@ class TrainingNoise:
         return std
 
     def _keep_places(self, run: Mapping[str, Any]) -> None:
-        """Give the sampler's examples the secret places that they had in a run.
+        """Give the sampler's examples the secret places (steps of the epoch) that they have in
+        ``run``.
 
         Raises:
-            StateError: the run does not say which, or batches of others were taken.
+            StateError: the run does not contain places, or batches with other places were taken.
         """
         if self.sampler is None or self.sampler.secret_places is None:
             return
@@ -679,7 +694,7 @@ class TrainingNoise:
 
         Raises:
             StateError: the key has begun another run with this name.
-            InvalidInput: the sampler has served another.
+            InvalidInput: the sampler has served another run.
         """
         if os.getpid() != self._process:
             raise StateError(
@@ -701,10 +716,12 @@ class TrainingNoise:
     def _next(
         self, step: int, places: Mapping[str, tuple[int, int, int]], *, in_order: bool = True
     ) -> dict[str, _Parameter]:
-        """Return the parameters that get the noise of a step, and note the step.
+        """Return the parameters that get the noise of a step, by name, and record that the step has
+        its noise.
 
         Args:
-            in_order: whether the buffers of this noise advance, step by step.
+            places: by name, the size of the parameter, and its first and last given coordinate.
+            in_order: whether buffers advance, so that steps must come one after the other.
         """
         with self._lock:
             self.begin(self._identity, self._sessions[-1][1])
@@ -726,7 +743,9 @@ class TrainingNoise:
     def _place(
         self, name: str, size: int, shards: Mapping[str, tuple[int, int]] | None
     ) -> tuple[int, int, int]:
-        """Return the size of the whole parameter, and the first and last given coordinate."""
+        """Return the size of the whole parameter, and the range of the given coordinates: first and
+        stop.
+        """
         if not shards or name not in shards:
             return size, 0, size
         first, whole = shards[name]
@@ -789,10 +808,12 @@ def _unreadable(error: Exception) -> StateError:
 
 
 def read_run(run: Mapping[str, Any]) -> tuple[str, Sessions]:
-    """Return identity and sessions from a value of `TrainingNoise.run`.
+    """Return a run's identity, and the first step and identity of each of its sessions.
+
+    ``run`` is a value of `TrainingNoise.run`.
 
     Raises:
-        StateError: it is something else.
+        StateError: ``run`` is not such a value.
     """
     try:
         identity = str(run["identity"])
@@ -808,7 +829,9 @@ def read_run(run: Mapping[str, Any]) -> tuple[str, Sessions]:
 
 
 def renew(sessions: Sessions, last: int, identity: str) -> Sessions:
-    """Return the sessions of a run that continues after a step under another identity.
+    """Return the sessions (first step, identity) of a run that continues after step ``last``.
+
+    The new session begins at the next step; sessions that began later are dropped.
 
     >>> renew(((1, "a"), (5, "b")), 7, "c"), renew(((1, "a"), (5, "b")), 3, "c")
     (((1, 'a'), (5, 'b'), (8, 'c')), ((1, 'a'), (4, 'c')))
@@ -849,21 +872,23 @@ class _Parameter:
             )
 
     def replay(self, step: int) -> None:
-        """Advance the buffers to their values after a step."""
+        """Bring the buffers, which carry noise from step to step, to their values after a step."""
         if self.strategy.buffers:
             for earlier in range(1, step + 1):
                 self.noise(earlier)
         self.step = step
 
     def fresh(self, step: int) -> Singles:
-        """Return the weighted sum of a step's normals."""
+        """Return the weighted sum of a step's normals, for each coordinate."""
         out = np.empty(self.stop - self.first, np.float32)
         for place, summed in self._sums_by_block(step):
             out[place] = summed
         return out
 
     def noise(self, step: int) -> Singles:
-        """Return the noise of a step, and advance the buffers."""
+        """Return the noise of a step for each coordinate, and advance the buffers to the next
+        step.
+        """
         out = np.empty(self.stop - self.first, np.float32)
         _, _, spare = self._space()
         scale = np.float32(self.std / self.strategy.divisor(step))
@@ -875,8 +900,8 @@ class _Parameter:
         return out
 
     def _sums_by_block(self, step: int) -> Iterator[tuple[slice, Singles]]:
-        """Yield the weighted sum of a step's normals, block by block, with the place of its
-        coordinates.
+        """Yield, block by block, the slice of the coordinates and the weighted sum of a step's
+        normals.
         """
         fresh, drawn, _ = self._space()
         taps = self.strategy.taps(step)
@@ -887,7 +912,11 @@ class _Parameter:
             yield slice(low - self.first, high - self.first), summed[low - begin : high - begin]
 
     def _carry(self, summed: Singles, begin: int, out: Singles, spare: Singles) -> None:
-        """Apply the recurrence over the buffers to some coordinates."""
+        """Add the buffers' part to the noise of some coordinates, and update the buffers for the
+        next step.
+
+        ``summed`` is the step's weighted sum of normals; the result goes into ``out``.
+        """
         place = slice(begin, begin + len(summed))
         total, product = out[place], spare[: len(summed)]
         np.copyto(total, summed)
@@ -907,7 +936,9 @@ class _Parameter:
     def _weighted_normals(
         self, taps: tuple[Any, ...], block: int, fresh: Singles, drawn: Singles
     ) -> Singles:
-        """Return the weighted sum of the step's normals for all coordinates of a block."""
+        """Return the weighted sum of the normals (``taps``) of a step, for all coordinates of a
+        block.
+        """
         first = taps[0]
         total = self._field_of(first).block(first.level, first.index, block, fresh)
         if first.weight != 1:

@@ -1,13 +1,13 @@
 """Training with JAX: noise as a gradient transformation of optax.
 
-Normals come from the host (`jax.experimental.io_callback`), each a function of key and address, so
-that they are the same under ``jit``, in ``scan`` and on any number of devices. What a strategy
-keeps from step to step is part of the optimiser's state, and so is the identity of the run, which
-``init`` draws: every fresh state is a run of its own.
+Normals are drawn on the host (`jax.experimental.io_callback`), each a function of key and address,
+so that they are the same under ``jit``, in ``scan`` and on any number of devices. The optimiser's
+state holds what a strategy keeps from step to step, and the identity of the run, which ``init``
+draws: every fresh state is a run of its own.
 
-A state is a value, of which a program may keep old ones. The host remembers for each run which step
-had which gradients, by a digest of 64 bits, and refuses a step for others. A state of another
-process, or an older one, goes on by `resume`, with noise of its own.
+A state is a value, of which a program may keep old ones. So the host remembers, for each run, the
+gradients of each step by a digest of 64 bits, and refuses to give a step's noise to other
+gradients. `resume` continues an older state, or one of another process, with new noise.
 
 JAX and optax are imported when `private_aggregate` is called; in a checkout: ``pip install
 '.[jax]'``.
@@ -49,9 +49,9 @@ class NoiseState(NamedTuple):
     Attributes:
         step: number of steps taken.
         buffers: buffers by name of the parameter.
-        run: the identity of the run and the fingerprint of its terms, each behind a 0, and the
-            identities of its sessions behind their first steps, as uint32 of shape (256, 5), filled
-            up with zeros: public.
+        run: public numbers, uint32 of shape (256, 5), filled up with zeros. One row each: 0 and
+            the identity of the run, 0 and the fingerprint of its terms, then the first step and the
+            identity of each session.
 
     >>> NoiseState(step=0, buffers={}, run=[]).step
     0
@@ -63,25 +63,27 @@ class NoiseState(NamedTuple):
 
 
 def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: bool = True) -> Any:
-    """Clip gradients, add them up, add noise, and divide: put it first into ``optax.chain``.
+    """Return an optax transformation that clips gradients, adds them up, adds noise, and divides.
+
+    It comes first in ``optax.chain``.
 
     Args:
-        noise: of `counton.training`; its ``clip`` bounds the gradient of an example.
+        noise: a `TrainingNoise`; its ``clip`` bounds the gradient of an example.
         batch_size: divisor of sums, the expected size of a batch: a number that does not depend
             on the data.
         per_example: updates are gradients of single examples, in a first axis, as ``jax.vmap``
             gives them; else sums of gradients that are clipped already.
 
     Returns:
-        An ``optax.GradientTransformation``. Its state counts the steps. A step beyond the run, one
-        that had other gradients, a state under other terms than the noise, another run under the
-        same name, and more examples than the sampler's batch has raise an error of JAX that says
-        so.
+        An ``optax.GradientTransformation``. Its state counts the steps. It raises an error of JAX,
+        which says why, for a step beyond the run or with other gradients than before, a state
+        under other terms than the noise, another run under the same name, and more examples than
+        the sampler's batch has.
 
     Raises:
         MissingExtra: optax is not installed.
-        InvalidInput: a ``batch_size`` that is not above 0, noise that another optimiser has, or a
-            `SecretPlaces` sampler.
+        InvalidInput: a ``batch_size`` that is not above 0, noise that is bound to another
+            optimiser, or a `SecretPlaces` sampler.
 
     Example::
 
@@ -160,17 +162,18 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
 
 
 def resume(state: Any, identity: str | None = None) -> Any:
-    """Return a state from which an older state, or one of another process, continues with noise of
-    its own.
+    """Return a state with new noise, to continue from an older state or from one of another
+    process.
 
     Args:
-        state: of a chain with `private_aggregate` in it, as it was saved.
-        identity: drawn anew unless given; where JAX runs in several processes, 32 hexadecimal
-            digits that one of them drew for all.
+        state: the saved state of a chain with `private_aggregate` in it.
+        identity: identity of the new session, drawn unless given. If JAX runs in several processes,
+            give all of them the same 32 hexadecimal digits, which one of them drew.
 
     Returns:
-        The same, in which normals that no step has taken yet are drawn under a new identity; what
-        follows from that is said at `counton.training.TrainingNoise.load_state_dict`.
+        The same state, except that normals which no step has taken yet are drawn under the new
+        identity. `counton.training.TrainingNoise.load_state_dict` says what that means for the
+        guarantee.
 
     Example::
 
@@ -225,11 +228,13 @@ def _begin(noise: TrainingNoise) -> Any:
 
 
 def _as_numbers(run: Any) -> Any:
-    """Return a run as integers, which a state of JAX can hold."""
+    """Return a run's identity, fingerprint and sessions as uint32, which a state of JAX can
+    hold.
+    """
     rows = [(0, run["identity"]), (0, run["fingerprint"]), *run["sessions"]]
     if len(rows) > _ROWS:
         raise InvalidInput(
-            f"the run has gone on {_ROWS - 3} times already, and its state holds no more: begin "
+            f"the run was continued {_ROWS - 3} times already, and its state holds no more: begin "
             f"another run under another name"
         )
     words = np.zeros((_ROWS, 5), np.uint32)
@@ -239,7 +244,7 @@ def _as_numbers(run: Any) -> Any:
 
 
 def _from_numbers(rows: Any) -> dict[str, Any]:
-    """Return the identity, fingerprint and sessions of a run from the integers in a checkpoint."""
+    """Return the identity, fingerprint and sessions of a run from the integers of `_as_numbers`."""
     words = np.asarray(rows)
     used = 2 + int((words[2:, 0] > 0).sum())
     texts = [row[1:].astype("<u4").tobytes().hex() for row in words[:used]]
@@ -248,7 +253,9 @@ def _from_numbers(rows: Any) -> dict[str, Any]:
 
 
 def _check(noise: TrainingNoise, step: int, run: dict[str, Any], digest: bytes) -> None:
-    """Refuse noise for other gradients than those to which it was given, and under other terms."""
+    """Refuse a step that had other gradients before, told by their digest, or a run under other
+    terms.
+    """
     if run["fingerprint"] != noise.fingerprint:
         raise StateError(
             f"the state is not that of the run {noise.name!r}, or has other terms, and steps under "
@@ -278,7 +285,7 @@ def _check(noise: TrainingNoise, step: int, run: dict[str, Any], digest: bytes) 
 
 
 def _digest(arrays: list[Any]) -> Any:
-    """Return 64 bits of arrays, as two uint32: different if a single number differs.
+    """Return a digest of arrays, 64 bits as two uint32; it changes if any single number does.
 
     Each number's bits are multiplied by odd numbers, which are one to one modulo 2^32.
     """
@@ -298,7 +305,7 @@ def _digest(arrays: list[Any]) -> Any:
 
 
 def _length(arrays: list[Any]) -> Any:
-    """Return the 2-norm of arrays."""
+    """Return the 2-norm of all numbers of several arrays together."""
     import jax.numpy as jnp
 
     squares = [jnp.square(array.astype(jnp.float32)).sum() for array in arrays]
@@ -306,10 +313,10 @@ def _length(arrays: list[Any]) -> Any:
 
 
 def _clipped_sum(updates: Any, clip: float) -> tuple[Any, int, Any]:
-    """Return the sum over the first axis of gradients, each clipped by its norm over all
-    parameters.
+    """Return the sum of the examples' gradients, the number of examples, and how many are not all
+    zero.
 
-    The other results are the number of gradients, and the number of those that are not all zero.
+    Examples are along the first axis; each gradient is clipped by its 2-norm over all parameters.
     """
     import jax.numpy as jnp
 

@@ -30,25 +30,27 @@ _WRAPPERS = ("_module.", "module.", "_orig_mod.", "_fsdp_wrapped_module.")
 def make_private(
     optimizer: Any, noise: TrainingNoise, model: Any, *, batch_size: float, clipped: bool = False
 ) -> PrivateSteps:
-    """Make every step of an optimiser private.
+    """Make every step of an optimiser private: clip, sum and add noise before the optimiser's own
+    step.
 
     Args:
         optimizer: any ``torch.optim.Optimizer`` over parameters of ``model``.
-        noise: of `counton.training`; its ``clip`` bounds the gradient of an example.
+        noise: a `TrainingNoise`; its ``clip`` bounds the gradient of an example.
             One noise serves one optimiser of one run.
         model: a ``GradSampleModule``, or any module if gradients are ``clipped``.
         batch_size: divisor of sums, the expected size of a batch: a number that does not depend
             on the data.
-        clipped: ``parameter.grad`` is the sum of gradients that are clipped already, by ``clip``
-            for each example. FSDP takes means over processes: multiply losses by their number.
+        clipped: True if ``parameter.grad`` is the sum of gradients that are clipped already, by
+            ``clip`` for each example. FSDP takes means over processes: multiply losses by the
+            number of processes.
 
     Returns:
-        What counts the steps; its `PrivateSteps.state_dict` belongs into every checkpoint.
+        An object that counts the steps; put its `PrivateSteps.state_dict` into every checkpoint.
 
     Raises:
         MissingExtra: PyTorch is not installed.
-        InvalidInput: a parameter of the optimiser that the model does not have, sharded ones
-            whose gradients are not ``clipped``, or noise that another optimiser has.
+        InvalidInput: a parameter of the optimiser that the model does not have, sharded parameters
+            whose gradients are not ``clipped``, or noise that is bound to another optimiser.
 
     Example (``pip install opacus``)::
 
@@ -61,7 +63,7 @@ def make_private(
 
 
 class PrivateSteps:
-    """The steps of an optimiser whose gradients are clipped and get noise: see `make_private`.
+    """The steps of an optimiser that `make_private` changed: each clips gradients and adds noise.
 
     Attributes:
         step: number of steps taken.
@@ -110,10 +112,10 @@ class PrivateSteps:
     def batches(self) -> Iterator[Any]:
         """Yield the sampler's batches from the next step on, one for each step that is taken.
 
-        After a checkpoint is loaded, they continue from its step.
+        After a checkpoint is loaded, the batches continue from its step.
 
         Raises:
-            InvalidInput: the noise has no sampler, or a batch was followed by no step.
+            InvalidInput: the noise has no sampler, or the optimiser took no step after a batch.
         """
         sampler = self._noise.sampler
         if sampler is None:
@@ -128,9 +130,10 @@ class PrivateSteps:
                 )
 
     def accumulate(self) -> None:
-        """Add the gradients of a part of a batch; the next step adds up all parts.
+        """Add the gradients of one part of a batch that is too large for one backward pass.
 
-        Needed after each backward pass but the last where a batch is too large for one.
+        Call it after each backward pass but the last; the next step of the optimiser adds up all
+        parts.
         """
         if self._clipped:
             raise InvalidInput(
@@ -143,7 +146,7 @@ class PrivateSteps:
         """Continue at a step in a new process, without a checkpoint of the noise.
 
         Args:
-            step: the first one to come.
+            step: the first step to come.
             run: the value of ``noise.run`` in the earlier process.
 
         Raises:
@@ -153,8 +156,10 @@ class PrivateSteps:
         self.step, self._joined = step - 1, False
 
     def state_dict(self) -> dict[str, Any]:
-        """Return steps and buffers of the noise, as tensors and plain values; secret, as
-        noise is.
+        """Return steps and buffers of the noise, as tensors and plain values, to be saved with the
+        model.
+
+        They are secret, since buffers hold noise.
         """
         import torch
 
@@ -168,7 +173,7 @@ class PrivateSteps:
         """Continue from the result of `state_dict`.
 
         Raises:
-            StateError: of another run, or not whole.
+            StateError: the state has another run, or is incomplete.
         """
         try:
             inner = dict(state["noise"])
@@ -213,7 +218,9 @@ class PrivateSteps:
         self.step, self._rows = self.step + 1, 0
 
     def _check_count(self, step: int) -> None:
-        """Refuse more or fewer examples than the sampler's batch has, and forget them."""
+        """Refuse a number of gradients that the sampler's batch cannot have, then reset the
+        number.
+        """
         if self._noise.sampler is None:
             return
         try:
@@ -223,12 +230,14 @@ class PrivateSteps:
             raise
 
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        """Forget the gradients, so that none counts in the next batch."""
+        """Clear the gradients after the optimiser's step, so that none counts in the next batch."""
         for parameter in self._parameters.values():
             parameter.grad = None
 
     def _take_in(self) -> None:
-        """Clip the gradient of each example, all parameters together, and add them up."""
+        """Clip each example's gradient by its norm over all parameters, and add it to the sums of
+        the batch.
+        """
         import torch
 
         held = {
@@ -293,7 +302,7 @@ class PrivateSteps:
 
 
 def plain_name(name: str) -> str:
-    """Return a parameter's name without prefixes of wrappers.
+    """Return a parameter's name without the prefixes that wrappers of the model add.
 
     >>> plain_name("_module.module.layer.weight")
     'layer.weight'
@@ -308,11 +317,11 @@ def plain_name(name: str) -> str:
 
 
 def local_part(tensor: Any) -> tuple[Any, tuple[int, int] | None]:
-    """Return this process's part of a tensor; of a sharded one, also its place and the whole
-    size.
+    """Return this process's part of a tensor and, if it is sharded, its first coordinate and the
+    whole size.
 
     Raises:
-        InvalidInput: sharded otherwise than by rows.
+        InvalidInput: the tensor is sharded otherwise than by rows.
     """
     if not hasattr(tensor, "placements"):
         return tensor, None
@@ -333,7 +342,7 @@ def local_part(tensor: Any) -> tuple[Any, tuple[int, int] | None]:
 
 
 def _several() -> bool:
-    """Whether several processes train together."""
+    """Return whether several processes of ``torch.distributed`` train together."""
     import torch.distributed as distributed
 
     return bool(
@@ -344,7 +353,7 @@ def _several() -> bool:
 
 
 def _from_first(value: Any) -> Any:
-    """Return the first process's value in all processes."""
+    """Return the value that the first process of ``torch.distributed`` has, in all processes."""
     if not _several():
         return value
     import torch.distributed as distributed
@@ -355,7 +364,7 @@ def _from_first(value: Any) -> Any:
 
 
 def _total(count: int) -> int:
-    """Return the sum over all processes."""
+    """Return the sum of ``count`` over all processes of ``torch.distributed``."""
     if not _several():
         return count
     import torch.distributed as distributed

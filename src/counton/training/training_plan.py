@@ -64,7 +64,9 @@ class TrainingDesign:
 
     @property
     def rmse(self) -> float:
-        """Error of the strategy alone: at rho = 1/2, for a clip of 1, without amplification."""
+        """Root mean squared error of running sums of noise: at rho = 1/2, clip 1, without
+        amplification.
+        """
         return self.strategy.rmse
 
     @property
@@ -77,7 +79,7 @@ class TrainingDesign:
 
     @property
     def state_bytes(self) -> int:
-        """Memory for the state of all coordinates."""
+        """Bytes of memory that the noise keeps from step to step, for all coordinates."""
         return 4 * self.strategy.buffers * self.dimension
 
     @cached_property
@@ -115,7 +117,9 @@ class TrainingDesign:
         )
 
     def row(self) -> dict[str, Any]:
-        """Return strategy, error, and costs: buffers, normals and milliseconds of a step."""
+        """Return the row of the plan's table: strategy, error, and buffers, normals and
+        milliseconds per step.
+        """
         return {
             "strategy": self.strategy.name,
             "error": self.error,
@@ -169,9 +173,10 @@ def plan(
         sampler: gives the batches, instead of steps, epochs, order and separation.
         guarantee: the guarantee for one example, ZCDP(1/2) unless given.
         clip: largest 2-norm of one example's gradient, 1 unless given.
-        buffers: most numbers of state for each coordinate.
-        draws: most normals for each coordinate and step, on average, of `BandedOptimum`, which
-            takes those of earlier steps again: at half as many as steps, all of the run so far.
+        buffers: most numbers that the noise keeps from step to step for each coordinate.
+        draws: most normals for each coordinate and step, on average, that `BandedOptimum` may
+            take. It takes normals of earlier steps again; from half as many as steps on, it may
+            take all of the run so far.
 
     Raises:
         InvalidInput: an argument out of range.
@@ -223,8 +228,9 @@ def plan(
             yield from hidden_strategies(sampler.secret_places)
 
     def hidden_strategies(places: int) -> Iterator[Callable[[], TrainingStrategy]]:
-        """Yield strategies whose noise is correlated over shorter times, which hides an example's
-        place better.
+        """Yield constructors of strategies whose noise is correlated over shorter times.
+
+        Such noise hides an example's secret place in the epoch better.
         """
         yield lambda: BandedInverseSquareRoot(steps, 1, schedule)
         for reach in (places // 2, places, 2 * places):

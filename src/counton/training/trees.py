@@ -20,7 +20,7 @@ SEPARATOR = "/"
 
 
 def leaves(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield names and arrays of a tree, in the order in which `rebuilt` asks for them.
+    """Yield names and arrays of a tree, in the same order as `rebuilt`; None is left out.
 
     >>> [name for name, _ in leaves({"b": [np.ones(1), None], "a": {"x": np.ones(2)}})]
     ['b/0', 'a/x']
@@ -36,7 +36,7 @@ def leaves(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def rebuilt(tree: Any, change: Callable[[str, Any], Any], prefix: str = "") -> Any:
-    """Return the tree with every array changed; ``change`` takes its name and the array.
+    """Return a copy of the tree in which each array is replaced by ``change(name, array)``.
 
     >>> rebuilt({"a": (np.ones(1), None)}, lambda name, array: name)
     {'a': ('a/0', None)}
@@ -55,7 +55,11 @@ def _below(prefix: str, name: object) -> str:
 
 
 def _parts(tree: Any, prefix: str) -> tuple[list[tuple[object, Any]], Callable[[list[Any]], Any]]:
-    """Return the children of a node with their names, and a function that rebuilds the node."""
+    """Return the children of a container with their names, and a function that rebuilds the
+    container.
+
+    The function takes the list of new children.
+    """
     kind = type(tree)
     if isinstance(tree, Mapping):
         made: Callable[[Any], Any] = kind
@@ -76,8 +80,8 @@ def _parts(tree: Any, prefix: str) -> tuple[list[tuple[object, Any]], Callable[[
 
 
 def _registered_children(tree: Any) -> tuple[list[tuple[object, Any]], Any] | None:
-    """Return the children of a node of a kind registered with JAX, and a function that
-    rebuilds it.
+    """Return what `_parts` returns, for a kind of container that is registered with JAX; None for
+    others.
     """
     jax = sys.modules.get("jax")
     if jax is None:
@@ -89,7 +93,7 @@ def _registered_children(tree: Any) -> tuple[list[tuple[object, Any]], Any] | No
 
 
 def _plain(entry: Any) -> object:
-    """Return the name in a path of JAX: of a key, a place or an attribute."""
+    """Return the plain name of one entry of a JAX path: a key, an index or an attribute."""
     for kind in ("key", "idx", "name"):
         if hasattr(entry, kind):
             return getattr(entry, kind)
@@ -97,7 +101,7 @@ def _plain(entry: Any) -> object:
 
 
 def is_array(value: Any) -> bool:
-    """Whether a value is an array of one of the three libraries."""
+    """Return whether a value is an array of numpy, PyTorch or JAX."""
     return isinstance(value, (np.ndarray, np.floating)) or is_torch(value) or is_jax(value)
 
 
@@ -155,9 +159,9 @@ def squared_norm(array: Any) -> float:
 
 
 def with_noise(array: Any, noise: Singles) -> Any:
-    """Return ``array`` plus noise of as many coordinates, in its library, type and place.
+    """Return ``array`` plus ``noise``, as an array of the same library, type and device.
 
-    ``noise`` is overwritten.
+    ``noise`` has as many coordinates; it is overwritten.
     """
     if is_torch(array):
         drawn = sys.modules["torch"].from_numpy(noise.reshape(tuple(array.shape)))
