@@ -1,4 +1,8 @@
-"""Strategies: the measurements C, and for streams B with A = B C; one idea in each file."""
+"""Strategies: how counts are measured with noise (a matrix C), and how releases read the
+measurements (a matrix B).
+
+One idea stands in each file.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +87,8 @@ def public_strategies() -> tuple[type[StreamStrategy], ...]:
 
 
 def stream_strategy_named(name: object) -> type[StreamStrategy] | None:
-    """Return the class of this name, of counton or of an installed package; None: unknown.
+    """Return the class of strategies for streams with this name; None if no installed package has
+    it.
 
     Other packages register theirs by entry points in the group ``counton.strategies``.
 
@@ -100,14 +105,14 @@ def stream_strategy_named(name: object) -> type[StreamStrategy] | None:
 
 
 def _others() -> Iterable[EntryPoint]:
-    """Return the entry points of other packages' strategies."""
+    """Return the entry points by which other packages register strategies for streams."""
     from importlib.metadata import entry_points  # slow to import
 
     return entry_points(group=__name__)
 
 
 def strategy_from_dict(description: Mapping[str, Any]) -> StreamStrategy:
-    """Return the strategy for streams that a description by ``to_dict`` states.
+    """Rebuild a strategy for streams from a description that its ``to_dict`` made.
 
     >>> strategy_from_dict({"strategy": "KAry", "horizon": 1000, "arity": 13, "subtraction": True})
     KAry(horizon=1000, arity=13, subtraction=True)
@@ -125,8 +130,10 @@ def strategy_from_dict(description: Mapping[str, Any]) -> StreamStrategy:
 
 
 def _inner(value: Any) -> Any:
-    """Return the strategy that a description of a strategy holds; any other value is returned
-    unchanged."""
+    """Rebuild the strategy that a parameter describes; return any other parameter unchanged.
+
+    A strategy may have another strategy as a parameter.
+    """
     from counton.strategies import lines
 
     named = value.get("strategy") if isinstance(value, Mapping) else None

@@ -1,10 +1,9 @@
-"""Search for real parameters of a strategy: by L-BFGS with slopes, then rounding to a grid.
+"""Search for the real parameters of a strategy: by L-BFGS with gradients, then rounding to a grid.
 
-The processor, and the number of threads that share its sums, decide the last digits of a search's
-result, and sometimes where the search ends. So the result is *rounded to a grid before it is used*
-(`on_grid`). A description holds the rounded numbers, not how to search for them, and the address of
-the noise contains them. A stream that continues elsewhere reads the description and searches for
-nothing.
+The last digits of a search's result, and sometimes where the search ends, depend on the processor
+and on the number of threads. So the result is *rounded to a grid before it is used* (`on_grid`). A
+strategy's description holds the rounded numbers, and they are part of the noise's address. A stream
+that continues elsewhere reads the description and searches for nothing.
 """
 
 from __future__ import annotations
@@ -34,10 +33,11 @@ def descend(
     bounds: Sequence[tuple[float, float]] | None = None,
     **options: Any,
 ) -> tuple[float, Floats]:
-    """Return the least value found from a start, and its parameters.
+    """Return the least value that L-BFGS finds from ``start``, and the parameters at which it is
+    attained.
 
     Args:
-        value: the function to minimise.
+        value: the function to minimise; it returns a value and its gradient.
         start: the first parameters.
         bounds: a range for each parameter; None: no bounds.
         options: options of scipy's L-BFGS-B, such as ``maxiter``.
@@ -53,7 +53,7 @@ def descend(
 
 
 def on_grid(values: ArrayLike, digits: int = DIGITS) -> Floats:
-    """Return the numbers, each rounded to this many binary digits.
+    """Return the numbers, each rounded to ``digits`` significant binary digits.
 
     >>> on_grid([0.3141592, 31.41592]).tolist()
     [0.314208984375, 31.4140625]
@@ -63,9 +63,9 @@ def on_grid(values: ArrayLike, digits: int = DIGITS) -> Floats:
 
 
 def matrix_on_grid(matrix: Floats) -> tuple[Integers, int]:
-    """Return a matrix as integer multiples of 2^-bits, and bits.
+    """Return a matrix rounded to integer multiples of 2^-bits: the integers, and ``bits``.
 
-    The largest magnitude decides the grid: 20 digits below the power of two that bounds it.
+    The largest magnitude decides ``bits``: 20 binary digits below the power of two that bounds it.
 
     >>> entries, bits = matrix_on_grid(np.array([[1.0, 0.0], [-0.3, 0.7]]))
     >>> (entries * 2.0**-bits).round(5).tolist(), bits
@@ -81,7 +81,8 @@ def matrix_on_grid(matrix: Floats) -> tuple[Integers, int]:
 
 
 def with_differences(value: Callable[[Floats], float]) -> Value:
-    """Return a function with its slopes, by central differences.
+    """Return a function that returns the value of ``value`` and its gradient, by central
+    differences.
 
     >>> with_differences(lambda x: float(x @ x))(np.array([1.0, 2.0]))[1].round(6).tolist()
     [2.0, 4.0]

@@ -1,4 +1,4 @@
-"""Errors of several releases together: of their sums, and the mean over all released numbers."""
+"""Variances of several releases together: of their weighted sums, and over all released numbers."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 def noise_variance(
     strategy: StreamStrategy, law: NoiseDistribution, steps: Steps, since: Steps | None = None
 ) -> Floats:
-    """Return the exact variance of released noise under a calibrated law, in squared data units.
+    """Return the exact variance of released noise, in squared data units.
 
-    The steps are those of `StreamStrategy.variance`. The variance includes rounding.
+    ``law`` is the calibrated noise of one node (one noisy measurement). ``steps`` and ``since`` are
+    as in `StreamStrategy.variance`. The variance includes rounding.
 
     >>> from counton.base.distributions import DiscreteGaussian
     >>> from counton.strategies import Binary
@@ -53,10 +54,11 @@ def noise_variance(
 def sum_noise_variance(
     strategy: StreamStrategy, law: NoiseDistribution, stops: Integers, weights: Floats
 ) -> float | None:
-    """Return the exact variance of a weighted sum of the noise up to each of ``stops``.
+    """Return the exact variance of a weighted sum of the noise of released totals, at the steps
+    ``stops``.
 
-    None if nodes have several laws, or releases are rounded: use `noise_variance` for pairs then. A
-    strategy may have a faster way, ``_summed_variance``.
+    None if nodes (noisy measurements) have noise of several distributions, or releases are rounded:
+    use `noise_variance` for pairs then. A strategy may have a faster way, ``_summed_variance``.
 
     >>> import numpy as np
     >>> from counton.base.distributions import DiscreteLaplace
@@ -86,10 +88,10 @@ def sum_noise_variance(
 def released_variance(
     strategy: StreamStrategy, metric: Metric, release: ReleaseForm = "totals"
 ) -> float:
-    """Return the mean or largest variance of all numbers released over the horizon.
+    """Return the mean or the largest variance of all numbers released over the horizon.
 
-    Values are in variances of one node's noise. With "both" the numbers are the totals and as many
-    counts of single steps.
+    The unit is the variance of the noise of one node (one noisy measurement). With "both" the
+    numbers are the totals and as many counts of single steps.
 
     Raises:
         InvalidInput: an unknown metric or form, or as `StreamStrategy.overall_variance`.

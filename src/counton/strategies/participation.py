@@ -95,13 +95,13 @@ _LARGEST_SUM = 2**62
 
 
 class Stretch(NamedTuple):
-    """Consecutive steps of a tree; `Structure.divisions` divides them further.
+    """Consecutive steps in a tree of nodes; `Structure.divisions` divides them further.
 
     Attributes:
-        level: the level of the part; parts of one level do not overlap.
+        level: the level in the tree; stretches of one level do not overlap.
         nodes: the number of nodes that hold exactly these steps: 0 or 1.
-        steps: the number of steps; if the horizon cuts the part short, only the steps before it.
-        kind: further values on which its division depends.
+        steps: the number of steps; if the horizon cuts the stretch short, only those before it.
+        kind: further values on which the division of the stretch depends.
     """
 
     level: int
@@ -113,8 +113,8 @@ class Stretch(NamedTuple):
 class Schedule(NamedTuple):
     """The steps in which one unit may count: at most ``steps`` of them, ``apart`` or more apart.
 
-    With ``fixed`` the unit counts in ``steps`` steps exactly ``apart`` apart: only the first is
-    free.
+    With ``fixed`` the unit counts in ``steps`` steps exactly ``apart`` apart: only the first step
+    can be chosen.
     """
 
     steps: int
@@ -125,7 +125,7 @@ class Schedule(NamedTuple):
 def schedule_for(
     horizon: int | None, steps: int | None, separation: int, every: int | None
 ) -> Schedule:
-    """Return a schedule of checked arguments, with no more steps than fit into the horizon.
+    """Return the checked schedule of a unit's steps, with no more steps than fit into the horizon.
 
     A unit that may count in every step is on a fixed schedule.
 
@@ -163,7 +163,7 @@ def schedule_for(
 
 
 class Structure(NamedTuple):
-    """Joint properties of the columns of a strategy, from which faster or sharper bounds follow.
+    """Facts about the columns of a strategy's matrix C together, for faster or sharper bounds.
 
     All other quantities are computed from the columns.
 
@@ -201,13 +201,14 @@ def tree_structure(
     *,
     whole: bool = False,
 ) -> Structure:
-    """Return the structure of the columns of a tree: each step enters the nodes that hold it.
+    """Return the structure of a tree over steps: the count of a step enters every node that holds
+    it.
 
     Args:
         horizon: the number of steps.
         widths: the number of steps of a node at each level; nodes of one level lie side by side.
-        unread: (place, siblings): the sibling at this place, from 1, is no node; place 0: all are
-            nodes.
+        unread: (place, siblings): among so many siblings the one at this place, from 1, is no node,
+            since no release reads it; place 0: all are nodes.
         whole: if True, a node that the horizon cuts short does not exist.
 
     >>> of_halves = tree_structure(7, (1, 2, 4), whole=True)
@@ -308,8 +309,10 @@ def sensitivities(
 def _found_once(
     strategy: _StepNodes, question: X, find: Callable[[_StepNodes, X], Sensitivity]
 ) -> Sensitivity:
-    """Return a sensitivity, computed once for each strategy object; equal parameters may not
-    identify it."""
+    """Return the sensitivity that ``find`` computes, cached on the strategy object.
+
+    The cache is on the object because equal parameters may not identify a strategy.
+    """
     known: dict[object, Sensitivity] = vars(strategy).setdefault("_moved_by", {})
     if question not in known:
         known[question] = find(strategy, question)
@@ -328,10 +331,10 @@ def sensitivity(
     separation: int = 1,
     every: int | None = None,
 ) -> float:
-    """Return the largest p-norm by which one unit moves the measurements, as a float.
+    """Return the largest p-norm by which one unit moves all measurements together.
 
-    With one step it is D_1 or D_2, the largest norm of a column of C. With more, the float is never
-    below the exact value. See `sensitivities`.
+    If the unit counts in one step, this is the largest norm of a column of C. If it counts in
+    several, the float is never below the exact value. See `sensitivities`.
 
     Raises:
         InvalidInput: ``p`` is neither 1 nor 2, the norm is not finite, or as `sensitivities`.
@@ -353,12 +356,14 @@ def sensitivity(
 
 
 def _either_bounds(l1: int, l2_squared: int) -> Sensitivity:
-    """Tighten two norms of an integer vector, which satisfy l1 <= l2_squared <= l1^2."""
+    """Return two norms of an integer vector, each lowered by l1 <= l2_squared <= l1^2 if
+    possible.
+    """
     return Sensitivity(min(l1, l2_squared), min(l2_squared, l1**2))
 
 
 def check_norm(norm: object) -> Norm:
-    """Return a norm as a Python integer.
+    """Return ``norm`` as a Python integer, 1 or 2.
 
     Raises:
         InvalidInput: neither 1 nor 2; names the value and the choices.
@@ -380,9 +385,10 @@ def _horizon_of(strategy: _StepNodes) -> int:
 
 
 def largest_sum(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> int:
-    """Return the largest 1-norm (``norm`` 1) or squared 2-norm (2) of the sum of a unit's steps.
+    """Return the most by which a unit that counts in several steps moves the measurements.
 
-    Values are in lattice units (squared for norm 2); exact or an upper bound, as the module says.
+    It is a 1-norm in units of 2^-lattice_bits (``norm`` 1), or a squared 2-norm in squared units
+    (2); exact or an upper bound, as the module says.
 
     >>> from counton.strategies import Binary
     >>> largest_sum(Binary(16), 2, Schedule(3, 1, False))
@@ -394,7 +400,7 @@ def largest_sum(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> int:
 def _largest_sums(
     strategy: _StepNodes, norms: tuple[Norm, ...], schedule: Schedule
 ) -> Sequence[int]:
-    """Return `largest_sum` for each of several norms, which share columns and nodes."""
+    """Return `largest_sum` for each of ``norms``; computing them together shares work."""
     horizon = _horizon_of(strategy)
     known = strategy.structure
     if known.largest_sum is not None:
@@ -418,8 +424,10 @@ def _largest_sums(
 
 
 def _to_the_left(series: Integers, norm: Norm, schedule: Schedule) -> int:
-    """Return the sum for steps from 1 on, as close as allowed: the worst if C is Toeplitz and
-    falls."""
+    """Return the norm of the sum of columns of steps that begin at 1 and are as close as allowed.
+
+    These steps are the worst if C is Toeplitz and its coefficients fall.
+    """
     rows = -(-len(series) // schedule.apart)
     padded = np.zeros(rows * schedule.apart, np.int64)
     padded[: len(series)] = series
@@ -431,7 +439,9 @@ def _to_the_left(series: Integers, norm: Norm, schedule: Schedule) -> int:
 
 
 def pattern_sensitivity(strategy: _StepNodes, pattern: Pattern) -> Sensitivity:
-    """Return the most by which a unit with a pattern of changes moves all nodes, in lattice units.
+    """Return the most by which a unit that changes counts in a pattern moves all nodes.
+
+    The unit is 2^-lattice_bits.
 
     - *Runs* of consecutive steps start together. All starts are tried, which is exact, for Toeplitz
       strategies, trees on horizons up to 2^16, and columns that can be written out. Otherwise each
@@ -512,10 +522,11 @@ def _over_runs(strategy: _StepNodes, norm: Norm, pattern: Runs) -> int:
 
 
 def sums_of_runs(strategy: _StepNodes, norm: Norm, length: int) -> Integers | None:
-    """Return the norm of the sum of this many consecutive steps from each first step, or None.
+    """Return, for each first step, the norm of the sum of the columns of ``length`` consecutive
+    steps.
 
-    Values are 1-norms or squared 2-norms in lattice units, shape (horizon,), int64 or Python
-    integers. A run that the horizon cuts short has the steps that are left. None: not known.
+    Values are 1-norms or squared 2-norms in units of 2^-lattice_bits, shape (horizon,), int64 or
+    Python integers. A run that the horizon cuts short has the steps that are left. None: not known.
 
     >>> from counton.strategies import Binary
     >>> sums_of_runs(Binary(7), 1, 2).tolist()
@@ -557,9 +568,10 @@ def _alternating(strategy: _StepNodes, pattern: Alternating) -> tuple[int, int]:
 
 
 def largest_alternating(strategy: _StepNodes, norm: Norm, changes: int) -> int:
-    """Return the largest 1-norm, or squared 2-norm, of changes by +1 and -1 in turn.
+    """Return the most by which ``changes`` changes of +1 and -1 in turn move the measurements.
 
-    Values are in lattice units (squared for norm 2); exact or an upper bound, as the module says.
+    It is a 1-norm in units of 2^-lattice_bits, or a squared 2-norm in squared units; exact or an
+    upper bound, as the module says.
 
     >>> from counton.strategies import Binary
     >>> largest_alternating(Binary(14), 2, 5), 5 * sensitivities(Binary(14)).l2_squared
@@ -586,7 +598,11 @@ def largest_alternating(strategy: _StepNodes, norm: Norm, changes: int) -> int:
 
 
 def _change_bound(strategy: _StepNodes) -> int | None:
-    """Return D_2^2 if C is Toeplitz and falls: products of its columns only fall with distance."""
+    """Return a bound on the squared 2-norm that each alternating change adds; None: not known.
+
+    It is D_2^2 (the largest squared norm of a column) if C is Toeplitz and falls, because products
+    of its columns then only fall with distance.
+    """
     known = strategy.structure
     if known.falling_series is not None:
         return sensitivities(strategy).l2_squared
@@ -594,7 +610,9 @@ def _change_bound(strategy: _StepNodes) -> int | None:
 
 
 def each_alternating(strategy: _StepNodes, norm: Norm) -> int:
-    """Return the most that each of any number of alternating changes adds.
+    """Return a bound on what each change adds to a norm, if any number of +1 and -1 follow in turn.
+
+    It is in units of 2^-lattice_bits, squared for the squared 2-norm.
 
     >>> from counton.strategies import Binary
     >>> each_alternating(Binary(14), 2)
@@ -620,7 +638,10 @@ def each_alternating(strategy: _StepNodes, norm: Norm) -> int:
 
 
 def _over_alternating_sets(weights: Integers, norm: Norm, changes: int) -> int:
-    """Return the largest sum over all sets of this many steps, one more step in every round."""
+    """Return the largest norm of alternating changes over all sets of up to ``changes`` steps.
+
+    ``weights`` is C; each round adds one step to every set.
+    """
     steps = np.arange(weights.shape[1])
     columns = np.ascontiguousarray(weights.T)
     last = np.full(1, -1)
@@ -635,7 +656,10 @@ def _over_alternating_sets(weights: Integers, norm: Norm, changes: int) -> int:
 
 
 def _alternating_bounds(strategy: _StepNodes, norm: Norm, changes: int) -> Iterator[int]:
-    """Yield the bounds by rows and by products; those of the largest steps are added up."""
+    """Yield the bounds on alternating changes by rows and by products (see the module).
+
+    A bound by steps adds up the ``changes`` largest steps.
+    """
     variations, of_steps = _added_by_changes(strategy)
     yield int((variations**norm).sum())
     if norm == 2:
@@ -645,7 +669,10 @@ def _alternating_bounds(strategy: _StepNodes, norm: Norm, changes: int) -> Itera
 
 @lru_cache(maxsize=4)
 def _added_by_changes(strategy: _StepNodes) -> tuple[Integers, list[Integers]]:
-    """Return how far each row varies, and the most each step adds by rows and by products."""
+    """Return the variation of each row of C, and bounds on what each step adds, in ascending order.
+
+    The bounds are those by rows and by products: see the module.
+    """
     weights, products = _written_out(strategy), _gram(strategy)
     differences = np.diff(weights, axis=1, append=0)
     rises = np.maximum(differences, 0).sum(axis=1)
@@ -662,7 +689,7 @@ def _added_by_changes(strategy: _StepNodes) -> tuple[Integers, list[Integers]]:
 
 
 def _bounds(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> Iterator[int]:
-    """Yield every bound that is proven for this strategy, in no order."""
+    """Yield all proven bounds on `largest_sum` for this strategy and schedule, in no order."""
     k, horizon = schedule.steps, strategy.horizon or 0
     one = sensitivities(strategy)
     yield k * one.l1 if norm == 1 else k * k * one.l2_squared
@@ -691,9 +718,10 @@ def _bounds(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> Iterator[in
 
 
 def _type_of_sums(strategy: _StepNodes, norm: Norm, members: int) -> np.dtype[Any]:
-    """Return int64 if it holds the sums of this many members; else Python integers.
+    """Return int64 if it holds the sums over ``members`` steps, else the type of Python integers.
 
-    The sum of n_v is at most members * ||C||_1, and that of n_v^2 at most its square.
+    The sum of n_v (a unit's weight in node v) is at most members * ||C||_1, and that of n_v^2 at
+    most its square.
     """
     small = (members * sensitivities(strategy).l1) ** norm < _LARGEST_SUM
     return np.dtype(np.int64 if small else object)
@@ -703,9 +731,10 @@ def _type_of_sums(strategy: _StepNodes, norm: Norm, members: int) -> np.dtype[An
 
 
 def level_weights(strategy: _StepNodes) -> dict[int, int]:
-    """Return the weight with which items enter nodes of each level of a tree, in lattice units.
+    """Return, for each level of a tree, the weight with which a count enters its node there.
 
-    A level has one weight: that of the first item, or 1 if the first item enters none.
+    Weights are in units of 2^-lattice_bits. A level has one weight: that of the first step, or 1 if
+    the first step enters no node of the level.
 
     >>> from counton.strategies import LookAhead
     >>> dict(level_weights(LookAhead(1000, radices=(12, 10), weights=(4, 4, 5))))
@@ -717,13 +746,12 @@ def level_weights(strategy: _StepNodes) -> dict[int, int]:
 
 
 class _Most(NamedTuple):
-    """The largest sums of 0, 1, 2, ... members in some parts.
+    """The largest sums over a part of a tree when 0, 1, 2, ... of a unit's steps fall into it.
 
     Attributes:
         sums: the largest sums.
-        together: True if all members in one of two equal parts are known to add up to no less than
-            members shared out among them: sums[a] + sums[b] <= sums[a + b], with room for all
-            members.
+        together: True if all steps in one of two equal parts are known to add up to no less than
+            steps shared out among both: sums[a] + sums[b] <= sums[a + b], with room for all steps.
     """
 
     sums: Integers
@@ -733,10 +761,13 @@ class _Most(NamedTuple):
 def _shared_out(
     strategy: _StepNodes, norm: Norm, schedule: Schedule, *, alternating: bool = False
 ) -> int:
-    """Return the largest sum of n_v or n_v^2 over the nodes of a tree; parts hold what fits.
+    """Return the largest sum of n_v (norm 1) or n_v^2 (2) over the nodes of a tree.
+
+    n_v is the weight of a unit's steps in node v. The unit's steps are shared out among the parts
+    of the tree in the worst way; a part holds as many as fit at the schedule's distance.
 
     Args:
-        alternating: members count by +1 and -1 in turn, so n_v is their number modulo 2.
+        alternating: steps count by +1 and -1 in turn, so n_v is their number modulo 2.
     """
     if norm == 1 and not alternating:
         return _side_by_side(strategy, schedule)
@@ -748,7 +779,7 @@ def _shared_out(
     weights, divisions_of = level_weights(strategy), strategy.structure.divisions
 
     def best(part: Stretch) -> _Most:
-        """Return the largest sums of 0, 1, 2, ... members in this part."""
+        """Return the largest sums when 0, 1, 2, ... of the unit's steps fall into this part."""
         found = known.get(part)
         if found is not None:
             return found
@@ -776,9 +807,10 @@ def _shared_out(
 
 
 def _either(left: _Most, right: _Most, room: int) -> _Most:
-    """Return the largest sums over two parts together.
+    """Return the largest sums over two parts of a tree together, for up to ``room`` steps of a
+    unit.
 
-    Members that are best kept together all go to the better part.
+    Steps that are best kept together all go to the better part.
     """
     for one, other in ((left, right), (right, left)):
         if len(other.sums) == 1 and not other.sums[0]:
@@ -789,13 +821,19 @@ def _either(left: _Most, right: _Most, room: int) -> _Most:
 
 
 def _side_by_side(strategy: _StepNodes, schedule: Schedule) -> int:
-    """Return the largest sum for the 1-norm: members add up independently; the best are taken."""
+    """Return the largest 1-norm over the nodes of a tree: the steps of largest weight are taken.
+
+    In the 1-norm steps add up independently.
+    """
     most, weights = schedule.steps, level_weights(strategy)
     divisions_of = strategy.structure.divisions
     known: dict[Stretch, dict[int, int]] = {}
 
     def best(part: Stretch) -> dict[int, int]:
-        """Return how many members of this part add each amount: the best, as many as fit."""
+        """Return, for each weight that a step of this part can add, how many steps add it.
+
+        The largest weights come first, up to as many steps as fit.
+        """
         if part not in known:
             room = min(most, -(-part.steps // schedule.apart))
             divisions = divisions_of(part)
@@ -819,9 +857,10 @@ def _side_by_side(strategy: _StepNodes, schedule: Schedule) -> int:
 
 
 def _over_parts(strategy: _StepNodes, norm: Norm, *, alternating: bool = False) -> int:
-    """Return the sum of n_v or n_v^2 over the nodes of a tree if every step is taken.
+    """Return the sum of n_v or n_v^2 over the nodes of a tree if the unit counts in every step.
 
-    With ``alternating`` changes every node counts 1, which is never less.
+    n_v is the unit's weight in node v. With ``alternating`` changes every node counts 1, which is
+    never less.
     """
     weights, divisions_of = level_weights(strategy), strategy.structure.divisions
 
@@ -838,7 +877,9 @@ def _over_parts(strategy: _StepNodes, norm: Norm, *, alternating: bool = False) 
 
 
 def _repeat(best: Integers, times: int, room: int) -> Integers:
-    """Return the largest sums over this many equal parts together."""
+    """Return the largest sums over ``times`` equal parts of a tree together, for up to ``room``
+    steps.
+    """
     result = np.zeros(1, best.dtype)
     while times:
         if times & 1:
@@ -850,7 +891,7 @@ def _repeat(best: Integers, times: int, room: int) -> Integers:
 
 
 def _best_shares(left: Integers, right: Integers, room: int) -> Integers:
-    """Return max over i of left[i] + right[m - i], for m up to ``room``.
+    """Return, for m = 0, 1, .. up to ``room``, the maximum over i of left[i] + right[m - i].
 
     >>> _best_shares(np.array([0, 1, 4]), np.array([0, 3]), 9).tolist()
     [0, 3, 4, 7]
@@ -880,10 +921,10 @@ def _best_shares(left: Integers, right: Integers, room: int) -> Integers:
 
 
 def _bends(sums: Integers) -> list[int]:
-    """Return both ends, and the places where a sequence is concave.
+    """Return the indices at which a sequence is concave, and both ends.
 
-    The best share of members between two sequences lies at one of these places in one of them:
-    between them the sum of both is convex.
+    If steps are shared out between two sequences, the best share of one of them is such an index,
+    since the sum of both is convex between them.
 
     >>> _bends(np.array([0, 1, 4, 9, 10]))
     [0, 3, 4]
@@ -893,7 +934,11 @@ def _bends(sums: Integers) -> list[int]:
 
 
 def _level_bound(strategy: _StepNodes, schedule: Schedule) -> int:
-    """Return the sum over levels of w^2 (q m^2 + r^2), (q, r) = divmod(k, m), as if independent."""
+    """Return a bound on the squared 2-norm: the sum over levels of each level's own largest value.
+
+    At a level of weight w whose nodes hold at most m of k steps it is w^2 (q m^2 + r^2), with (q,
+    r) = divmod(k, m).
+    """
     widest: dict[int, int] = {}
     divisions_of = strategy.structure.divisions
     waiting: list[Stretch | None] = [None]
@@ -918,9 +963,10 @@ def _level_bound(strategy: _StepNodes, schedule: Schedule) -> int:
 
 @lru_cache(maxsize=4)
 def _products(strategy: _StepNodes) -> tuple[Integers, Integers]:
-    """Return 1-norms of columns and |G|, shapes (horizon,), (horizon, horizon), in lattice units.
+    """Return the 1-norms of the columns of C, and the magnitudes of the products of two columns.
 
-    They are int64 if all sums of them fit, else Python integers.
+    Shapes (horizon,) and (horizon, horizon), in units of 2^-lattice_bits and squared units; int64
+    if all sums of them fit, else Python integers.
     """
     lengths, products = np.abs(_written_out(strategy)).sum(axis=0), np.abs(_gram(strategy))
     lengths.flags.writeable = products.flags.writeable = False
@@ -929,7 +975,10 @@ def _products(strategy: _StepNodes) -> tuple[Integers, Integers]:
 
 @lru_cache(maxsize=4)
 def _gram(strategy: _StepNodes) -> Integers:
-    """Return G = C^T C, shape (horizon, horizon), in squared lattice units; see `_products`."""
+    """Return the products of all pairs of columns, C^T C: shape (horizon, horizon).
+
+    Values are in squared units of 2^-lattice_bits; types as in `_products`.
+    """
     weights = _written_out(strategy)
     longest = int(np.abs(weights).sum(axis=0).max(initial=0))
     if longest**2 < 2**52:
@@ -943,7 +992,10 @@ def _gram(strategy: _StepNodes) -> Integers:
 
 @lru_cache(maxsize=4)
 def _written_out(strategy: _StepNodes) -> Integers:
-    """Return C, shape (nodes, horizon), in lattice units: int64 if all sums of products fit."""
+    """Return the measurement matrix C, shape (nodes, horizon), in units of 2^-lattice_bits.
+
+    It is int64 if all sums of products fit, else Python integers.
+    """
     horizon = strategy.horizon
     assert horizon is not None
     unit = 1 << strategy.facts.lattice_bits
@@ -967,7 +1019,7 @@ def _written_out(strategy: _StepNodes) -> Integers:
 
 
 def _few_sets(horizon: int, schedule: Schedule) -> bool:
-    """Return whether there are few enough admissible sets of steps to try all."""
+    """Return whether a unit's possible sets of steps are few enough to try them all."""
     if horizon > _MOST_TRIED:
         return False
     total = 0
@@ -979,9 +1031,9 @@ def _few_sets(horizon: int, schedule: Schedule) -> bool:
 
 
 def _over_sets(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> int:
-    """Return the largest sum over all admissible sets.
+    """Return the largest norm over all sets of steps in which a unit may count.
 
-    For the squared 2-norm all sets of one size are extended by one step in each round.
+    For the squared 2-norm each round adds one step to every set.
     """
     lengths, products = _products(strategy)
     horizon = len(lengths)
@@ -1013,7 +1065,10 @@ def _over_sets(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> int:
 def _over_starts(
     strategy: _StepNodes, norms: tuple[Norm, ...], schedule: Schedule
 ) -> list[int] | None:
-    """Return for each norm the exact sum of a fixed schedule, over all starts; None: too many."""
+    """Return, for each norm, the exact largest sum of a fixed schedule, over all first steps.
+
+    None if there are too many steps to try.
+    """
     horizon = strategy.horizon
     assert horizon is not None
     k, apart = schedule.steps, schedule.apart
@@ -1042,7 +1097,7 @@ def _over_starts(
 
 
 def _sums_of_next(numbers: Integers, count: int) -> Integers:
-    """Return for each place the sum of this many numbers from there on, or of all that are left.
+    """Return, for each place, the sum of ``count`` numbers from there on, or of all that are left.
 
     >>> _sums_of_next(np.array([1, 2, 4]), 2).tolist()
     [3, 6, 4]
@@ -1053,7 +1108,8 @@ def _sums_of_next(numbers: Integers, count: int) -> Integers:
 
 
 def _sums_of_squares(numbers: Integers, count: int) -> Integers:
-    """Return for each place of the diagonal the sum of the square block of ``count`` places there.
+    """Return, for each place of the diagonal, the sum of the ``count`` x ``count`` block that
+    starts there.
 
     >>> _sums_of_squares(np.array([[1, 2, 0], [2, 5, 3], [0, 3, 6]]), 2).tolist()
     [10, 17, 6]
@@ -1068,9 +1124,11 @@ def _sums_of_squares(numbers: Integers, count: int) -> Integers:
 
 
 def _windows(node: Integers, k: int, norm: Norm) -> Integers:
-    """Return for each place of each row the sum of n_v^norm over the nodes of the next k places.
+    """Return, for each place of each row, the sum of n_v^norm over the nodes v of the next k
+    places.
 
-    Nodes are runs of equal numbers in a row; -1 stands for no node.
+    A node is a run of equal numbers in a row, and n_v how many of the places it holds; -1 is no
+    node.
 
     >>> _windows(np.array([[0, 0, 0, -1, 1, 1]]), 3, 2).tolist()
     [[9, 4, 2, 4, 4, 1]]

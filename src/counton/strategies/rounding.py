@@ -1,14 +1,14 @@
 """Rounding of released noise: one rule for real numbers, and one for fractions.
 
-*Sums of the entries of C^-1 z* are real numbers. They are rounded to the nearest multiple of a
-power of two, but the boundary between two multiples is irrational (`OFFSET`), so no rational number
-lies on it. Hence finitely many digits decide, on every processor.
+*Sums of real numbers* (entries of C^-1 z, where C measures counts with noise z) are rounded to the
+nearest multiple of a power of two, but the boundary between two multiples is irrational (`OFFSET`),
+so no rational number lies on it. Hence finitely many digits decide, on every processor.
 
-*Parts of differences* of two estimates of one count are fractions. The part is first rounded to a
-multiple of 2^-40 (`part_of`). Then the product is rounded to the nearest integer, halves up
+*Parts of the difference* of two estimates of one count: the part is a fraction. It is first rounded
+to a multiple of 2^-40 (`part_of`). Then the product is rounded to the nearest integer, halves up
 (`part_times`), in integer arithmetic only.
 
-Both commute with adding integers, so a release is a function of the measurements.
+Both rules commute with adding integers, so a release is a function of the measurements.
 ``counton.reference`` has both rules without arrays.
 """
 
@@ -30,7 +30,9 @@ _HALF_BITS = PART_BITS // 2
 
 
 def boundary(places: int) -> int:
-    """Return floor(2^places OFFSET), for the irrational OFFSET itself.
+    """Return the first ``places`` binary digits of the rounding boundary, floor(2^places OFFSET).
+
+    Here OFFSET is the exact irrational number.
 
     >>> boundary(2), boundary(40) - 2**39
     (2, 434334)
@@ -40,7 +42,10 @@ def boundary(places: int) -> int:
 
 
 def rounded_within(total: int, error: int, places: int) -> int | None:
-    """Return the rounded number, given total / 2^places within error / 2^places; None: undecided.
+    """Return the integer to which a number rounds if it is known only up to an error; None:
+    undecided.
+
+    The number is total / 2^places, up to error / 2^places.
 
     >>> rounded_within(1000, 3, 6), rounded_within(1000, 30, 6)
     (16, None)
@@ -51,7 +56,7 @@ def rounded_within(total: int, error: int, places: int) -> int | None:
 
 
 def part_of(exact: Fraction) -> int:
-    """Return a part of 1, rounded to the nearest multiple of 2^-40.
+    """Return a fraction between 0 and 1 as an integer in units of 2^-40, to the nearest.
 
     >>> part_of(Fraction(1, 4)), part_of(Fraction(2, 3))
     (274877906944, 733007751851)
@@ -60,9 +65,10 @@ def part_of(exact: Fraction) -> int:
 
 
 def part_times(numbers: Integers, part: int) -> Integers:
-    """Return numbers times a part from 0 to 1 in units of 2^-40: to the nearest integer, halves up.
+    """Return numbers times a fraction between 0 and 1, rounded to the nearest integer, halves up.
 
-    The numbers are split into three digits, so no product leaves int64.
+    ``part`` is the fraction in units of 2^-40. The numbers are split into three digits, so no
+    product leaves int64.
 
     >>> part_times(np.array([3, -3, 2**62]), 1 << 39).tolist() == [2, -1, 2**61]
     True

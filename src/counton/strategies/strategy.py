@@ -60,12 +60,12 @@ WIDE = 512
 
 
 def nodes_per_chunk(shape: tuple[int, ...], numbers: int = PART) -> int:
-    """Return how many nodes of a shape fit into a chunk of ``numbers`` numbers: at least one."""
+    """Return how many arrays of ``shape`` fit into ``numbers`` numbers: at least one."""
     return max(1, numbers // max(1, math.prod(shape)))
 
 
 def add_up(rows: Integers, before: Integers | None = None) -> Integers:
-    """Turn rows into running sums in place, and return the last row.
+    """Turn rows of an array into running sums in place, from ``before`` on; return the last row.
 
     Wide rows are added one by one: numpy adds up each coordinate separately, which is slower then.
     """
@@ -106,7 +106,7 @@ _MOST_STEPS = 2**28
 
 
 class Node(NamedTuple):
-    """One node of a strategy and the weight with which an item enters it or a release reads it.
+    """One noisy measurement, with the weight of a count in it or of its noise in a release.
 
     >>> from counton.strategies import Binary
     >>> Binary(31).row(5)
@@ -119,7 +119,7 @@ class Node(NamedTuple):
 
 
 class NodeNoise(Protocol):
-    """A source of z: independent integers, one per (level, node, coordinate).
+    """A source of noise: independent integers, one for each (level, node, coordinate).
 
     Values are in units of ``2**-strategy.facts.lattice_bits``.
     """
@@ -135,7 +135,7 @@ class NodeNoise(Protocol):
 
 
 class NoiseView(NamedTuple):
-    """A view of another noise table: some of its nodes under other names.
+    """A table of noise that takes its numbers from another table, under other levels and indices.
 
     Attributes:
         shape: the shape of one node's noise.
@@ -170,7 +170,7 @@ class Strategy(ABC):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """JSON values that identify C; part of the noise address.
+        """JSON values that identify the measurement matrix C; part of the noise address.
 
         By default the attributes named as the arguments of the constructor.
         """
@@ -178,7 +178,7 @@ class Strategy(ABC):
         return {n: list(v) if isinstance(v, tuple) else v for n, v in values.items()}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return name and parameters as JSON values.
+        """Return the strategy's name and parameters as JSON values, from which it can be rebuilt.
 
         >>> from counton.strategies import Binary
         >>> Binary(1000).to_dict()
@@ -199,7 +199,7 @@ class Strategy(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StrategyFacts:
-    """Facts of a strategy for streams besides its matrices. Other code relies upon them.
+    """Facts of a strategy for streams besides its matrices, on which other code relies.
 
     Attributes:
         workload: "totals": A is lower triangular with all ones, and a release is the sum of all
@@ -290,7 +290,11 @@ class StreamStrategy(Strategy):
 
     @abstractmethod
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes that item ``step`` enters."""
+        """Return the nodes (noisy measurements) that the count of ``step`` enters, with its
+        weights.
+
+        This is column ``step`` of the measurement matrix C.
+        """
 
     def _powers_of_columns(self, power: Literal[1, 2]) -> Iterator[Fraction]:
         if self.horizon is None or self.horizon > LARGEST_DENSE:
@@ -303,29 +307,39 @@ class StreamStrategy(Strategy):
             yield sum((weight**power for weight in weights), Fraction())
 
     def l1_sensitivity(self) -> Fraction:
-        """Return the exact maximum over items of the 1-norm of a column of C.
+        """Return the largest 1-norm of a column of the measurement matrix C, exactly.
 
-        A strategy for Gaussian noise only, with no finite 1-norm, refuses.
+        This is how far one count moves all measurements. A strategy without a finite 1-norm, for
+        Gaussian noise only, raises InvalidInput.
         """
         return max(self._powers_of_columns(1))
 
     def squared_sensitivity(self) -> Fraction:
-        """Return the exact maximum over items of the squared 2-norm of a column of C."""
+        """Return the largest squared 2-norm of a column of the measurement matrix C, exactly."""
         return self.l1_sensitivity() if self.facts.unit_columns else max(self._powers_of_columns(2))
 
     @property
     def structure(self) -> participation.Structure:
-        """Joint structure of the columns of C; empty unless a strategy overrides it."""
+        """Facts about the columns of C together, for bounds on units that act several times.
+
+        They are empty unless a strategy overrides this.
+        """
         return participation.Structure()
 
     # ------------------------------------------------------------------------ B, and how wide
 
     @abstractmethod
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes that release ``step`` reads."""
+        """Return the nodes (noisy measurements) whose noise is added up in release ``step``, with
+        weights.
+
+        This is row ``step`` of the matrix B.
+        """
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
         """Return the variance of the releases at ``steps``, in variances of one node's noise.
+
+        A node is one noisy measurement.
 
         Args:
             steps: steps from 1 on, in any shape.
@@ -378,10 +392,12 @@ class StreamStrategy(Strategy):
     # ------------------------------------------------------------------------------- the noise
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """Return B z for consecutive steps: int64, shape ``(len(steps), *field.shape)``.
+        """Return the noise of the releases of consecutive steps, computed from the noise of nodes.
 
-        Values are in units of ``2**-fraction_bits``. They do not depend on how a window is cut.
-        Rows of integers are read one by one; a strategy rounds fractions in its own way.
+        The result is int64 of shape ``(len(steps), *field.shape)``, in units of
+        ``2**-fraction_bits``. The noise of a step does not depend on the window in which it is
+        computed. By default rows of integers are read one by one; a strategy with fractions
+        overrides this and rounds in its own way.
         """
         return read_noise(self, field, check_window(self, steps))
 
@@ -389,62 +405,78 @@ class StreamStrategy(Strategy):
 
     @property
     def _largest_read(self) -> float:
-        """Largest weight with which a release reads a node; by default, that of the first
-        release."""
+        """Largest weight of one node's noise in any release; by default, that in the first
+        release.
+        """
         return max((abs(float(node.weight)) for node in self.row(1)), default=1.0)
 
     def _largest_reads(self, stops: Integers) -> Floats:
-        """Return the largest weights up to each of ``stops``; called by `largest_reads`."""
+        """Return, for each of ``stops``, the largest weight of a node's noise in releases up to
+        that step.
+
+        Called by `largest_reads`.
+        """
         return np.full(stops.shape, self._largest_read)
 
     def _reader(self, field: NodeNoise) -> Reader:
-        """Return a reader for `reader_of`. A strategy that overrides it also overrides
-        ``noise``."""
+        """Return the reader of a running stream's noise, for `reader_of`.
+
+        A strategy that overrides it also overrides ``noise``.
+        """
         return Reader(self, field)
 
     def _step_reader(self, field: NodeNoise) -> Reader:
-        """Return a reader for `step_reader_of`."""
+        """Return the reader of all noise that a step of a running stream releases, for
+        `step_reader_of`.
+        """
         return self._reader(field)
 
     def _window_rounding(self, first: Integers, last: Integers) -> Floats:
-        """Return rounding for `window_rounding`, with checked ends; default:
-        `_release_rounding`."""
+        """Return the result of `window_rounding` for checked ends of windows.
+
+        By default each release that is added or subtracted counts `_release_rounding`.
+        """
         windows = self.facts.workload == "windows"
         releases = last - first if windows else (first > 0) * 1 + (last > first)
         return np.asarray(releases * self._release_rounding, dtype=np.float64)
 
     @property
     def _release_rounding(self) -> float:
-        """Most by which rounding moves a release: half a unit, or 0 if all values are integers."""
+        """Largest change of a release by rounding: half a unit, or 0 if all values are integers."""
         return 0.5 if self.facts.fraction_bits else 0.0
 
     def _check_law(self, law: NoiseDistribution) -> None:
-        """Refuse a law for which sums may leave int64; called by `check_law`.
+        """Refuse noise so wide that sums may leave int64; called by `check_law`.
 
-        Strategies override it whose sums may leave int64, or whose later nodes have wider noise.
+        By default nothing is refused. Strategies override it whose sums may leave int64, or whose
+        later nodes have wider noise.
         """
 
 
 class EndlessStrategy(StreamStrategy):
     """A strategy for a stream without a known last step.
 
-    Noise of later nodes may be wider than that of the first. So variances come in two forms: in
-    units of the noise of a node of level 0, as for other strategies; and exactly, in squared data
-    units, for the calibrated law. Means and maxima are over a given number of first steps.
+    Noise of later nodes (noisy measurements) may be wider than that of the first. So variances come
+    in two forms: in units of the noise of a node of level 0, as for other strategies; and exactly,
+    in squared data units, for given calibrated noise. Means and maxima are over a given number of
+    first steps.
     """
 
     horizon = None
 
     @abstractmethod
     def column(self, step: int, last: int | None = None) -> tuple[Node, ...]:
-        """Return the nodes that item ``step`` enters and releases up to ``last`` read.
+        """Return the nodes that the count of ``step`` enters and that releases up to ``last`` read.
 
         Raises:
-            InvalidInput: the columns have no end, and ``last`` is not given.
+            InvalidInput: a count enters nodes for ever, and ``last`` is not given.
         """
 
     def _check_end(self, last: int | None) -> int:
-        """Return the last release after a check; columns without an end require it."""
+        """Return ``last``, a step that the strategy serves; refuse None.
+
+        Strategies call it if a count enters nodes for ever.
+        """
         if last is None:
             raise InvalidInput(
                 f"an item of {self!r} enters ever more nodes as the stream goes on, without end: "
@@ -454,40 +486,54 @@ class EndlessStrategy(StreamStrategy):
 
     @abstractmethod
     def _node_factor(self, level: int) -> Fraction:
-        """Return the factor for `node_factor`."""
+        """Return how much wider the noise of nodes of ``level`` is than that of level 0, for
+        `node_factor`.
+        """
 
     @abstractmethod
     def variance(
         self, steps: Steps, since: Steps | None = None, law: NoiseDistribution | None = None
     ) -> NDArray[np.float64]:
-        """Return variances as `StreamStrategy.variance`; in squared data units if given a law."""
+        """Return the variances that `StreamStrategy.variance` returns; with ``law`` in squared data
+        units.
+
+        ``law`` is the calibrated noise.
+        """
 
     @abstractmethod
     def mean_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
-        """Return the mean of the variances of this many first releases."""
+        """Return the mean of the variances of the first ``steps`` releases; units as in
+        `variance`.
+        """
 
     @abstractmethod
     def largest_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
-        """Return the largest of the variances of this many first releases."""
+        """Return the largest of the variances of the first ``steps`` releases; units as in
+        `variance`.
+        """
 
 
 def column_until(strategy: StreamStrategy, step: int, last: int) -> tuple[Node, ...]:
-    """Return the nodes that item ``step`` enters and releases up to ``last`` read."""
+    """Return the nodes that the count of ``step`` enters and that releases up to ``last`` read.
+
+    A strategy with a horizon returns all its nodes.
+    """
     if isinstance(strategy, EndlessStrategy):
         return strategy.column(step, last)
     return strategy.column(step)
 
 
 def node_factor(strategy: StreamStrategy, level: int) -> Fraction:
-    """Return how much wider the noise of nodes of this level is than that of level 0.
+    """Return how much wider the noise of nodes of ``level`` is than that of level 0.
 
-    The factor of the scale of Laplace noise, or of the variance of Gaussian noise.
+    It is a factor of the scale of Laplace noise, or of the variance of Gaussian noise.
     """
     return strategy._node_factor(level) if isinstance(strategy, EndlessStrategy) else Fraction(1)
 
 
 def node_law(strategy: StreamStrategy, base: NoiseDistribution, level: int) -> NoiseDistribution:
-    """Return the law of the noise of one level's nodes, given the calibrated law.
+    """Return the noise distribution of the nodes of one level, given the calibrated distribution
+    ``base``.
 
     >>> from counton.base.distributions import DiscreteLaplace
     >>> from counton.strategies import Binary, Epochs
@@ -495,7 +541,7 @@ def node_law(strategy: StreamStrategy, base: NoiseDistribution, level: int) -> N
     (DiscreteLaplace(scale=Fraction(6, 1)), DiscreteLaplace(scale=Fraction(9, 1)))
 
     Raises:
-        InvalidInput: a law too wide for its samplers.
+        InvalidInput: noise too wide for its samplers.
     """
     if not isinstance(strategy, EndlessStrategy):
         return base
@@ -506,13 +552,13 @@ def node_law(strategy: StreamStrategy, base: NoiseDistribution, level: int) -> N
 
 
 def check_law(strategy: StreamStrategy, law: NoiseDistribution) -> None:
-    """Refuse noise with which some release could leave exact arithmetic.
+    """Refuse noise so wide that the sums of some release could overflow exact arithmetic.
 
     It is called before a stream begins, so every stream that begins can release its last step.
 
     Args:
         strategy: a strategy for a stream.
-        law: the calibrated law; `node_law` derives the laws of all nodes from it.
+        law: the calibrated noise; `node_law` derives the noise of all nodes from it.
 
     Raises:
         InvalidInput: noise that is too wide.
@@ -521,12 +567,12 @@ def check_law(strategy: StreamStrategy, law: NoiseDistribution) -> None:
 
 
 def checks_laws(strategy: StreamStrategy) -> bool:
-    """Return True if the strategy overrides `_check_law`, so that it may refuse wide noise."""
+    """Return whether the strategy may refuse wide noise: whether it overrides `_check_law`."""
     return type(strategy)._check_law is not StreamStrategy._check_law
 
 
 def reader_of(strategy: StreamStrategy, field: NodeNoise) -> Reader:
-    """Return a reader of a running stream's noise, window by window; it may hold noise.
+    """Return an object that computes a running stream's noise window by window, and may hold noise.
 
     One reader belongs to one stream: the noise that it holds is secret and never kept in the
     strategy.
@@ -540,7 +586,8 @@ def reader_of(strategy: StreamStrategy, field: NodeNoise) -> Reader:
 
 
 def step_reader_of(strategy: StreamStrategy, field: NodeNoise) -> Reader:
-    """Return a reader of a running stream's noise for all values released at a step.
+    """Return an object that computes the noise of all values that a running stream releases at a
+    step.
 
     It is `reader_of`, except for revised windows: then a step releases several versions, along a
     last axis.
@@ -549,7 +596,7 @@ def step_reader_of(strategy: StreamStrategy, field: NodeNoise) -> Reader:
 
 
 def window_rounding(strategy: StreamStrategy, starts: Steps, stops: Steps) -> Floats:
-    """Return the most that rounding moves the released number of the steps start + 1 .. stop.
+    """Return the most by which rounding moves the released number of the steps start + 1 .. stop.
 
     Values are in units of ``2**-fraction_bits``.
 
@@ -560,15 +607,17 @@ def window_rounding(strategy: StreamStrategy, starts: Steps, stops: Steps) -> Fl
 
 
 def largest_reads(strategy: StreamStrategy, stops: Integers) -> Floats:
-    """Return the largest weight with which releases up to each of ``stops`` read a node.
+    """Return, for each of ``stops``, the largest weight of a node's noise in releases up to that
+    step.
 
-    If laws of nodes differ, a weight is multiplied by the relative width of the node's law.
+    If nodes have noise of different width, a weight is multiplied by the node's width relative to
+    the calibrated noise.
     """
     return strategy._largest_reads(stops)
 
 
 def check_width(strategy: StreamStrategy, law: NoiseDistribution, most: float) -> None:
-    """Refuse noise of a node that is wider than a strategy's fixed-point sums can hold.
+    """Refuse noise whose standard deviation is above ``most``, which fixed-point sums can hold.
 
     Raises:
         InvalidInput: the noise is too wide; names its standard deviation and the largest.
@@ -582,7 +631,9 @@ def check_width(strategy: StreamStrategy, law: NoiseDistribution, most: float) -
 
 
 def last_served_step(strategy: StreamStrategy) -> int | None:
-    """Return the last step that the strategy serves, planned or not: the horizon, or None.
+    """Return the last step that the strategy can serve; None if there is none.
+
+    It is the horizon or, without one, the last step that has nodes.
 
     >>> from counton.strategies import Binary, Expiring
     >>> last_served_step(Binary(31)), last_served_step(Expiring())
@@ -692,7 +743,10 @@ def _numbers(steps: Any) -> NDArray[Any]:
 def matrices(
     strategy: StreamStrategy, steps: int | None = None
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return dense (B, C) over the first ``steps`` steps (default: the horizon).
+    """Return the matrices B and C over the first ``steps`` steps (default: the horizon), written
+    out.
+
+    B has the weights of noise in releases, C those of counts in measurements (nodes).
 
     B has shape (steps, nodes), C has shape (nodes, steps), with nodes in order of level, then
     index. Entries are int64 if every weight is an integer, else objects (int and Fraction).
@@ -732,8 +786,10 @@ def matrices(
 def window_ends(
     strategy: StreamStrategy, steps: Steps, since: Steps | None = None
 ) -> tuple[Integers, Integers]:
-    """Return the start and stop of the windows that releases describe; with ``since``, from there
-    on.
+    """Return the windows of steps that releases describe, as arrays of starts and stops.
+
+    A window has the steps start + 1 .. stop. ``since`` gives the starts; without it a total starts
+    at 0, and a count of a single step one step before.
 
     Raises:
         InvalidInput: not integers, or below 1; with ``since`` as `check_ends`.
@@ -747,14 +803,19 @@ def window_ends(
 
 
 def window_rows(strategy: StreamStrategy, start: int, stop: int) -> list[tuple[int, int]]:
-    """Return (weight, step) of the releases that give the number of the steps start + 1 .. stop."""
+    """Return the releases, as pairs (weight, step), whose weighted sum counts the steps start + 1
+    .. stop.
+    """
     if strategy.facts.workload == "windows":
         return [(1, step) for step in range(start + 1, stop + 1)]
     return [(sign, step) for sign, step in ((1, stop), (-1, start)) if step > 0]
 
 
 def read_variance(strategy: StreamStrategy, releases: Iterable[tuple[float, int]]) -> float:
-    """Return the variance of a sum of releases (weight, step), in variances of one node's noise."""
+    """Return the variance of a weighted sum of releases, in variances of one node's noise.
+
+    ``releases`` are pairs (weight, step).
+    """
     read: dict[tuple[int, int], float | Fraction] = {}
     for weight, step in releases:
         for level, index, own in strategy.row(step):
@@ -763,7 +824,8 @@ def read_variance(strategy: StreamStrategy, releases: Iterable[tuple[float, int]
 
 
 def read_noise(strategy: StreamStrategy, field: NodeNoise, steps: range) -> Integers:
-    """Return B z for consecutive steps from integer rows; each node is drawn once.
+    """Return the noise of the releases of consecutive steps, added up node by node as ``row``
+    states.
 
     Raises:
         InvalidInput: a row with fractions, which the strategy must round in its own way.
@@ -794,7 +856,8 @@ def read_noise(strategy: StreamStrategy, field: NodeNoise, steps: range) -> Inte
 
 
 class TableStrategy(Strategy):
-    """An integer matrix C with a column for each cell, and its sensitivity to one unit.
+    """A strategy that measures the cells of a table: an integer matrix C with a column for each
+    cell.
 
     Attributes:
         unit_columns: True if all non-zero entries of C are known to be +1 or -1.
@@ -812,11 +875,14 @@ class TableStrategy(Strategy):
     @property
     @abstractmethod
     def largest_entry(self) -> int:
-        """Upper bound of the largest magnitude in C, which bounds C x."""
+        """Upper bound of the magnitude of any entry of C, from which bounds on measurements
+        follow.
+        """
 
     @abstractmethod
     def largest_column(self, norm: Norm) -> int:
-        """Return the exact maximum norm of a column of C: a unit added or removed.
+        """Return the largest norm of a column of C, exactly: how far a unit that is added moves
+        measurements.
 
         Args:
             norm: 1: sum of the magnitudes of the entries; 2: sum of their squares.
@@ -824,18 +890,20 @@ class TableStrategy(Strategy):
 
     @abstractmethod
     def largest_move(self, norm: Norm) -> int:
-        """Return an upper bound of the norm of a difference of two columns: a unit moved."""
+        """Return a bound on the norm of a difference of two columns: a unit moves from one cell to
+        another.
+        """
 
     def l1_sensitivity(self) -> int:
-        """Return the exact maximum 1-norm of a column of C."""
+        """Return the largest 1-norm of a column of C, exactly."""
         return self.largest_column(1)
 
     def squared_sensitivity(self) -> int:
-        """Return the exact maximum squared 2-norm of a column of C."""
+        """Return the largest squared 2-norm of a column of C, exactly."""
         return self.largest_column(2)
 
     def sensitivities(self, relation: Relation = "add_remove") -> Sensitivity:
-        """Return the sensitivity of all measurements together to one unit; never below the truth.
+        """Return by how much one unit moves all measurements together; never below the truth.
 
         Args:
             relation: the unit is added or removed, or moved to another cell.
@@ -858,13 +926,13 @@ class TableStrategy(Strategy):
 
 
 class Reader:
-    """The noise of one stream, computed as `StreamStrategy.noise` does.
+    """The noise of one running stream, read window by window.
 
     Args:
         strategy: the strategy of the stream.
         field: the noise of the stream.
-        parts: yields noise in parts, given a field and a checked window, if a strategy has its own
-            way.
+        parts: the strategy's own way to yield noise in parts, given the field and a checked window;
+            None: the noise of the whole window.
     """
 
     def __init__(
@@ -877,11 +945,13 @@ class Reader:
 
     @property
     def local(self) -> bool:
-        """True if a window costs only its own length, once the windows before it were read."""
+        """True if reading a window costs time in proportion to its length, once earlier windows
+        were read.
+        """
         return self._strategy.facts.local or self._strategy.facts.buffer_size > 0
 
     def noise(self, steps: range) -> NDArray[np.int64]:
-        """Return B z for consecutive steps, as `StreamStrategy.noise` does."""
+        """Return the noise of the releases of consecutive steps, as `StreamStrategy.noise` does."""
         if self._parts is None:
             return self._strategy.noise(self._field, steps)
         check_window(self._strategy, steps)
@@ -926,7 +996,7 @@ def check_release_form(release: str) -> None:
 
 
 def built_from(kind: type[_Made], description: Mapping[str, Any]) -> _Made:
-    """Return the strategy that a description by ``to_dict`` holds, of the given class.
+    """Rebuild a strategy of the given class from a description that its ``to_dict`` made.
 
     It calls the constructor, or ``_from_description`` if `to_dict` holds more than its arguments.
 
@@ -959,7 +1029,7 @@ def built_from(kind: type[_Made], description: Mapping[str, Any]) -> _Made:
 
 
 def stated_kind(description: Any, known: Sequence[str], where: str = "") -> str:
-    """Return the name of the known strategy that a description states.
+    """Return the strategy's name in a description, if it is one of ``known``.
 
     Raises:
         InvalidInput: an unknown name; lists the known ones.

@@ -1,4 +1,6 @@
-"""Strategies for lines and grids of cells: measurements that make intervals accurate."""
+"""Strategies for lines and grids of cells: noisy measurements that make counts of intervals
+accurate.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A strategy written out as a matrix: for lines of up to 4096 cells."""
+"""A strategy for lines of up to 4096 cells whose measurement matrix is written out."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ _LARGEST_SQUARED = 2.0**60
 
 
 class Dense(OwnCells):
-    """A strategy of any integer matrix C of full column rank, with least squares.
+    """A strategy that measures by any integer matrix C of full column rank, and estimates by least
+    squares.
 
     Args:
         matrix: int64, shape (measurements, cells).
-        name: the name by which it was chosen.
+        name: the name under which the user chose the strategy.
         formula: the formula of `scaled_root`, if the matrix comes from one; descriptions then store
             only the formula.
 
@@ -66,7 +67,7 @@ class Dense(OwnCells):
 
     @classmethod
     def by_formula(cls, cells: int, formula: str) -> Self:
-        """Return the matrix of `scaled_root`, which is equal on every machine.
+        """Return the strategy with the matrix of `scaled_root`, which is equal on every machine.
 
         Raises:
             InvalidInput: an unknown formula, or too many cells.
@@ -77,10 +78,10 @@ class Dense(OwnCells):
         return cls(scaled_root(_checked_size(cells), formula), "scaled square root", formula)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write matrix and name to a new file, so that a release can be repeated anywhere.
+        """Write matrix and name to a new file, so that a release can be repeated on any machine.
 
-        The result of a search, and so the noise, can differ between processors. The file is public,
-        as the strategy is.
+        A search can find another matrix on another processor, and the noise would differ. The file
+        is public, as the strategy is.
 
         Raises:
             InvalidInput: the file exists or cannot be written.
@@ -117,14 +118,14 @@ class Dense(OwnCells):
     @classmethod
     @override
     def examples(cls, cells: int) -> Sequence[Self]:
-        """Return instances with more rows than cells, and with negative entries."""
+        """Return instances for tests: with more rows than cells, and with negative entries."""
         steps = 2 * np.eye(cells, dtype=np.int64) - np.eye(cells, k=1, dtype=np.int64)
         waves = np.arange(2 * cells, dtype=np.int64).reshape(2, cells) ** 2 % 7 - 3
         return (cls(steps, "steps"), cls(np.vstack([steps, waves]), "waves"))
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Size and digest of the matrix."""
+        """JSON values that identify the matrix: its size and a digest."""
         size = {"cells": self.cells, "measurements": self.measurements}
         return {**size, "matrix_sha256": self._digest}
 
@@ -134,7 +135,7 @@ class Dense(OwnCells):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description with the name and the exact matrix, or its formula."""
+        """Return the description: the parameters, the name, and the exact matrix or its formula."""
         said = {**super().to_dict(), "name": self.name}
         if self._formula is not None:
             return {**said, "formula": self._formula}
@@ -159,7 +160,7 @@ class Dense(OwnCells):
     @cached_property
     @on_one_thread
     def _factor(self) -> Floats:
-        """Lower Cholesky factor of C^T C."""
+        """Lower Cholesky factor of C^T C, for the measurement matrix C."""
         try:
             return np.asarray(np.linalg.cholesky(self._gram), dtype=np.float64)
         except np.linalg.LinAlgError:
@@ -169,19 +170,19 @@ class Dense(OwnCells):
             ) from None
 
     def matrix(self) -> Integers:
-        """Return C, shape (measurements, cells)."""
+        """Return the measurement matrix C, shape (measurements, cells)."""
         return self._matrix
 
     @override
     def measure(self, counts: Integers) -> Integers:
-        """Return C x exactly."""
+        """Return the exact measurements C x of counts x."""
         flat = counts.reshape(self.cells, -1)
         return exact_product(self._matrix, flat).reshape(self.measurements, *counts.shape[1:])
 
     @on_one_thread
     @override
     def estimate(self, measured: NDArray[Any]) -> Floats:
-        """Return estimates by the normal equations."""
+        """Return least-squares estimates of the cells from noisy measurements."""
         flat = measured.reshape(self.measurements, -1).astype(np.float64)
         solution = self._solve(self._matrix.T.astype(np.float64) @ flat)
         return solution.reshape(self.cells, *measured.shape[1:])
@@ -194,7 +195,11 @@ class Dense(OwnCells):
 
     @cached_property
     def _split(self) -> tuple[Integers, Integers]:
-        """Rows over several cells, and, for each cell, the heaviest row over that cell alone."""
+        """The rows of C over several cells and, for each cell, the largest weight of a row over it
+        alone.
+
+        The weight is 0 if there is no such row.
+        """
         own = np.zeros(self.cells, np.int64)
         place = np.full(self.cells, -1)
         single = np.flatnonzero((self._matrix != 0).sum(axis=1) == 1)
@@ -207,7 +212,7 @@ class Dense(OwnCells):
 
     @property
     def own(self) -> Integers:  # type: ignore[override]
-        """See `OwnCells`; taken from the rows over one cell."""
+        """Weight with which each cell is measured by itself: see `OwnCells`."""
         return self._split[1]
 
     @property
@@ -240,7 +245,9 @@ class Dense(OwnCells):
 
     @cached_property
     def _lags(self) -> Integers:
-        """Largest magnitude of a product of two columns of H, by their distance."""
+        """Largest product of two columns at each distance or beyond, of the rows over several
+        cells.
+        """
         rest = self._split[0]
         products = np.abs(exact_product(np.ascontiguousarray(rest.T), rest))
         largest = [int(np.diagonal(products, lag).max()) for lag in range(self.cells)]
@@ -248,12 +255,15 @@ class Dense(OwnCells):
 
     @override
     def overlap(self, lag: int) -> int:
-        """Return the largest product of columns of H that are ``lag`` or more apart, exactly."""
+        """Return the largest product of two columns ``lag`` or more apart, exactly.
+
+        Only the rows over several cells count.
+        """
         return int(self._lags[lag]) if lag < self.cells else 0
 
     @override
     def equations(self, precision: Floats) -> NormalEquations:
-        """Return `OwnCells.equations`, in time cubic in the cells."""
+        """Return what `OwnCells.equations` returns, in time cubic in the number of cells."""
         return _DenseEquations(self._split[0], precision)
 
     @override
@@ -269,7 +279,9 @@ class Dense(OwnCells):
     @cached_property
     @override
     def least_inner(self) -> int:
-        """Lower bound of products of two columns: the float64 value minus its rounding error."""
+        """Lower bound of the product of any two columns of C: the float64 value minus its rounding
+        error.
+        """
         rounding = self.measurements * 2.0**-50 * float(self._gram.diagonal().max()) + 1
         return min(int(np.floor(float(self._gram.min()) - rounding)), self.squared_sensitivity())
 
@@ -280,7 +292,9 @@ class Dense(OwnCells):
 
     @cached_property
     def _prefixes(self) -> Floats:
-        """Covariance of all prefix estimates, shape (cells + 1, cells + 1)."""
+        """Covariance of the estimated sums of the first 0, 1, ..., n cells: shape (cells + 1, cells
+        + 1).
+        """
         covariance = np.zeros((self.cells + 1, self.cells + 1))
         inner = covariance[1:, 1:]
         inner[...] = self._solve(np.eye(self.cells))
@@ -313,14 +327,14 @@ def _checked_size(cells: int) -> int:
 
 
 def _product(matrix: Integers, lines: NDArray[Any]) -> NDArray[Any]:
-    """Return ``lines @ matrix.T``, integers modulo 2^64."""
+    """Return ``lines @ matrix.T``; integers are computed modulo 2^64."""
     if lines.dtype == np.int64:
         return np.ascontiguousarray(exact_product(np.ascontiguousarray(matrix), lines.T).T)
     return np.asarray(lines @ matrix.T.astype(lines.dtype))
 
 
 class _DenseEquations(NormalEquations):
-    """Normal equations as a dense matrix, solved by Cholesky's factor."""
+    """Normal equations written out as a dense matrix G, and solved by its Cholesky factor."""
 
     @on_one_thread
     def __init__(self, rest: Integers, precision: Floats) -> None:
@@ -345,7 +359,7 @@ class _DenseEquations(NormalEquations):
 
     @staticmethod
     def _proven_bound(gram: Floats, rows: int, inverse: Floats) -> Floats:
-        """Return a lower bound of all eigenvalues of G.
+        """Return a proven lower bound of all eigenvalues of G (``gram``), once for each cell.
 
         Rump, "Verification of positive definiteness" (BIT 46, 2006): if Cholesky's method succeeds
         on G minus slightly more than its rounding error, G has no negative eigenvalue.
@@ -384,7 +398,9 @@ class _DenseEquations(NormalEquations):
 
     @override
     def range_variance(self, low: NDArray[Any], high: NDArray[Any]) -> Floats:
-        """Return the variance of ranges; within a cell the total is interpolated linearly."""
+        """Return the variance of sums between two real positions; inside a cell totals are
+        linear.
+        """
         last = len(self._cells) - 1
         found: Floats = np.zeros(np.broadcast_shapes(np.shape(low), np.shape(high)))
         corners = []
@@ -420,14 +436,18 @@ def exact_product(left: Integers, right: Integers) -> Integers:
 
 
 def _bits(numbers: Integers) -> int:
-    """Return the bits of the largest magnitude; at least 1."""
+    """Return the number of bits of the largest magnitude among ``numbers``; at least 1."""
     return max(
         int(numbers.max(initial=0)).bit_length(), int(numbers.min(initial=0)).bit_length(), 1
     )
 
 
 def _digits(numbers: Integers, bits: int) -> Iterator[tuple[int, Floats]]:
-    """Yield pairs of a binary place and the digits there, lowest first; the highest is signed."""
+    """Yield the digits, of ``bits`` bits each, into which numbers are split, and their binary
+    places.
+
+    The lowest digits come first; the highest ones are signed.
+    """
     place, total = 0, _bits(numbers)
     while place + bits < total:
         yield place, ((numbers >> place) & ((1 << bits) - 1)).astype(np.float64)
@@ -437,5 +457,5 @@ def _digits(numbers: Integers, bits: int) -> Iterator[tuple[int, Floats]]:
 
 @lru_cache(maxsize=1)
 def _last_read(kind: type[Dense], matrix: str, shape: tuple[int, int], name: str) -> Dense:
-    """Decode the strategy, cached: a release reads it several times, and factoring is slow."""
+    """Decode a strategy from its description; cached, since a release needs it several times."""
     return kind(integers_from_text(matrix, shape), name)

@@ -1,11 +1,12 @@
 """Strategies on grids: one strategy for each axis, and their Kronecker product.
 
 Measuring along one axis after the other gives y = (C_1 x ... x C_d) x + z. Columns of the product
-are products of columns, so norms multiply. The covariance of the estimates is the Kronecker
-product, so the variance of a box is the product of the variances of its sides.
+are products of columns, so norms multiply. The covariance of the estimates is the Kronecker product
+of the axes' covariances, so the variance of a box is the product of the variances of its sides.
 
-The paper ("Ranges", Alg. 4) leaves the privacy of its two-dimensional noise open. With the cascade
-on every axis the squared sensitivity over root variance is the product of the (1 + k_i / 3).
+The paper ("Ranges", Alg. 4) leaves the privacy of its two-dimensional noise open. With
+`Haar.cascade` on every axis the squared sensitivity over root variance is the product of the (1 +
+k_i / 3), with 2^k_i cells on axis i.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _MOST_WEIGHTS = 2048
 
 
 def axis_bits(axes: int) -> int:
-    """Return the bits of the weights along one of this many axes.
+    """Return the binary digits of the weights along one axis, if there are ``axes`` axes.
 
     >>> axis_bits(1), axis_bits(3)
     (20, 8)
@@ -48,7 +49,7 @@ def axis_bits(axes: int) -> int:
 
 
 class Grid(TableStrategy):
-    """A strategy for each axis.
+    """A strategy for a table with several axes: the product of one line strategy for each axis.
 
     Args:
         axes: one strategy for each axis.
@@ -78,12 +79,12 @@ class Grid(TableStrategy):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Cells along each axis."""
+        """Number of cells along each axis."""
         return tuple(axis.cells for axis in self.axes)
 
     @property
     def name(self) -> str:
-        """Names of the axes' strategies; one if they agree."""
+        """Names of the axes' strategies, or one name if they are equal."""
         names = [axis.name for axis in self.axes]
         return names[0] if len(set(names)) == 1 else " x ".join(names)
 
@@ -94,12 +95,12 @@ class Grid(TableStrategy):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description from which the axes' strategies are rebuilt."""
+        """Return the description: that of the strategy of each axis."""
         return {"strategy": self.saved_name, "axes": [axis.to_dict() for axis in self.axes]}
 
     @classmethod
     def from_dict(cls, description: Mapping[str, Any]) -> Self:
-        """Return the grid that `to_dict` described.
+        """Rebuild the grid from a description that `to_dict` made.
 
         Raises:
             InvalidInput: not a grid, or an axis that is not a strategy for lines of counton.
@@ -119,7 +120,9 @@ class Grid(TableStrategy):
 
     @property
     def largest_entry(self) -> int:
-        """Largest magnitude of an entry of the product matrix C."""
+        """Largest magnitude of an entry of the measurement matrix C, the product of the axes'
+        matrices.
+        """
         return math.prod(axis.largest_entry for axis in self.axes)
 
     @override
@@ -128,11 +131,13 @@ class Grid(TableStrategy):
 
     @override
     def largest_move(self, norm: Norm) -> int:
-        """Return a bound on the norm by which one unit moves between cells (triangle inequality).
+        """Return a bound on the norm by which a unit that moves to another cell changes the
+        measurements.
 
-        In squares it is at most 2 (largest squared norm - least inner product) of columns. The
-        least inner product of the product matrix has one negative axis and the largest of the
-        others; it is at least 0 if no axis has a negative one.
+        It is the triangle inequality for norm 1. The squared 2-norm is at most 2 (largest squared
+        norm - least inner product) of columns. The least inner product of the product matrix is one
+        axis's negative one times the largest of the other axes; it is at least 0 if no axis has a
+        negative one.
         """
         if len(self.axes) == 1:
             return self.axes[0].largest_move(norm)
@@ -145,7 +150,7 @@ class Grid(TableStrategy):
         return 2 * (squared - min(least, 0))
 
     def measure(self, counts: Integers) -> Integers:
-        """Return C x exactly, shape (measurements of axis 1, ...)."""
+        """Return the exact measurements of counts, shape (measurements of axis 1, ...)."""
         measured = counts
         for number, axis in enumerate(self.axes):
             along = np.moveaxis(measured, number, 0)
@@ -153,17 +158,17 @@ class Grid(TableStrategy):
         return measured
 
     def estimate(self, measured: NDArray[Any]) -> Floats:
-        """Return unbiased cells from y."""
+        """Return unbiased estimates of the cells from noisy measurements."""
         cells = measured
         for number, axis in enumerate(self.axes):
             cells = np.moveaxis(axis.estimate(np.moveaxis(cells, number, 0)), 0, number)
         return cells
 
     def running_sums(self, counts: Integers, noise: NodeNoise, bits: int) -> tuple[Integers, int]:
-        """Return private running sums along every axis, with zeros in front.
+        """Return private running sums along every axis, with zeros in front, and their binary
+        places.
 
-        ``bits`` and the number that is returned with the sums are those of
-        `LineStrategy.running_sums`: the sums are multiples of 2^-bits.
+        The sums are multiples of 2^-bits, as in `LineStrategy.running_sums`.
         """
         if len(self.axes) == 1:
             return self.axes[0].running_sums(counts, noise, bits)
@@ -172,13 +177,17 @@ class Grid(TableStrategy):
         return rounded_sums(self.estimate(measured), bits), bits
 
     def variance(self, low: Integers, high: Integers) -> Floats:
-        """Return the variance of boxes, in variances of one draw; ends of shape (axes, boxes)."""
+        """Return the variance of sums over boxes of cells, in variances of one draw of noise.
+
+        ``low`` and ``high`` are the ends of the boxes, shape (axes, boxes).
+        """
         variance = math.prod(axis.variance(low[i], high[i]) for i, axis in enumerate(self.axes))
         return np.where((high > low).all(axis=0), variance, 0.0)  # an empty box: exactly 0
 
     @property
     def cell_weight(self) -> int | None:
-        """Weight of every cell, if single cells are all that C measures; else None.
+        """The weight of every cell, if each cell is measured by itself and nothing else is;
+        otherwise None.
 
         >>> Grid((Nodes.independent(4), Nodes(2, (2,), (3, 0)))).cell_weight
         3
@@ -193,7 +202,8 @@ class Grid(TableStrategy):
     def read_weights(
         self, low: Integers, high: Integers
     ) -> tuple[list[tuple[tuple[float, int], ...]], Integers] | None:
-        """Return the weights with which boxes add up draws; they decide the law of the sums.
+        """Return the weights of the draws of noise in the sum over each box; they decide its
+        distribution.
 
         Args:
             low, high: both ends, shape (axes, boxes).
@@ -233,7 +243,8 @@ class Grid(TableStrategy):
         return [_product(part) for part in parts], which.reshape(-1)
 
     def reads(self, low: Integers, high: Integers) -> Floats | None:
-        """Return the weights with which one box reads the measurements; None if there are too many.
+        """Return the weight of each measurement in the sum over one box; None if there are too
+        many.
 
         Args:
             low, high: both ends, shape (axes,).
@@ -251,7 +262,7 @@ class Grid(TableStrategy):
         return found if len(found) <= _MOST_READ else None
 
     def total(self, workloads: Sequence[Workload]) -> float:
-        """Return the total variance of all combinations of the axes' queries."""
+        """Return the total variance of all queries that combine one query of each axis."""
         return math.prod(
             asked.total(axis) for asked, axis in zip(workloads, self.axes, strict=True)
         )
@@ -259,13 +270,19 @@ class Grid(TableStrategy):
 
 @lru_cache(maxsize=4)
 def _reads(axis: LineStrategy) -> Floats:
-    """Return weights of measurements in running sums over an axis, after a first row of zeros."""
+    """Return the weights of measurements in the sums of the first 0, 1, ..., n cells of an axis.
+
+    Shape (cells + 1, measurements).
+    """
     cells = axis.estimate(np.eye(axis.measurements, dtype=np.int64))
     return np.concatenate([np.zeros((1, axis.measurements)), np.cumsum(cells, axis=0)])
 
 
 def _distinct(weights: Floats) -> tuple[tuple[float, int], ...]:
-    """Return distinct magnitudes, compared to 12 digits of the largest, with their frequencies."""
+    """Return the distinct magnitudes of weights above 0, and how often each occurs.
+
+    Magnitudes are compared to 12 digits of the largest.
+    """
     magnitudes = np.abs(weights)
     largest = float(magnitudes.max(initial=0.0))
     if largest == 0:
@@ -280,7 +297,9 @@ def _distinct(weights: Floats) -> tuple[tuple[float, int], ...]:
 
 
 def _product(sides: Sequence[Mapping[float, int]]) -> tuple[tuple[float, int], ...]:
-    """Return the weights of a box: all products of the weights of its sides."""
+    """Return the weights of a box and how often each occurs: all products of the weights of its
+    sides.
+    """
     values, counts = np.ones(1), np.ones(1, np.int64)
     for side in sides:
         values = np.multiply.outer(values, np.array(list(side), dtype=np.float64)).ravel()
@@ -296,7 +315,7 @@ def _product(sides: Sequence[Mapping[float, int]]) -> tuple[tuple[float, int], .
 def margins_strategies(
     shape: Sequence[int], norm: Norm, *, equal: bool, largest_weight: int = _LARGEST_WEIGHT
 ) -> tuple[Nodes, ...]:
-    """Return strategies that measure cells along every axis and their sum, with small weights.
+    """Return, for each axis, a strategy that measures its cells and their sum, with small weights.
 
     The product of all axes' weights has to stay small, so that measurements are exact. Each axis
     takes a ratio of small integers. The axis whose error falls most for the room it takes is
@@ -355,7 +374,11 @@ def _axis(cells: int, weights: tuple[int, int]) -> Nodes:
 
 @lru_cache(maxsize=64)
 def _refinements(cells: int, norm: Norm) -> list[_Weighed]:
-    """Return the weights of one axis, from coarse to fine: the error falls and the weights grow."""
+    """Return choices of integer weights (cell, sum) for one axis, with their errors, from coarse to
+    fine.
+
+    The error falls and the weights grow.
+    """
     if cells == 1:
         return [(1.0, (1, 1))]
     best = _least_laplace(cells) if norm == 1 else _least_gaussian(cells)
@@ -369,13 +392,16 @@ def _refinements(cells: int, norm: Norm) -> list[_Weighed]:
 
 
 def _error(cells: int, norm: Norm, cell: int, whole: int) -> float:
-    """Return the total error of weights for cell and sum: squared sensitivity times variance."""
+    """Return the total error of measuring each cell and their sum with these weights.
+
+    It is the squared sensitivity times the variance.
+    """
     size = (cell + whole) ** 2 if norm == 1 else cell**2 + whole**2
     return size * ((cells - 1) / cell**2 + (1 + cells) / (cell**2 + cells * whole**2))
 
 
 def _least_gaussian(cells: int) -> float:
-    """Return the weight of the sum (cells have 1) of least error, for norm 2.
+    """Return the weight of the sum, relative to a cell's, that has least error with Gaussian noise.
 
     It is the least trace over X with unit diagonal: eigenvalues proportional to the roots of the
     workload's.
@@ -384,7 +410,9 @@ def _least_gaussian(cells: int) -> float:
 
 
 def _least_laplace(cells: int) -> float:
-    """Return the weight b of the sum (cells have 1) of least error (1 + b)^2 trace, norm 1."""
+    """Return the weight b of the sum, relative to a cell's, that has least error with Laplace
+    noise.
+    """
 
     def error(b: float) -> float:
         return (1 + b) ** 2 * (cells - 1 + (1 + cells) / (1 + cells * b * b))

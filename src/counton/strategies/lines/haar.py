@@ -36,7 +36,7 @@ from counton.strategies.strategy import Norm
 
 
 class Haar(WeightedTree):
-    """Noisy total and noisy differences of siblings.
+    """A strategy that measures the total and the differences of sibling nodes in a binary tree.
 
     Args:
         cells: the number of cells.
@@ -67,7 +67,8 @@ class Haar(WeightedTree):
 
     @classmethod
     def cascade(cls, cells: int, bits: int = LATTICE_BITS) -> Self:
-        """Return equal variance at every node: weight 1 on the total and 1/sqrt 3 on differences.
+        """Return the strategy that gives all nodes equal variance: weight 1 on the total, 1/sqrt 3
+        on differences.
 
         "Ranges", Definition 3.2. Squared sensitivity over root variance is 1 + height / 3.
 
@@ -84,12 +85,12 @@ class Haar(WeightedTree):
 
     @classmethod
     def wavelet(cls, cells: int) -> Self:
-        """Return the wavelet transform with Privelet's weights: total and differences count alike.
+        """Return the strategy of Privelet, a wavelet transform: all measurements have weight 1.
 
         Xiao, Wang and Gehrke, "Differential privacy via wavelet transforms" (2010), section IV: a
         coefficient, half the difference of the means of two subtrees, has noise in inverse
-        proportion to the number of cells below it. In sums instead of means all have the same
-        noise.
+        proportion to the number of cells below it. In sums instead of means all measurements have
+        the same noise.
 
         >>> strategy = Haar.wavelet(1024)
         >>> strategy.squared_sensitivity(), Haar.wavelet(4).matrix().tolist()
@@ -100,10 +101,12 @@ class Haar(WeightedTree):
 
     @classmethod
     def best(cls, workload: Workload, norm: Norm, bits: int = LATTICE_BITS) -> Self:
-        """Return the weights of least total error on ``workload``, in closed form.
+        """Return the strategy with the weights of least total error on ``workload``, in closed
+        form.
 
-        Error is sum E_h / w_h^2 times (sum w_h^p)^(2/p): least at w_h proportional to
-        E_h^(1/(p+2)), for p = 2 (Gaussian) and p = 1 (Laplace).
+        With E_h the error of the workload at height h for weight 1, the error is sum E_h / w_h^2
+        times (sum w_h^p)^(2/p): least at w_h proportional to E_h^(1/(p+2)), for p = 2 (Gaussian)
+        and p = 1 (Laplace).
         """
         height = len(binary_radices(workload.cells))
         unit = TreeLaw(workload.cells, (2,) * height, (0.5,) * height, (0.5,) * height, 1.0)
@@ -124,8 +127,9 @@ class Haar(WeightedTree):
         )
 
     def _pairs(self) -> list[tuple[int, int]]:
-        """Return, for heights 1, 2, ..., the number of nodes one height below, and of their
-        pairs."""
+        """Return, for heights 1, 2, ..., the numbers of nodes and of pairs of siblings one height
+        below.
+        """
         below, found = self.cells, []
         for _ in range(self.height):
             found.append((below, below // 2))
@@ -133,7 +137,7 @@ class Haar(WeightedTree):
         return found
 
     def rows(self) -> list[range]:
-        """Return the rows of C: that of the total, then those of heights 1, 2, ..."""
+        """Return the indices of the measurements: of the total, then of heights 1, 2, ..."""
         found, start = [range(1)], 1
         for _, pairs in self._pairs():
             found.append(range(start, start + pairs))
@@ -160,11 +164,14 @@ class Haar(WeightedTree):
 
     @override
     def estimate(self, measured: NDArray[Any]) -> Floats:
-        """Return estimates of the cells, by passing noise from the root to the leaves."""
+        """Return estimates of the cells from noisy measurements, computed from the root down to the
+        leaves.
+        """
         return self.run_cascade(lambda rows: measured[rows.start : rows.stop], measured.shape[1:])
 
     def run_cascade(self, read: Any, shape: tuple[int, ...] = ()) -> Floats:
-        """Return estimates of the cells from measurements that ``read(rows)`` returns part by part.
+        """Return estimates of the cells, from measurements that ``read(rows)`` returns height by
+        height.
 
         Memory is that of the result and of one array of half its size.
         """
@@ -190,8 +197,8 @@ class Haar(WeightedTree):
     def largest_move(self, norm: Norm) -> int:
         """Return the largest norm of the difference of two columns: one unit moves to another cell.
 
-        Two leaves differ in all ancestors below their common one, and twice in the common one. In
-        squares that is 2 (height + 1) / 3 for the cascade.
+        Columns of two leaves differ in all ancestors below their common one, and by twice the
+        weight in the common one. For `cascade` the squared norm is 2 (height + 1) / 3.
         """
         most, below = 0, 0
         for weight in self.weights[1:]:
@@ -202,7 +209,10 @@ class Haar(WeightedTree):
     @property
     @override
     def least_inner(self) -> int:
-        """Least inner product of two columns: of leaves whose common ancestor has few ancestors."""
+        """Least product of two columns of the measurement matrix.
+
+        It belongs to leaves whose common ancestor has few ancestors.
+        """
         least_squared = self.squared_sensitivity()
         pairs = [0, *(count for _, count in self._pairs())]
         for meet in range(1, self.height + 1):

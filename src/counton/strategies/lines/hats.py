@@ -44,7 +44,7 @@ _CHUNK = 2**16
 
 
 class _Level(NamedTuple):
-    """A level's hats, cell by cell: each cell lies under one falling and one rising hat."""
+    """The hats of one level, cell by cell: each cell lies under one falling and one rising hat."""
 
     starts: Integers  # first cell of each interval between knots
     lengths: Integers  # cells of each interval
@@ -54,7 +54,8 @@ class _Level(NamedTuple):
 
 
 class Hats(OwnCells):
-    """Single cells, and levels of hats with one amplitude per hat.
+    """A strategy that measures single cells and, on several levels, sums weighted by triangles
+    ("hats").
 
     Args:
         cells: number of cells n, up to 2^22.
@@ -67,7 +68,7 @@ class Hats(OwnCells):
         norm: the norm of the columns that equals 1: 1 (sum of entries, for Laplace noise) or 2 (sum
             of squares up to rounding, for Gaussian noise).
         bits: the lattice: C is in units of ``2**-bits``.
-        name: the name by which it was chosen.
+        name: the name under which the user chose the strategy.
 
     Raises:
         InvalidInput: an argument out of range, or amplitudes that leave no weight for a cell.
@@ -119,7 +120,9 @@ class Hats(OwnCells):
     @classmethod
     @override
     def examples(cls, cells: int) -> Sequence[Self]:
-        """Return instances without levels, with levels that do not nest, and with free knots."""
+        """Return instances for tests: without levels, with levels that do not nest, and with chosen
+        knots.
+        """
 
         def waves(spacing: int, most: int) -> Integers:
             return (np.arange(-(-cells // spacing) + 1) * 7 + 3) % most
@@ -149,7 +152,7 @@ class Hats(OwnCells):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Sizes, and a digest of the amplitudes."""
+        """JSON values that identify the strategy: sizes, and a digest of the amplitudes."""
         digest = hashlib.sha256()
         for row in self._amplitudes:
             digest.update(np.ascontiguousarray(row, "<i8").tobytes())
@@ -163,7 +166,7 @@ class Hats(OwnCells):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description with the name and, exactly, all amplitudes."""
+        """Return the description: the parameters, the name, and all amplitudes exactly."""
         rows = np.concatenate([np.zeros(0, np.int64), *self._amplitudes])
         return {**super().to_dict(), "name": self.name, "amplitudes": integers_to_text(rows)}
 
@@ -180,7 +183,11 @@ class Hats(OwnCells):
         return cls(cells, spacings, rows, norm, bits, name)
 
     def _leftover(self) -> Integers:
-        """Return the weight that the hats leave for every cell."""
+        """Return the weight with which each cell is measured by itself: what the hats over it
+        leave.
+
+        All columns of the measurement matrix have the same norm.
+        """
         unit, spent = 1 << self.bits, np.zeros(self.cells, np.int64)
         for level in self._levels:
             spent += (level.falls**self.norm) + (level.rises**self.norm)
@@ -221,12 +228,12 @@ class Hats(OwnCells):
 
     @cached_property
     def _intervals(self) -> list[Integers]:
-        """For each level, the index of the interval between knots in which each cell lies."""
+        """For each level, the number of the interval between two knots in which each cell lies."""
         return [np.repeat(np.arange(len(each.starts)), each.lengths) for each in self._levels]
 
     @override
     def measure(self, counts: Integers) -> Integers:
-        """Return the measurements: the hats of each level first, then the cells."""
+        """Return the exact measurements of counts: the hats of each level first, then the cells."""
         lines = np.ascontiguousarray(counts.reshape(self.cells, -1).T)
         measured = np.concatenate([self.over(lines), self.own * lines], axis=1)
         return np.ascontiguousarray(measured.T).reshape(-1, *counts.shape[1:])
@@ -254,8 +261,10 @@ class Hats(OwnCells):
 
     @override
     def overlap(self, lag: int) -> int:
-        """Return a bound on products of columns ``lag`` or more apart, with each hat at its largest
-        there."""
+        """Return a bound on the product of the hats' weights in two cells ``lag`` or more apart.
+
+        Each hat counts with its largest weight at that distance.
+        """
         if lag >= self.cells:
             return 0
         products = np.zeros(self.cells - lag, np.int64)
@@ -287,7 +296,7 @@ class Hats(OwnCells):
 
     @override
     def equations(self, precision: Floats) -> NormalEquations:
-        """Return the equations, factored in time O(cells)."""
+        """Return the normal equations, factored in time linear in the number of cells."""
         return _HatEquations(self, self._levels, precision)
 
     @cached_property
@@ -304,7 +313,8 @@ class Hats(OwnCells):
 
     @property
     def prefix_variance(self) -> Floats:
-        """Variance of the sums of the first 1, 2, ..., n cells, (n,): time O(n).
+        """Variances of the estimated sums of the first 1, 2, ..., n cells, shape (n,); in time
+        O(n).
 
         Values are in variances of one measurement's noise. Multiplied by ``l1_sensitivity() ** 2``
         (with Laplace noise) they are in variances of the noise that a single cell of weight 1 would
@@ -322,7 +332,11 @@ class Hats(OwnCells):
 
     @override
     def ranges_variance(self) -> float:
-        """Return the total variance of all ranges: (n + 1) sum of V(t) - V(sum of all prefixes)."""
+        """Return the total variance of all intervals of cells.
+
+        With V the variance it is (n + 1) times the sum over t of V(prefix t), less V(sum of all
+        prefixes).
+        """
         weights = np.arange(self.cells, 0, -1.0)
         return (self.cells + 1) * float(self._solver.prefix_variance.sum()) - (
             self.functional_variance(weights[None])
@@ -336,14 +350,16 @@ class Hats(OwnCells):
 
 
 def _spacing(cells: int, given: object) -> int | tuple[int, ...]:
-    """Return a level's spacing, or its knots, as Python integers."""
+    """Return the checked distance between the knots of a level, or all its knots, as Python
+    integers.
+    """
     if not _is_row(given):
         return check_integer("spacing", given, 1, LARGEST_KNOT)
     return check_integers("knot", given, 0, LARGEST_KNOT, most=cells + 1)
 
 
 def _knots(cells: int, spacing: int | tuple[int, ...]) -> Integers:
-    """Return the knots of one level, int64: from 0 on, the last but one within the line."""
+    """Return the knots of one level, int64, from 0 on; only the last may lie beyond the line."""
     if isinstance(spacing, int):
         return np.arange(-(-cells // spacing) + 1) * np.int64(spacing)
     knots = np.array(spacing, np.int64)
@@ -383,7 +399,11 @@ def _check_amplitudes(amplitudes: Any, knots: int, bits: int, cells: int) -> Int
 
 
 def _level(cells: int, knots: Integers, amplitudes: Integers, first: int) -> _Level:
-    """Return hats at the middles of cells, times amplitudes, rounded to integers."""
+    """Return the integer weights of a level's hats in the cells, and its intervals between knots.
+
+    A hat's weight is its height at the middle of the cell times its amplitude, rounded. ``first``
+    is the index of its first hat among all levels.
+    """
     starts = knots[:-1].copy()
     starts[0] = 0
     lengths = np.minimum(knots[1:], cells) - starts
@@ -432,7 +452,9 @@ class _HatEquations(NormalEquations):
         self._factor(of_level.tolist(), number.tolist())
 
     def _segment_sums(self, numbers: Floats) -> Floats:
-        """Return the sums over the cells of each segment; some segments are empty."""
+        """Return the sums of ``numbers`` over the cells of each segment; some segments are
+        empty.
+        """
         starts = np.concatenate([[0], self._ends])
         sums = np.add.reduceat(numbers, starts)
         sums[:-1][starts[1:] == starts[:-1]] = 0.0
@@ -440,7 +462,7 @@ class _HatEquations(NormalEquations):
 
     @cached_property
     def _in_slots(self) -> list[NDArray[np.float64]]:
-        """Weight of each slot's hat at every cell."""
+        """For each slot, the weight of its hat in every cell."""
         found = []
         for level in self._levels:
             odd = np.repeat(np.arange(len(level.starts)) & 1, level.lengths).astype(bool)
@@ -449,7 +471,10 @@ class _HatEquations(NormalEquations):
         return found
 
     def _factor(self, of_level: list[int], number: list[int]) -> None:
-        """Factor down the line: K = L diag(pivots) L^T, hats in the order in which they end."""
+        """Factor K = L diag(pivots) L^T, eliminating hats in the order in which they end.
+
+        ``of_level`` and ``number`` are the level of each hat, and its number in the level.
+        """
         slots, inverse = self._slots, 1.0 / self._precision
         weights = self._in_slots
         segments = len(number) + 1
@@ -496,7 +521,9 @@ class _HatEquations(NormalEquations):
 
     @cached_property
     def _inverse(self) -> Floats:
-        """K^-1 over the active hats of every segment, computed up the line."""
+        """Entries of K^-1 between the active hats of each segment: shape (segments, slots,
+        slots).
+        """
         slots, segments = self._slots, len(self._ends) + 1
         found = np.zeros((segments, slots, slots))
         inverse = np.zeros((slots, slots))
@@ -511,7 +538,7 @@ class _HatEquations(NormalEquations):
 
     @cached_property
     def _variances(self) -> tuple[Floats, Floats]:
-        """Variance of every prefix and of every cell."""
+        """Variances of the sums of the first 1, 2, ..., n cells, and of each cell."""
         cells, slots = self._cells, self._slots
         prefixes, singles = np.empty(cells), np.empty(cells)
         starts = np.concatenate([[0], self._ends])
@@ -569,7 +596,7 @@ class _HatEquations(NormalEquations):
         return found
 
     def _solve(self, right: Floats) -> Floats:
-        """Return K^-1 right, (hats, lines); in place."""
+        """Return K^-1 ``right`` for right sides of shape (hats, lines), which are overwritten."""
         own = self._own.tolist()
         if right.shape[1] == 1:
             right[:, 0] = self._eliminated_alone(own, right[:, 0].tolist())
@@ -582,7 +609,9 @@ class _HatEquations(NormalEquations):
         return right
 
     def _eliminated_alone(self, own: list[int], right: list[float]) -> list[float]:
-        """Return `_solve` for a single right side, by a loop: faster than arrays on one line."""
+        """Return what `_solve` returns for a single right side, by a loop that is faster there than
+        arrays.
+        """
         others = self._others.tolist()
         ratios = self._ratios.tolist()
         for hat, theirs, each in zip(own, others, ratios, strict=True):
@@ -599,7 +628,9 @@ class _HatEquations(NormalEquations):
         return right
 
     def _square(self, right: Floats) -> Floats:
-        """Return right^T K^-1 right, column by column; overwrites (hats, columns)."""
+        """Return right^T K^-1 right for each column of ``right``, shape (hats, columns), which is
+        overwritten.
+        """
         for event, hat in enumerate(self._own.tolist()):
             right[self._others[event]] -= self._ratios[event][:, None] * right[hat]
         return np.asarray((right[self._own] ** 2 / self._pivots[:, None]).sum(axis=0))
@@ -622,8 +653,9 @@ class _HatEquations(NormalEquations):
         return found.reshape(shape)
 
     def _prefix(self, ends: Floats) -> Floats:
-        """Return the variance of prefixes that end at real positions; inside a cell it is a
-        parabola."""
+        """Return the variances of sums from 0 to real positions ``ends``; within a cell they are
+        parabolas.
+        """
         cell = np.minimum(ends.astype(np.int64), self._cells - 1)
         share = ends - cell
         sums = np.concatenate([[0.0], self.prefix_variance])
@@ -635,7 +667,9 @@ class _HatEquations(NormalEquations):
 
     @cached_property
     def _running(self) -> list[tuple[Floats, Floats]]:
-        """For every level the running sums of falls and of rises over D, interval by interval."""
+        """For each level, running sums over the cells of falling and of rising weights over the
+        precision.
+        """
         found = []
         for level in self._levels:
             both = []
@@ -646,7 +680,10 @@ class _HatEquations(NormalEquations):
         return found
 
     def _read(self, ends: Floats) -> Floats:
-        """Return H D^-1 w of the prefixes up to ``ends``, (hats, ends)."""
+        """Return H D^-1 w for the sums w from 0 to real positions ``ends``: shape (hats, ends).
+
+        H has the hats' weights, D the precisions of the cells.
+        """
         cell = np.minimum(ends.astype(np.int64), self._cells - 1)
         share = ends - cell
         out = np.zeros((self._strategy.rows, len(ends)))
@@ -669,7 +706,7 @@ class _HatEquations(NormalEquations):
         return np.concatenate([[0.0], np.cumsum(1.0 / self._precision)])
 
     def _between(self, first: Floats, last: Floats) -> Floats:
-        """Return the variances of ranges over several cells."""
+        """Return the variances of sums between two real positions that lie in different cells."""
         low, high = first.astype(np.int64), np.minimum(last.astype(np.int64), self._cells - 1)
         inverse = 1.0 / self._precision
         # Squares of the weights over D: of whole cells, and of the parts that the ends cut off.

@@ -1,9 +1,9 @@
-"""Strategies for lines whose normal equations also take outside knowledge of single cells.
+"""Strategies for lines whose least squares also take outside knowledge of single cells.
 
-C has rows over several cells, H, and measures each cell by itself with its own weight. If a cell
-stands for a block of steps with a strategy inside, that inner strategy says more, or less, about
-the cell than a row of C does: the cell is then known with another variance. Least squares combine
-both.
+C has rows over several cells, H, and measures each cell by itself with its own weight. A cell may
+stand for a block of steps with a strategy of its own inside. That inner strategy says more, or
+less, about the cell than a row of C does: the cell is then known with another variance. Least
+squares combine both.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ALONE, _TOGETHER = 62, 92
 
 
 class NormalEquations(ABC):
-    """The equations G u = r for G = H^T H + diag(precision), with outside knowledge of cells.
+    """The normal equations G u = r of least squares: G = H^T H + diag(precision).
 
     H are the rows of C over several cells. Outside knowledge of a single cell, a number with the
     variance 1 / precision, need not come from its own row of C. Variances are in units of one
@@ -50,28 +50,29 @@ class NormalEquations(ABC):
 
     @abstractmethod
     def solve(self, right: Floats) -> Floats:
-        """Return an approximation of G^-1 r, line by line: shape (lines, cells)."""
+        """Return G^-1 r approximately, for each row r of ``right``: shape (lines, cells)."""
 
     @property
     @abstractmethod
     def prefix_variance(self) -> Floats:
-        """Variance of the sums of the first 1, 2, ..., n cells, (cells,)."""
+        """Variances of the estimated sums of the first 1, 2, ..., n cells: shape (cells,)."""
 
     @property
     @abstractmethod
     def cell_variance(self) -> Floats:
-        """Variance of every cell, (cells,): the diagonal of G^-1."""
+        """Variance of the estimate of each cell, the diagonal of G^-1: shape (cells,)."""
 
     @abstractmethod
     def range_variance(self, low: NDArray[Any], high: NDArray[Any]) -> Floats:
-        """Return the variance of sums between two positions, real numbers 0 <= low <= high <= n.
+        """Return the variances of sums between two positions, real numbers 0 <= low <= high <= n.
 
-        A cell that an end cuts counts in proportion.
+        A cell that is cut by a position counts in proportion.
         """
 
 
 class IntegerEquations:
-    """The equations (a H^T H + diag(b)) u = r in integers, and correctly rounded sums of u.
+    """Normal equations in integers, (a H^T H + diag(b)) u = r, whose sums of u are rounded
+    correctly.
 
     Args:
         line: H are its rows over several cells.
@@ -94,21 +95,24 @@ class IntegerEquations:
 
     @cached_property
     def _room(self) -> int:
-        """Bits of the largest residual that is known exactly."""
+        """Number of bits of the largest residual r - G u that is known exactly."""
         # Modulo the prime, sums over a row of H stay within int64.
         entries = (self._line.cells + self._line.rows) * self._line.largest_entry
         within = entries * _PRIME < 2**62
         return _TOGETHER if within else _ALONE
 
     def _times(self, u: NDArray[Any]) -> NDArray[Any]:
-        """Return G u, (lines, cells); integers modulo 2^64."""
+        """Return G u for the matrix G of the equations, shape (lines, cells); integers modulo
+        2^64.
+        """
         found = self._line.under(self._line.over(u))
         found *= u.dtype.type(self._factor)
         found += self._diagonal.astype(u.dtype) * u
         return found
 
     def holds(self, largest: float, solved: float, sums: float, bits: int) -> bool:
-        """Return whether `rounded_prefixes` is exact on a grid of 2^-bits, within bounds.
+        """Return whether `rounded_prefixes` is exact on multiples of 2^-bits, for numbers within
+        bounds.
 
         Args:
             largest: bound of the sum of the magnitudes of the terms of an entry of r.
@@ -130,9 +134,11 @@ class IntegerEquations:
         bits: int,
         further_right: Callable[[], Integers],
     ) -> Integers:
-        """Return floor(2^bits s + offset) for all sums s of the first 1, 2, .. entries of u.
+        """Return the sums of the first 1, 2, .. entries of u, rounded correctly to multiples of
+        2^-bits.
 
-        The result is a function of r alone: digits of u are added until each sum is certain.
+        They are floor(2^bits s + offset) for each sum s, and a function of r alone: digits of u are
+        added until each sum is certain.
 
         Args:
             right: r modulo 2^64, (lines, cells).
@@ -233,7 +239,7 @@ class IntegerEquations:
 def modulo_prime(
     line: OwnCells, factor: int, rows: Integers, weights: Integers, cells: Integers
 ) -> Integers:
-    """Return factor H^T rows + weights cells modulo the second modulus, for any integers.
+    """Return factor H^T rows + weights cells modulo a prime, for any integers.
 
     Args:
         line: the line with H.
@@ -248,12 +254,15 @@ def modulo_prime(
 
 
 def _least_digit(bits: int) -> int:
-    """Return the least number of bits of the first digit of u, for sums on a grid of 2^-bits."""
+    """Return the least number of bits of the first digit of the solution u, for sums on multiples
+    of 2^-bits.
+    """
     return max(bits, 0) + 2
 
 
 def _multiples(residual: Integers, further: Integers) -> Floats:
-    """Return the multiple of 2^64 by which a number differs from its residue modulo 2^64.
+    """Return how many multiples of 2^64 a number contains, from its residues modulo 2^64 and a
+    prime.
 
     Args:
         residual: the number modulo 2^64, as int64.
@@ -268,7 +277,7 @@ def _multiples(residual: Integers, further: Integers) -> Floats:
 
 
 class OwnCells(LineStrategy):
-    """A line that measures every cell by itself, and has rows H over several cells.
+    """A line strategy that measures each cell by itself, and has rows H over several cells.
 
     Attributes:
         own: each cell's own weight, int64 (cells,); 0 if a cell has no row of its own.
@@ -285,32 +294,46 @@ class OwnCells(LineStrategy):
 
     @abstractmethod
     def over(self, cells: NDArray[Any]) -> NDArray[Any]:
-        """Return H x: (lines, cells) to (lines, rows), in the type of x; integers modulo 2^64."""
+        """Return the sums H x by the rows over several cells: shape (lines, cells) to (lines,
+        rows).
+
+        The type is that of x; integers are modulo 2^64.
+        """
 
     @abstractmethod
     def under(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """Return H^T y: (lines, rows) to (lines, cells), in the type of y; integers modulo 2^64."""
+        """Return H^T y, the rows over several cells weighted by y: shape (lines, rows) to (lines,
+        cells).
+
+        The type is that of y; integers are modulo 2^64.
+        """
 
     @abstractmethod
     def rows_of(self, cell: int) -> list[tuple[int, int]]:
-        """Return (row, weight) of the rows over a cell, without those of weight 0."""
+        """Return pairs (row, weight) of the rows of H in which the cell has a weight other than
+        0.
+        """
 
     @abstractmethod
     def overlap(self, lag: int) -> int:
-        """Return an upper bound of inner products of columns of H that are ``lag`` or more apart.
+        """Return a bound on the product of two columns of H that are ``lag`` or more cells apart.
 
         ``lag`` is at least 1.
         """
 
     @abstractmethod
     def powers(self, norm: Norm) -> Integers:
-        """Return sums of magnitudes (1), or squares (2), of each column of H, (cells,)."""
+        """Return the 1-norm (``norm`` 1) or the squared 2-norm (2) of each column of H: shape
+        (cells,).
+        """
 
     @property
     @abstractmethod
     def spread(self) -> float:
-        """Upper bound of the sum of magnitudes in a row of H^T H."""
+        """Upper bound of the sum of magnitudes in any row of H^T H."""
 
     @abstractmethod
     def equations(self, precision: Floats) -> NormalEquations:
-        """Return H^T H + diag(precision), if single cells are known with variance 1 / precision."""
+        """Return the normal equations if each cell by itself is known with the variance 1 /
+        precision.
+        """

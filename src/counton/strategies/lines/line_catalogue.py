@@ -59,13 +59,15 @@ _BITS_OVER_TIME, _LARGEST_OVER_TIME = 8, 256
 
 @lru_cache(maxsize=64)
 def build(name: str, workload: Workload, norm: Norm, bits: int) -> LineStrategy:
-    """Return the strategy of this name for a workload."""
+    """Return the strategy for lines with this name, fitted to a workload and a norm."""
     return _BUILDERS[name](workload, norm, bits)
 
 
 @lru_cache(maxsize=256)
 def total_variance(name: str, workload: Workload, norm: Norm, bits: int) -> float:
-    """Return a strategy's total variance over the workload, in variances of one draw."""
+    """Return the total variance of a workload under the strategy of this name, in variances of one
+    draw.
+    """
     strategy = build(name, workload, norm, bits)
     if not isinstance(strategy, Dense):
         return workload.total(strategy)
@@ -81,7 +83,8 @@ def line_over_time(
     neighbours: str = "add_remove",
     moved: Callable[[LineStrategy, Any], Sensitivity] = LineStrategy.sensitivities,
 ) -> LineStrategy:
-    """Return the strategy of least total error over a workload with room for sums over time.
+    """Return the strategy of least total error over a workload whose weights leave room for sums
+    over time.
 
     Args:
         workload: the workload.
@@ -104,7 +107,10 @@ def line_over_time(
 
 
 def serves(name: str, workload: Workload, norm: Norm, axes: int) -> bool:
-    """Return True if "auto" tries the strategy of this name for a workload on a line or grid."""
+    """Return whether the choice "auto" tries the strategy of this name for a workload.
+
+    ``axes`` is 1 for a line, more for a grid.
+    """
     if name == "dyadic":  # it cannot be released as a line, and binary is never worse
         return False
     if name == "optimal":
@@ -115,7 +121,7 @@ def serves(name: str, workload: Workload, norm: Norm, axes: int) -> bool:
 
 
 def line_strategy_from_dict(description: Mapping[str, Any]) -> LineStrategy:
-    """Return the strategy that ``to_dict`` of a strategy of counton described.
+    """Rebuild a strategy for lines from a description that its ``to_dict`` made.
 
     Raises:
         InvalidInput: an unknown class, or missing or wrong parameters.

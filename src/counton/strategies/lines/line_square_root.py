@@ -24,7 +24,7 @@ _EXACT_TERMS = 64
 
 
 class SquareRoot(LineStrategy):
-    """Running totals by the square-root factorisation.
+    """A strategy for lines that releases running totals by the square-root factorisation.
 
     Args:
         cells: number of cells, at most 2^22.
@@ -49,7 +49,7 @@ class SquareRoot(LineStrategy):
 
     @override
     def measure(self, counts: Integers) -> Integers:
-        """Return C x exactly, modulo 2^64."""
+        """Return the exact measurements C x of counts x, modulo 2^64."""
         numerators = self.strategy.root.numerators
         lines = counts.reshape(self.cells, -1).T
         measured = [convolve_modulo(numerators, line, self.cells) for line in lines]
@@ -57,7 +57,7 @@ class SquareRoot(LineStrategy):
 
     @override
     def estimate(self, measured: NDArray[Any]) -> Floats:
-        """Return C^-1 y, a product of power series."""
+        """Return estimates of the cells, C^-1 y, as a product of power series."""
         inverse = reciprocal(self.strategy.root.numerators.astype(np.float64), self.cells)
         lines = measured.reshape(self.cells, -1).T.astype(np.float64)
         cells = [convolve(inverse, line, self.cells) for line in lines]
@@ -65,7 +65,7 @@ class SquareRoot(LineStrategy):
 
     @override
     def running_sums(self, counts: Integers, noise: NodeNoise, bits: int) -> tuple[Integers, int]:
-        """Return running sums, correctly rounded to the grid of `SqrtToeplitz`."""
+        """Return private running sums, correctly rounded to the grid of `SqrtToeplitz`."""
         bits = self.strategy.facts.fraction_bits
         sums = np.zeros(self.cells + 1, np.int64)
         np.cumsum(counts, out=sums[1:])
@@ -86,7 +86,11 @@ class SquareRoot(LineStrategy):
 
     @cached_property
     def _row(self) -> Floats:
-        """First column of B, in units of lattice noise."""
+        """Weights b(0), b(1), .. of the noise in running totals, in units of the measurements'
+        noise.
+
+        The total of t cells has the weights b(0) .. b(t - 1), latest measurement first.
+        """
         steps = np.arange(1, self.cells + 1)
         squares = np.diff(self.strategy.variance(steps), prepend=0.0)
         return np.asarray(np.sqrt(squares) * 2.0**-self.strategy.facts.lattice_bits)
@@ -97,11 +101,11 @@ class SquareRoot(LineStrategy):
 
     @cached_property
     def _cells(self) -> Floats:
-        """Variance of every cell: the squared difference of two consecutive rows of B."""
+        """Variance of each cell's estimate, the difference of two consecutive running totals."""
         return np.asarray(np.cumsum(np.diff(self._row, prepend=0.0) ** 2))
 
     def _common(self, low: Integers, gap: Integers) -> Floats:
-        """Return the sum over k < low of b(k) b(k + gap): the covariance of two running totals.
+        """Return the covariance of two running totals: the sum over k < low of b(k) b(k + gap).
 
         The first terms are added one by one. From there on b(k) is 1 / sqrt(pi (k + 1/4)) up to a
         relative 1 / (64 k^2), and the sum is an integral by Euler and Maclaurin. Together they are
@@ -120,7 +124,9 @@ class SquareRoot(LineStrategy):
 
     @staticmethod
     def _primitive(end: Floats, distance: Floats) -> Floats:
-        """Return the integral of g(w) = 1 / sqrt(w (w + distance)) minus g'(w) / 24."""
+        """Return a primitive of g(w) = 1 / sqrt(w (w + distance)) at ``end``, minus g'(end) /
+        24.
+        """
         value = 1 / np.sqrt(end * (end + distance))
         slope = -value / 2 * (1 / end + 1 / (end + distance))
         return np.asarray(2 * np.arcsinh(np.sqrt(end / distance)) - slope / 24)
@@ -143,7 +149,9 @@ class SquareRoot(LineStrategy):
 
     @override
     def functional_variance(self, weights: Floats) -> float:
-        """Return the total variance of queries: each is written as a sum of running totals."""
+        """Return the total variance of queries, each written as a weighted sum of running
+        totals.
+        """
         from scipy.signal import fftconvolve
 
         totals = weights - np.concatenate([weights[:, 1:], np.zeros((len(weights), 1))], axis=1)

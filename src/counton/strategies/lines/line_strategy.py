@@ -30,13 +30,13 @@ LARGEST_CELLS = 2**32
 
 
 class LineStrategy(TableStrategy):
-    """A way to measure a line of cells.
+    """A way to measure a line of cells with noise, and to estimate cells and their sums.
 
     Attributes:
         name: the name by which users choose it.
         cells: the number of cells n.
         measurements: the number of rows of C.
-        works_on_grids: True if it can be one axis of a grid, not only a line.
+        works_on_grids: True if the strategy can be one axis of a grid, not only a line.
         consistent: True if answers to all queries come from one set of least-variance estimates of
             the cells, so that answers for two adjacent intervals add up to the answer for both. If
             False, each query reads the measurements that it needs, see `reads`.
@@ -50,7 +50,7 @@ class LineStrategy(TableStrategy):
 
     @classmethod
     def examples(cls, cells: int) -> Sequence[LineStrategy]:
-        """Return instances over ``cells`` cells, for the laws of ``counton.laws``.
+        """Return instances over ``cells`` cells, for the tests in ``counton.laws``.
 
         Override it if the constructor needs more than the number of cells.
         """
@@ -58,14 +58,19 @@ class LineStrategy(TableStrategy):
 
     @abstractmethod
     def measure(self, counts: Integers) -> Integers:
-        """Return C x exactly: (cells, ...) to (measurements, ...)."""
+        """Return the exact measurements C x of counts x: shape (cells, ...) to (measurements,
+        ...).
+        """
 
     @abstractmethod
     def estimate(self, measured: NDArray[Any]) -> Floats:
-        """Return unbiased cells from y: (measurements, ...) to (cells, ...). Post-processing."""
+        """Return unbiased estimates of the cells from noisy measurements.
+
+        Shape (measurements, ...) to (cells, ...). This is post-processing, after privacy.
+        """
 
     def running_sums(self, counts: Integers, noise: NodeNoise, bits: int) -> tuple[Integers, int]:
-        """Return private running sums of one line: a function of y = C x + z alone.
+        """Return private sums of the first cells of one line: a function of y = C x + z alone.
 
         Args:
             counts: x, shape (cells,); small enough that C x plus noise fits into int64.
@@ -84,15 +89,17 @@ class LineStrategy(TableStrategy):
         return rounded_sums(self.estimate(measured), bits), bits
 
     def reads(self, weights: Floats) -> Floats:
-        """Return the weights with which answers to queries (queries, cells) read the measurements.
+        """Return the weight of each measurement in the answer to each query; ``weights`` are the
+        queries.
 
         Returns:
-            The shape is (queries, measurements); times C it is ``weights``. For small lines only.
+            Shape (queries, measurements); times C it is ``weights``, of shape (queries, cells).
+            For small lines only.
         """
         return np.asarray(weights @ self.estimate(np.eye(self.measurements)))
 
     def largest_error(self, workload: Workload, noise: NodeNoise, bits: int) -> float:
-        """Return the largest error of all answers to a workload, for one draw of the noise.
+        """Return the largest error among all answers to a workload, for one draw of the noise.
 
         Args:
             workload: the queries.
@@ -100,40 +107,51 @@ class LineStrategy(TableStrategy):
             bits: as in `running_sums`.
 
         Raises:
-            InvalidInput: a random workload, which is no set of queries.
+            InvalidInput: a workload of one random query, which has no largest error.
         """
         sums, bits = self.running_sums(np.zeros(self.cells, np.int64), noise, bits)
         return workload.largest_error(sums * 2.0**-bits)
 
     @property
     def least_inner(self) -> int:
-        """Lower bound of the inner product of any two columns; 0 if C has no negative entry."""
+        """Lower bound of the product of any two columns of C; 0 if C has no negative entry."""
         return 0
 
     @override
     def largest_move(self, norm: Norm) -> int:
-        """Return an upper bound from the triangle inequality and `least_inner`."""
+        """Return a bound on the norm of a difference of two columns: a unit moves to another cell.
+
+        It follows from the triangle inequality and `least_inner`.
+        """
         return 2 * (self.largest_column(norm) - (self.least_inner if norm == 2 else 0))
 
     @abstractmethod
     def variance(self, low: Integers, high: Integers) -> Floats:
-        """Return the variance of sums over [low, high), in variances of one measurement's noise."""
+        """Return the variances of sums over cells [low, high), in variances of one measurement's
+        noise.
+        """
 
     @abstractmethod
     def ranges_variance(self) -> float:
-        """Return the total variance of all n (n + 1) / 2 ranges, in one measurement's variance."""
+        """Return the total variance of all n (n + 1) / 2 intervals, in variances of one
+        measurement's noise.
+        """
 
     @abstractmethod
     def functional_variance(self, weights: Floats) -> float:
-        """Return the total variance of queries (queries, cells), in one measurement's variance."""
+        """Return the total variance of the queries ``weights``, in variances of one measurement's
+        noise.
+
+        Shape (queries, cells).
+        """
 
     def matrix(self) -> Integers:
-        """Return C, shape (measurements, cells); for small lines only."""
+        """Return the measurement matrix C, shape (measurements, cells); for small lines only."""
         return self.measure(np.eye(self.cells, dtype=np.int64))
 
 
 def check_cells(cells: int) -> int:
-    """Return ``cells`` itself, if a line can have that many.
+    """Return ``cells``, the number of cells of a line, after a check.
 
     Raises:
         InvalidInput: below 1 or above 2^32.
@@ -142,7 +160,9 @@ def check_cells(cells: int) -> int:
 
 
 def rounded_sums(cells: Floats, bits: int) -> Integers:
-    """Return running sums along every axis on multiples of 2^-bits, with zeros in front.
+    """Return running sums of ``cells`` along every axis, rounded to multiples of 2^-bits.
+
+    They have zeros in front, and are in units of 2^-bits.
 
     ``cells`` is overwritten.
 
@@ -167,7 +187,9 @@ def rounded_sums(cells: Floats, bits: int) -> Integers:
 
 
 def on_lattice(weights: NDArray[Any], bits: int) -> tuple[int, ...]:
-    """Return real weights as integers, the largest 2^bits; positive weights stay at least 1."""
+    """Return weights as integers, scaled so that the largest is 2^bits; positive ones stay at least
+    1.
+    """
     scaled = np.rint(weights / weights.max() * 2.0**bits).astype(np.int64)
     return tuple(int(v) for v in np.where(weights > 0, np.maximum(scaled, 1), 0))
 

@@ -42,14 +42,15 @@ _WIDE = (10, 12, 14, 16)
 
 
 class Nodes(WeightedTree):
-    """Noisy node sums with a weight per level, and least squares.
+    """A strategy that measures the sums of tree nodes, with one weight for each level, and least
+    squares.
 
     Args:
         cells: the number of cells.
         radices: children of a complete node, lowest level first; their product reaches ``cells``.
         weights: integer weight of the nodes of each level, leaves first, root last; 0 leaves a
             level unmeasured (not allowed for the leaves).
-        name: its name in a table of choices; it changes no number.
+        name: the name under which the user chose the strategy; it changes no number.
 
     Raises:
         InvalidInput: radices or weights that do not make a tree over the cells.
@@ -90,7 +91,7 @@ class Nodes(WeightedTree):
 
     @classmethod
     def independent(cls, cells: int) -> Self:
-        """Return the strategy with noise in every cell and no other measurements.
+        """Return the strategy that measures every cell by itself and nothing else.
 
         >>> Nodes.independent(10).ranges_variance()
         220.0
@@ -105,7 +106,9 @@ class Nodes(WeightedTree):
 
     @classmethod
     def best(cls, workload: Workload, norm: Norm, bits: int = LATTICE_BITS) -> Self:
-        """Return the branching and weights of the least total error found on ``workload``."""
+        """Return the strategy with the branching and weights of least total error found on
+        ``workload``.
+        """
         return cls.of(workload, *best_branching(workload, norm), bits)
 
     @classmethod
@@ -116,7 +119,9 @@ class Nodes(WeightedTree):
         weights: Floats,
         bits: int = LATTICE_BITS,
     ) -> Self:
-        """Return a tree with real weights, rounded to 2^-bits of the largest weight."""
+        """Return the strategy with these real weights, rounded to multiples of 2^-bits of the
+        largest.
+        """
         return cls(workload.cells, radices, on_lattice(weights, bits))
 
     @classmethod
@@ -138,7 +143,7 @@ class Nodes(WeightedTree):
         return counts
 
     def rows(self) -> list[range]:
-        """Return the rows of C of each level; empty for unmeasured levels."""
+        """Return, for each level, the indices of its measurements; empty for unmeasured levels."""
         found, start = [], 0
         for count, weight in zip(self._counts(), self.weights, strict=True):
             size = count if weight else 0
@@ -159,8 +164,11 @@ class Nodes(WeightedTree):
         return measured
 
     def _spread(self) -> tuple[list[Floats], list[Floats]]:
-        """Return variances by level: of nodes' estimates from their subtrees, and of sums of
-        children."""
+        """Return two lists of variances by level: of estimates from subtrees, and of sums of
+        children.
+
+        An estimate from a subtree uses the node's own measurement and those below it.
+        """
         counts = self._counts()
         own = np.full(counts[0], 1 / self.weights[0] ** 2)
         spread, sums = [own], [own]
@@ -172,7 +180,9 @@ class Nodes(WeightedTree):
 
     @override
     def estimate(self, measured: NDArray[Any]) -> Floats:
-        """Return estimates by two passes of least squares."""
+        """Return least-squares estimates of the cells from noisy measurements, by two passes over
+        the tree.
+        """
         extra = (slice(None),) + (None,) * (measured.ndim - 1)
         spread, sums = self._spread()
         rows = self.rows()
@@ -196,13 +206,19 @@ class Nodes(WeightedTree):
 
     @override
     def largest_move(self, norm: Norm) -> int:
-        """Return the largest norm of a move; the root's sum does not change."""
+        """Return the largest norm by which a unit that moves to another cell changes the
+        measurements.
+
+        The root's sum does not change.
+        """
         return 2 * max(sum(int(weight**norm) for weight in self.weights[:-1]), 1)
 
     @property
     @override
     def least_inner(self) -> int:
-        """Inner product of two leaves that share only the root."""
+        """Least product of two columns of the measurement matrix: of leaves that share only the
+        root.
+        """
         return self.weights[-1] ** 2
 
     @cached_property
@@ -222,7 +238,7 @@ class Nodes(WeightedTree):
 
     @property
     def leaves_only(self) -> bool:
-        """True if there is noise in every cell and nothing else: errors need no tree."""
+        """True if each cell is measured by itself and nothing else is: then errors need no tree."""
         return not any(self.weights[1:])
 
     @override
@@ -239,7 +255,9 @@ class Nodes(WeightedTree):
 
 
 def best_branching(workload: Workload, norm: Norm) -> tuple[tuple[int, ...], Floats]:
-    """Return radices, lowest level first, and real weights of each level, leaves first.
+    """Return the best found branching of a tree, and real weights of its levels, leaves first.
+
+    The branching is the number of children at each level, lowest first.
 
     Uniform branching is tried first, then the two lowest levels are varied.
 
@@ -266,7 +284,7 @@ def best_branching(workload: Workload, norm: Norm) -> tuple[tuple[int, ...], Flo
 
 
 def good_trees(workload: Workload, norm: Norm) -> list[tuple[tuple[int, ...], Floats]]:
-    """Return the tree of `best_branching`, and the best for some wide lowest branchings.
+    """Return the tree of `best_branching`, and the best trees for some wider lowest levels.
 
     >>> from counton.strategies.lines.workloads import AllRanges
     >>> [radices for radices, _ in good_trees(AllRanges(1024), norm=1)]
@@ -283,7 +301,9 @@ def good_trees(workload: Workload, norm: Norm) -> list[tuple[tuple[int, ...], Fl
 
 
 def _complete_radices(cells: int, radices: Sequence[int]) -> tuple[int, ...]:
-    """Return the needed lower radices, and a top radix that reaches all cells."""
+    """Return the lower radices that are needed, and a top radix with which the tree holds all
+    cells.
+    """
     kept: list[int] = []
     left = cells
     for radix in radices:
@@ -294,7 +314,10 @@ def _complete_radices(cells: int, radices: Sequence[int]) -> tuple[int, ...]:
 
 
 def _uniform(cells: int, branching: Sequence[int]) -> list[tuple[int, ...]]:
-    """Return the trees of one branching factor, and a short line without a tree."""
+    """Return trees (radices, lowest first), each with the same branching at all levels.
+
+    A short line also gets the tree whose root has all cells as children.
+    """
     found = {_complete_radices(cells, (radix,) * 64) for radix in branching}
     if cells <= _LARGEST_FAMILY:
         found.add(_complete_radices(cells, ()))
@@ -303,14 +326,20 @@ def _uniform(cells: int, branching: Sequence[int]) -> list[tuple[int, ...]]:
 
 @lru_cache(maxsize=1024)
 def _energy(workload: Workload, radices: tuple[int, ...]) -> Floats:
-    """Return the error of each level of a complete tree per unit of b_i, leaves first."""
+    """Return each level's part in a workload's error on a complete tree, leaves first.
+
+    It is relative to b_i, the variance of a child's estimate at that level.
+    """
     ones = (1.0,) * len(radices)
     return np.maximum(workload.levels(TreeLaw(workload.cells, radices, ones, ones, 1.0)), 0.0)
 
 
 @lru_cache(maxsize=4096)
 def _weigh(workload: Workload, radices: tuple[int, ...], norm: Norm) -> tuple[float, Floats]:
-    """Return the least error of a tree (times squared sensitivity), and its weights."""
+    """Return the least error of a workload on a tree, and the weights of its levels that attain it.
+
+    The error is the variance times the squared sensitivity.
+    """
     energy = _energy(workload, radices)
     ratios = np.array(radices, dtype=np.float64)
 

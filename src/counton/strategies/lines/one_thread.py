@@ -1,7 +1,7 @@
 """Linear algebra on one thread, because the number of threads decides a sum's last digits.
 
-Values computed from a release, and again from its file, are then equal to the bit, independent of
-the rest of the process.
+So values computed from a release, and again from its file, are equal to the bit, whatever else the
+process does.
 """
 
 from __future__ import annotations

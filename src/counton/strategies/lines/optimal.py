@@ -117,7 +117,7 @@ def gaussian_bound(workload: Workload) -> float:
 
 
 def _refuse_long(workload: Workload, most: int, noise: str) -> None:
-    """Refuse lines for which a search takes too long."""
+    """Refuse a workload on more than ``most`` cells, for which a search takes too long."""
     if workload.cells > most:
         raise InvalidInput(
             f"the optimal strategy with {noise} noise over {workload.cells} cells was asked for; "
@@ -127,7 +127,10 @@ def _refuse_long(workload: Workload, most: int, noise: str) -> None:
 
 @lru_cache(maxsize=1)
 def _fixed_point(workload: Workload) -> tuple[Floats, Floats]:
-    """Return S and mu by fixed-point iteration, from a solution on fewer cells if there is one."""
+    """Return the matrix S and the multipliers mu of the module's fixed-point iteration.
+
+    It starts from a solution on fewer cells if there is one.
+    """
     cells = workload.cells
     gram = workload.gram()
     gram = gram + np.eye(cells) * (np.trace(gram) / cells * _RIDGE)
@@ -153,7 +156,7 @@ def _fixed_point(workload: Workload) -> tuple[Floats, Floats]:
 
 
 def _finer(multipliers: Floats, cells: int) -> Floats:
-    """Return multipliers of fewer cells as a start for more cells.
+    """Return a start of the multipliers for ``cells`` cells, from those for fewer cells.
 
     Inside the line they depend on the relative position of a cell, near the ends on the number of
     cells to the end.
@@ -171,7 +174,9 @@ def _gap(cells: int) -> float:
 
 
 def _square_root(matrix: Floats) -> Floats:
-    """Return the positive square root; a mirror-symmetric matrix is split into halves."""
+    """Return the positive square root of a matrix; a mirror-symmetric matrix is split into
+    halves.
+    """
     size, nothing = len(matrix), 1e-12 * float(matrix.max())
     mirrored = np.allclose(matrix, matrix[::-1, ::-1], rtol=1e-9, atol=nothing)
     if size < 3 or not mirrored:
@@ -203,7 +208,7 @@ def _eigen_root(matrix: Floats) -> Floats:
 
 
 def _rounded_columns(matrix: Floats, norm: int, bits: int) -> Integers:
-    """Return a real matrix on the lattice, its largest column at norm 2^bits.
+    """Return a matrix scaled so that its largest column has norm 2^bits, and rounded to integers.
 
     >>> _rounded_columns(np.array([[0.5, 0.0], [0.5, 0.5]]), norm=1, bits=2).tolist()
     [[2, 0], [2, 2]]
@@ -213,14 +218,18 @@ def _rounded_columns(matrix: Floats, norm: int, bits: int) -> Integers:
 
 
 def _rows_above(workload: Workload, radices: Sequence[int], weights: Floats) -> Floats:
-    """Return a hierarchy's rows above its leaves, in units of the leaves' weight; at least one."""
+    """Return the rows of a tree's nodes above its leaves, in units of the leaves' weight; at least
+    one.
+    """
     tree = Nodes.of(workload, radices, weights)
     above = tree.matrix()[tree.cells :] / float(tree.weights[0])
     return above if len(above) else np.zeros((1, tree.cells))
 
 
 def _improve(workload: Workload, rows: Floats, steps: int) -> tuple[float, Floats]:
-    """Return the least logarithm of the error that L-BFGS finds in these steps, and its rows."""
+    """Return the least logarithm of the error that L-BFGS finds in ``steps`` steps, and the rows
+    there.
+    """
     squares = workload.gram_diagonal()
 
     def value(flat: Floats) -> tuple[float, Floats]:
@@ -233,7 +242,7 @@ def _improve(workload: Workload, rows: Floats, steps: int) -> tuple[float, Float
 
 
 def _error_and_slope(rows: Floats, workload: Workload, squares: Floats) -> tuple[float, Floats]:
-    """Return the total error of C = [I; rows] / (1 + column sums), and its derivative by rows.
+    """Return the total error of the strategy C = [I; rows] / (1 + column sums), and its gradient.
 
     With X = C^T C and K = (I + R R^T)^-1, X^-1 is I - R^T K R between the column sums.
     """

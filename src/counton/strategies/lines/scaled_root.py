@@ -19,7 +19,7 @@ FORMULAS = ("mean", "max")
 
 
 def scaled_root(steps: int, formula: str) -> Integers:
-    """Return the square root's coefficients with weights of rows and columns, in units of 2^-16.
+    """Return the matrix C of the square root with scaled rows and columns, in units of 2^-16.
 
     C_ij = p_i f(i - j) / d_j, with p_i = (i + a)^b (T - i + c)^d (1 + e i / T), fitted at 1024
     steps, and d_j so that all columns have norm 1. A heavier middle leaves less of the noise to the
@@ -58,7 +58,7 @@ def scaled_root(steps: int, formula: str) -> Integers:
 
 
 def _power(base: Floats, *roots: int) -> Floats:
-    """Return the product of the 2^k-th roots."""
+    """Return the product of the 2^k-th roots of ``base``, for each k in ``roots``."""
     product = np.ones_like(base)
     for root in roots:
         factor = base

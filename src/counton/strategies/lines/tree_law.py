@@ -1,4 +1,4 @@
-"""The joint law of estimates on a tree over a line of cells: variances in closed form.
+"""The joint distribution of estimates on a tree over a line of cells: variances in closed form.
 
 Given its parent's noise X, the noises of a node's children are
 
@@ -49,7 +49,9 @@ def binary_radices(cells: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class TreeLaw:
-    """The law of the estimates on a tree filled from the left; its last nodes may be incomplete.
+    """The joint distribution of estimates on a tree that is filled from the left.
+
+    Its last nodes may be incomplete. The b_i are the variances of the module's formula.
 
     Attributes:
         cells: number of leaves.
@@ -74,7 +76,7 @@ class TreeLaw:
         return [-(-self.cells // size) for size in level_sizes(self.radices)]
 
     def interval_levels(self, low: Integers, high: Integers) -> Iterator[Floats]:
-        """Yield the variance of intervals [low, high), by level: lowest nodes first.
+        """Yield each level's part in the variances of intervals [low, high), lowest level first.
 
         The arrays have the shape of ``low``.
         """
@@ -102,8 +104,9 @@ class TreeLaw:
     def _climb(
         self, level: int, radix: int, counts: list[int], node: Integers, share: Floats
     ) -> _PrefixStep:
-        """Return the state of prefixes one level up, given the node in which each ends and its
-        share."""
+        """Return how prefixes read the nodes one level up, given the node in which each ends and
+        its share.
+        """
         complete, last = self.complete[level], self.last[level]
         parent, place = np.divmod(node, radix)
         final = counts[level + 1] - 1
@@ -121,14 +124,17 @@ class TreeLaw:
         return _PrefixStep(parent, before, weight, total, covered, square, covered / total)
 
     def variance(self, low: Integers, high: Integers) -> Floats:
-        """Return variance of the sums over [low, high)."""
+        """Return the variances of the sums over [low, high)."""
         total = np.zeros(low.shape)
         for part in self.interval_levels(low, high):
             total += part
         return total
 
     def functional_levels(self, weights: Floats) -> Iterator[float]:
-        """Yield the total variance of queries (queries, cells), level by level, root last."""
+        """Yield each level's part in the total variance of queries, root last.
+
+        ``weights`` has the shape (queries, cells).
+        """
         counts = self.counts()
         shares = weights.T
         for level, radix in enumerate(self.radices):
@@ -143,7 +149,7 @@ class TreeLaw:
         yield self.root * float((shares**2).sum())
 
     def cell_levels(self) -> Iterator[float]:
-        """Yield the total variance of all cells, level by level, root last; exact.
+        """Yield each level's part in the total variance of all cells, root last; exact.
 
         Time is proportional to the number of levels: with c a cell's share of a node, sum c^2
         suffices.
@@ -168,7 +174,8 @@ class TreeLaw:
         yield self.root * end
 
     def prefix_levels(self, ranges: bool) -> Iterator[float]:
-        """Yield the total variance of all prefixes or ranges, by level, root last; exact.
+        """Yield each level's part in the total variance of all prefixes, or of all ranges, root
+        last; exact.
 
         Time is proportional to the sum of the radices: complete nodes of one level are alike.
 
@@ -198,7 +205,10 @@ class TreeLaw:
 
 @dataclass(frozen=True)
 class _PrefixStep:
-    """The state of prefixes after one level; ``covered`` is the sum of b_i c_i in the parent."""
+    """How prefixes read the nodes of one level: the state of a pass up the tree.
+
+    ``covered`` is the sum of b_i c_i in the parent.
+    """
 
     parent: Integers
     before: Floats
@@ -211,7 +221,10 @@ class _PrefixStep:
 
 @dataclass(frozen=True)
 class _Profile:
-    """Sums of c(t) and c(t)^2 over the prefixes t that end in a node, its last cell included."""
+    """Sums of c(t) and c(t)^2 over the prefixes t that end in a node, up to its last cell.
+
+    c(t) is the node's mean weight in prefix t, as in the module's formula.
+    """
 
     length: int
     sums: float
@@ -219,7 +232,7 @@ class _Profile:
 
 
 class _Family:
-    """The contribution of a node's children: of the prefixes that end among them."""
+    """The part of one node's children in the variance of all prefixes that end among them."""
 
     def __init__(self, children: list[_Profile], own: list[float]) -> None:
         weight = np.array(own)

@@ -26,16 +26,18 @@ class WeightedTree(LineStrategy):
     @property
     @abstractmethod
     def joint_law(self) -> TreeLaw:
-        """Joint law of the estimates in units of one measurement's noise variance."""
+        """Joint distribution of the estimates, in units of one measurement's noise variance."""
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Arguments of the constructor without the name, which changes no number."""
+        """JSON values that identify the strategy: the constructor's arguments without the name."""
         return {name: value for name, value in super().parameters.items() if name != "name"}
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description, with the name by which it was chosen."""
+        """Return the description: the parameters, and the name under which the user chose the
+        strategy.
+        """
         return {**super().to_dict(), "name": self.name}
 
     @override
@@ -53,7 +55,9 @@ class WeightedTree(LineStrategy):
 
     @override
     def ranges_variance(self) -> float:
-        """Return the total variance of all ranges in time logarithmic in the cells."""
+        """Return the total variance of all intervals, in time logarithmic in the number of
+        cells.
+        """
         return math.fsum(self.joint_law.prefix_levels(ranges=True))
 
     @override

@@ -23,30 +23,34 @@ _NARROW = 64
 
 
 class Estimator(Protocol):
-    """The members of a strategy from which a workload computes its error."""
+    """The methods of a strategy from which a workload computes its error."""
 
     def variance(self, low: Integers, high: Integers) -> Floats:
-        """Return the variance of sums over [low, high), in variances of one measurement's noise."""
+        """Return the variances of sums over cells [low, high), in variances of one measurement's
+        noise.
+        """
         ...
 
     def ranges_variance(self) -> float:
-        """Return the total variance of all ranges."""
+        """Return the total variance of all intervals of cells."""
         ...
 
     def functional_variance(self, weights: Floats) -> float:
-        """Return the total variance of the queries ``weights`` (queries, cells)."""
+        """Return the total variance of the queries ``weights``, shape (queries, cells)."""
         ...
 
 
 def tree_law(estimator: Estimator) -> TreeLaw | None:
-    """Return an estimator's joint law on a narrow tree, with fast sums by level; else None."""
+    """Return the joint distribution of an estimator's estimates on a narrow tree; None without
+    one.
+    """
     law = getattr(estimator, "joint_law", None)
     narrow = isinstance(law, TreeLaw) and max(law.radices, default=1) <= _NARROW
     return law if narrow else None
 
 
 class Workload(ABC):
-    """A set of linear queries on ``cells`` cells.
+    """A set of queries on a line of cells; each query is a weighted sum of the cells.
 
     Attributes:
         cells: number of cells.
@@ -65,26 +69,34 @@ class Workload(ABC):
 
     @abstractmethod
     def levels(self, joint_law: TreeLaw) -> Floats:
-        """Return the total variance on a tree, split by level: lowest nodes first, root last."""
+        """Return each tree level's part in the total variance of all queries, lowest first, root
+        last.
+        """
 
     @abstractmethod
     def largest_error(self, sums: NDArray[Any]) -> float:
-        """Return the largest magnitude of all answers, given running sums with a zero in front.
+        """Return the largest magnitude of an answer to a query, given running sums of errors.
+
+        The sums have a zero in front.
 
         Raises:
-            InvalidInput: a workload of one random query, which is no set of queries.
+            InvalidInput: a workload of one random query, which has no largest error.
         """
 
     @abstractmethod
     def gram(self) -> Floats:
-        """Return W^T W for the matrix W of the queries, shape (cells, cells); up to 4096 cells."""
+        """Return W^T W, where W has a row for each query: shape (cells, cells); up to 4096
+        cells.
+        """
 
     def gram_times(self, rows: Floats) -> Floats:
         """Return ``rows @ gram()``, shape (rows, cells); fast if the Gram matrix has a pattern."""
         return np.asarray(rows @ self._gram)
 
     def gram_diagonal(self) -> Floats:
-        """Return the diagonal of `gram`: the squared weights of each cell, over all queries."""
+        """Return, for each cell, the sum of its squared weights over all queries: the diagonal of
+        `gram`.
+        """
         return self._gram.diagonal()
 
     @cached_property
@@ -112,7 +124,7 @@ class NamedWorkload(Workload):
     def _queries(self) -> int: ...
 
     def check_dense(self) -> None:
-        """Refuse to write out too large a matrix."""
+        """Refuse a line with too many cells to write out a matrix over them."""
         if self.cells > LARGEST_DENSE:
             raise InvalidInput(
                 f"a dense matrix over {self.cells} cells was asked for; at most {LARGEST_DENSE} "
@@ -125,14 +137,16 @@ _STRETCH = 2**14
 
 
 def _stretches(*arrays: Any) -> Iterator[list[Any]]:
-    """Yield pieces of arrays of one length; None is left out."""
+    """Yield pieces of arrays of one length, so that no piece is large; arrays given as None are
+    left out.
+    """
     given = [array for array in arrays if array is not None]
     for start in range(0, len(given[0]), _STRETCH):
         yield [array[start : start + _STRETCH] for array in given]
 
 
 class AllRanges(NamedWorkload):
-    """Every interval [low, high) with low < high.
+    """The workload of all intervals [low, high) of cells with low < high.
 
     >>> AllRanges(3).gram().astype(int).tolist()
     [[3, 2, 1], [2, 4, 2], [1, 2, 3]]
@@ -153,11 +167,11 @@ class AllRanges(NamedWorkload):
 
     @override
     def largest_error(self, sums: NDArray[Any]) -> float:
-        """Return the largest error: the interval from the least running sum to the largest."""
+        """Return the largest error of an interval: the largest running sum less the least one."""
         return float(sums.max() - sums.min())
 
     def gram(self) -> Floats:
-        """Return the matrix with entry (i, j), from 1: min(i, j) (n + 1 - max(i, j))."""
+        """Return W^T W of the queries; entry (i, j), from 1, is min(i, j) (n + 1 - max(i, j))."""
         self.check_dense()
         i = np.arange(1.0, self.cells + 1)
         return np.asarray(np.minimum.outer(i, i) * (self.cells + 1 - np.maximum.outer(i, i)))
@@ -168,7 +182,7 @@ class AllRanges(NamedWorkload):
 
 
 class Prefixes(NamedWorkload):
-    """Every prefix [0, high): running totals.
+    """The workload of all prefixes [0, high): running totals.
 
     >>> Prefixes(3).gram().astype(int).tolist()
     [[3, 2, 1], [2, 2, 1], [1, 1, 1]]
@@ -195,7 +209,7 @@ class Prefixes(NamedWorkload):
         return float(np.abs(sums).max())
 
     def gram(self) -> Floats:
-        """Return the matrix with entry (i, j), from 1: n + 1 - max(i, j)."""
+        """Return W^T W of the queries; entry (i, j), from 1, is n + 1 - max(i, j)."""
         self.check_dense()
         i = np.arange(1.0, self.cells + 1)
         return np.asarray(self.cells + 1 - np.maximum.outer(i, i))
@@ -206,7 +220,9 @@ class Prefixes(NamedWorkload):
 
 
 def _from_both_ends(rows: Floats, first: Floats) -> Floats:
-    """Return rows times the matrix of entries ``first[min(i, j)] (n - max(i, j))``."""
+    """Return ``rows`` times the matrix whose entry (i, j) is ``first[min(i, j)] (n - max(i,
+    j))``.
+    """
     left = np.arange(float(len(first)), 0, -1)
     outer = rows * left
     beyond = outer.sum(axis=1, keepdims=True) - np.cumsum(outer, axis=1)
@@ -245,11 +261,17 @@ class _Intervals(NamedWorkload):
         return float(np.abs(sums[high] - sums[low]).max())
 
     def _alike(self, joint_law: TreeLaw) -> tuple[Integers, Integers, Integers] | None:
-        """Return one interval of each kind equal under the law, and their numbers, if known."""
+        """Return one interval of each kind that has equal variance, and how many there are; None:
+        unknown.
+
+        The arrays are starts, ends and numbers.
+        """
         return None
 
     def gram(self) -> Floats:
-        """Return the matrix with entry (i, j): how many of the intervals hold both cells."""
+        """Return W^T W of the queries; entry (i, j) is the number of intervals that hold both
+        cells.
+        """
         self.check_dense()
         low, high = self.intervals()
         corners = np.zeros((self.cells + 1, self.cells + 1))
@@ -261,7 +283,7 @@ class _Intervals(NamedWorkload):
 
 
 class TreeNodes(_Intervals):
-    """Every node of the binary tree over the cells: powers of two, aligned.
+    """The workload of all nodes of the binary tree over the cells: aligned intervals of 2^k cells.
 
     >>> low, high = TreeNodes(3).intervals()
     >>> list(zip(low.tolist(), high.tolist()))
@@ -275,7 +297,7 @@ class TreeNodes(_Intervals):
 
     @override
     def _alike(self, joint_law: TreeLaw) -> tuple[Integers, Integers, Integers] | None:
-        """Return the kinds of intervals, if the tree's radices are powers of two.
+        """Return one interval of each kind of equal variance, if the radices are powers of two.
 
         Then a query of 2^k cells either consists of whole nodes or lies within one. Two queries of
         one size differ only in the level from which on their ancestors are the last nodes of their
@@ -301,13 +323,17 @@ class TreeNodes(_Intervals):
         return np.array(lows), np.array(highs), np.array(times)
 
     def _proper(self, size: int) -> int:
-        """Return the number of nodes of a size, without a last one that is an only child."""
+        """Return the number of nodes of a size, except a last one that is its parent's only
+        child.
+        """
         nodes = -(-self.cells // size)
         left = self.cells - (nodes - 1) * size
         return nodes if size == 1 or left > size // 2 else nodes - 1
 
     def intervals(self) -> tuple[Integers, Integers]:
-        """Return the ends of all nodes; a node with one child is the same query as that child."""
+        """Return the ends [low, high) of all nodes; a node with one child is the same query as that
+        child.
+        """
         lows, highs, size = [], [], 1
         while True:
             low = np.arange(0, self.cells, size)
@@ -321,9 +347,10 @@ class TreeNodes(_Intervals):
 
 
 class RandomSubsets(NamedWorkload):
-    """One random set of cells: its size uniform on ceil(n/4)..n, then every set of that size.
+    """The workload of one random set of cells.
 
-    The random queries of "Ranges", appendix E.3. The error is the expectation for one query.
+    Its size is uniform on ceil(n/4)..n, then every set of that size is equally likely. These are
+    the random queries of "Ranges", appendix E.3. The error is the expectation for one query.
 
     >>> RandomSubsets(4).gram().round(3)[0].tolist()
     [0.625, 0.417, 0.417, 0.417]
@@ -362,7 +389,7 @@ class RandomSubsets(NamedWorkload):
         return single * np.eye(self.cells) + together
 
     def chance(self, cells: int) -> float:
-        """Return the probability that this many given cells are all in the set.
+        """Return the probability that ``cells`` given cells are all in the random set.
 
         >>> asked = RandomSubsets(4)  # of 1, 2, 3 or 4 cells
         >>> asked.chance(4), round(6 * asked.chance(2), 9)  # (0 + 1 + 3 + 6) / 4
@@ -383,7 +410,10 @@ class RandomSubsets(NamedWorkload):
         )
 
     def _weights(self) -> tuple[float, float]:
-        """Return weights from the probabilities that one and two given cells are in the set."""
+        """Return the two weights of `gram`: of the identity, and of the matrix of ones.
+
+        They follow from the probabilities that one, and two, given cells are in the set.
+        """
         n = self.cells
         sizes = np.arange(max(-(-n // 4), 1), n + 1.0)
         one = float((sizes / n).mean())
@@ -392,7 +422,7 @@ class RandomSubsets(NamedWorkload):
 
 
 class Queries(Workload):
-    """The caller's own queries.
+    """A workload of the caller's own queries, given as a matrix.
 
     Args:
         matrix: one query a row, shape (queries, cells).
@@ -441,7 +471,7 @@ class Queries(Workload):
         return float(np.abs(self.matrix @ np.diff(sums)).max())
 
     def gram(self) -> Floats:
-        """Return W^T W."""
+        """Return W^T W for the matrix W of the queries."""
         return self.matrix.T @ self.matrix
 
 
@@ -451,7 +481,8 @@ NAMED: dict[str, type[NamedWorkload]] = {
 
 
 def workload(kind: str | Workload | ArrayLike, cells: int) -> Workload:
-    """Return the workload of that name over ``cells`` cells, or the caller's matrix.
+    """Return the workload of a name over ``cells`` cells, or that of a matrix with one query per
+    row.
 
     Raises:
         InvalidInput: an unknown name, or a matrix over another number of cells.
