@@ -54,7 +54,7 @@ def noise_variance(
 def sum_noise_variance(
     strategy: StreamStrategy, law: NoiseDistribution, stops: Integers, weights: Floats
 ) -> float | None:
-    """Return the exact variance of a weighted sum of the noise of released totals, at the steps
+    """Return the exact variance of a weighted sum of the noise of totals, each up to one of
     ``stops``.
 
     None if nodes (noisy measurements) have noise of several distributions, or releases are rounded:

@@ -1,1 +1,1 @@
-"""Strategies from papers, for comparison; plans choose some when units change few steps."""
+"""Strategies from papers, for comparison; plans choose some of them if a unit changes few steps."""

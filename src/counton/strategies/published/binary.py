@@ -39,17 +39,21 @@ class Binary(DigitTree):
 
     @override
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the left children above leaf ``step``."""
+        """Return the nodes that the count of ``step`` enters: the left children above its leaf."""
         return tuple(Node(level, end >> 1, 1) for level, end, _ in super().column(step))
 
     @override
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return one node for each set bit of ``step``, from the highest down."""
+        """Return the nodes in the release at ``step``: one for each set bit of ``step``, highest
+        bit first.
+        """
         return tuple(Node(level, end >> 1, 1) for level, end, _ in super().row(step))
 
     @override
     def _by_right_end(self, field: NodeNoise) -> NodeNoise:
-        """Return noise indexed by the right ends of nodes: 0 at even ends, which no node has."""
+        """Return the noise of nodes, numbered by their right ends; 0 at even ends, which no node
+        has.
+        """
 
         def run(level: int, nodes: range) -> Integers:
             found = np.zeros((len(nodes), *field.shape), np.int64)

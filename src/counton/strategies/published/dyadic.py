@@ -32,7 +32,7 @@ from counton.strategies.strategy import NodeNoise, Norm
 
 
 class Dyadic(LineStrategy):
-    """Noisy nodes of a binary tree, each used without the others.
+    """A strategy for lines: noisy sums of the nodes of a binary tree, each used without the others.
 
     Args:
         cells: the number of cells.
@@ -65,7 +65,7 @@ class Dyadic(LineStrategy):
 
     @cached_property
     def _rows(self) -> list[range]:
-        """Ranges of rows of C, one for each level, leaves first."""
+        """Indices of the measurements of each level's nodes, leaves first."""
         return self._nodes.rows()
 
     @override
@@ -83,28 +83,32 @@ class Dyadic(LineStrategy):
 
     @override
     def estimate(self, measured: NDArray[Any]) -> Floats:
-        """Return each cell's own measurement; for the last cell, that of its largest node.
+        """Return the estimate of each cell: its own measurement.
 
-        The last cell of a line may be the only cell of some nodes above it.
+        The last cell of a line may be the only cell of some nodes above it; then the measurement of
+        the largest of these is returned.
         """
         cells = np.arange(self.cells)
         return np.asarray(self.answer(measured, cells, cells + 1), np.float64)
 
     @override
     def running_sums(self, counts: Integers, noise: NodeNoise, bits: int) -> tuple[Integers, int]:
-        """Return the sum of each prefix's dyadic pieces, in integers."""
+        """Return private sums of the first 0, 1, ..., n cells, each added up from the largest nodes
+        in it.
+        """
         measured = self.measure(counts)
         measured += noise.run(0, range(self.measurements))
         return self._prefixes(measured), 0
 
     def _prefixes(self, measured: Integers) -> Integers:
-        """Return the sums of the first 0, 1, ..., n cells."""
+        """Return the sums of the first 0, 1, ..., n cells from measurements of the nodes."""
         ends = np.arange(self.cells + 1)
         return self.answer(measured, np.zeros_like(ends), ends)
 
     @override
     def reads(self, weights: Floats) -> Floats:
-        """Return weights of measurements: each query reads the largest nodes that compose it.
+        """Return the weight of each measurement in each query: a query reads the largest nodes that
+        compose it.
 
         A query reads a node if it weighs all cells of the node alike, but not those of its parent.
         """
@@ -123,7 +127,8 @@ class Dyadic(LineStrategy):
         return np.concatenate([*read, np.where(alike, values, 0.0)], axis=1)
 
     def answer(self, measured: NDArray[Any], low: Integers, high: Integers) -> NDArray[Any]:
-        """Return sums over the intervals [low, high): of the largest nodes that compose them.
+        """Return sums over intervals [low, high), each added up from the largest nodes that compose
+        it.
 
         Args:
             measured: y = C x + z, shape (measurements, ...).
@@ -143,7 +148,11 @@ class Dyadic(LineStrategy):
     def _ends(
         self, low: Integers, high: Integers
     ) -> Iterator[list[tuple[NDArray[np.bool_], Integers]]]:
-        """Yield for each level, leaves first, the intervals with a node at an end, and the node."""
+        """Yield, for each level from the leaves, the nodes with which intervals begin and end
+        there.
+
+        Each pair has a mask of the intervals that use such a node, and the node of each interval.
+        """
         first, stop = low, high
         for rows in self._rows[:-1]:
             more = first < stop
@@ -154,8 +163,9 @@ class Dyadic(LineStrategy):
 
     @override
     def variance(self, low: Integers, high: Integers) -> Floats:
-        """Return the number of dyadic pieces of each range: each piece adds the variance of one
-        draw."""
+        """Return the number of nodes that compose each interval: each adds the variance of one
+        draw.
+        """
         pieces = np.zeros(low.shape)
         for ends in self._ends(low, high):
             for where, _ in ends:
@@ -171,7 +181,9 @@ class Dyadic(LineStrategy):
         return float((self.reads(weights) ** 2).sum())
 
     def subsets_variance(self, workload: RandomSubsets) -> float:
-        """Return the expected variance for one random set of cells: its number of dyadic pieces."""
+        """Return the expected variance for one random set of cells: the number of nodes that
+        compose it.
+        """
 
         def covering(low: Integers, high: Integers) -> Floats:
             sizes, which = np.unique(high - low, return_inverse=True)
@@ -180,9 +192,10 @@ class Dyadic(LineStrategy):
         return self._pieces(covering)
 
     def _pieces(self, covering: Callable[[Integers, Integers], Floats]) -> float:
-        """Return the number of pieces of queries, given how many queries cover a node.
+        """Return how many nodes all queries read together.
 
-        Queries that read a node do not cover its parent.
+        ``covering`` returns how many queries hold all cells of a node. A query reads a node if it
+        holds the node but not its parent.
         """
         total, above = 0.0, 0.0
         for level, rows in reversed(list(enumerate(self._rows))):
@@ -196,7 +209,10 @@ class Dyadic(LineStrategy):
 
     @override
     def largest_error(self, workload: Workload, noise: NodeNoise, bits: int) -> float:
-        """Return the largest error of all ranges in time linear in the cells."""
+        """Return the largest error among all answers to a workload, for one draw of the noise.
+
+        For all ranges the time is linear in the number of cells.
+        """
         drawn = noise.run(0, range(self.measurements))
         if isinstance(workload, AllRanges):
             return float(max(self._largest_range(drawn), self._largest_range(-drawn)))
@@ -207,7 +223,10 @@ class Dyadic(LineStrategy):
         return workload.largest_error(self._prefixes(drawn))
 
     def _largest_range(self, drawn: Integers) -> int:
-        """Return the largest sum of an interval's pieces, from the leaves up."""
+        """Return the largest sum of the noise in any interval, computed from the leaves up.
+
+        ``drawn`` is the noise of the nodes.
+        """
         own = drawn[: self.cells]
         # Within a node, for proper parts of it: prefixes, suffixes, and all intervals.
         before = after = inner = np.full(self.cells, _NOTHING)
@@ -228,7 +247,9 @@ class Dyadic(LineStrategy):
 
 @lru_cache(maxsize=1)
 def _read(strategy: Dyadic, workload: Queries) -> Floats:
-    """Return the weights of the queries, cached: they are equal for every draw of the noise."""
+    """Return the weights of the measurements in the queries; cached, since every draw has the
+    same.
+    """
     return strategy.reads(workload.matrix)
 
 

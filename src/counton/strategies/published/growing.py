@@ -65,7 +65,7 @@ LARGEST_STD = 2**54
 
 
 class GrowingCascade(StreamStrategy):
-    """Each step's own count, with noise that makes blocks as accurate as steps.
+    """A strategy that releases each step's count, with blocks of steps as accurate as single steps.
 
     Every complete aligned block of 2^k steps has the variance of a single step. C has the columns
     of the cascade: D_2^2 over the squared weight of a cell is 1 + doublings / 3.
@@ -101,13 +101,17 @@ class GrowingCascade(StreamStrategy):
 
     @classmethod
     def examples(cls, horizon: int) -> tuple[GrowingCascade, ...]:
-        """Return the smallest strategy for the horizon, and one with a doubling more on another
-        grid."""
+        """Return instances for tests: the smallest for ``horizon``, and one with another doubling
+        and grid.
+        """
         doublings = (horizon - 1).bit_length()
         return cls(doublings), cls(doublings + 1, fraction_bits=3)
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes a step enters: differences below its doubling, and later doublings."""
+        """Return the nodes that the count of ``step`` enters.
+
+        They are differences in the subtree of its doubling, and all later doublings.
+        """
         cell, weight = check_step(self, step) - 1, self.weight
         came = cell.bit_length()
         later = [Node(_DOUBLINGS + j, 0, weight) for j in range(came + 1, self.doublings + 1)]
@@ -120,7 +124,10 @@ class GrowingCascade(StreamStrategy):
         return (*below, Node(_DOUBLINGS + came, 0, 2 * weight), *later)
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes that a step reads: doublings up to its own, and differences below it."""
+        """Return the nodes in the release at ``step``.
+
+        They are doublings up to that of the step, and differences in the subtree of its doubling.
+        """
         cell = check_step(self, step) - 1
         came, own = cell.bit_length(), Fraction(1, 2 * self.weight)
         if cell == 0:
@@ -143,11 +150,14 @@ class GrowingCascade(StreamStrategy):
         return (*below, *early, Node(_DOUBLINGS + came, 0, own * shared))
 
     def l1_sensitivity(self) -> Fraction:
-        """Return the 1-norm of the first column: its own weight, and that of each doubling."""
+        """Return the largest 1-norm of a column, that of the first: its own weight and each
+        doubling's.
+        """
         return Fraction(self.first + self.doublings * self.weight)
 
     def squared_sensitivity(self) -> Fraction:
-        """Return the squared 2-norm of the first step's column, (3 + doublings) w^2 + 1.
+        """Return the largest squared 2-norm of a column, that of the first step: (3 + doublings)
+        w^2 + 1.
 
         All other columns have (3 + doublings) w^2.
         """
@@ -156,17 +166,17 @@ class GrowingCascade(StreamStrategy):
     @property
     @override
     def structure(self) -> Structure:
-        """Structure that takes the largest sum of a unit's steps from `_largest_sum`."""
+        """Structure for units that act several times; it only states the bound `_largest_sum`."""
         return Structure(largest_sum=self._largest_sum)
 
     def _largest_sum(self, norm: Norm, schedule: Schedule) -> int:
-        """Return a bound from a tree of all nodes over the steps, which shows where steps meet.
+        """Return a bound on how far a unit that acts several times moves the measurements.
 
-        Two steps with c nodes of that tree in common (heights 0 to doublings) have columns whose
-        product is (1 + c) w^2. The product of a step with itself is (2 + c) w^2, and one more for
-        the first. So products are positive although columns have negative entries. Hence the
-        squared 2-norm is at most (k^2 + k + sum of n_v^2) w^2 + 1, with n_v of k steps below node
-        v.
+        In the binary tree over the steps, let two steps have c nodes in common (heights 0 to
+        doublings). Then the product of their columns is (1 + c) w^2. The product of a step with
+        itself is (2 + c) w^2, and one more for the first step. So products are positive although
+        columns have negative entries. Hence the squared 2-norm for k steps is at most
+        (k^2 + k + sum of n_v^2) w^2 + 1, with n_v of the k steps below node v.
         """
         k, w = schedule.steps, self.weight
         if norm == 1:
@@ -175,11 +185,12 @@ class GrowingCascade(StreamStrategy):
 
     @cached_property
     def _tree(self) -> LookAhead:
-        """The tree over the steps in which every node is measured."""
+        """The binary tree over the steps in which every node is measured."""
         return LookAhead(self.horizon, (2,) * self.doublings)
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variance of the sum of steps start + 1 .. stop: nearly that of a tree.
+        """Return the variance of the sum of the releases of a window of steps: nearly that of a
+        tree.
 
         G = C^T C is H + e e^T. Here e is the first step's unit vector, and H^-1 is the covariance
         of a tree whose complete nodes have variance v = 1 / (3 w^2): a total, halved at each node
@@ -200,7 +211,9 @@ class GrowingCascade(StreamStrategy):
         return v * (total - v / (1 + v) * (_with_first(last) - _with_first(first)) ** 2)
 
     def _window_rounding(self, first: Integers, last: Integers) -> NDArray[np.float64]:
-        """Return a bound on rounding: a unit for each node of a window, at most two per height."""
+        """Return a bound on rounding: one unit for each node that composes a window, at most two
+        per height.
+        """
         heights = np.ceil(np.log2(np.maximum(last - first, 1))) + 1
         return np.asarray(np.minimum(last - first, 2 * heights), dtype=np.float64)
 
@@ -222,7 +235,7 @@ class GrowingCascade(StreamStrategy):
         check_width(self, law, LARGEST_STD >> self.fraction_bits)
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """Return B z on a window: one subtree for each doubling that it meets."""
+        """Return the noise of the releases of consecutive steps, computed subtree by subtree."""
         check_window(self, steps)
         out = np.empty((len(steps), *field.shape), np.int64)
         start, end = steps.start - 1, steps.stop - 1
@@ -235,7 +248,9 @@ class GrowingCascade(StreamStrategy):
         return out
 
     def _block(self, field: NodeNoise, doubling: int) -> NDArray[np.int64]:
-        """Return the noise of the block that came with a doubling (0: the first cell)."""
+        """Return the noise of the block of steps that a doubling added (doubling 0: the first
+        step).
+        """
 
         def draw(number: int) -> NDArray[np.int64]:
             drawn: NDArray[np.int64] = field.run(_DOUBLINGS + number, range(1))[0]
@@ -248,7 +263,7 @@ class GrowingCascade(StreamStrategy):
         return np.asarray(block, dtype=np.int64)
 
     def _subtree(self, field: NodeNoise, doubling: int, cells: range) -> NDArray[np.int64]:
-        """Return the cascade below the block of one doubling, restricted to some of its cells."""
+        """Return the noise of some steps of the block that a doubling added, from its root down."""
         start, last = cells.start, cells.stop - 1
         nodes = self._block(field, doubling)[None]
         for height in range(doubling - 1, 0, -1):
@@ -264,10 +279,10 @@ class GrowingCascade(StreamStrategy):
 
 
 def _with_first(ends: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the covariance of the sum of t cells with the first one, relative to a node's.
+    """Return the covariance of the sum of the first ``ends`` steps with the first step.
 
-    In the tree it is halved from each node to the next, and shared evenly by the cells of a
-    sibling.
+    It is relative to the variance of a node. In the tree it is halved from each node to the next,
+    and shared evenly by the steps of a sibling.
     """
     block = 2.0 ** np.floor(np.log2(np.maximum(ends, 1)))
     return np.where(ends > 0, 1 / block - (ends - block) / (2 * block**2), 0.0)

@@ -58,11 +58,11 @@ LARGEST_STD = 2**31
 
 
 class HonakerOnline(StreamStrategy):
-    """The binary tree with estimates from below, over ``horizon`` steps.
+    """The binary tree with noise on every node, each estimated from the nodes below it.
 
-    D_1 = D_2^2 = bit_length(horizon). The estimate of a node of level l has variance
-    v_l = 2^l / (2^(l+1) - 1); the variance at t is the sum of v_l over the set bits of t, apart
-    from rounding to 2^-16.
+    D_1 = D_2^2 = bit_length(horizon). The estimate of a node of level l has variance v_l = 2^l /
+    (2^(l+1) - 1); the variance at t is the sum of v_l over the set bits of t, apart from rounding
+    to 2^-16.
 
     Source: Honaker, "Efficient Use of Differentially Private Binary Trees", estimation from below;
     the baseline of Andersson and Pagh, "A Smooth Binary Mechanism".
@@ -89,7 +89,9 @@ class HonakerOnline(StreamStrategy):
         self.height = self.horizon.bit_length()
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes above leaf ``step`` that are complete by the horizon."""
+        """Return the nodes that the count of ``step`` enters: those above its leaf that the horizon
+        completes.
+        """
         leaf = check_step(self, step) - 1
         return tuple(
             Node(level, leaf >> level, 1)
@@ -98,7 +100,11 @@ class HonakerOnline(StreamStrategy):
         )
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return all nodes below the dyadic nodes of ``step``, with fractions as weights."""
+        """Return the nodes in the release at ``step``, with fractions as weights.
+
+        They are the nodes that compose the steps 1 .. step, one for each set bit, and all nodes
+        below them.
+        """
         check_step(self, step)
         nodes: list[Node] = []
         for top in reversed(range(self.height)):
@@ -113,23 +119,29 @@ class HonakerOnline(StreamStrategy):
         return tuple(nodes)
 
     def l1_sensitivity(self) -> Fraction:
-        """Return the number of levels: item 1 enters the first node of each."""
+        """Return the largest 1-norm of a column: the number of levels, as item 1 enters a node of
+        each.
+        """
         return Fraction(self.height)
 
     @property
     @override
     def structure(self) -> Structure:
-        """Structure of a binary tree; halves are nodes if they are complete by the horizon."""
+        """Structure of a binary tree, for units that act several times.
+
+        The halves of a node are nodes if the horizon completes them.
+        """
         widths = [1 << level for level in range(self.height)]
         return tree_structure(self.horizon, widths, whole=True)
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
         """Return the variance of releases, or of differences from the releases at ``since``.
 
-        Let N be the node of the highest bit in which the ends differ: the later end reads N, the
-        earlier one nodes below it. A node m of level l below N enters N's estimate with weight prod
-        (1 - v_j) over the levels between. So their covariance is v_l times that, which is 2^l /
-        (2^h - 1), with h one more than the level of N.
+        Let N be the node of the highest bit in which the ends differ: the later release reads N,
+        the earlier one nodes below it. The estimate of a node m of level l below N enters N's
+        estimate with a weight that is the product of the (1 - v_j) over the levels between. So the
+        covariance of m and N is v_l times this weight, which is 2^l / (2^h - 1), with h one more
+        than the level of N.
         """
         first, last = window_ends(self, steps, since)
         low = below_split(first, last)
@@ -142,12 +154,16 @@ class HonakerOnline(StreamStrategy):
     @property
     @override
     def _release_rounding(self) -> float:
-        """Bound on rounding: half a unit for each level of each estimate that a release adds."""
+        """Bound on rounding, in units of 2^-16: half a unit for each level of each estimate in a
+        release.
+        """
         return self.height**2 / 4
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the mean or largest variance, in closed form: sums of v_l over the set bits of
-        steps."""
+        """Return the mean or the largest variance over the horizon, in closed form.
+
+        The variance v_l of an estimate of level l counts once for each step that has bit l set.
+        """
         check_metric(metric)
         if of == "windows":
             return self._overall_of_steps(metric)
@@ -183,7 +199,9 @@ class HonakerOnline(StreamStrategy):
         check_width(self, law, LARGEST_STD)
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """Return B z on a window, in units of 2^-16; draws all nodes from step 1 to its end.
+        """Return the noise of the releases of consecutive steps, in units of 2^-16.
+
+        All nodes from step 1 on are drawn.
 
         Raises:
             SumOverflow: a node's noise is 2^37 or more.
@@ -207,7 +225,10 @@ class HonakerOnline(StreamStrategy):
 
 
 def _variance(level: int) -> Fraction:
-    """Return v_l: a node's variance, and the weight of its own measurement in its estimate."""
+    """Return v_l, the variance of a node's estimate, relative to that of one draw of noise.
+
+    It is also the weight of the node's own measurement in the estimate.
+    """
     return Fraction(2**level, 2 ** (level + 1) - 1)
 
 

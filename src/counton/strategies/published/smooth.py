@@ -86,7 +86,8 @@ class SmoothBinary(StreamStrategy):
 
     @classmethod
     def best(cls, horizon: int, norm: Norm = 1) -> SmoothBinary:
-        """Return the height and zeros of least error at this horizon, by exact computation.
+        """Return the strategy with the height and zeros of least error for a horizon, by exact
+        computation.
 
         It minimises (height - zeros) * D_1^2 for Laplace noise (``norm=1``) or (height - zeros) *
         D_2^2 for Gaussian noise (``norm=2``). Among equals it takes the smallest height.
@@ -107,8 +108,10 @@ class SmoothBinary(StreamStrategy):
 
     @classmethod
     def candidates(cls, horizon: int, of_each: int = _OF_EACH_ZEROS) -> list[SmoothBinary]:
-        """Return for each number of zeros the trees with fewest ones, if units act many times.
+        """Return strategies among which is the best for units that act many times: some for each
+        number of zeros.
 
+        For each number of zeros they are the lowest trees that serve the horizon, with fewest ones.
         Of two trees with equally many zeros the higher has more error. But its nodes are longer at
         the beginning of the horizon and end elsewhere, so a unit may move it less. With one zero
         more and as many ones, however, all steps lie below one more node: a tree that would serve
@@ -152,20 +155,29 @@ class SmoothBinary(StreamStrategy):
 
     @classmethod
     def examples(cls, horizon: int) -> tuple[SmoothBinary, ...]:
-        """Return the best for either norm, the paper's, and one with more leaves than needed."""
+        """Return instances for tests: the best for either norm, the paper's, and one with spare
+        leaves.
+        """
         even = cls.even(horizon)
         larger = cls(horizon, even.height + 3, even.zeros + 1)
         return cls.best(horizon, 1), cls.best(horizon, 2), even, larger
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return one node per zero of leaf ``step`` above its lowest one, from the highest down."""
+        """Return the nodes that the count of ``step`` enters: one for each zero above the lowest
+        one bit of its leaf.
+
+        The highest bit comes first.
+        """
         leaf = unrank(self.height, self.zeros, check_step(self, step) - 1)
         # A release reads a node only if a one can follow its prefix; for trailing zeros it cannot.
         lowest = (leaf & -leaf).bit_length()
         return self._nodes(leaf, [i for i in range(lowest, self.height) if not leaf >> i & 1])
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return one node for each one of leaf ``step + 1``, from the highest down."""
+        """Return the nodes in the release at ``step``: one for each one bit of leaf ``step + 1``.
+
+        The highest bit comes first.
+        """
         leaf = unrank(self.height, self.zeros, check_step(self, step))
         return self._nodes(leaf, [i for i in range(self.height) if leaf >> i & 1])
 
@@ -173,11 +185,15 @@ class SmoothBinary(StreamStrategy):
         return tuple(Node(level, self._place(leaf, level), 1) for level in reversed(levels))
 
     def _place(self, leaf: int, level: int) -> int:
-        """Return the place of the first node of ``level`` that is read at or after ``leaf``."""
+        """Return the index, among the nodes of a level, of the first that is read at ``leaf`` or
+        later.
+        """
         return forks_before(self.height, self.zeros, level, leaf >> level + 1)
 
     def _bits(self, ranks: NDArray[np.int64]) -> Iterator[NDArray[np.bool_]]:
-        """Yield which leaves have a one at each bit, from the highest: `unrank` for all at once."""
+        """Yield, for each bit from the highest, which leaves have a one there; leaves are given by
+        rank.
+        """
         ranks, zeros = ranks.copy(), np.full(ranks.shape, self.zeros)
         for bit in reversed(range(self.height)):
             with_zero = _ways_below(bit, self.zeros)[zeros]
@@ -187,17 +203,23 @@ class SmoothBinary(StreamStrategy):
             yield ones
 
     def l1_sensitivity(self) -> Fraction:
-        """Return the number of zeros, attained by item 1."""
+        """Return the largest 1-norm of a column: the number of zeros of a leaf, which item 1
+        attains.
+        """
         return Fraction(self.zeros)
 
     @property
     @override
     def structure(self) -> Structure:
-        """Structure of the nodes; nodes are numbered if leaves have at most 62 bits."""
+        """Structure of the tree of leaves, for units that act several times.
+
+        Nodes are numbered if leaves have at most 62 bits.
+        """
         return Structure(self._divisions, self._nodes_by_level, self._overlaps)
 
     def _divisions(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
-        """Return the leaves that continue with a zero, which is a node, and those with a one.
+        """Return the parts of a stretch of leaves: those whose next bit is zero, which form a node,
+        and those whose next bit is one.
 
         ``kind`` is the number of zeros left for the ``level`` bits below.
         """
@@ -230,7 +252,7 @@ class SmoothBinary(StreamStrategy):
         ]
 
     def _overlaps(self, schedule: Schedule) -> list[int]:
-        """Return bounds on products of two columns.
+        """Return bounds on products of the columns of two steps, for each distance in a schedule.
 
         Leaves with z common zeros are among C(height - z, zeros - z) of one prefix. There are no
         more of them if the prefix also has ones, so the largest lag is that number of steps minus
@@ -264,8 +286,8 @@ class SmoothBinary(StreamStrategy):
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
         """Return the mean or largest variance: height - zeros for totals.
 
-        For single steps it is twice the number of nodes that a release reads and the one before did
-        not.
+        For single steps it is twice the number of nodes that a release reads and the release before
+        it did not.
 
         The first release reads all its nodes. Each later one has as many new nodes as the lowest
         run of ones of the previous leaf is long. Over all releases these are the numbered nodes
@@ -287,7 +309,10 @@ class SmoothBinary(StreamStrategy):
         return (2 * read - ones) / last
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """Return B z on a window: sums over bits of leaves from the highest, once per prefix."""
+        """Return the noise of the releases of consecutive steps.
+
+        Leaves with equal highest bits share their partial sums.
+        """
         ranks = np.arange(steps.start, check_window(self, steps).stop)
         sums = np.zeros((min(len(ranks), 1), *field.shape), np.int64)
         size = nodes_per_chunk(field.shape, 2**14)
@@ -309,7 +334,7 @@ class SmoothBinary(StreamStrategy):
 
 
 def _fewest_ones(horizon: int, zeros: int) -> int:
-    """Return the smallest number of ones that gives more leaves than ``horizon``."""
+    """Return the fewest ones with which leaves of so many zeros are more than ``horizon``."""
     high = 1
     while math.comb(zeros + high, zeros) <= horizon:
         high *= 2
@@ -339,7 +364,10 @@ def unrank(height: int, zeros: int, rank: int) -> int:
 
 
 def forks_before(height: int, zeros: int, level: int, prefix: int) -> int:
-    """Return the number of forks of ``level`` that are smaller than ``prefix``.
+    """Return how many nodes of a level have a smaller ``prefix``, the higher bits of a node's
+    leaves.
+
+    This numbers the nodes of the level.
 
     >>> [forks_before(4, 2, 1, prefix) for prefix in range(4)]  # 11 is none
     [0, 1, 2, 3]
@@ -357,7 +385,9 @@ def forks_before(height: int, zeros: int, level: int, prefix: int) -> int:
 
 @lru_cache(maxsize=4096)
 def _ways_below(bits: int, zeros: int) -> NDArray[np.int64]:
-    """Return the leaves that continue with a zero, by zeros left: strings of the bits below it."""
+    """Return, for 0, 1, .. zeros left, how many leaves have a zero as next bit, with ``bits`` bits
+    below.
+    """
     return np.array([0, *(min(math.comb(bits, n), 2**62) for n in range(zeros))])
 
 

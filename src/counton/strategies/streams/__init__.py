@@ -1,1 +1,3 @@
-"""Strategies for streams: prefix sums with noise on nodes over time, one idea a file."""
+"""Strategies for streams: running totals with noise that many steps share, one idea in each
+file.
+"""

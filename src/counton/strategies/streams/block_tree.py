@@ -1,8 +1,8 @@
-"""A tree of nodes inside every block of steps; its levels share the block's weight.
+"""A tree of nodes inside every block of steps; the levels of the tree share the block's weight.
 
 `LeastSquaresFactorization` measures blocks of steps by a line strategy; this tree is inside a
-block. Upwards its nodes estimate the total of the block. Downwards they receive the line's estimate
-of the total. Every number estimates a count, and is rounded at once.
+block. In a pass upwards its nodes estimate the total of the block. In a pass downwards they receive
+the line's estimate of the total. Every number estimates a count, and is rounded at once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _WEIGHT_BITS = 8
 
 
 class BlockTree:
-    """A tree of nodes inside every block; its levels share the block's weight.
+    """A tree of measured nodes inside every block of steps; its levels share the block's weight.
 
     With w the weight that the line gives a block, a node of level l is measured with weight
     ``shares[l] * w``. Nodes below blocks are numbered across all blocks.
@@ -81,7 +81,9 @@ class BlockTree:
         self._combine()
 
     def _combine(self) -> None:
-        """Set the weights of children in estimates, in units of 2^-8, and the variances."""
+        """Set the weights of children in each level's estimates, in units of 2^-8, and the
+        variances.
+        """
         one = 1 << _WEIGHT_BITS
         own = [Fraction(1, share**2) if share else None for share in self.shares]
         self._of_children = [0]
@@ -101,7 +103,11 @@ class BlockTree:
     def _measured_noise(
         self, field: NodeNoise, own: Integers, level: int, nodes: range
     ) -> Integers:
-        """Return the noise of measured counts, (nodes, coordinates), in units of 2^-24."""
+        """Return the noise of the nodes' measured counts, shape (nodes, coordinates), in units of
+        2^-24.
+
+        ``own`` has the weight of each block.
+        """
         drawn = field.run(1 + level, nodes).reshape(len(nodes), -1)
         per_block = self.widths[-1] // self.widths[level]
         first, stop = nodes.start // per_block, -(-nodes.stop // per_block)
@@ -109,15 +115,18 @@ class BlockTree:
         return _quotients(drawn, weights[nodes.start - first * per_block :][: len(nodes), None])
 
     def _children(self, field: NodeNoise, own: Integers, level: int, nodes: range) -> Integers:
-        """Return the measured noise of the children of nodes of a level above 0."""
+        """Return the noise of the measured counts of the children of some nodes of ``level``, above
+        0.
+        """
         radix = self.radices[level - 1]
         children = range(nodes.start * radix, nodes.stop * radix)
         return self._measured_noise(field, own, level - 1, children)
 
     def _estimates(self, level: int, measured: Integers | None, below: Integers) -> Integers:
-        """Return estimates of nodes' counts from their own measurements and from their children.
+        """Return estimates that combine each node's own measurement with those of its children
+        (``below``).
 
-        Nodes without a measurement have None; given measurements are overwritten.
+        ``measured`` is None if the nodes are not measured, else it is overwritten.
         """
         sums = _sum_children(below, self.radices[level - 1])
         if measured is None:
@@ -130,7 +139,11 @@ class BlockTree:
         return measured
 
     def roots(self, field: NodeNoise, own: Integers, blocks: range) -> Integers:
-        """Return noise of upward estimates of blocks' totals, (blocks, coordinates), in 2^-24."""
+        """Return the noise of each block's total as its tree estimates it: shape (blocks,
+        coordinates).
+
+        The unit is 2^-24. ``own`` has the weight of each block.
+        """
         radix, size = self.radices[-1], max(1, math.prod(field.shape))
         each = radix * (self.radices[-2] if self.top > 1 else 1)
         found = np.empty((len(blocks), size), np.int64)
@@ -148,9 +161,11 @@ class BlockTree:
         return found
 
     def inside(self, field: NodeNoise, own: Integers, steps: range, sums: Integers) -> Integers:
-        """Return the noise of running totals at steps from 0 on, (steps, coordinates), in 2^-24.
+        """Return the noise of running totals at ``steps``, counted from 0: shape (steps,
+        coordinates).
 
-        ``sums`` holds the noise of the totals before the first of their blocks, and after each.
+        The unit is 2^-24. ``sums`` holds the noise of the running totals before the first block of
+        the steps, and after each of their blocks.
         """
         first = steps.start // self.widths[-1]
         starts, totals = sums[:-1], np.diff(sums, axis=0)
@@ -182,7 +197,9 @@ class BlockTree:
 
     @property
     def rounding(self) -> tuple[float, float]:
-        """Largest rounding error of a block's estimate, and inside a block, in units of 2^-24."""
+        """Largest rounding errors, in units of 2^-24: of a block's estimate, and of totals inside a
+        block.
+        """
         errors = [0.5]
         for level, radix in enumerate(self.radices, start=1):
             below = 0.5 if level < self.top else errors[-1]
@@ -197,7 +214,8 @@ class BlockTree:
 
     @property
     def largest_read(self) -> float:
-        """Largest weight of a node in a release that reads N at most once, up to its sign.
+        """Largest weight of a node's noise in a release that reads its estimate N at most once, up
+        to sign.
 
         Let r_l be the reading of a family of level l, p_l the weight of children in N, and w_l the
         share. Then a node is read (1 - p_l) (c - r_l) + p_{l+1} (r_l - r_{l+1}) times, over w_l,
@@ -212,13 +230,16 @@ class BlockTree:
 
     @property
     def largest_of_block(self) -> float:
-        """Largest weight of a block's own measurement in the estimate of its total."""
+        """Largest weight of a block's own measurement in the tree's estimate of the block's
+        total.
+        """
         part = self._of_children[-1] / (1 << _WEIGHT_BITS)
         return (1 - part) / self.shares[-1] if self.top and self.shares[-1] else 0.0
 
     def _along(self, place: Integers) -> Iterator[tuple[Integers, Floats, float]]:
-        """Yield, for each level from below, the index of the step's child, its completed part, its
-        variance."""
+        """Yield, for each level from below, the place of a step's node among its siblings, its
+        completed part, and the variance of its estimate.
+        """
         part = np.ones(place.shape)
         for level, radix in enumerate(self.radices):
             child = place // self.widths[level] % radix
@@ -226,14 +247,17 @@ class BlockTree:
             part = (child + part) / radix
 
     def contrast(self, place: Integers) -> Floats:
-        """Return the variance that the tree adds at steps of a block, for a block of weight 1."""
+        """Return the variance that the tree adds to the release at each ``place`` in a block of
+        weight 1.
+        """
         total = np.zeros(place.shape)
         for radix, (child, part, variance) in zip(self.radices, self._along(place), strict=True):
             total += variance * (child + part**2 - (child + part) ** 2 / radix)
         return total
 
     def contrasts(self, one: Integers, two: Integers, inverse: Floats) -> Floats:
-        """Return the variance that trees add to the difference of two releases.
+        """Return the variance that the trees add to the difference of the releases at steps ``one``
+        and ``two``.
 
         Args:
             one, two: steps from 0 on; -1 for no release.
@@ -260,7 +284,10 @@ class BlockTree:
     def _read(
         self, weights: dict[tuple[int, int], Fraction], level: int, node: int, taken: Fraction
     ) -> None:
-        """Add a node's N, ``taken`` times, to the weights of z, including the block's weight."""
+        """Add ``taken`` times a node's estimate to ``weights``, the weights of the noise of nodes.
+
+        They include the weight of the block.
+        """
         part = Fraction(self._of_children[level], 1 << _WEIGHT_BITS)
         if self.shares[level]:
             address = (1 + level, node)
@@ -279,13 +306,17 @@ class BlockTree:
     def read_root(
         self, weights: dict[tuple[int, int], Fraction], block: int, taken: Fraction
     ) -> None:
-        """Add the upward estimate of a block's total, ``taken`` times, to the weights of z."""
+        """Add ``taken`` times the tree's estimate of a block's total to ``weights``, those of
+        nodes' noise.
+        """
         self._read(weights, self.top, block, taken)
 
     def read_inside(
         self, weights: dict[tuple[int, int], Fraction], step: int, taken: Fraction
     ) -> None:
-        """Add the reading of a release inside its block to the weights of z."""
+        """Add what the release at ``step`` reads in the tree of its block to ``weights``, those of
+        nodes' noise.
+        """
         part = Fraction(1)
         for level, radix in enumerate(self.radices):
             node = step // self.widths[level]
@@ -298,12 +329,13 @@ class BlockTree:
 
 
 def _sum_children(below: Integers, radix: int) -> Integers:
-    """Return sums over the children of each node: (nodes * radix, n) to (nodes, n)."""
+    """Return the sum over the children of each node: shape (nodes * radix, n) to (nodes, n)."""
     return np.asarray(np.einsum("ijk->ik", below.reshape(-1, radix, below.shape[1])))
 
 
 def _quotients(drawn: Integers, weights: Integers) -> Integers:
-    """Return drawn / weights in units of 2^-24, halves up: floor(2^24 drawn / weight + h).
+    """Return drawn / weights in units of 2^-24, rounded to the nearest: floor(2^24 drawn / weight +
+    h).
 
     h is a half, or 1 / (2 weight) less for odd weights.
 

@@ -53,7 +53,9 @@ _KEPT = 4096
 
 
 class _Epoch(LookAhead):
-    """The tree of one epoch: its root is measured, and estimates read one level below."""
+    """The tree over the steps of one epoch; its root is measured too, and estimates read one level
+    below.
+    """
 
     def __init__(self, radix: int, number: int) -> None:
         radices = (radix,) * number + (radix - 1 if number else radix,)
@@ -68,27 +70,29 @@ class _Epoch(LookAhead):
 
     @property
     def root(self) -> float:
-        """Variance of the estimate of its root, in variances of a node."""
+        """Variance of the estimate of the epoch's total, in variances of one node's noise."""
         return float(self._trees.variances[-1][0])
 
     def field(self, field: NodeNoise) -> NodeNoise:
-        """Return the noise of its own nodes."""
+        """Return the noise of this epoch's nodes, as levels 0, 1, .. of a table of its own."""
         return NoiseView(field.shape, lambda of, nodes: field.run(self.level + of, nodes))
 
     def within(self, steps: range) -> range:
-        """Return the steps of a window that lie in the epoch, counted from the epoch's first step
-        as 1."""
+        """Return the steps of a window that lie in the epoch, counted from 1 at the epoch's first
+        step.
+        """
         return range(
             max(steps.start - self.before, 1),
             max(min(steps.stop - self.before, self.horizon + 1), 1),
         )
 
     def summed_variance(self, steps: int) -> float:
-        """Return the sum of the variances of this many first steps, in variances of a node.
+        """Return the sum of the variances of the epoch's first ``steps`` steps, in variances of a
+        node.
 
-        With c whole children of its node at a level and part y of the next, a step has S (c + y^2 -
-        (c + y)^2 / k), S the variance of a child; and for the root S x^2, with x its completed
-        part.
+        At each level let a step's node have c completed children before the step's own child, whose
+        completed part is y. The level adds S (c + y^2 - (c + y)^2 / k), with S the variance of a
+        child. The root adds S x^2, with x its completed part.
         """
         size = self.horizon
         total = self.root * _squares(steps) / size**2
@@ -104,7 +108,9 @@ class _Epoch(LookAhead):
         return total
 
     def largest_until(self, steps: int) -> float:
-        """Return the largest variance of this many first steps, in variances of a node."""
+        """Return the largest variance of the epoch's first ``steps`` steps, in variances of a
+        node.
+        """
         first = float(self.variance(range(1, min(steps, _KEPT) + 1)).max())
         over = np.ones(1, np.int64)  # completed steps of a node; for a single step 1
         most = np.zeros(1)
@@ -135,8 +141,9 @@ def _squares(count: int) -> float:
 
 
 def _gathered_sum(steps: int, width: int, radix: int) -> float:
-    """Return the sum of c + y^2 - (c + y)^2 / k over the first steps of a node
-    (`summed_variance`)."""
+    """Return the sum of c + y^2 - (c + y)^2 / k over the first steps of a node: see
+    `summed_variance`.
+    """
     whole, rest = divmod(steps, width)
     counted = width * (whole * (whole - 1) // 2) + whole * (rest + 1)
     parts = (whole * _squares(width) + _squares(rest)) / width**2 - whole
@@ -149,7 +156,7 @@ def _epoch(radix: int, number: int) -> _Epoch:
 
 
 class _EpochReader(Reader):
-    """The noise of a stream that continues from epoch to epoch, or of any window."""
+    """The noise of one running stream, read epoch by epoch."""
 
     def __init__(self, strategy: Epochs, field: NodeNoise) -> None:
         super().__init__(strategy, field, self._epoch_by_epoch)
@@ -171,7 +178,7 @@ class _EpochReader(Reader):
 
 
 class Epochs(EndlessStrategy):
-    """Pure totals of a stream without a known end; protection never fades.
+    """Running totals of a stream without a known end, under a guarantee that never fades.
 
     The mean variance is 1.5 to 2.2 times that of the best strategy for a known end, from 17 steps
     on; that of published schemes is 11 to 47 times. No noise is held; releases are multiples of
@@ -205,11 +212,11 @@ class Epochs(EndlessStrategy):
 
     @classmethod
     def examples(cls, horizon: int) -> Sequence[Epochs]:
-        """Return the best radix, and the smallest."""
+        """Return instances for tests: with the best number of children, and with the smallest."""
         return (cls(), cls(3)) if horizon <= 250 else (cls(),)
 
     def _at(self, step: int) -> _Epoch:
-        """Return the epoch of a step."""
+        """Return the tree of the epoch in which a step lies."""
         number, end = 0, self.radix
         while end < step:
             number, end = number + 1, end * self.radix
@@ -223,7 +230,9 @@ class Epochs(EndlessStrategy):
         return [*self._before(last), last]
 
     def column(self, step: int, last: int | None = None) -> tuple[Node, ...]:
-        """Return the step's node of every level of its epoch, and the epoch's root."""
+        """Return the nodes that the count of ``step`` enters: one of each level of its epoch, and
+        the root.
+        """
         epoch = self._at(check_step(self, step))
         return tuple(
             node._replace(level=node.level + epoch.level)
@@ -231,7 +240,9 @@ class Epochs(EndlessStrategy):
         )
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes read by estimates of completed epochs' roots and the present epoch."""
+        """Return the nodes in the release at ``step``: for completed epochs' totals, and in its own
+        epoch.
+        """
         epoch = self._at(check_step(self, step))
         parts = [(one, one.horizon) for one in self._before(epoch)]
         return tuple(
@@ -241,31 +252,37 @@ class Epochs(EndlessStrategy):
         )
 
     def _number(self, level: int) -> int:
-        """Return the epoch of a noise level."""
+        """Return the number of the epoch whose nodes have noise of this level."""
         number = 0
         while (number + 1) * (number + 4) // 2 <= level:
             number += 1
         return number
 
     def l1_sensitivity(self) -> Fraction:
-        """Return 2, the 1-norm in units of the first epoch's noise scale.
+        """Return 2: how far a count moves the measurements in the 1-norm, in the first epoch's
+        noise scale.
 
         An item of epoch j enters j + 2 nodes, whose noise has (j + 2) / 2 times that scale.
         """
         return Fraction(2)
 
     def squared_sensitivity(self) -> Fraction:
-        """Return 2, the squared 2-norm in units of the first epoch's noise variance."""
+        """Return 2: how far a count moves the measurements in the squared 2-norm.
+
+        The unit is the variance of the first epoch's noise.
+        """
         return Fraction(2)
 
     def _largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the noise scale of each step's epoch, relative to the first epoch's."""
+        """Return, for each step, the noise scale of its epoch relative to the first epoch's."""
         ends = [float(self.radix ** (number + 1)) for number in range(_MOST_EPOCHS)]
         number = np.searchsorted(ends, stops)
         return np.asarray((number + 2) / 2.0)
 
     def _node_factor(self, level: int) -> Fraction:
-        """Return (j + 2) / 2, with j the level's epoch."""
+        """Return how much wider noise of ``level`` is than that of level 0: (j + 2) / 2 in
+        epoch j.
+        """
         return Fraction(self._number(level) + 2, 2)
 
     @override
@@ -276,9 +293,11 @@ class Epochs(EndlessStrategy):
     def variance(
         self, steps: Steps, since: Steps | None = None, law: NoiseDistribution | None = None
     ) -> NDArray[np.float64]:
-        """Return variances in those of Laplace noise of the first epoch, or exactly by a law.
+        """Return the variances of releases or of their differences, added up over the epochs of a
+        window.
 
-        They are sums over the epochs in the window.
+        The unit is the variance of Laplace noise in the first epoch; with ``law``, the calibrated
+        noise, they are exact in squared data units.
         """
         first, last = window_ends(self, steps, since)
         found = np.zeros(first.shape)
@@ -294,9 +313,10 @@ class Epochs(EndlessStrategy):
         return found
 
     def mean_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
-        """Return the mean of the variances of this many first releases, in closed form.
+        """Return the mean of the variances of the first ``steps`` releases, in closed form.
 
-        Values are in variances of Laplace noise of the first epoch, or exact for a calibrated law.
+        The unit is the variance of Laplace noise in the first epoch; with ``law``, the calibrated
+        noise, the result is exact in squared data units.
 
         >>> round(8 * Epochs().mean_variance(2**10), 3)
         188.437
@@ -311,7 +331,7 @@ class Epochs(EndlessStrategy):
         return total / steps
 
     def largest_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
-        """Return the largest variance of this many first releases, within 1e-3 of it.
+        """Return the largest variance of the first ``steps`` releases, within a thousandth.
 
         Units are those of `mean_variance`. From single steps upwards, among all places in a node
         that agree in their first digits, the one with the largest variance so far is kept.
@@ -331,13 +351,15 @@ class Epochs(EndlessStrategy):
         return largest
 
     def _width(self, epoch: _Epoch, law: NoiseDistribution | None) -> float:
-        """Return the variance of noise of an epoch's nodes, in the unit of `mean_variance`."""
+        """Return the variance of the noise of an epoch's nodes, in the unit of `mean_variance`."""
         if law is None:
             return float(self._node_factor(epoch.level)) ** 2
         return node_law(self, law, epoch.level).variance
 
     def _window_rounding(self, first: Integers, last: Integers) -> NDArray[np.float64]:
-        """Return a bound on rounding: that of all epochs up to the window's end."""
+        """Return a bound on the rounding of a window's number: that of all epochs up to the
+        window's end.
+        """
         found = np.zeros(first.shape)
         if last.size:
             for epoch in self._up_to(max(int(last.max()), 1)):
@@ -347,7 +369,9 @@ class Epochs(EndlessStrategy):
         return found
 
     def _reader(self, field: NodeNoise) -> Reader:
-        """Return a reader with the sum of completed roots, and the present epoch's tree."""
+        """Return a reader that keeps the noise of completed epochs' totals, and the present epoch's
+        tree.
+        """
         return _EpochReader(self, field)
 
     @override
@@ -355,7 +379,7 @@ class Epochs(EndlessStrategy):
         return self._reader(field).noise(steps)
 
     def _over_before(self, epoch: _Epoch, field: NodeNoise) -> NDArray[np.int64]:
-        """Return the noise of the total of all epochs before one."""
+        """Return the noise of the total of all epochs before ``epoch``."""
         past = np.zeros(field.shape, np.int64)
         for earlier in self._before(epoch):
             trees = earlier._trees

@@ -34,9 +34,10 @@ from counton.strategies.strategy import (
 
 
 class Expiring(EndlessStrategy):
-    """Dyadic intervals on the steps from 1 on, with noise that depends on the level.
+    """A strategy without a horizon whose protection of old items fades gradually.
 
-    The release at t is 0 for t <= delay. Otherwise it is the sum of the items up to t - delay plus
+    Noise belongs to dyadic intervals of the steps from 1 on; level l has those of 2^l steps. The
+    release at t is 0 for t <= delay. Otherwise it is the sum of the items up to t - delay plus
     the noise of the 1 + floor(log2(t - delay)) intervals that contain t - delay. Level l has (1 +
     l)^(1 - growth) times the scale (Laplace) or variance (Gaussian) of level 0.
 
@@ -78,12 +79,14 @@ class Expiring(EndlessStrategy):
 
     @classmethod
     def examples(cls, horizon: int) -> Sequence[Expiring]:
-        """Return instances with growth below, at and above 1, with delay, and with fresh noise."""
+        """Return instances for tests: with growth below, at and above 1, with delay, and with fresh
+        noise.
+        """
         return (cls(0), cls(1), cls("3/2", delay=3), cls(3), cls(1, delay=1, levels=1))
 
     @property
     def growth(self) -> Fraction:
-        """The paper's lambda."""
+        """The paper's lambda: how fast privacy expires."""
         return self.expiry.growth
 
     @property
@@ -93,13 +96,14 @@ class Expiring(EndlessStrategy):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Growth as exact text, delay, and levels."""
+        """JSON values that identify the strategy: growth as exact text, delay, and levels."""
         return self.expiry.to_dict()
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the intervals that hold the step ``step - delay``, the smallest first.
+        """Return the intervals in the release at ``step``: those that hold the step ``step -
+        delay``.
 
-        Up to the step ``delay`` there is none.
+        The smallest come first. Up to the step ``delay`` there is none.
         """
         at = check_step(self, step) - self.delay
         if at < 1:
@@ -107,10 +111,10 @@ class Expiring(EndlessStrategy):
         return tuple(Node(level, at >> level, 1) for level in range(self._height(at)))
 
     def column(self, step: int, last: int | None = None) -> tuple[Node, ...]:
-        """Return the nodes that an item of this step enters, without those read after ``last``.
+        """Return the nodes that the count of ``step`` enters and that releases up to ``last`` read.
 
-        They are disjoint intervals of steps, and together cover the item's step and all later ones.
-        They are the entries of the item's column in a matrix C, and are sorted by level.
+        They are disjoint intervals of steps, sorted by level, that together cover the step and all
+        later ones.
         """
         position, end = check_step(self, step), self._check_end(last) - self.delay
         nodes = []
@@ -121,7 +125,7 @@ class Expiring(EndlessStrategy):
         return tuple(sorted(nodes))
 
     def l1_sensitivity(self) -> Fraction:
-        """Raise an error: it is infinite over an endless stream.
+        """Raise an error: over an endless stream the sensitivity is infinite.
 
         Raises:
             InvalidInput: always; the message names the guarantees that this strategy supports.
@@ -132,7 +136,9 @@ class Expiring(EndlessStrategy):
         )
 
     def _node_factor(self, level: int) -> Fraction:
-        """Return (1 + level)^(1 - growth), rounded up."""
+        """Return how much wider noise of ``level`` is than that of level 0: (1 + level)^(1 -
+        growth), rounded up.
+        """
         return self.expiry.factor(level)
 
     @override
@@ -140,7 +146,9 @@ class Expiring(EndlessStrategy):
         node_law(self, law, self.expiry.top)
 
     def _largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the widest scale of a level that is read so far, relative to level 0."""
+        """Return, for each of ``stops``, the widest noise that is read up to that step, relative to
+        level 0.
+        """
         factors = [float(self.expiry.factor(level)) for level in range(self.expiry.top + 1)]
         starts = 2 ** np.arange(1, len(factors), dtype=np.int64)
         height = np.searchsorted(starts, np.asarray(stops) - self.delay, side="right")
@@ -149,11 +157,12 @@ class Expiring(EndlessStrategy):
     def variance(
         self, steps: Steps, since: Steps | None = None, law: NoiseDistribution | None = None
     ) -> NDArray[np.float64]:
-        """Return variances in those of Laplace noise of level 0, or exactly with the levels' laws.
+        """Return the variances of releases or of their differences.
 
-        For noise of scale 1/epsilon multiply by 2 / epsilon^2 (Theorem 1.2's first sum). The error
-        from the items of the last ``delay`` steps is not part of it. A level counts if the two ends
-        lie in different intervals of it.
+        The unit is the variance of Laplace noise of level 0; with ``law``, the calibrated noise,
+        they are exact in squared data units. For noise of scale 1/epsilon multiply by 2 / epsilon^2
+        (Theorem 1.2's first sum). The error from the items of the last ``delay`` steps is not
+        included. In a difference a level counts if the two ends lie in different intervals of it.
         """
         levels = range(self.expiry.top + 1)
         by_level = [float(self.expiry.factor(level)) ** 2 for level in levels]
@@ -172,8 +181,9 @@ class Expiring(EndlessStrategy):
     ) -> float:
         """Return the mean of ``variance`` over the steps 1..steps, in closed form.
 
-        It is exact with a law. With ``gaussian``, values are in variances of Gaussian noise of
-        level 0; (1 + level)^(1 - growth) then multiplies the variance and not the scale.
+        With ``law`` it is exact in squared data units. With ``gaussian`` the unit is the variance
+        of Gaussian noise of level 0; (1 + level)^(1 - growth) then multiplies the variance and not
+        the scale.
 
         >>> round(Expiring(growth=2).mean_variance(1000), 6)
         1.535758
@@ -193,7 +203,9 @@ class Expiring(EndlessStrategy):
         return float(self.variance([check_step(self, steps)], law=law)[0])
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """Return B z on a window, from the largest intervals down to single steps."""
+        """Return the noise of the releases of consecutive steps, from the largest intervals
+        down.
+        """
         check_window(self, steps)
         out = np.zeros((len(steps), *field.shape), np.int64)
         first, stop = max(steps.start - self.delay, 1), steps.stop - self.delay
@@ -210,12 +222,14 @@ class Expiring(EndlessStrategy):
         return out
 
     def _height(self, position: int) -> int:
-        """Return the number of intervals that contain a position."""
+        """Return the number of intervals with noise that contain the step ``position``."""
         return min(position.bit_length(), self.expiry.top + 1)
 
 
 def below_split(first: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return ones from the highest bit in which two numbers differ down; 0 if they are equal.
+    """Return numbers of all ones, from the highest bit in which ``first`` and ``last`` differ down.
+
+    0 if they are equal.
 
     >>> below_split(np.array([8, 5]), np.array([12, 5])).tolist()
     [7, 0]

@@ -95,7 +95,9 @@ class Factorisation(LeastSquaresFactorization):
     @classmethod
     @override
     def examples(cls, horizon: int) -> Sequence[Self]:
-        """Return pairs of steps, a matrix like a square root, a triangle, and a longer matrix."""
+        """Return instances for tests: pairs of steps, a square root, a triangle, and more rows than
+        steps.
+        """
         place = np.arange(horizon)
         lag = place[:, None] - place[None, :]
         root = np.where(lag < 0, 0.0, 1 / np.sqrt(1.0 + 3 * np.abs(lag)))
@@ -110,7 +112,7 @@ class Factorisation(LeastSquaresFactorization):
 
     @property
     def measurements(self) -> int:
-        """Number of rows of C."""
+        """Number of measurements: rows of the matrix C."""
         return len(self._dense.matrix())
 
     @property
@@ -120,7 +122,7 @@ class Factorisation(LeastSquaresFactorization):
 
     @property
     def matrix(self) -> Floats:
-        """The measured C after rounding, exactly: float64, shape (measurements, steps).
+        """The measurement matrix C after rounding, exactly: float64, shape (measurements, steps).
 
         >>> Factorisation([[1, 0], [1 / 3, 1]], bits=4).matrix.tolist()
         [[1.0, 0.0], [0.3125, 1.0]]
@@ -130,7 +132,10 @@ class Factorisation(LeastSquaresFactorization):
         )
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the measurements up to ``step``: by substitution, or by least squares."""
+        """Return the measurements whose noise is added up in release ``step``, with exact weights.
+
+        They are found by substitution for a causal C, else by least squares.
+        """
         if not self.facts.causal:
             return super().row(step)
         last = check_step(self, step)
@@ -155,14 +160,16 @@ class Factorisation(LeastSquaresFactorization):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Horizon, measurements, bits, and a digest of the rounded matrix."""
+        """JSON values that identify the strategy: horizon, measurements, bits, and a digest of the
+        matrix.
+        """
         digest = self.line.parameters["matrix_sha256"]
         size = {"horizon": self.horizon, "measurements": self.measurements}
         return {**size, "bits": self.facts.lattice_bits, "matrix_sha256": digest}
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description, with the exact rounded matrix."""
+        """Return the description: the parameters, and the exact rounded matrix."""
         matrix = integers_to_text(self._dense.matrix())
         return {"strategy": self.saved_name, **self.parameters, "matrix": matrix}
 
@@ -185,7 +192,7 @@ class Factorisation(LeastSquaresFactorization):
 
 
 def _check_matrix(matrix: ArrayLike) -> Floats:
-    """Return C as finite float64."""
+    """Return the measurement matrix as finite float64; refuse any other."""
     try:
         found = np.asarray(without_mask(matrix, "the matrix"))
     except InvalidInput:

@@ -105,7 +105,7 @@ _MOST_HELD = 2**23
 
 
 def series_bits(weight_bits: int) -> int:
-    """Return the binary places of the root's series for weights with this many.
+    """Return the binary places to which the square root is rounded, given those of the weights.
 
     >>> [series_bits(bits) for bits in (18, 14, 8)]
     [16, 14, 12]
@@ -114,11 +114,14 @@ def series_bits(weight_bits: int) -> int:
 
 
 def quarter(step: int, equal: int = _EQUAL) -> int:
-    """Return the class of a step's node: 0 for variance 1, then one per quarter octave.
+    """Return the class of a step's node: nodes of one class have noise of equal variance.
+
+    Class 0 has variance 1; then there is one class for each quarter octave (factor 2^(1/4)) of
+    steps.
 
     Args:
         step: the step, from 1 on.
-        equal: quarter octaves with variance 1.
+        equal: number of quarter octaves that belong to class 0.
 
     >>> [quarter(step) for step in (1, 9, 10, 11, 12, 16, 2**20)]
     [0, 0, 1, 1, 2, 4, 68]
@@ -128,7 +131,9 @@ def quarter(step: int, equal: int = _EQUAL) -> int:
 
 @lru_cache(maxsize=512)
 def node_variance(level: int, equal: int = _EQUAL) -> Fraction:
-    """Return q of a class of nodes, a multiple of 2^-30.
+    """Return the noise variance q of a class of nodes (`quarter`), relative to the first class.
+
+    It is a multiple of 2^-30.
 
     >>> float(node_variance(0)), round(float(node_variance(4)), 6)
     (1.0, 1.416297)
@@ -142,7 +147,7 @@ def node_variance(level: int, equal: int = _EQUAL) -> Fraction:
 
 @lru_cache(maxsize=512)
 def first_of(level: int, equal: int = _EQUAL) -> int:
-    """Return the first node of a class.
+    """Return the first node of a class of nodes with equal noise (`quarter`).
 
     >>> [first_of(level) for level in range(6)]
     [1, 10, 12, 14, 16, 20]
@@ -155,7 +160,9 @@ def first_of(level: int, equal: int = _EQUAL) -> int:
 
 
 def _spans(stop: int, equal: int = _EQUAL) -> list[tuple[int, range]]:
-    """Return each class with its nodes, for all nodes below ``stop``."""
+    """Return the classes of nodes with equal noise, and the nodes of each, for all nodes below
+    ``stop``.
+    """
     found = []
     level = 0
     while first_of(level, equal) < stop:
@@ -166,7 +173,7 @@ def _spans(stop: int, equal: int = _EQUAL) -> list[tuple[int, range]]:
 
 
 def _logarithm(ratio: Floats) -> Floats:
-    """Return slightly more than the natural logarithm of ratios between 1 and 1.5.
+    """Return upper bounds, slightly above it, of the natural logarithm of ratios between 1 and 1.5.
 
     It uses the series of 2 artanh((x - 1) / (x + 1)), with only operations that IEEE 754 rounds in
     one way: weights have to be the same on every machine.
@@ -178,7 +185,10 @@ def _logarithm(ratio: Floats) -> Floats:
 
 @lru_cache(maxsize=1)
 def _summed_squares() -> Floats:
-    """Return running sums of f(k)^2 from k = 0 on; computed in parts to save memory."""
+    """Return running sums of f(k)^2 from k = 0 on, with f the square root's coefficients.
+
+    They are computed in parts to save memory.
+    """
     sums = np.zeros(_SUMMED + 1)
     last = 1.0
     for at in range(0, _SUMMED, _WEIGHED):
@@ -193,7 +203,8 @@ def _summed_squares() -> Floats:
 
 @lru_cache(maxsize=8)
 def _weights_of(nodes: range, weight_bits: int, singles: int, equal: int) -> NDArray[np.int64]:
-    """Return the weights 1 / d_i of nodes, rounded down, in units of 2^-weight_bits.
+    """Return the weights 1 / d_i of columns (see the module), rounded down, in units of
+    2^-weight_bits.
 
     Nodes after ``singles`` stand for blocks and have smaller weights.
     """
@@ -206,11 +217,11 @@ def _weights_of(nodes: range, weight_bits: int, singles: int, equal: int) -> NDA
 
 
 def norms_of(items: Integers, equal: int = _EQUAL) -> Floats:
-    """Return d_i^2 of items, rounded up.
+    """Return upper bounds of d_i^2, the squared norms of the items' columns (see the module).
 
     Args:
         items: the items, from 1 on.
-        equal: quarter octaves of nodes with variance 1.
+        equal: number of quarter octaves of nodes with variance 1.
 
     >>> norms_of(np.array([10])).round(6).tolist()
     [2.095829]
@@ -239,7 +250,7 @@ def norms_of(items: Integers, equal: int = _EQUAL) -> Floats:
 
 
 class _Beginning(NormalisedSqrt):
-    """The first nodes of the root, with columns divided by d_i instead of by their own norms.
+    """The first nodes of the growing square root: its columns are divided by d_i (see the module).
 
     Args:
         horizon: the number of nodes.
@@ -254,7 +265,9 @@ class _Beginning(NormalisedSqrt):
 
     @cached_property
     def weights(self) -> NDArray[np.int64]:
-        """1 / d_i, less for blocks, rounded down, in units of 2^-weight_bits."""
+        """Weights 1 / d_i of the columns, less for blocks, rounded down, in units of
+        2^-weight_bits.
+        """
         parts = [
             _weights_of(
                 range(at, min(at + _WEIGHED, self.horizon + 1)),
@@ -268,14 +281,14 @@ class _Beginning(NormalisedSqrt):
 
     @cached_property
     def widths(self) -> Floats:
-        """Variances of the nodes, in units of that of the first."""
+        """Variances of the nodes' noise, relative to the first node's."""
         spans = _spans(self.horizon + 1, self.equal)
         widths = [float(node_variance(level, self.equal)) for level, _ in spans]
         return np.repeat(widths, [len(span) for _, span in spans])
 
     @cached_property
     def _variances(self) -> Floats:
-        """Variances of the releases, in units of the first node's."""
+        """Variances of the releases, relative to the variance of the first node's noise."""
         exact = _exact_variances(
             min(self.horizon, _EXACT_ROWS), self.weight_bits, self.singles, self.equal
         )
@@ -286,7 +299,7 @@ class _Beginning(NormalisedSqrt):
         )
 
     def differences(self, starts: Integers, stops: Integers) -> Floats:
-        """Return the variances of the released number of the steps start + 1 .. stop."""
+        """Return the variances of the released numbers of the steps start + 1 .. stop."""
         a, d, q = self.inverse, self.shares, self.widths
         found = np.empty(len(starts))
         for place, (start, stop) in enumerate(zip(starts.tolist(), stops.tolist(), strict=True)):
@@ -299,8 +312,11 @@ class _Beginning(NormalisedSqrt):
 
 @lru_cache(maxsize=32)  # each takes time quadratic in its releases, of which there are few
 def _exact_variances(horizon: int, weight_bits: int, singles: int, equal: int) -> Floats:
-    """Return the variances of the first releases in units of the first node's, each summed
-    directly."""
+    """Return the variances of the first releases, relative to the variance of the first node's
+    noise.
+
+    Each is summed directly.
+    """
     first = _Beginning(horizon, weight_bits, singles, equal)
     total = exact_variances(first.shares, first.inverse, first.widths)
     total.flags.writeable = False
@@ -308,19 +324,21 @@ def _exact_variances(horizon: int, weight_bits: int, singles: int, equal: int) -
 
 
 class _Within(NormalisedSqrt):
-    """The square root inside a block: it counts all steps of the block but the last."""
+    """The square root over the steps inside a block, all but the last."""
 
     def __init__(self, horizon: int, weight_bits: int) -> None:
         RootStrategy.__init__(self, horizon, series_bits(weight_bits), weight_bits)
 
     @cached_property
     def weights(self) -> NDArray[np.int64]:
-        """Weights of columns: 1 over their norms, rounded down; they never fall."""
+        """Weights of the columns, 1 over their norms, rounded down; later ones are never
+        smaller.
+        """
         return np.floor(self._exact_weights * (1 - 1e-12)).astype(np.int64)
 
 
 def _of_blocks(field: NodeNoise, level: int, size: int, blocks: range) -> NodeNoise:
-    """Return the noise within some blocks as that of one block with this many coordinates."""
+    """Return the noise inside some blocks as a table with one coordinate for each block."""
     first, count = blocks.start * size, len(blocks)
 
     def run(_level: int, nodes: range) -> Integers:
@@ -332,13 +350,13 @@ def _of_blocks(field: NodeNoise, level: int, size: int, blocks: range) -> NodeNo
 
 
 class _Kind(NamedTuple):
-    """Blocks of one size.
+    """A run of blocks of equal size, which follows the blocks of the size before.
 
     Attributes:
         number: index of the kind; 0 for single steps.
         size: number of steps of a block.
-        before: the last step before the first of them.
-        nodes: the last node before the first of them.
+        before: the last step before the first block.
+        nodes: the last node before the first block.
         blocks: number of blocks.
     """
 
@@ -355,7 +373,7 @@ class _Kind(NamedTuple):
 
 
 class _BlockPlace(NamedTuple):
-    """The place of a step: a block of its kind, and a step within it from 1 on."""
+    """The place of a step: which block of its size, and which step of the block, from 1 on."""
 
     kind: _Kind
     block: int
@@ -363,18 +381,22 @@ class _BlockPlace(NamedTuple):
 
     @property
     def node(self) -> int:
-        """The node of its block."""
+        """The node that stands for the step's block."""
         return self.kind.nodes + self.block + 1
 
     @property
     def over(self) -> int:
-        """Number of nodes completed at the step; the step completes its own node if it ends its
-        block."""
+        """Number of nodes that are complete at the step.
+
+        The node of its own block is complete if the step ends the block.
+        """
         return self.node - (self.step < self.kind.size)
 
 
 def _by_class(field: NodeNoise, equal: int) -> NodeNoise:
-    """Join the noise of nodes of all classes into one level: nodes from 1 on."""
+    """Return the noise of all nodes as one level, numbered from 1; the table has a level for each
+    class.
+    """
 
     def run(_level: int, nodes: range) -> Integers:
         parts = [
@@ -388,11 +410,11 @@ def _by_class(field: NodeNoise, equal: int) -> NodeNoise:
 
 
 class _Releases:
-    """The root's releases, node after node, for several coordinates.
+    """The noise of releases, computed node after node, for several coordinates at once.
 
-    With s the noise of the square root, B z at t is d_t s_t plus the sum over i < t of (d_i -
-    d_{i+1}) s_i, rounded correctly: in float64 and, if that leaves two candidates, by integer
-    arithmetic.
+    With s the noise of the square root and d_i the norms of its columns, the noise of release t is
+    d_t s_t plus the sum over i < t of (d_i - d_{i+1}) s_i. It is rounded correctly: in float64 and,
+    if that leaves two candidates, by integer arithmetic.
     """
 
     def __init__(self, root: GrowingSquareRoot, cells: int) -> None:
@@ -405,11 +427,11 @@ class _Releases:
         self._last_w = np.zeros(0, np.int64)
 
     def next(self, z: NDArray[np.int64], all_before: Any) -> NDArray[np.int64]:
-        """Return the releases of some further nodes.
+        """Return the noise of the releases at the next nodes, shape (nodes, cells).
 
         Args:
-            z: their noise, shape (nodes, cells).
-            all_before: returns, for a node and a coordinate, z up to that node.
+            z: the nodes' own noise, shape (nodes, cells).
+            all_before: returns, for a node and a coordinate, the noise of all nodes up to it.
         """
         root, first = self._root, self._dividing.steps + 1
         last_s, last_w = self._last_s, self._last_w
@@ -446,9 +468,10 @@ class _Releases:
 
 
 class _RootReader(Reader):
-    """The noise of a continuing stream, at constant cost per step.
+    """The noise of one running stream, at constant cost per step.
 
-    It holds the numbers that the next nodes of the root need, while there is room for them.
+    It holds the numbers from which the next releases are computed, as long as there is room for
+    them.
     """
 
     def __init__(self, strategy: GrowingSquareRoot, field: NodeNoise) -> None:
@@ -464,12 +487,12 @@ class _RootReader(Reader):
         self._kept = np.empty((0, self._cells), np.int64)
 
     def _has_room(self, steps: int, times: int = 1) -> bool:
-        """Return whether all nodes up to a step can be held, or ``times`` as many."""
+        """Return whether the numbers of all nodes up to a step, ``times`` over, fit into memory."""
         return 2 * times * self._growing._nodes(steps) * self._cells <= _MOST_HELD
 
     @property
     def local(self) -> bool:
-        """True while there is room for twice all nodes so far."""
+        """True while there is room for the numbers of twice as many nodes as so far."""
         return self._has_room(self._next, 2)
 
     @override
@@ -481,7 +504,9 @@ class _RootReader(Reader):
         return super().noise(steps)
 
     def _over(self, nodes: range) -> NDArray[np.int64]:
-        """Return the noise of nodes, in order; for nodes further back it starts anew."""
+        """Return the noise of the releases at some nodes; if they lie further back it starts
+        anew.
+        """
         if not self._done - len(self._kept) < nodes.start:
             self._begin()
         parts = [self._kept]
@@ -506,12 +531,13 @@ class _RootReader(Reader):
 
 
 class GrowingSquareRoot(EndlessStrategy):
-    """Gaussian totals of a stream without a known end; protection never fades.
+    """Totals of a stream without a known end, with Gaussian noise and a guarantee that never fades.
 
-    The noise of release t is that of t - 1 plus d_t (F^-1 z)_t, with F the root; node noise grows
-    with time. Root and weights are rounded, to multiples of 2^-16 and of 2^-weight_bits or coarser
-    ones; noise is rounded correctly. Steps after 2^20, 119 years of hours, are counted in blocks,
-    for some billions of steps.
+    The noise of release t is that of t - 1 plus d_t (F^-1 z)_t. Here F is the square root of the
+    running totals, z the nodes' noise, which grows with time, and d_t the norm of column t. F and
+    the weights 1 / d_t are rounded to multiples of 2^-16 and of 2^-weight_bits or coarser ones;
+    noise is rounded correctly. Steps after 2^20, 119 years of hours, are counted in blocks, for
+    some billions of steps.
 
     Args:
         weight_bits: from 4 to 18; fewer bits cost a little accuracy and leave room for wider noise.
@@ -556,7 +582,10 @@ class GrowingSquareRoot(EndlessStrategy):
 
     @classmethod
     def examples(cls, horizon: int) -> Sequence[GrowingSquareRoot]:
-        """Return fine weights, and coarse ones: exact rows of many fine weights take minutes."""
+        """Return instances for tests: with fine weights, and with coarse ones.
+
+        Exact rows of many fine weights would take minutes.
+        """
         if 26 < horizon <= 100:
             return cls(4), cls(4, 32)
         return (cls(), cls(4)) if horizon <= 26 else (cls(4),) if horizon <= 250 else ()
@@ -564,12 +593,12 @@ class GrowingSquareRoot(EndlessStrategy):
     @property
     @override
     def structure(self) -> Structure:
-        """Structure which states that columns are not aligned, and nothing else."""
+        """Structure which only states that some products of two columns may be negative."""
         return Structure(aligned=lambda: False)
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Bits of the weights, and the number of first nodes with equal noise, if stated."""
+        """JSON values that identify the strategy: bits of the weights, and ``even`` if stated."""
         even = {} if self.even is None else {"even": self.even}
         return {"weight_bits": self.weight_bits, **even}
 
@@ -589,17 +618,19 @@ class GrowingSquareRoot(EndlessStrategy):
         return _BlockPlace(kind, block, within + 1)
 
     def _nodes(self, step: int) -> int:
-        """Return the number of the root's nodes that a release reads."""
+        """Return how many nodes of the square root are complete, and so are read, at a step."""
         return self._place(step).over
 
     @cached_property
     def _stairs(self) -> Staircase:
-        """The root's coefficients, stored as the places at which they decrease."""
+        """The square root's coefficients, stored as the places at which they decrease."""
         bits = series_bits(self.weight_bits)
         return Staircase(RootSeries(NODES, bits).numerators, bits)
 
     def _weights(self, nodes: range) -> NDArray[np.int64]:
-        """Return the weights 1 / d_i of nodes (d_i: see the module), in units of 2^-weight_bits."""
+        """Return the weights 1 / d_i of the columns of nodes (see the module), in units of
+        2^-weight_bits.
+        """
         first = (nodes.start - 1) // _WEIGHED * _WEIGHED + 1
         parts = [
             _weights_of(range(at, at + _WEIGHED), self.weight_bits, self._singles, self._equal)
@@ -608,7 +639,7 @@ class GrowingSquareRoot(EndlessStrategy):
         return np.concatenate(parts)[nodes.start - first : nodes.stop - first]
 
     def _beginning(self, nodes: int) -> _Beginning:
-        """Return a beginning with at least this many first nodes."""
+        """Return the square root over at least the first ``nodes`` nodes."""
         length = max(1 << (nodes - 1).bit_length(), _SHORTEST)
         if length not in self._beginnings:
             # Short ones are useless once a stream has passed them.
@@ -620,13 +651,13 @@ class GrowingSquareRoot(EndlessStrategy):
         return self._beginnings[length]
 
     def _inside(self, kind: _Kind) -> _Within:
-        """Return the square root within blocks of a kind."""
+        """Return the square root over the steps inside a block of this kind."""
         if kind.number not in self._within:
             self._within[kind.number] = _Within(kind.size - 1, self.weight_bits)
         return self._within[kind.number]
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return nodes 1, ..., ``step`` with the exact coefficients of B; for early steps only."""
+        """Return the nodes in the release at ``step`` with exact weights; for early steps only."""
         at = self._place(check_step(self, step))
         row = self._beginning(at.over).row(at.over) if at.over else ()
         nodes = [Node(quarter(node, self._equal), node, weight) for _, node, weight in row]
@@ -637,7 +668,10 @@ class GrowingSquareRoot(EndlessStrategy):
         return tuple(nodes)
 
     def column(self, step: int, last: int | None = None) -> tuple[Node, ...]:
-        """Return the item's node and later ones with the root's coefficients, and its block's."""
+        """Return the nodes that the count of ``step`` enters and that releases up to ``last`` read.
+
+        They are the step's node, later nodes, and nodes inside the step's block.
+        """
         at, end = self._place(check_step(self, step)), self._place(self._check_end(last))
         beginning = self._beginning(at.node)
         if end.over >= at.node:
@@ -662,7 +696,7 @@ class GrowingSquareRoot(EndlessStrategy):
         return tuple(nodes)
 
     def l1_sensitivity(self) -> Fraction:
-        """Raise an error: with Laplace noise no item has a finite norm.
+        """Raise an error: no column has a finite 1-norm, so Laplace noise cannot be used.
 
         Raises:
             InvalidInput: always.
@@ -683,14 +717,19 @@ class GrowingSquareRoot(EndlessStrategy):
         return Fraction(1)
 
     def _d(self, node: int) -> float:
-        """Return d of a node, 1 over its weight; d falls, except where blocks begin."""
+        """Return d of a node (see the module), 1 over its weight; d falls, except where blocks
+        begin.
+        """
         one = range(node, node + 1)
         (weight,) = _weights_of(one, self.weight_bits, self._singles, self._equal).tolist()
         return float((1 << self.weight_bits) / weight)
 
     @cached_property
     def _largest_within(self) -> float:
-        """Upper bound of a node's weight within a block: the first column of the longest block."""
+        """Upper bound of the weight with which releases read a node inside a block.
+
+        It is the norm of the first column of the longest block.
+        """
         steps, unit = self._every[-1].size - 1, 1 << self.weight_bits
         if not steps:
             return 0.0
@@ -698,8 +737,11 @@ class GrowingSquareRoot(EndlessStrategy):
         return unit / math.floor(unit / norm)
 
     def _largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return a bound on weights: d times the width of the newest class, or the weight within
-        blocks."""
+        """Return, for each of ``stops``, a bound on weights in releases times the relative width of
+        the noise.
+
+        It is the larger of the bounds for nodes of the square root and for nodes inside blocks.
+        """
         classes = range(quarter(NODES, self._equal) + 1)
         widths = np.sqrt([float(self._node_factor(level)) for level in classes])
         firsts = [first_of(level, self._equal) for level in classes]
@@ -710,7 +752,7 @@ class GrowingSquareRoot(EndlessStrategy):
         return np.asarray(np.maximum(most * widths[np.maximum(last, 0)], within), dtype=np.float64)
 
     def _node_factor(self, level: int) -> Fraction:
-        """Return q of the class; 4 within blocks."""
+        """Return the noise variance of nodes of ``level``, relative to level 0; 4 inside blocks."""
         within = level >= _FIRST_WITHIN
         return Fraction(_WITHIN) if within else node_variance(level, self._equal)
 
@@ -726,7 +768,9 @@ class GrowingSquareRoot(EndlessStrategy):
             )
 
     def _of_releases(self, at: Integers) -> Floats:
-        """Return the variances of releases at steps, in units of the first node's."""
+        """Return the variances of the releases at steps, relative to the variance of the first
+        node's noise.
+        """
         found = np.zeros(at.shape)
         for kind in self._every:
             some = (at > kind.before) & (at <= kind.last)
@@ -752,7 +796,7 @@ class GrowingSquareRoot(EndlessStrategy):
         return float((self._beginning(_EXACT_ROWS)._variances[some] / fine).mean())
 
     def _of_nodes(self, nodes: Integers) -> Floats:
-        """Return the variances of the root's releases at nodes; 0 at node 0."""
+        """Return the variances of the square root's totals after each of ``nodes``; 0 at node 0."""
         last, found = int(nodes.max(initial=1)), np.zeros(nodes.shape)
         known = min(last, _EXACT_ROWS) if self.weight_bits >= _SHIPPED_BITS else last
         exact = np.concatenate([[0.0], self._beginning(known)._variances])
@@ -785,7 +829,10 @@ class GrowingSquareRoot(EndlessStrategy):
         return found * self._unit(law)
 
     def _difference_inside(self, start: _BlockPlace, stop: _BlockPlace) -> float:
-        """Return the variance that noise within blocks adds to a difference, in a block node's."""
+        """Return the variance that noise inside blocks adds to the difference of two releases.
+
+        The unit is the variance of the noise inside blocks.
+        """
         if (start.kind, start.block) == (stop.kind, stop.block):
             if stop.step < stop.kind.size:
                 inside = self._inside(stop.kind)
@@ -799,9 +846,10 @@ class GrowingSquareRoot(EndlessStrategy):
         return float(self._inside(at.kind)._variances[at.step - 1])
 
     def mean_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
-        """Return the mean of the variances of this many first releases.
+        """Return the mean of the variances of the first ``steps`` releases.
 
-        Values are in units of the first node's variance, or exact for a calibrated law.
+        The unit is the variance of the first node's noise; with ``law``, the calibrated noise, the
+        result is exact in squared data units.
 
         >>> round(GrowingSquareRoot().mean_variance(1024), 3)
         11.209
@@ -815,7 +863,9 @@ class GrowingSquareRoot(EndlessStrategy):
         return float(total) / steps * self._unit(law)
 
     def largest_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
-        """Return the largest variance of this many first releases; units as of `mean_variance`."""
+        """Return the largest variance of the first ``steps`` releases, in the unit of
+        `mean_variance`.
+        """
         largest = 0.0
         for blocks, rest, before, inside in self._blocks_until(steps):
             whole = before[:blocks].max(initial=0.0) + inside.max(initial=0.0) if blocks else 0.0
@@ -824,10 +874,11 @@ class GrowingSquareRoot(EndlessStrategy):
         return largest * self._unit(law)
 
     def _blocks_until(self, steps: int) -> Iterator[tuple[int, int, Floats, Floats]]:
-        """Yield, for each kind of blocks up to a step, four values.
+        """Yield four values for each size of blocks up to a step.
 
         They are the number of whole blocks, the number of steps in a block that has begun, the
-        variances of the root's releases before these blocks, and the variances within one.
+        variances of the square root's totals before these blocks, and the variances inside one
+        block.
         """
         of_nodes = self._of_nodes(np.arange(self._nodes(check_step(self, steps)) + 1))
         for kind in self._every:
@@ -841,19 +892,24 @@ class GrowingSquareRoot(EndlessStrategy):
         return 1.0 if law is None else law.variance / 4.0**self.facts.lattice_bits
 
     def _window_rounding(self, first: Integers, last: Integers) -> NDArray[np.float64]:
-        """Return a bound on rounding: half a unit per release, and another half for noise in a
-        block."""
+        """Return a bound on rounding: half a unit per release, and half a unit more for noise in a
+        block.
+        """
         twice = (first > self._singles) * 0.5 + (last > self._singles) * 0.5
         return np.asarray(
             super()._window_rounding(first, last) + np.where(first < last, twice, 0.0)
         )
 
     def _reader(self, field: NodeNoise) -> Reader:
-        """Return a reader with the square root's noise at all nodes so far, if there is room."""
+        """Return a reader that holds the noise of the square root at all nodes so far, if there is
+        room.
+        """
         return _RootReader(self, field)
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """Return B z rounded to multiples of ``2^-fraction_bits``; costs O(stop) per coordinate.
+        """Return the noise of the releases of consecutive steps, in units of ``2^-fraction_bits``.
+
+        It is rounded correctly. Time is proportional to the last step, for each coordinate.
 
         Raises:
             SumOverflow: noise of 2^50 or more, which no calibrated law has.
@@ -878,7 +934,9 @@ class GrowingSquareRoot(EndlessStrategy):
     def _noise_of(
         self, field: NodeNoise, steps: range, over: Callable[[range], NDArray[np.int64]]
     ) -> NDArray[np.int64]:
-        """Return `noise`, given the root's releases at nodes."""
+        """Return `noise`; ``over`` returns the noise of the square root's totals after some
+        nodes.
+        """
         parts = [np.empty((0, *field.shape), np.int64)]
         for kind in self._every:
             low, high = max(steps.start, kind.before + 1), min(steps.stop - 1, kind.last)
@@ -896,7 +954,9 @@ class GrowingSquareRoot(EndlessStrategy):
         high: _BlockPlace,
         root: Callable[[range], NDArray[np.int64]],
     ) -> Iterator[NDArray[np.int64]]:
-        """Yield B z from one step to another of a kind, some blocks at a time."""
+        """Yield the noise of the releases from one step to another in blocks of one size, in
+        parts.
+        """
         window = range(max(low.node - 1, 1), high.node + 1)
         over = root(window)
         level, inside = _FIRST_WITHIN + kind.number, self._inside(kind)
@@ -916,9 +976,10 @@ class GrowingSquareRoot(EndlessStrategy):
 
 @lru_cache(maxsize=1)
 def _load_shipped() -> tuple[Integers, dict[int | None, Floats]]:
-    """Return shipped nodes, and by ``even`` the variances of the root's releases there.
+    """Return some nodes, and for each ``even`` the variances of the square root's totals after
+    them.
 
-    ``make growing`` computes them.
+    They come with the package; ``make growing`` computes them.
     """
     text = files("counton.strategies.streams").joinpath("growing_root.json").read_text("utf-8")
     known = json.loads(text)
@@ -930,7 +991,8 @@ def _load_shipped() -> tuple[Integers, dict[int | None, Floats]]:
 def _between_known(nodes: Integers, even: int | None = None) -> Floats:
     """Return variances beyond the exact ones, by cubic polynomials within each quarter octave.
 
-    There they first rise and finally fall like logarithms of the distance from its ends.
+    Within a quarter octave variances first rise and finally fall, like logarithms of the distance
+    from its ends.
 
     >>> _between_known(np.array([2**14, 2**20])).round(4).tolist()
     [21.4709, 36.7794]

@@ -1,4 +1,4 @@
-"""Each step's own count with independent noise: A = B = C = 1."""
+"""The strategy that adds independent noise to each step's own count."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ from counton.strategies.strategy import (
 
 
 class Independent(StreamStrategy):
-    """One draw per step, for counts of single steps without totals.
+    """The strategy that adds one independent draw of noise to each step's own count, without
+    totals.
 
     No strategy has less error: with all columns of C of 1-norm or 2-norm at most 1, the mean
     variance of the best estimates is tr (C^T C)^-1 / T >= (1/T) sum 1 / ||C e_t||_2^2 >= 1. For
@@ -53,35 +54,35 @@ class Independent(StreamStrategy):
         self.horizon = check_integer("horizon", horizon, 1, LARGEST_HORIZON)
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the step's own node."""
+        """Return the node that the count of ``step`` enters: the step's own."""
         return (Node(0, check_step(self, step), 1),)
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the step's own node."""
+        """Return the node in the release at ``step``: the step's own."""
         return (Node(0, check_step(self, step), 1),)
 
     def l1_sensitivity(self) -> Fraction:
-        """Return 1: a step enters its own node with weight 1."""
+        """Return 1, the norm of every column: a count enters its own node with weight 1."""
         return Fraction(1)
 
     @property
     @override
     def structure(self) -> Structure:
-        """Structure in which each step enters a node of its own."""
+        """Structure in which the count of each step enters a node of its own."""
         return tree_structure(self.horizon, (1,))
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variance of the number of a window: the number of its steps."""
+        """Return the variance of the sum of a window's counts: the number of its steps."""
         first, last = window_ends(self, steps, since)
         return (last - first).astype(np.float64)
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return 1, both as mean and as maximum."""
+        """Return 1, the mean and the maximum of the variances of single steps."""
         check_metric(metric)
         return 1.0
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """Return the steps' own draws."""
+        """Return the noise of consecutive steps: each step's own draw."""
         check_window(self, steps)
         if len(steps) == 0:
             return np.zeros((0, *field.shape), np.int64)

@@ -62,8 +62,7 @@ class Digits:
         return self.base - 1 - self.below
 
     def cut(self, number: int) -> int:
-        """Return ``number`` without its lowest digit: ``number`` is base times the result, plus the
-        digit."""
+        """Return ``number`` without its lowest digit d: ``number`` = base * result + d."""
         return (number + self.below) // self.base
 
     def count(self, number: int) -> int:
@@ -82,8 +81,10 @@ class Digits:
         return total
 
     def total_weight(self, last: int) -> int:
-        """Return the sum of ``weight`` over 0..last, added up by groups with common higher
-        digits."""
+        """Return the sum of `weight` over 0..last.
+
+        Numbers with the same higher digits are added up together.
+        """
         if (cut := self.cut(last)) == 0:
             return _triangle(last)
         digit, up, down = last - cut * self.base, _triangle(self.above), _triangle(self.below)
@@ -106,7 +107,7 @@ def _triangle(n: int) -> int:
 
 
 class DigitTree(StreamStrategy):
-    """A tree of given arity: releases read nodes by the digits of their step.
+    """A tree of given arity whose releases add and subtract nodes by the digits of their step.
 
     Args:
         horizon: number of steps.
@@ -125,18 +126,20 @@ class DigitTree(StreamStrategy):
         self.facts = StrategyFacts(unit_rows=True, causal=causal)
 
     def _by_right_end(self, field: NodeNoise) -> NodeNoise:
-        """Return the noise of nodes by their right ends: here the table itself."""
+        """Return the noise of nodes, numbered by their right ends: here the table itself."""
         return field
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return one node per level, except nodes between two groups, which no release reads."""
+        """Return the nodes that the count of ``step`` enters: one per level, if any release reads
+        it.
+        """
         check_step(self, step)
         right_ends = enumerate(-(-step // self.arity**level) for level in range(self.height))
         below = self._digits.below
         return tuple(Node(level, p, 1) for level, p in right_ends if (p + below) % self.arity)
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes of the digits of ``step``, from the highest level down."""
+        """Return the nodes in the release at ``step``, from its digits, the highest level first."""
         nodes: list[Node] = []
         q = check_step(self, step)
         for level in range(self.height):
@@ -147,24 +150,30 @@ class DigitTree(StreamStrategy):
         return tuple(nodes)
 
     def l1_sensitivity(self) -> Fraction:
-        """Return the number of levels: item 1 enters the first node of each."""
+        """Return the largest 1-norm of a column: the number of levels, as item 1 enters a node of
+        each.
+        """
         return Fraction(self.height)
 
     @property
     @override
     def structure(self) -> Structure:
-        """Structure of a tree in which one child of each node is missing, as no release reads
-        it."""
+        """Structure of the tree, for units that act several times.
+
+        One child of each node is missing, since no release reads it.
+        """
         unread = -self._digits.below % self.arity or self.arity
         widths = [self.arity**level for level in range(self.height)]
         return tree_structure(self.horizon, widths, (unread, self.arity))
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variance of prefix sums, or of differences of two, in variances of a node.
+        """Return the variance of totals, or of differences of two, in variances of one node's
+        noise.
 
-        It is the number of nodes that are read. Below the first level at which the ends differ
-        these are the absolute digits of both ends, at that level the nodes between their digits;
-        above it both ends read the same nodes, which cancel.
+        It is the number of nodes that are read. For a difference, let two ends first differ, from
+        above, at one level. Below it each end reads as many nodes as its absolute digits add up to;
+        at that level the nodes between both digits are read; above it both ends read the same
+        nodes, which cancel.
         """
         first, last = window_ends(self, steps, since)
         total = np.zeros(first.shape, np.int64)
@@ -190,13 +199,15 @@ class DigitTree(StreamStrategy):
         return 1.0 + (self.arity - 1) * (largest if metric == "max" else carried / self.horizon)
 
     def _error(self, metric: Metric) -> Fraction:
-        """Return `overall_variance` of totals, exactly."""
+        """Return the exact mean or largest variance of totals, as a fraction."""
         if metric == "max":
             return Fraction(self._digits.largest_weight(self.horizon))
         return Fraction(self._digits.total_weight(self.horizon), self.horizon)
 
     def noise(self, field: NodeNoise, steps: range) -> Integers:
-        """Return B z on a window: top down, one level at a time."""
+        """Return the noise of the releases of consecutive steps, computed level by level from the
+        top.
+        """
         named, numbers = self._by_right_end(field), [check_window(self, steps)]
         for _ in range(self.height if steps else 0):  # the numbers to which the level below is cut
             low, high = (self._digits.cut(numbers[-1][end]) for end in (0, -1))
@@ -220,7 +231,7 @@ class DigitTree(StreamStrategy):
 
 
 class KAry(DigitTree):
-    """A tree of given arity over ``horizon`` steps.
+    """A tree over the steps of a stream in which each node has k children.
 
     The sensitivities are D_1 = D_2^2 = height, the smallest number of digits that can write the
     horizon. The variance at a step is the sum of the absolute digits of that step.
@@ -258,12 +269,13 @@ class KAry(DigitTree):
 
     @classmethod
     def candidates(cls, horizon: int, subtraction: bool = True, of_each: int = 8) -> list[KAry]:
-        """Return for every height the trees of least arity, for units that act several times.
+        """Return trees among which is the best for units that act several times: some for each
+        height.
 
         For such units sensitivities are not a function of the height alone. Of two trees of one
         height the wider has more error, and longer nodes, which hold more of a unit's steps; the
-        ends of nodes matter too. The eight smallest (``of_each``) contained the best in all cases
-        examined.
+        ends of nodes matter too. The eight smallest arities of each height (``of_each``) contained
+        the best in all cases examined.
 
         >>> [tree.arity for tree in KAry.candidates(1000)][-4:]
         [51, 52, 2000, 2001]
@@ -281,7 +293,9 @@ class KAry(DigitTree):
     def undominated_trees(
         cls, horizon: int, metric: Metric = "mean", subtraction: bool = True
     ) -> list[KAry]:
-        """Return trees not beaten by any in both height and error: one is best for any noise.
+        """Return the trees for which no other tree has both less height and less error.
+
+        One of them is best for any noise.
 
         They are in order of falling height and rising error. Both sensitivities depend on the
         height only.
@@ -310,7 +324,7 @@ class KAry(DigitTree):
         subtraction: bool | None = True,
         norm: Norm = 1,
     ) -> KAry:
-        """Return the arity with the least error at this horizon, by exact computation.
+        """Return the tree with the arity of least error for a horizon, by exact computation.
 
         It minimises error(metric) * D_1^2 for Laplace noise (``norm=1``) or error(metric) * D_2^2
         for Gaussian noise (``norm=2``). ``subtraction=None`` tries trees with and without it.
@@ -328,13 +342,15 @@ class KAry(DigitTree):
 
     @classmethod
     def examples(cls, horizon: int) -> tuple[KAry, ...]:
-        """Return odd and even arities, with and without subtraction, and the best tree."""
+        """Return instances for tests: odd and even arities, with and without subtraction, and the
+        best tree.
+        """
         forms = [cls(horizon, k, form) for k in (2, 3, 4, 7, 10) for form in (True, False)]
         return (*forms, cls.best(horizon))
 
 
 def _useful_arities(horizon: int, subtraction: bool) -> list[int]:
-    """Return arities that include the best one of every height.
+    """Return arities among which is the best one for every height of the tree.
 
     For a given height the smallest arity that reaches the horizon is best, or one of the next few,
     of the other parity.

@@ -67,13 +67,15 @@ _REACH = 2**7
 
 
 class _Place(NamedTuple):
-    """The places of steps in the nodes of one level.
+    """Where each of several steps lies in the tree's nodes of one level.
+
+    A family is the children of one node; N is the estimate of a node from those below it.
 
     Attributes:
         node, parent: index of the step's node and of its parent; 0 as parent on the highest level.
         part: the completed part of the node at the step; 1 is a whole node.
         own: variance of the node's estimate N.
-        whole: variance of N of the nodes to the left in its family.
+        whole: variance of N of each node to the left in its family.
         read: sum of the variances of N over the completed part of the parent.
         spread: sum of the variances of N over the whole family; infinite on the highest level.
         excess: the sum of the variances of N of the node's children, less the variance of its N.
@@ -90,13 +92,15 @@ class _Place(NamedTuple):
 
     @property
     def alone(self) -> Floats:
-        """Variance that this family adds to a release."""
+        """Variance that the nodes of this level add to the release at the step."""
         left = self.read - self.part * self.own
         return np.asarray(left + self.own * self.part**2 - self.read**2 / self.spread)
 
 
 class _Rows(Reader):
-    """A reader for steps of many coordinates that goes on where the last window ended."""
+    """The noise of one running stream with many coordinates; it continues where the last window
+    ended.
+    """
 
     def __init__(self, strategy: LookAhead, field: NodeNoise) -> None:
         super().__init__(strategy, field)
@@ -122,7 +126,8 @@ class _Rows(Reader):
 
 
 class LookAhead(StreamStrategy):
-    """The look-ahead least-squares tree over ``horizon`` steps.
+    """A tree over the steps whose releases are least-squares estimates, also from nodes not yet
+    full.
 
     D_1 is the sum of the weights, D_2^2 the sum of their squares. With n_l the variance of N at
     level l, 1 / n_l = w_l^2 + w_{l-1}^2 / k_l, the variance at t is
@@ -196,7 +201,8 @@ class LookAhead(StreamStrategy):
 
     @classmethod
     def best(cls, horizon: int, norm: Norm = 1, metric: Metric = "mean") -> LookAhead:
-        """Return the radices and weights with the least error found for one step per unit.
+        """Return the tree with the radices and weights of least error found, for units that count
+        in one step.
 
         It minimises error(metric) * D_1^2 for Laplace noise (``norm=1``) or error(metric) * D_2^2
         for Gaussian noise (``norm=2``), by local search: weights are optimal for the radices, and
@@ -224,7 +230,7 @@ class LookAhead(StreamStrategy):
         separation: int = 1,
         every: int | None = None,
     ) -> tuple[LookAhead, ...]:
-        """Return trees that include the best one found for any guarantee, for a given error.
+        """Return trees among which is the best one found, for any guarantee and a given error.
 
         They include trees for Laplace and for Gaussian noise. Long nodes hold more steps of a unit
         that acts several times. This increases the 2-norm; in the 1-norm every level counts
@@ -258,7 +264,9 @@ class LookAhead(StreamStrategy):
 
     @classmethod
     def examples(cls, horizon: int) -> tuple[LookAhead, ...]:
-        """Return one level, levels of few and many children, uneven weights, the best trees."""
+        """Return instances for tests: one level, few and many children, uneven weights, and the
+        best trees.
+        """
         return (
             cls(horizon),
             cls(horizon, (2, 2, 2)),
@@ -270,7 +278,9 @@ class LookAhead(StreamStrategy):
         )
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the node of every level that holds the step."""
+        """Return the nodes that the count of ``step`` enters: the one of each level that holds the
+        step.
+        """
         leaf = check_step(self, step) - 1
         return tuple(
             Node(level, leaf // width, _plain(Fraction(weight, self.weights[0])))
@@ -280,7 +290,11 @@ class LookAhead(StreamStrategy):
         )
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes of all families along the path to the step, and their children."""
+        """Return the nodes in the release at ``step``, with exact weights.
+
+        They are the siblings of all nodes on the path to the step, and the nodes that estimate
+        them.
+        """
         leaf = check_step(self, step) - 1
         trees, top = self._trees, self.height - 1
         weights: dict[tuple[int, int], Fraction] = {}
@@ -320,7 +334,11 @@ class LookAhead(StreamStrategy):
         taken: Fraction,
         depth: int | None = None,
     ) -> None:
-        """Add the estimates of nodes, by default N, to the weights of z, ``taken`` times."""
+        """Add ``taken`` times the estimates of some nodes to ``weights``, the weights of the nodes'
+        noise.
+
+        An estimate reads ``depth`` levels below, by default as many as its level does.
+        """
         trees, weight = self._trees, self.weights[level]
         depth = trees.depths[level] if depth is None else depth
         last = trees.counts[level] - 1
@@ -338,23 +356,25 @@ class LookAhead(StreamStrategy):
                 self._read(weights, level - 1, children, taken * (1 - own), depth - 1)
 
     def l1_sensitivity(self) -> Fraction:
-        """Return the sum of the weights: each item enters one node of each level."""
+        """Return the 1-norm of every column: the sum of the weights, as a count enters a node of
+        each level.
+        """
         return Fraction(sum(self.weights), self.weights[0])
 
     def squared_sensitivity(self) -> Fraction:
-        """Return the sum of the squares of the weights."""
+        """Return the squared 2-norm of every column: the sum of the squares of the weights."""
         return Fraction(sum(weight**2 for weight in self.weights), self.weights[0] ** 2)
 
     @property
     @override
     def structure(self) -> Structure:
-        """Structure in which every step enters a node of each level."""
+        """Structure of a tree in which the count of every step enters a node of each level."""
         return tree_structure(self.horizon, self._trees.widths)
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return variances from the completed parts of a step's nodes of each level.
+        """Return the variances of releases or, with ``since``, of their differences.
 
-        For differences they come from both ends' readings of each N, family by family.
+        They follow from the completed part of the step's node at each level.
         """
         total: Floats = np.zeros(())
         if since is None:
@@ -374,7 +394,9 @@ class LookAhead(StreamStrategy):
         return total
 
     def _along(self, ends: Integers) -> Iterator[_Place]:
-        """Yield the places of steps, level by level from below; 0 is before the first step."""
+        """Yield where steps lie in the nodes of each level, from below; step 0 is before the
+        first.
+        """
         trees, unit = self._trees, float(self.weights[0]) ** 2
         node = np.maximum(ends - 1, 0)
         part: Floats = (ends > 0).astype(np.float64)
@@ -395,7 +417,10 @@ class LookAhead(StreamStrategy):
             node, part, excess = parent, read / spread, spread - above
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the mean or largest variance over the horizon: by moments, or branch and bound."""
+        """Return the mean or the largest variance over the horizon.
+
+        The mean of totals is computed from moments, the largest by branch and bound.
+        """
         check_metric(metric)
         if of == "windows":
             return self._overall_of_steps(metric)
@@ -405,10 +430,11 @@ class LookAhead(StreamStrategy):
         return mean_variance(self.horizon, self.radices, weights)
 
     def _overall_of_steps(self, metric: Metric) -> float:
-        """Return the mean or largest variance of single steps, from one step of each kind.
+        """Return the mean or the largest variance of single steps' counts, from one step of each
+        kind.
 
-        Steps are of one kind if they lie in last nodes of the same levels.
-        A step lies in the last node of a level, or of no level, and in no last node below.
+        Steps are of one kind if they lie in last nodes of the same levels. A step lies in last
+        nodes of all levels from some level up, and in no last node below.
         """
         firsts = [
             (count - 1) * width + 1
@@ -423,7 +449,9 @@ class LookAhead(StreamStrategy):
     @cached_property
     @override
     def _release_rounding(self) -> float:
-        """Bound on rounding: a unit and a half per node that is read, times 1.001 for float64.
+        """Bound on the rounding of a release: one and a half units for each node read, times 1.001.
+
+        The factor covers float64.
 
         Counts of steps are exact. Sums of other measured counts are off by at most half a unit, and
         so is every product. A release reads at most all of each family.
@@ -453,9 +481,9 @@ class LookAhead(StreamStrategy):
     def _largest_read(self) -> float:
         """Return a bound on the weight with which any release reads a node.
 
-        The estimates of a node and of those above it read it with weights r_1, r_2, ...; a release
-        reads these estimates c_1, c_2, ... times, with all partial sums between -1 and 1. So the
-        weights add up to at most the sum of |r_j - r_{j+1}|.
+        The node's own estimate and those of the nodes above read it with weights r_1, r_2, ...; a
+        release reads these estimates c_1, c_2, ... times, with all partial sums of the c_j between
+        -1 and 1. So the weights add up to at most the sum of |r_j - r_{j+1}|.
         """
         trees, most = self._trees, 0.0
         for last in (False, True):
@@ -490,7 +518,8 @@ class LookAhead(StreamStrategy):
         return 2.0 ** (62 - FRACTION_BITS) / (_REACH * max(widest, total))
 
     def _reader(self, field: NodeNoise) -> Reader:
-        """Return a reader; steps of many coordinates continue at the end of the last window.
+        """Return a reader of a running stream; with many coordinates it continues where a window
+        ended.
 
         Noise ahead of a window is not kept, and starting a window anew takes 40 times as long as
         continuing (2,000 to 20,000 coordinates, 1,000 steps).
@@ -503,7 +532,10 @@ class LookAhead(StreamStrategy):
         return self._reader(field).noise(steps)
 
     def _parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
-        """Yield parts from the highest level's estimates down; every part ends with a family."""
+        """Yield the noise of consecutive steps in parts, computed from the highest level down.
+
+        Every part ends with the last sibling of a group.
+        """
         if len(steps) == 0:
             return
         leaves, trees = range(steps.start - 1, steps.stop - 1), self._trees
@@ -524,5 +556,5 @@ class LookAhead(StreamStrategy):
 
 
 def _plain(weight: Fraction) -> int | Fraction:
-    """Return an integer if the fraction is one."""
+    """Return a fraction as an integer if it is one."""
     return weight.numerator if weight.denominator == 1 else weight

@@ -18,10 +18,12 @@ WEIGHT_BITS = 8
 
 
 def mean_variance(horizon: int, radices: Sequence[int], weights: Sequence[float]) -> float:
-    """Return the mean variance over all steps, from moments of the parts of each level's nodes.
+    """Return the mean variance over all steps of a look-ahead tree, in variances of one node's
+    noise.
 
-    The completed part p of a node is linear in that of its child, so the means of p and of p^2 over
-    the steps of a whole node and of the last node follow from those one level down.
+    It follows from means over the steps. The completed part p of a node is linear in that of its
+    child, so the means of p and of p^2 over the steps of a whole node, and of the last node, follow
+    from those one level down.
     """
     count, width, rest = horizon, 1, 1  # nodes; steps of a whole node, and of the last one
     own = tail = 1 / weights[0] ** 2
@@ -50,10 +52,10 @@ def mean_variance(horizon: int, radices: Sequence[int], weights: Sequence[float]
 def _moments(
     count: int, own: float, tail: float, width: int, rest: int, one: float, two: float
 ) -> tuple[float, float, float]:
-    """Return the last child's share of a node's steps, and two means over ``count`` children.
+    """Return the last child's share of a node's steps, and two means over the steps of the node.
 
-    They are the means of the completed part of all children, in variances, and of its square. The
-    last child has other moments than the others.
+    The node has ``count`` children. The means are those of the sum of variances over the completed
+    part of the children, and of its square. The last child has other means than the others.
     """
     share = rest / (rest + (count - 1) * width)
     p, pp = (width + 1) / (2 * width), (width + 1) * (2 * width + 1) / (6 * width * width)
@@ -71,7 +73,8 @@ def _moments(
 
 
 def largest_variance(trees: Subtrees) -> float:
-    """Return the largest variance over all steps, by branch and bound, in variances of z.
+    """Return the largest variance over all steps, by branch and bound, in variances of one node's
+    noise.
 
     The contribution of the levels above a node is a concave function of its completed part. The
     largest contribution of the levels below is known from smaller trees.
@@ -84,7 +87,9 @@ _Parabola = tuple[float, float, float]
 
 
 class _Peaks:
-    """Branch and bound for the largest variance; see `largest_variance`."""
+    """Branch and bound for the largest variance over the steps of a tree: see
+    `largest_variance`.
+    """
 
     def __init__(self, trees: Subtrees) -> None:
         self._trees = trees
@@ -103,7 +108,9 @@ class _Peaks:
             self._most.append((whole, last))
 
     def largest(self) -> float:
-        """Return the largest variance: in the last whole tree, or in a last one cut short."""
+        """Return the largest variance: in the last whole tree, or in a last tree that is cut
+        short.
+        """
         top = self._trees.top
         count, (own, tail) = self._trees.counts[top], self._own[top]
         best = 0.0
@@ -114,12 +121,19 @@ class _Peaks:
         return self._climb(top, True, rises, best)
 
     def _arch(self, above: _Parabola, level: int, last: bool) -> _Parabola:
-        """Add a node's own contribution to the parabola of the levels above it."""
+        """Return the parabola of a node's and all higher levels' variance, over the node's
+        completed part.
+
+        ``above`` is that of the higher levels.
+        """
         excess = self._excess[level][last]
         return above[0], above[1] + excess, above[2] - excess
 
     def _climb(self, level: int, last: bool, arch: _Parabola, best: float) -> float:
-        """Return the larger of ``best`` and the largest variance within a node."""
+        """Return the larger of ``best`` and the largest variance at a step of a node.
+
+        ``arch`` is the variance from the node's and higher levels, over the node's completed part.
+        """
         if level == 0:
             return max(best, sum(arch))
         count = self._trees.children[level - 1][last]
@@ -177,7 +191,9 @@ _HOPELESS = 1.03
 
 
 class ShapeQuestion(NamedTuple):
-    """The question that a search answers: which error to minimise, for which protected units."""
+    """The question that a search answers: for which horizon, error and protected units a tree is
+    best.
+    """
 
     horizon: int
     norm: Norm
@@ -189,10 +205,10 @@ class ShapeQuestion(NamedTuple):
 
 @lru_cache(maxsize=256)
 def best_shape(question: ShapeQuestion) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the radices and integer weights with the least error found.
+    """Return the radices and integer weights of the tree with the least error found.
 
-    It uses only sums, products, quotients, square roots and comparisons, which are equal on every
-    machine.
+    The search uses only sums, products, quotients, square roots and comparisons, so that its result
+    is equal on every machine.
     """
     search = _Search(question)
     best = search.improve_weights((), (1.0,), rounds=1)
@@ -214,16 +230,19 @@ def best_shape(question: ShapeQuestion) -> tuple[tuple[int, ...], tuple[int, ...
 
 
 class _Search:
-    """Local search for radices, with the best weights for each."""
+    """Local search for the radices of a tree, with the best weights for each."""
 
     def __init__(self, question: ShapeQuestion) -> None:
         self._question = question
         self._horizon, self._norm, self._metric = question.horizon, question.norm, question.metric
 
     def nearby(self, best: _Weighed) -> _Weighed:
-        """Return the best tree after changes of the lowest, the highest, or the other levels.
+        """Return the best tree reached from ``best`` by changes of radices by one, as long as they
+        help.
 
-        Levels in between are alike, so their radices differ by at most one.
+        The lowest level, the highest, and all levels in between are changed separately.
+
+        The radices of the levels in between differ by at most one.
         """
         levels = len(best[1])
         groups = [range(1)] if levels == 1 else [range(1), range(levels - 1, levels)]
@@ -253,11 +272,13 @@ class _Search:
         return self.improve_weights(best[1], best[2], rounds=8)
 
     def fits(self, radices: Sequence[int]) -> bool:
-        """Return True if one child less per highest node would be too few for all steps."""
+        """Return whether the tree is no larger than needed: its top nodes need all of their
+        children.
+        """
         return math.prod(radices[:-1]) * (radices[-1] - 1) < self._horizon
 
     def polish(self, radices: tuple[int, ...], weights: list[int]) -> tuple[int, ...]:
-        """Return integer weights that no change of a single one by one improves."""
+        """Return integer weights such that changing any one of them by one brings no gain."""
         if self._metric == "max" and (
             len(radices) > _POLISHED or self._question.release == "windows"
         ):
@@ -284,10 +305,11 @@ class _Search:
     def improve_weights(
         self, radices: tuple[int, ...], weights: tuple[float, ...], rounds: int
     ) -> _Weighed:
-        """Return better weights for these radices, from given ones, and their error.
+        """Return the error, these radices, and better weights for them, after some rounds.
 
         At the best weights the product of w_l^(2 - norm) and the derivative of the error by w_l^2
-        is equal at every level; dividing by its fourth root comes closer to that.
+        is equal at every level; scaling each weight by the product's fourth root comes closer to
+        that.
         """
         loads, costs = self._loads(radices), self._costs(radices)
         found, depths = list(weights), depths_of(radices)
@@ -311,7 +333,9 @@ class _Search:
         return self._error(radices, found), radices, tuple(found)
 
     def _error(self, radices: tuple[int, ...], weights: Sequence[float]) -> float:
-        """Return the minimised error; for the largest error, a close bound."""
+        """Return the error that is minimised; if it is the largest variance, a close bound on
+        it.
+        """
         size, release = self._size(self._costs(radices), weights), self._question.release
         if self._metric == "mean" and release == "totals":
             return size * mean_variance(self._horizon, radices, weights)
@@ -332,9 +356,11 @@ class _Search:
         return float(moved ** (3 - norm))
 
     def _costs(self, radices: Sequence[int]) -> list[float]:
-        """Return each level's cost in the norm.
+        """Return, for each level, how much its weights add to the norm by which a unit moves the
+        nodes.
 
-        In the squared norm it is the largest sum of a unit's steps in its nodes, per step.
+        For the squared 2-norm it is the largest sum of squares of a unit's steps in its nodes, per
+        step.
         """
         steps, width, costs = self._question.steps, 1, [1.0]
         for radix in radices:
@@ -345,7 +371,9 @@ class _Search:
         return costs
 
     def _loads(self, radices: tuple[int, ...]) -> list[float]:
-        """Return the factor with which the variance of N of each level enters the error."""
+        """Return, for each level, the factor of the variance of its nodes' estimates in the
+        error.
+        """
         width, over = 1, [0.0]
         largest, release = self._metric == "max", self._question.release
         for radix in radices:
@@ -363,8 +391,9 @@ class _Search:
 
 
 def _alone(radices: Sequence[int]) -> list[float]:
-    """Return, for each level, the factor of N's variance in the variance of a step's final
-    estimate."""
+    """Return, for each level, the factor of its estimates' variance in the variance of a single
+    step.
+    """
     loads, left = [], 1.0
     for radix in radices:
         loads.append(left * (1 - 1 / radix))
@@ -373,7 +402,7 @@ def _alone(radices: Sequence[int]) -> list[float]:
 
 
 def _variances(radices: Sequence[int], weights: Sequence[float]) -> list[float]:
-    """Return the variances of N in whole nodes, by level."""
+    """Return, for each level, the variance of the estimate of a whole node from those below it."""
     estimates = [1 / weights[0] ** 2]
     found = [estimates[0]]
     for radix, weight, depth in zip(radices, weights[1:], depths_of(radices)[1:], strict=True):

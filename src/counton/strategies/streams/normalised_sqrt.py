@@ -49,12 +49,13 @@ _ALL_OVERLAPS = 16
 
 
 class NormalisedSqrt(RootStrategy):
-    """Square-root factorisation with unit columns, C' = C D^-1: less error with Gaussian noise.
+    """The square-root factorisation with columns of norm 1: less error with Gaussian noise.
 
-    The noise of a release is the sum over i <= t of d_i (C^-1 z)_i, with d_i the norm of column i
-    of C: one multiplication per step more than `SqrtToeplitz`. Weights 1 / d_i are rounded to
-    multiples of 2^-weight_bits, C to multiples of 2^-12 (beyond 2^13 steps 2^-14). The sensitivity
-    is exactly that of the rounded C', and noise is rounded correctly.
+    C is the square root of the running totals, and D has the norms d_i of its columns; C' = C D^-1
+    is measured. The noise of release t is the sum over i <= t of d_i (C^-1 z)_i: one multiplication
+    per step more than `SqrtToeplitz`. Weights 1 / d_i are rounded to multiples of 2^-weight_bits, C
+    to multiples of 2^-12 (beyond 2^13 steps 2^-14). The sensitivity is exactly that of the rounded
+    C', and noise is rounded correctly.
 
     Args:
         horizon: number of steps, from 1 to 2^20.
@@ -84,14 +85,19 @@ class NormalisedSqrt(RootStrategy):
 
     @classmethod
     def examples(cls, horizon: int) -> tuple[NormalisedSqrt, ...]:
-        """Return fine weights, and coarse ones: exact rows of many fine weights take minutes."""
+        """Return instances for tests: with fine weights, and with coarse ones.
+
+        Exact rows of many fine weights would take minutes.
+        """
         coarse, fine = cls(horizon, weight_bits=4), cls(horizon)
         return (fine, coarse) if horizon <= 26 else (coarse,) if horizon <= 250 else ()
 
     @cached_property
     @override
     def weights(self) -> NDArray[np.int64]:
-        """Weights of columns, 1 over their norms in C, in units of 2^-weight_bits."""
+        """Weights of the columns, 1 over their norms in the square root, in units of
+        2^-weight_bits.
+        """
         return np.rint(self._exact_weights).astype(np.int64)
 
     @property
@@ -101,7 +107,7 @@ class NormalisedSqrt(RootStrategy):
 
     @cached_property
     def shares(self) -> NDArray[np.float64]:
-        """The reciprocals d_i of the weights, as floats."""
+        """The reciprocals d_i of the columns' weights, as floats."""
         return 2.0**self.weight_bits / self.weights
 
     @cached_property
@@ -109,7 +115,9 @@ class NormalisedSqrt(RootStrategy):
         return {}
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return nodes 1, ..., ``step`` with B's exact coefficients; for small horizons only."""
+        """Return the nodes 1, ..., ``step`` in the release with exact weights; for small horizons
+        only.
+        """
         step = check_step(self, step)
         if step in self._rows:
             return self._rows[step]
@@ -131,14 +139,19 @@ class NormalisedSqrt(RootStrategy):
     @property
     @override
     def structure(self) -> Structure:
-        """Structure: products of columns only fall with distance, so D_2^2 bounds each change."""
+        """Structure which states that products of two columns fall with their distance.
+
+        So the largest squared norm of a column bounds what each of several alternating changes
+        adds.
+        """
         return Structure(
             overlaps=self._overlaps, change_bound=lambda: sensitivities(self).l2_squared
         )
 
     def _overlaps(self, schedule: Schedule) -> list[int]:
-        """Return exact overlaps at some distances.
+        """Return bounds on the product of two columns at each distance of a schedule.
 
+        They are exact at some distances, and taken from the next smaller of these at others.
         Coefficients only fall and weights only rise, so among all earlier columns at least this far
         away the nearest has the largest product with a given one.
         """
@@ -157,7 +170,7 @@ class NormalisedSqrt(RootStrategy):
 
     @cached_property
     def inverse(self) -> NDArray[np.float64]:
-        """First column of C^-1 in float64."""
+        """Coefficients of the inverse of the square root, its first column, in float64."""
         return np.diff(self.root.quotient.approximate, prepend=0.0)
 
     @cached_property
@@ -168,7 +181,8 @@ class NormalisedSqrt(RootStrategy):
         return exact_variances(self.shares, self.inverse, np.ones(self.horizon))
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the squared norms of rows, or of their differences.
+        """Return the variances of releases or of their differences, in variances of one node's
+        noise.
 
         Time is proportional to the horizon for each distance up to the longest window, or for each
         window, whichever is less.
@@ -186,7 +200,11 @@ class NormalisedSqrt(RootStrategy):
         return variance
 
     def _by_distance(self, s: NDArray[np.int64], t: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return sums over pairs of steps of d_i d_j (C^-1 C^-T)_ij, by the distance of i and j."""
+        """Return the variances of sums over the windows s + 1 .. t, added up by the distance of two
+        steps.
+
+        They are sums over pairs i, j of d_i d_j (C^-1 C^-T)_ij.
+        """
         a, d = self.inverse, self.shares
         found = np.zeros(len(s))
         for distance in range(int((t - s).max())):
@@ -199,7 +217,9 @@ class NormalisedSqrt(RootStrategy):
         return found
 
     def _by_window(self, s: NDArray[np.int64], t: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the contribution of each node to the steps of one window, by convolution."""
+        """Return the variances of sums over the windows s + 1 .. t, by one convolution for each
+        window.
+        """
         a, d = self.inverse, self.shares
         found = np.empty(len(s))
         for place, (start, stop) in enumerate(zip(s.tolist(), t.tolist(), strict=True)):
@@ -210,7 +230,9 @@ class NormalisedSqrt(RootStrategy):
 
 
 def exact_variances(d: Floats, a: Floats, q: Floats) -> Floats:
-    """Return squared norms of the rows of A D C^-1, each summed directly: in quadratic time.
+    """Return the variances of all releases, each summed directly: in quadratic time.
+
+    They are the squared norms of the rows of A D C^-1, weighted by the variances of the nodes.
 
     Args:
         d, a: D's diagonal, and the first column of C^-1.
@@ -223,13 +245,14 @@ def exact_variances(d: Floats, a: Floats, q: Floats) -> Floats:
 
 
 def mixture_of_powers(count: int) -> tuple[list[tuple[float, float]], Floats]:
-    """Return coefficients a_0 .. a_(count - 1) of sqrt(1 - x), from j = 2 as sums of w x^(j - 1).
+    """Return the coefficients a_0 .. a_(count - 1) of sqrt(1 - x), from a_2 on as a mixture of
+    powers.
 
-    a_j is -1/pi times the integral over (0, 1) of x^(j - 3/2) sqrt(1 - x), by the trapezoidal rule
-    in ln(x / (1 - x)).
+    For j from 2 on a_j is a sum of terms w x^(j - 1): -1/pi times the integral over (0, 1) of
+    x^(j - 3/2) sqrt(1 - x), by the trapezoidal rule in ln(x / (1 - x)).
 
     Returns:
-        Pairs (x, w), and the coefficients.
+        The pairs (x, w), and the coefficients.
 
     >>> mixture_of_powers(5)[1].round(5).tolist()
     [1.0, -0.5, -0.125, -0.0625, -0.03906]
@@ -251,7 +274,8 @@ def mixture_of_powers(count: int) -> tuple[list[tuple[float, float]], Floats]:
 
 
 def variances_of_long_rows(d: Floats, q: Floats) -> Floats:
-    """Return squared norms of the rows of A D C^-1, for the unrounded root C and node variances.
+    """Return the variances of all releases for the unrounded square root: squared norms of the rows
+    of A D C^-1.
 
     With nodes of variances q, which never fall, the variance at t grows by d_t^2 sum over s <= t of
     q_s a_{t-s}^2 and by twice d_t times the sum over s < t of q_s B_{t-1,s} a_{t-s}, with a the
@@ -290,8 +314,8 @@ def variances_of_long_rows(d: Floats, q: Floats) -> Floats:
 def discounted_sums(x: Floats, power: float) -> Floats:
     """Return running sums in which earlier numbers are multiplied by ``power`` at each step.
 
-    It works in blocks, such that no power within a block leaves float64, and one block later
-    nothing of it is left.
+    Blocks are so short that no power within a block leaves float64, and so long that one block
+    later nothing of a number is left.
 
     >>> discounted_sums(np.array([8.0, 0.0, 1.0]), 0.5).tolist()
     [8.0, 4.0, 3.0]
@@ -310,7 +334,7 @@ def discounted_sums(x: Floats, power: float) -> Floats:
 
 
 def powers_of(power: float, count: int) -> Floats:
-    """Return 1, x, x^2, ...: ``count`` of them, or fewer if further ones are 0 in float64."""
+    """Return the first ``count`` of 1, x, x^2, ...; fewer if the further ones are 0 in float64."""
     powers = np.full(min(count, 8 + int(-40 / math.log(power))), power)
     powers[:1] = 1.0
     return np.cumprod(powers, out=powers)

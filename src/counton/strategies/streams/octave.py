@@ -100,7 +100,8 @@ _PLACES = 13
 
 
 class Tables(NamedTuple):
-    """Tables of g near a step, in units of 2^-12, at the nodes -23 .. 24 from the one before it.
+    """Shipped values of g (see the module) at the nodes -23 .. 24 from a step's node, in units of
+    2^-12.
 
     Attributes:
         lowest: shape (16, 3, 48), for each i mod 16 and the levels 1 to 3.
@@ -113,19 +114,21 @@ class Tables(NamedTuple):
 
 @lru_cache(maxsize=1)
 def load_shipped() -> dict[str, Any]:
-    """Return the content of ``octave.json``."""
+    """Return the content of ``octave.json``: tables and weights that a search found."""
     return dict(json.loads(files(__package__).joinpath(_FILE).read_text(encoding="ascii")))
 
 
 @lru_cache(maxsize=1)
 def tables() -> Tables:
-    """Load the weights of the strategy, which were found by a search and come with the package."""
+    """Return the shipped tables of g, which were found by a search."""
     lowest = integers_from_text(load_shipped()["lowest"], (1 << LOWEST, LOWEST - 1, 2 * REACH))
     return Tables(lowest, integers_from_text(load_shipped()["inside"], (1 << CHOOSING, 2 * REACH)))
 
 
 def interpolate(above: Integers, first: int, nodes: range, factor: int = 1) -> Integers:
-    """Return 16 U g times a factor, at nodes of a level, from g at the nodes of the next level.
+    """Return the values of a level interpolated from those of the level above, times 16 ``factor``.
+
+    The interpolation is U in the module's formulas.
 
     Even nodes read three nodes above, (U g)(2q) = (3 g(q-1) + 10 g(q) + 3 g(q+1)) / 16; odd ones
     two, (U g)(2q+1) = (g(q) + g(q+1)) / 2. Nodes outside ``above`` count as 0.
@@ -163,14 +166,16 @@ def interpolate(above: Integers, first: int, nodes: range, factor: int = 1) -> I
 
 
 class Norms(NamedTuple):
-    """Largest 1-norm and largest squared 2-norm of a column, in lattice units."""
+    """The largest 1-norm and the largest squared 2-norm of a column, in units of the lattice of
+    C.
+    """
 
     l1: int
     l2_squared: int
 
 
 class OctaveColumns:
-    """C for MultiscaleInterpolation: a column for each step, and bounds on the norms of columns.
+    """The columns of the matrix C of `MultiscaleInterpolation`, and bounds on their norms.
 
     Args:
         horizon: number of steps that have a column.
@@ -198,7 +203,10 @@ class OctaveColumns:
         self._key_bits = max(0, self.upper - CHOOSING) if self.upper >= LOWEST else 0
 
     def g(self, level: int, step: int, nodes: range) -> Integers:
-        """Return g of a level up to ``upper`` at some nodes, in units of 2^-g_bits."""
+        """Return g (see the module) for a step at some nodes of a level, in units of 2^-g_bits.
+
+        The level is at most ``upper``.
+        """
         if level == 0:
             return np.where(np.arange(nodes.start, nodes.stop) >= step, self._unit, 0)
         place = np.arange(nodes.start, nodes.stop) - (step >> level)
@@ -211,7 +219,9 @@ class OctaveColumns:
         return np.where(place > REACH, self._unit, np.where(place <= -REACH, 0, inside))
 
     def _below(self, level: int, step: int, nodes: range | None = None) -> tuple[range, Integers]:
-        """Return the nodes of a level below ``upper`` around a step, and the column there."""
+        """Return the nodes around a step on a level below ``upper``, and the column's entries
+        there.
+        """
         middle = step >> level
         around = range(middle - _WIDTH, middle + _WIDTH + 1)
         if nodes is not None:
@@ -221,7 +231,10 @@ class OctaveColumns:
         return around, 16 * self.g(level, step, around) - above
 
     def column(self, step: int) -> list[tuple[int, int, int]]:
-        """Return (level, node, weight) of every node that an item enters, in lattice units."""
+        """Return (level, node, weight) of every node that the count of ``step`` enters.
+
+        Weights are integers, in units of the lattice of C.
+        """
         entries = []
         for level in range(self.upper):
             nodes, column = self._below(level, step, self._nodes[level])
@@ -245,15 +258,21 @@ class OctaveColumns:
 
     @cached_property
     def entering(self) -> Integers:
-        """Values of g at the lowest of the upper levels: one column for each class of steps."""
+        """Values of g at the lowest of the upper levels: one column for each class of steps.
+
+        Steps with equal leading bits form a class.
+        """
         first = self.upper, self._nodes[self.upper]
         steps = (max(key << self._key_bits, 1) for key in self._keys)
         return np.stack([self.g(first[0], step, first[1]) for step in steps], axis=1)
 
     @cached_property
     def _upper(self) -> list[Integers]:
-        """Columns of C in the upper levels: the shortest ones (least squares) given ``entering``,
-        rounded."""
+        """Entries of the columns of C in the upper levels: for each level a matrix (nodes, classes
+        of steps).
+
+        Given ``entering`` they are the shortest columns, by least squares, rounded.
+        """
         nodes, weights = self._nodes[self.upper :], self._weights
         variances = [(self._plain / w.astype(np.float64)) ** 2 for w in weights]
         ups = [matrix(below, above) for below, above in pairwise(nodes)]
@@ -278,11 +297,14 @@ class OctaveColumns:
 
     @cached_property
     def norms(self) -> Norms:
-        """Upper bounds of both norms of all columns."""
+        """Upper bounds of the 1-norm and of the squared 2-norm of all columns."""
         return Norms(self.largest(1), self.largest(2))
 
     def largest(self, norm: int, start: int = 0) -> int:
-        """Return the largest norm of a column, in lattice units, in levels from ``start`` on."""
+        """Return an upper bound of the norm of all columns, over the levels from ``start`` on.
+
+        ``norm`` is 1, or 2 for the squared norm; the unit is that of the lattice of C.
+        """
         upper = sum((np.abs(column) ** norm).sum(axis=0) for column in self._upper)
         return int((upper + self.below(norm, start)).max())
 
@@ -298,8 +320,8 @@ class OctaveColumns:
         return (lag // (_SUPPORT[0] + _SUPPORT[1] + 1)).bit_length()
 
     def below(self, norm: int, start: int = 0) -> Integers:
-        """Return, for every class of steps, the largest norm of a column on levels below the upper
-        ones.
+        """Return, for each class of steps, the largest norm of a column over the levels below
+        ``upper``.
 
         Args:
             norm: 1, or 2 for the squared norm.
@@ -333,13 +355,15 @@ class OctaveColumns:
 
 
 def matrix(below: range, above: range) -> Floats:
-    """Return U as a matrix from the nodes of one level to those of the level below."""
+    """Return the matrix of the interpolation U, from nodes of one level to nodes of the level
+    below.
+    """
     found = interpolate(np.eye(len(above), dtype=np.int64), above.start, below)
     return np.asarray(found / 16.0)
 
 
 def _covariance_of(nodes: Sequence[range], variances: Sequence[Floats]) -> Floats:
-    """Return the covariance of N at the first of some levels.
+    """Return the covariance of N, the interpolated noise, at the nodes of the first of some levels.
 
     N at a level is the noise of its nodes plus N interpolated from the level above.
 
@@ -355,7 +379,7 @@ def _covariance_of(nodes: Sequence[range], variances: Sequence[Floats]) -> Float
 
 
 def _round_bits(values: Integers, bits: int) -> Integers:
-    """Return values divided by 2^bits, rounded to the nearest integer."""
+    """Return integers divided by 2^bits, rounded to the nearest integer, halves up."""
     return (values + (1 << bits >> 1)) >> bits
 
 
@@ -369,7 +393,7 @@ _STEP, _DIFFERENCE = (0, 0, 1, 0, 0), (0, -1, 1, 0, 0)
 
 
 class _Grid(NamedTuple):
-    """The nodes of every level, and the first of the upper levels.
+    """The nodes of every level, and which levels have weights of their own.
 
     Attributes:
         length: number of steps for which there are nodes, at least the horizon.
@@ -383,7 +407,9 @@ class _Grid(NamedTuple):
 
     @classmethod
     def over(cls, horizon: int) -> _Grid:
-        """Return the nodes for a horizon; from 512 steps on for a length with shipped weights."""
+        """Return the nodes for a horizon; for long ones they serve the next length with shipped
+        weights.
+        """
         upper = max(horizon.bit_length() - UPPER, 0)
         length = horizon
         if upper >= _WEIGHED:
@@ -398,7 +424,8 @@ class _Grid(NamedTuple):
 
 
 class MultiscaleInterpolation(StreamStrategy):
-    """Totals with white noise on every octave of time, interpolated: Gaussian, any horizon.
+    """Totals with independent Gaussian noise on every octave of time, interpolated; for any
+    horizon.
 
     On long streams the mean error is within one percent of the best known matrices, and the largest
     variance is the least that can be computed without solving for the whole stream. No noise is
@@ -450,13 +477,16 @@ class MultiscaleInterpolation(StreamStrategy):
 
     @classmethod
     def examples(cls, horizon: int) -> tuple[MultiscaleInterpolation, ...]:
-        """Return a coarse lattice, and a fine one: columns of long streams have many numbers."""
+        """Return instances for tests: with a coarse and with a fine lattice.
+
+        Columns of long streams have many numbers.
+        """
         coarse, fine = cls(horizon, "max", 12, whole=True), cls(horizon)
         return (fine, coarse) if horizon <= 26 else (coarse,) if horizon <= 250 else ()
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description with the weights of nodes, so that no reader searches for them."""
+        """Return the description, with the weights of nodes, so that rebuilding needs no search."""
         if self._grid.upper < _WEIGHED:
             return super().to_dict()
         return {**super().to_dict(), "node_weights": integers_to_text(np.concatenate(self.weights))}
@@ -475,7 +505,9 @@ class MultiscaleInterpolation(StreamStrategy):
 
     @cached_property
     def weights(self) -> tuple[Integers, ...]:
-        """Weights of the nodes of the upper levels, in units of 2^-weight_bits; below all are 1."""
+        """Weights of the nodes of the upper levels, in units of 2^-weight_bits; on lower levels all
+        are 1.
+        """
         counts = [len(nodes) for nodes in self._grid.nodes[self._grid.upper :]]
         plain = 1 << self.weight_bits
         if self._grid.upper < _WEIGHED:
@@ -491,13 +523,13 @@ class MultiscaleInterpolation(StreamStrategy):
 
     @cached_property
     def _columns(self) -> OctaveColumns:
-        """One C with B C = A, and bounds on the norms of its columns."""
+        """The columns of a measurement matrix C with B C = A, and bounds on their norms."""
         return OctaveColumns(
             self.horizon, self._grid.nodes, self.weights, self.grid_bits - 4, self.weight_bits
         )
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes around the step on every level: see the module."""
+        """Return the nodes that the count of ``step`` enters: those around it on every level."""
         unit = 1 << self.facts.lattice_bits
         return tuple(
             Node(level, node + 1, Fraction(weight, unit))
@@ -505,7 +537,7 @@ class MultiscaleInterpolation(StreamStrategy):
         )
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes around the step on every level, with their interpolation weights."""
+        """Return the nodes in the release at ``step``, with their interpolation weights."""
         step = check_step(self, step)
         nodes = []
         read = [int(weight) for weight in _STEP]
@@ -539,20 +571,24 @@ class MultiscaleInterpolation(StreamStrategy):
 
     @property
     def _largest_read(self) -> float:
-        """Bound on a node's weight: interpolation weights are at most 1, over the least weight."""
+        """Upper bound of a node's weight in any release: 1 over the least weight of a node."""
         least = min(int(weights.min()) for weights in self.weights)
         return max(1.0, (1 << self.weight_bits) / least)
 
     @property
     @override
     def structure(self) -> Structure:
-        """Structure: columns have negative entries, and share few levels if they are far apart."""
+        """Structure, for units that act several times.
+
+        Columns have negative entries, and share few levels if their steps are far apart.
+        """
         return Structure(overlaps=self._overlaps, aligned=lambda: False)
 
     def _overlaps(self, schedule: Schedule) -> list[int]:
-        """Return upper bounds of products on the levels where two columns so far apart can meet.
+        """Return upper bounds of the product of two columns, for each distance of a schedule.
 
-        They follow from the inequality of Cauchy and Schwarz on those levels.
+        Only levels count on which two columns so far apart can share a node, by the inequality of
+        Cauchy and Schwarz.
         """
         found: list[int] = []
         known: dict[int, int] = {}
@@ -567,12 +603,17 @@ class MultiscaleInterpolation(StreamStrategy):
 
     @cached_property
     def _variances(self) -> tuple[Floats, ...]:
-        """Variances of the noise of the nodes of the upper levels, in units of a node's law."""
+        """Variances of the noise of the nodes of each upper level, relative to those of lower
+        levels.
+        """
         plain = float(1 << self.weight_bits)
         return tuple((plain / weights) ** 2 for weights in self.weights)
 
     def _own(self, level: int, nodes: Integers) -> Floats:
-        """Return variances of nodes, in rows; nodes that do not exist are read with weight 0."""
+        """Return the variances of the noise of some nodes of a level.
+
+        Nodes that do not exist get any value: releases read them with weight 0.
+        """
         upper = self._grid.upper
         if level < upper:
             return np.ones(nodes.shape)
@@ -580,8 +621,10 @@ class MultiscaleInterpolation(StreamStrategy):
         return own[np.clip(nodes - self._grid.nodes[level].start, 0, len(own) - 1)]
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return variances: the sum, over all levels, of squared weights times variances of
-        nodes."""
+        """Return the variances of releases or of their differences.
+
+        Each is the sum over all levels of squared weights times variances of nodes.
+        """
         first, last = window_ends(self, steps, since)
         shape, first, last = first.shape, first.ravel(), last.ravel()
         found = np.zeros(len(last))
@@ -613,7 +656,10 @@ class MultiscaleInterpolation(StreamStrategy):
         return total
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the mean or largest variance; beyond 2^16 steps the largest is within 1e-4."""
+        """Return the mean or the largest variance over the horizon.
+
+        Beyond 2^16 steps the largest is within 1e-4 of the true one.
+        """
         check_metric(metric)
         read, first = (_DIFFERENCE, float(self.variance([1])[0])) if of == "windows" else (_STEP, 0)
         if metric == "mean":
@@ -623,12 +669,13 @@ class MultiscaleInterpolation(StreamStrategy):
         return max(first, self._largest(read))
 
     def _sum_of_variances(self, read: tuple[int, ...]) -> float:
-        """Return the sum of the variances of all releases, or of differences from the second on.
+        """Return the sum of the variances of all releases, or of differences from the second step
+        on.
 
-        At every level all steps t with t >> level = P read the nodes 2 to the left up to 2 to the
-        right of P with weights that do not depend on P. The second moments of these weights, summed
-        over t, are carried from level to level; those of the last P, which the horizon cuts short,
-        separately.
+        On a level, let P be the place t >> level of step t. All steps with one P read the five
+        nodes from P - 2 to P + 2, with weights that do not depend on P. The second moments of these
+        weights, summed over the steps, are computed from level to level; those of the last P, which
+        the horizon cuts short, separately.
         """
         start = np.outer(read, read).astype(np.float64)
         whole, last = start, start
@@ -658,10 +705,10 @@ class MultiscaleInterpolation(StreamStrategy):
         return float(total)
 
     def _largest(self, read: tuple[int, ...]) -> float:
-        """Return the largest variance of releases, or differences, on long horizons.
+        """Return the largest variance of releases, or of differences, on long horizons.
 
         On each level, among steps that agree in 13 bits below the level, the one with the largest
-        variance so far is kept: the readings of the others further up differ very little.
+        variance so far is kept: further up such steps read nodes with almost equal weights.
         """
         steps = np.zeros(1, np.int64)
         reads = np.array([read], np.float64)
@@ -695,14 +742,16 @@ class MultiscaleInterpolation(StreamStrategy):
     @property
     @override
     def _release_rounding(self) -> float:
-        """Bound on rounding: half a unit, and half a unit of the fine lattice at every level."""
+        """Bound on the rounding of a release: half a unit, and half a finer unit for every
+        level.
+        """
         return 0.5 * (
             1 + len(self._grid.nodes) * 2.0 ** (self.facts.fraction_bits - self.grid_bits)
         )
 
     @override
     def _reader(self, field: NodeNoise) -> Reader:
-        """Return a reader that computes high levels once for a window, and low ones in parts."""
+        """Return a reader that computes high levels once for a window, and low levels in parts."""
         return Reader(self, field, self._parts)
 
     @override
@@ -725,7 +774,9 @@ class MultiscaleInterpolation(StreamStrategy):
             yield self._down(field, high, every[base].start, needed, 0)
 
     def _needed_nodes(self, nodes: range, level: int) -> list[range]:
-        """Return the nodes of a level, and all nodes above from which they are interpolated."""
+        """Return, from ``level`` up, the nodes of each level from which ``nodes`` are
+        interpolated.
+        """
         needed = [nodes]
         for there in self._grid.nodes[level + 1 :]:
             first, last = needed[-1].start, needed[-1].stop - 1
@@ -736,9 +787,11 @@ class MultiscaleInterpolation(StreamStrategy):
     def _down(
         self, field: NodeNoise, above: Integers, first: int, needed: list[range], level: int
     ) -> NDArray[np.int64]:
-        """Return N at the first of ``needed``, from N above it, which begins at node ``first``.
+        """Return the noise N at the nodes ``needed[0]`` of ``level``, computed level by level from
+        above.
 
-        N of single steps is rounded to the grid of releases.
+        ``above`` is N on the level above the last of ``needed``, from node ``first`` on. N of
+        single steps is rounded to the grid of releases.
         """
         bits, upper = self.weight_bits, self._grid.upper
         column = (-1, *(1,) * len(field.shape))
@@ -765,7 +818,10 @@ class MultiscaleInterpolation(StreamStrategy):
 
 
 def _climb(read: Floats, nodes: Integers) -> Floats:
-    """Return the weights of nodes around each step on a level, given those one level below."""
+    """Return the weights with which steps read nodes of a level, given those one level below.
+
+    ``nodes`` are the steps' nodes one level below.
+    """
     climbed = np.empty_like(read)
     for odd, climb in enumerate(CLIMB):
         some = (nodes & 1) == odd

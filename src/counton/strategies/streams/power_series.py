@@ -40,17 +40,21 @@ _INEXACT = (
 
 
 def fft_length(count: int) -> int:
-    """Return a power of two at which ``count`` coefficients of a product do not wrap around."""
+    """Return a length of a Fourier transform, a power of two, that computes ``count`` coefficients
+    of a product without wrapping around.
+    """
     return 1 << (2 * count - 1).bit_length()
 
 
 def relative_slack(length: int) -> float:
-    """Return a bound on |error of a coefficient| / (|x|_2 |y|_2) of a convolution by FFT."""
+    """Return a bound on the error of each coefficient of a convolution by FFT, over |x|_2 |y|_2."""
     return SLACK * max(1, length.bit_length()) * 2.0**-53
 
 
 def convolve(x: Floats, y: Floats, count: int) -> Floats:
-    """Return ``count`` coefficients of the product, in float64, within ``relative_slack``.
+    """Return the first ``count`` coefficients of the product of two series, in float64.
+
+    The error is within `relative_slack`.
 
     >>> convolve(np.array([1.0, 2.0]), np.array([1.0, 1.0]), 2).round(9).tolist()
     [1.0, 3.0]
@@ -61,7 +65,8 @@ def convolve(x: Floats, y: Floats, count: int) -> Floats:
 
 
 def reciprocal(x: Floats, count: int) -> Floats:
-    """Return ``count`` coefficients of 1/x in float64 (Newton); x[0] must not be 0.
+    """Return the first ``count`` coefficients of 1/x in float64, by Newton's method; x[0] must not
+    be 0.
 
     >>> reciprocal(np.array([1.0, -1.0]), 4).round(9).tolist()
     [1.0, 1.0, 1.0, 1.0]
@@ -76,7 +81,11 @@ def reciprocal(x: Floats, count: int) -> Floats:
 
 
 def balanced_digits(x: Integers, bits: int, number: int) -> list[Integers]:
-    """Return digits d_j in [-2^(bits-1), 2^(bits-1)) of x = sum d_j 2^(bits j); |x| <= 2^62."""
+    """Return ``number`` digits d_j, between -2^(bits-1) and 2^(bits-1), with x = sum d_j 2^(bits
+    j).
+
+    |x| is at most 2^62.
+    """
     digits = []
     half = 1 << (bits - 1)
     for _ in range(number - 1):
@@ -100,10 +109,10 @@ def exact_dot(x: Integers, y: Integers) -> int:
 
 
 def convolve_modulo(x: Integers, y: Integers, count: int) -> Integers:
-    """Return ``count`` coefficients of the product modulo 2^64, exactly; |x|, |y| <= 2^62.
+    """Return the first ``count`` coefficients of a product modulo 2^64, exactly; |x|, |y| <= 2^62.
 
-    Both are split into digits so short that every float64 convolution is certain to round to the
-    right integer.
+    Both series are split into digits so short that every float64 convolution is certain to round to
+    the right integer.
     """
     length = fft_length(count)
     widths = [int(np.abs(v[:count]).max(initial=0)).bit_length() + 1 for v in (x, y)]
@@ -131,7 +140,7 @@ def convolve_modulo(x: Integers, y: Integers, count: int) -> Integers:
 
 
 def exact_convolution(x: Integers, z: Integers) -> list[int]:
-    """Return len(z) coefficients of the product, exactly, for |x|, |z| <= 2^62.
+    """Return the first len(z) coefficients of the product of two series, exactly; |x|, |z| <= 2^62.
 
     >>> exact_convolution(np.array([2**61, -1]), np.array([2**50, 3]))
     [2596148429267413814265248164610048, 6916403127734239232]
@@ -150,11 +159,12 @@ def exact_convolution(x: Integers, z: Integers) -> list[int]:
 
 
 class PrefixQuotient:
-    """The series b = 1 / ((1 - x) c) for c = numerators / 2^bits with c[0] = 1, to any precision.
+    """A power series b = 1 / ((1 - x) c), computed digit by digit to any precision.
 
-    Digit j approximates b as sum of ``digit(i) * 2^-places(i)`` over i <= j, every coefficient
-    within ``error_units(j) * 2^-places(j)``. The bound is proven afterwards: the residual of ``c b
-    = 1 / (1 - x)`` is computed exactly, and the error is the residual over c.
+    c = numerators / 2^bits is a series with c[0] = 1. Digit j adds ``digit(j) * 2^-places(j)`` to
+    the approximation of b, after which every coefficient is within ``error_units(j) *
+    2^-places(j)``. The bound is proven afterwards: the residual of ``c b = 1 / (1 - x)`` is
+    computed exactly, and the error is the residual over c.
     """
 
     def __init__(self, numerators: Integers, bits: int) -> None:
@@ -170,11 +180,11 @@ class PrefixQuotient:
 
     @staticmethod
     def places(j: int) -> int:
-        """Return the binary places of digit j."""
+        """Return the number of binary places of digit j."""
         return LEADING_BITS + DIGIT_BITS * j
 
     def digit(self, j: int) -> Integers:
-        """Return digit j of every coefficient (int64), computed at the first call."""
+        """Return digit j of every coefficient of b (int64); it is computed at the first call."""
         if len(self._digits) <= j:
             with _GROWING:
                 while len(self._digits) <= j:
@@ -182,7 +192,7 @@ class PrefixQuotient:
         return self._digits[j]
 
     def error_units(self, j: int) -> int:
-        """Return a bound on |b - its first j + 1 digits|, in units of digit j."""
+        """Return a bound on the error of b after its first j + 1 digits, in units of digit j."""
         self.digit(j)
         return self._error_units[j]
 
@@ -211,12 +221,15 @@ class PrefixQuotient:
         self._digits.append(digit)
 
     def _quotient(self, residual: Integers, inverse: Floats) -> Integers:
-        """Return the float64 approximation of residual / (2^bits c), rounded to integers."""
+        """Return residual / (2^bits c), computed in float64 and rounded to integers.
+
+        ``inverse`` is 1 / c.
+        """
         quotient = convolve(residual / 2.0**self._bits, inverse, len(residual))
         return np.rint(quotient).astype(np.int64)
 
     def _subtract(self, modulo: Integers, real: Floats, digit: Integers) -> Integers:
-        """Return a minuend less numerators * digit, exactly.
+        """Return a minuend less the product of ``numerators`` and ``digit``, exactly.
 
         Args:
             modulo: the minuend modulo 2^64.
@@ -237,7 +250,7 @@ class PrefixQuotient:
         return exact
 
     def _bound_inverse(self, inverse: Floats) -> float:
-        """Return an upper bound on |1/c|_1, from an approximation and its residual with c."""
+        """Return an upper bound on the 1-norm of the series 1/c, given an approximation of it."""
         count = len(inverse)
         residual = convolve(self._series, inverse, count)
         residual[0] -= 1.0

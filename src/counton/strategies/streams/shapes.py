@@ -1,4 +1,4 @@
-"""Strategies of least known variance for any horizon: results of long searches, as data.
+"""Strategies of least known variance for any horizon, from results of long searches.
 
 ``shapes.json``, made by `tools.shape_search` (``make shapes``), holds *shapes*: levels of hats
 (`Hats`) over some number of cells, with a tree inside each cell for longer streams
@@ -51,7 +51,8 @@ _FILE = "shapes.json"
 
 
 class Shape(NamedTuple):
-    """Levels of hats, and the tree inside each cell.
+    """A searched strategy: levels of hats (triangles of weights) over cells, and a tree inside each
+    cell.
 
     Attributes:
         norm: the norm of the columns, 1 or 2.
@@ -75,11 +76,11 @@ class Shape(NamedTuple):
 
     @property
     def horizon(self) -> int:
-        """Number of steps."""
+        """Number of steps for which the shape was searched."""
         return self.cells * prod(self.radices)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the shape as JSON values; the inverse of `from_json`."""
+        """Return the shape as JSON values, which `from_json` reads."""
         levels = [
             {
                 "knots": len(heights),
@@ -118,7 +119,7 @@ class Shape(NamedTuple):
         )
 
     def serving(self, horizon: int) -> LeastSquaresFactorization:
-        """Return the strategy with this shape, fitted to a horizon.
+        """Return a strategy of this shape, stretched to a horizon.
 
         Args:
             horizon: number of steps, near the number for which the shape was found.
@@ -154,8 +155,10 @@ class Shape(NamedTuple):
         return LeastSquaresFactorization(line, radices, self.shares, self.norm, horizon)
 
     def _between(self, spacing: int, heights: Integers, cells: int) -> Integers:
-        """Return amplitudes of a level of constant spacing for another number of cells,
-        interpolated."""
+        """Return the amplitudes of a level of equally spaced knots for another number of cells.
+
+        They are interpolated linearly between those of the shape (``heights``).
+        """
         if cells == self.cells:
             return heights
         count = -(-cells // spacing) + 1
@@ -170,7 +173,7 @@ class Shape(NamedTuple):
 def strategies_of_shape(
     horizon: int, norm: Norm = 1, metric: Metric = "mean", release: ReleaseForm = "totals"
 ) -> tuple[LeastSquaresFactorization, ...]:
-    """Return the strategy of least known variance for this many steps, if there is one.
+    """Return the strategy of least known variance for this many steps: one, or none.
 
     Args:
         horizon: number of steps.
@@ -204,10 +207,10 @@ def strategies_of_shape(
 
 
 def beyond(norm: Norm = 1, metric: Metric = "mean", release: ReleaseForm = "totals") -> int:
-    """Return the last horizon that a shape serves.
+    """Return the last horizon that the searched shapes serve, for these choices.
 
-    Computing the variance of longer ones takes seconds, as it does for Gaussian noise with matrices
-    beyond 1024 steps: too long for the planner.
+    For longer horizons, and with Gaussian noise beyond 1024 steps, computing the variance takes
+    seconds: too long for the planner.
     """
     if release == "windows":
         return 0
@@ -221,7 +224,7 @@ def beyond(norm: Norm = 1, metric: Metric = "mean", release: ReleaseForm = "tota
 def shapes(
     norm: Norm = 1, metric: Metric = "mean", release: ReleaseForm = "totals"
 ) -> tuple[Shape, ...]:
-    """Return all shipped shapes for one question, by horizon.
+    """Return the searched shapes for these choices, which come with the package, by horizon.
 
     Raises:
         InvalidInput: an unknown release.
@@ -240,7 +243,7 @@ def _data() -> list[dict[str, Any]]:
 
 
 def scaled_square_root(horizon: int, metric: Metric) -> LeastSquaresFactorization:
-    """Return a matrix for Gaussian noise near the least error: see `scaled_root`.
+    """Return a strategy for Gaussian noise near the least error, by a formula: see `scaled_root`.
 
     >>> strategy = scaled_square_root(64, "mean")
     >>> round(strategy.overall_variance("mean") ** 0.5, 3)
@@ -255,7 +258,8 @@ def scaled_square_root(horizon: int, metric: Metric) -> LeastSquaresFactorizatio
 
 
 def tree(least: int) -> tuple[int, ...]:
-    """Return radices, from below, of a tree inside a cell, with a product just above ``least``.
+    """Return the radices of a tree inside a cell, from below, whose product is just above
+    ``least``.
 
     About 18 below, 12 in between and 6 at the top is best: the levels above are those of a line.
 
@@ -269,7 +273,9 @@ def tree(least: int) -> tuple[int, ...]:
 
 
 def _radices(radices: tuple[int, ...], least: int) -> tuple[int, ...]:
-    """Return radices in about the given proportions, with a product just above ``least``."""
+    """Return radices in about the proportions of ``radices``, with a product just above
+    ``least``.
+    """
     found = list(radices)
     order = range(len(radices))
 

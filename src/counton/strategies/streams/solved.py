@@ -182,7 +182,9 @@ class LeastSquaresFactorization(StreamStrategy):
     @classmethod
     @override
     def examples(cls, horizon: int) -> Sequence[StreamStrategy]:
-        """Return steps, and blocks of trees, with either norm."""
+        """Return instances for tests: cells of single steps, and blocks with trees, with either
+        norm.
+        """
         from counton.strategies.lines.dense import Dense
         from counton.strategies.lines.hats import Hats
 
@@ -205,7 +207,9 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The line's parameters, those of the blocks, and the horizon."""
+        """JSON values that identify the strategy: the line's parameters, those of blocks, and the
+        horizon.
+        """
         line = {"strategy": self.line.saved_name, **self.line.parameters}
         return {"line": line, **self._blocks}
 
@@ -220,7 +224,7 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description, with the whole description of the strategy on a line in it."""
+        """Return the description, which includes that of the strategy on a line."""
         return {"strategy": self.saved_name, "line": self.line.to_dict(), **self._blocks}
 
     @classmethod
@@ -238,7 +242,7 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _l1(self) -> int:
-        """Largest 1-norm of a column, in lattice units."""
+        """Largest 1-norm of a column of C, in units of 2^-lattice_bits."""
         return self._largest_column(1)
 
     @cached_property
@@ -251,16 +255,16 @@ class LeastSquaresFactorization(StreamStrategy):
         return int((of_line + shared * np.abs(self.line.own) ** norm).max())
 
     def l1_sensitivity(self) -> Fraction:
-        """Return the largest 1-norm of a column, exactly."""
+        """Return the largest 1-norm of a column of C, exactly."""
         return Fraction(self._l1, 1 << self.facts.lattice_bits)
 
     def squared_sensitivity(self) -> Fraction:
-        """Return the largest squared 2-norm of a column, exactly."""
+        """Return the largest squared 2-norm of a column of C, exactly."""
         return Fraction(self._l2_squared, 1 << 2 * self.facts.lattice_bits)
 
     @override
     def _check_law(self, law: NoiseDistribution) -> None:
-        """Refuse a law for which sums up to a block, or sums inside blocks, could be inexact."""
+        """Refuse noise for which sums of whole blocks, or sums inside blocks, could be inexact."""
         if law.std > _LARGEST_STD * self._l1:
             raise InvalidInput(
                 f"noise of a node of {self.saved_name} has a standard deviation of "
@@ -297,7 +301,9 @@ class LeastSquaresFactorization(StreamStrategy):
     @property
     @override
     def structure(self) -> Structure:
-        """Structure: rows of the line over several blocks, and nodes inside one."""
+        """Structure, for units that act several times: rows over several blocks, and nodes inside
+        one block.
+        """
         return Structure(
             overlaps=self._overlaps,
             change_bound=lambda: self._change_bound,
@@ -305,8 +311,10 @@ class LeastSquaresFactorization(StreamStrategy):
         )
 
     def _overlaps(self, schedule: Schedule) -> list[int]:
-        """Return products of columns at the lags of a schedule; of many lags only some are
-        computed."""
+        """Return bounds on the product of two columns, for each distance of a schedule.
+
+        If there are many distances, only some are computed, and serve for larger ones.
+        """
         lags = [j * schedule.apart for j in range(1, schedule.steps)]
         some = lags[:: -(-len(lags) // _LAGS)] if lags else []
         known = {lag: self._overlap(lag) for lag in some}
@@ -317,7 +325,7 @@ class LeastSquaresFactorization(StreamStrategy):
         return found
 
     def _overlap(self, lag: int) -> int:
-        """Return the largest product of two columns at least ``lag`` steps apart."""
+        """Return a bound on the product of two columns whose steps are at least ``lag`` apart."""
         square = self._tree.unit**2
         apart = lag // self._block
         if apart:
@@ -332,11 +340,11 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _aligned(self) -> bool:
-        """True if the line has no negative entry, and its rows first rise and then fall.
+        """True if the line has no negative entry, and each of its rows first rises and then falls.
 
-        Then, for the entries of a row at three places in order, the product of the first and the
-        last is at most the middle one times the larger of the two. Other lines are checked product
-        by product of their columns.
+        Then, of the entries of a row at three places in order, the product of the outer two is at
+        most the middle entry times the larger outer one. Rows of other kinds are checked by the
+        products of their columns.
         """
         line = self.line
         sums = line.under(np.ones((1, line.rows), np.int64))[0]
@@ -357,7 +365,7 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _variations(self) -> tuple[dict[int, int], dict[int, int]]:
-        """For each row of the line, the sum of its rises, and its largest entry.
+        """For each row of the line over several cells, the sum of its rises, and its largest entry.
 
         A row starts and ends at 0, so its falls add up to as much as its rises. Its rises, or its
         falls, after the first step add up to no more.
@@ -380,8 +388,10 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _change_bound(self) -> int:
-        """A bound per change: the largest sum over a column of entries times variations of their
-        rows."""
+        """Bound on the squared norm that each alternating change adds.
+
+        It is the largest sum over a column of each entry times the variation of its row.
+        """
         rises, _ = self._variations
         square, shared = self._tree.unit**2, sum(share**2 for share in self._tree.shares)
         return max(
@@ -391,7 +401,11 @@ class LeastSquaresFactorization(StreamStrategy):
         )
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the line's rows over the step's block, and the step's tree node of every level."""
+        """Return the nodes that the count of ``step`` enters.
+
+        They are the line's rows over the step's block, and one node of each level of the block's
+        tree.
+        """
         at = check_step(self, step) - 1
         block = at // self._block
         scale = 1 << self.facts.lattice_bits
@@ -413,7 +427,9 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _system(self) -> IntegerEquations:
-        """Normal equations of the line, with the trees' estimates of their blocks, in integers."""
+        """Normal equations of the least squares in integers: rows of the line, and blocks as trees
+        know them.
+        """
         variance, unit = self._tree.variance, self._tree.unit
         factor = variance.numerator * unit**2
         diagonal = variance.denominator * self.line.own**2
@@ -422,7 +438,10 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @property
     def _equation_weights(self) -> tuple[int, Integers, int]:
-        """Weights of z of the line's rows and of the blocks' estimates, and bits of the grid."""
+        """Weights on the right side of the equations, and binary places of the solution's sums.
+
+        There is one weight for the noise of the line's rows, and one for each block's estimate.
+        """
         own, variance = self.line.own, self._tree.variance
         if not self.radices:
             return 1, own, self.facts.fraction_bits
@@ -431,7 +450,7 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _equations(self) -> NormalEquations:
-        """The equations for variances, with the trees' exact variances.
+        """Normal equations from which variances are computed, with the trees' exact variances.
 
         If weights are off by a small part of themselves, here below 2^-22, variances exceed the
         least by the square of that.
@@ -444,7 +463,10 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _inverse_prefixes(self) -> tuple[list[list[int]], int]:
-        """For 0, 1, .. blocks 1^T G^-1 over them, as integers, and their denominator."""
+        """Exact sums of the first 0, 1, .. rows of the inverse of the normal equations.
+
+        They are integers over a common denominator, which is returned too.
+        """
         cells = self.line.cells
         if cells > LARGEST_EXACT:
             raise InvalidInput(
@@ -468,7 +490,11 @@ class LeastSquaresFactorization(StreamStrategy):
         return sums, determinant
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the line's and all blocks' upper nodes read by a step; lines up to 256 cells."""
+        """Return the nodes in the release at ``step``, with exact weights; for lines of up to 256
+        cells.
+
+        They are the line's rows, the upper nodes of all blocks, and nodes inside the step's block.
+        """
         at = check_step(self, step) - 1
         block, place = divmod(at, self._block)
         sums, determinant = self._inverse_prefixes
@@ -499,7 +525,11 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _blocks_known(self) -> tuple[Floats, Floats, Floats]:
-        """Variances of the totals up to 0, 1, .. blocks, of each block, and 1 / own^2."""
+        """Variances of the totals of the first 0, 1, .. blocks, of each block, and 1 / weight^2 of
+        each block.
+
+        The unit is the variance of one node's noise.
+        """
         scale = 4.0**self.facts.lattice_bits
         equations, square = self._equations, self._tree.unit**2
         sums = np.concatenate([[0.0], equations.prefix_variance]) * (scale / square)
@@ -519,10 +549,11 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @override
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variance of releases: of the totals of earlier blocks, the step's block, its
-        tree.
+        """Return the variances of releases or of their differences, in variances of one node's
+        noise.
 
-        Differences add the common readings of both ends in each family.
+        A release has the total of earlier blocks, a part of the step's block, and the noise of its
+        tree. In a difference, what both releases read in one group of siblings counts together.
         """
         if since is None:
             return self._variance_at(check_steps(self, steps))
@@ -536,9 +567,9 @@ class LeastSquaresFactorization(StreamStrategy):
         return np.asarray(np.where(first == last, 0.0, found))
 
     def _summed_variance(self, stops: Integers, weights: Floats) -> float:
-        """Return the variance of a weighted sum of releases, by one solution of the equations.
+        """Return the variance of a weighted sum of releases, by solving the normal equations once.
 
-        Values are in variances of one node's noise; see `sum_noise_variance`.
+        The unit is the variance of one node's noise; see `sum_noise_variance`.
         """
         cells = self.line.cells
         block = np.minimum(stops // self._block, cells - 1)
@@ -581,9 +612,10 @@ class LeastSquaresFactorization(StreamStrategy):
     @cached_property
     @override
     def _largest_read(self) -> float:
-        """Upper bound of a node's weight in any release, from the ends of all or of many blocks.
+        """Upper bound of a node's weight in any release, from releases at the ends of all or many
+        blocks.
 
-        Within its own block the reading of a release from blocks' totals changes linearly.
+        Inside a block the weights with which a release reads blocks' totals change linearly.
         """
         cells, unit, own = self.line.cells, self._tree.unit, self.line.own.astype(np.float64)
         block, reserve = np.arange(cells), 1.0
@@ -616,8 +648,9 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _places(self) -> tuple[Floats, Floats]:
-        """For every step of a block, its completed part of the block and the variance of its
-        tree."""
+        """For each step of a block, the completed part of the block, and the variance that the tree
+        adds.
+        """
         places = np.arange(self._block)
         return (places + 1) / self._block, self._tree.contrast(places)
 
@@ -635,7 +668,8 @@ class LeastSquaresFactorization(StreamStrategy):
     def _largest(self) -> float:
         """Return the largest variance of totals.
 
-        Blocks are searched in the order of a bound, until no other can exceed the largest found.
+        Blocks are searched in the order of a bound on their variances, until no other block can
+        exceed the largest found.
         """
         sums, singles, inverse = self._blocks_known
         part, inside = self._places
@@ -660,7 +694,7 @@ class LeastSquaresFactorization(StreamStrategy):
         return largest
 
     def _overall_of_steps(self, metric: Metric) -> float:
-        """Return the mean or largest variance of single steps.
+        """Return the mean or the largest variance of single steps' counts.
 
         Blocks differ in their weights only.
         """
@@ -683,7 +717,9 @@ class LeastSquaresFactorization(StreamStrategy):
     @cached_property
     @override
     def _release_rounding(self) -> float:
-        """Bound on rounding: half a unit, and inside blocks the largest sum of rounding errors."""
+        """Bound on the rounding of a release: half a unit, and the largest sum of errors inside a
+        block.
+        """
         if not self.radices:
             return 0.5
         root, per_start = self._tree.rounding
@@ -697,7 +733,8 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @override
     def _reader(self, field: NodeNoise) -> Reader:
-        """Return a reader that solves for all blocks at first use, and holds their sums.
+        """Return a reader that solves the equations at first use, and holds the noise of blocks'
+        totals.
 
         Raises:
             SumOverflow: sums of noise too large for int64, which no calibrated law produces.
@@ -716,7 +753,7 @@ def _checked_line(line: object) -> OwnCells:
 
 
 class _BlockSums(Reader):
-    """A reader with sums of noise up to every block, solved once."""
+    """The noise of one running stream: totals up to every block are solved once and held."""
 
     _strategy: LeastSquaresFactorization
 
@@ -725,7 +762,10 @@ class _BlockSums(Reader):
 
     @cached_property
     def _sums(self) -> Integers:
-        """Sums up to 0, 1, .. blocks: (blocks + 1, coordinates), in units of 2^-10, or 2^-14."""
+        """Noise of the totals up to 0, 1, .. blocks: shape (blocks + 1, coordinates).
+
+        The unit is 2^-10, or 2^-14 with trees inside blocks.
+        """
         line = self._strategy.line
         cells, size = line.cells, math.prod(self._field.shape)
         rows = self._field.run(0, range(line.rows)).reshape(line.rows, size)
@@ -758,7 +798,9 @@ class _BlockSums(Reader):
         return system.rounded_prefixes(right, real, most, bits, further)
 
     def _some_steps(self, field: NodeNoise, steps: range) -> Iterator[Integers]:
-        """Yield the noise of steps in parts: sums up to blocks, plus the noise inside them."""
+        """Yield the noise of consecutive steps in parts: totals up to a block, plus the noise
+        inside it.
+        """
         strategy, sums = self._strategy, self._sums
         size = max(1, (_PASSED if strategy.radices else PART) // sums.shape[1])
         drop = INNER_BITS - strategy.facts.fraction_bits
@@ -775,7 +817,8 @@ class _BlockSums(Reader):
 
 
 def _adjugate(rows: list[list[int]]) -> tuple[list[list[int]], int]:
-    """Return integers A and d with A / d the inverse of a positive definite integer matrix.
+    """Return an integer matrix A and an integer d such that A / d inverts a positive definite
+    matrix.
 
     It uses Bareiss's elimination in both directions: all divisions are exact.
 

@@ -72,7 +72,7 @@ _FEW_STEPS = 16
 
 
 def square_root_coefficients(count: int) -> NDArray[np.float64]:
-    """Return f(0), ..., f(count - 1): the series of 1 / sqrt(1 - x), f(k) = C(2k, k) / 4^k.
+    """Return the first ``count`` coefficients of 1 / sqrt(1 - x): f(k) = C(2k, k) / 4^k.
 
     >>> square_root_coefficients(4).tolist()
     [1.0, 0.5, 0.375, 0.3125]
@@ -87,7 +87,8 @@ def square_root_coefficients(count: int) -> NDArray[np.float64]:
 
 
 def square_root_sensitivity(horizon: int) -> float:
-    """Return Psi*(T), the squared 2-norm sensitivity of the real square-root factorisation.
+    """Return the squared 2-norm sensitivity of the unrounded square-root factorisation (Psi* of the
+    paper).
 
     "Constant matters" section 3, the exact sum of f(k)^2 over k < T. Erratum: eq. (4), with (4T -
     3) / 5 instead of (4T - 1) / 3, is below it for every T and would add too little noise.
@@ -114,9 +115,10 @@ def by_blocks(
     few: bool,
     write: Callable[[NDArray[np.int64], range, NDArray[np.int64]], None],
 ) -> NDArray[np.int64]:
-    """Return released noise of ``steps``, for some coordinates at a time; ``few``: no transform.
+    """Return the noise of the releases at ``steps``, computed for some coordinates at a time.
 
-    ``write`` receives z from step 1 on, the steps, and the array for their noise.
+    ``write`` receives the nodes' noise from step 1 on, the steps, and the array for the result.
+    With ``few`` it makes no Fourier transform, so blocks may be larger.
     """
     released = np.empty((len(steps), math.prod(field.shape)), dtype=np.int64)
     if released.size:
@@ -131,7 +133,11 @@ def by_blocks(
 def floor_all(
     cells: Floats, guard: Floats, released: NDArray[np.int64]
 ) -> Iterator[tuple[int, int]]:
-    """Write floor(cells), transposed; yield places where floats within ``guard`` leave two."""
+    """Write floor(cells), transposed, into ``released``, and yield the places where it is
+    uncertain.
+
+    A place is uncertain if a change by up to ``guard`` changes its floor.
+    """
     low = np.floor(cells - guard)
     released[:] = low.astype(np.int64).T
     for column, row in zip(*np.nonzero(low != np.floor(cells + guard)), strict=True):
@@ -139,7 +145,8 @@ def floor_all(
 
 
 class RootSeries:
-    """The square root of the running totals, C, on multiples of ``2**-bits``, and B = A C^-1.
+    """The square root C of the running totals, rounded to multiples of ``2**-bits``, and B = A
+    C^-1.
 
     Args:
         count: number of steps.
@@ -159,11 +166,12 @@ class RootSeries:
 
     @cached_property
     def quotient(self) -> PrefixQuotient:
-        """B's first column, to any precision."""
+        """Coefficients of B, its first column, to any precision."""
         return PrefixQuotient(self.numerators, self.bits)
 
     def row(self, number: int) -> list[Fraction]:
-        """Return ``number`` entries of B's first column, exactly; quadratic time, small horizons.
+        """Return the first ``number`` coefficients of B exactly; in quadratic time, for small
+        horizons.
 
         >>> RootSeries(3, 18).row(3)
         [Fraction(1, 1), Fraction(1, 2), Fraction(3, 8)]
@@ -180,7 +188,8 @@ class RootSeries:
     _slack = staticmethod(relative_slack)
 
     def sums(self, reals: Floats, few: Sequence[int] | None = None) -> tuple[Floats, Floats]:
-        """Return B z in float64, and a bound on its error in each coordinate.
+        """Return the noise of releases, B z, in float64, and a bound on its error for each
+        coordinate.
 
         Args:
             reals: noise of nodes 1, 2, .. as integers, shape (coordinates, nodes).
@@ -213,7 +222,7 @@ class RootSeries:
         return sums, norms * ((slack + 2.0**-51) * 1.001 * float(np.linalg.norm(b)) + of_b)
 
     def _spectrum(self, length: int) -> NDArray[np.complex128]:
-        """Return the transform of B's first column; kept until another length is needed."""
+        """Return the Fourier transform of B's coefficients; kept until another length is needed."""
         kept = self._kept  # another thread may replace it meanwhile
         if kept is None or kept[0] != length:
             b = self._coefficients[: length // 2]
@@ -222,12 +231,15 @@ class RootSeries:
 
     @cached_property
     def _coefficients(self) -> NDArray[np.float64]:
-        """B's first column, each within 2^-53 relative of a proven fixed-point value."""
+        """Coefficients of B, each within a relative 2^-53 of a proven fixed-point value."""
         return np.ldexp(self.quotient.digit(0).astype(np.float64), -LEADING_BITS)
 
 
 class RootStrategy(StreamStrategy):
-    """A square root whose column i has a weight, 1 / d_i, in units of ``2**-weight_bits``.
+    """Base of strategies whose C is the square root of running totals, with column i divided by
+    d_i.
+
+    The weights 1 / d_i are in units of ``2**-weight_bits``.
 
     With s the noise of the square root, the noise of release t is d_t s_t plus the sum over i < t
     of (d_i - d_{i+1}) s_i, rounded *correctly* to multiples of ``2^-fraction_bits``: computed by
@@ -259,11 +271,15 @@ class RootStrategy(StreamStrategy):
 
     @cached_property
     def weights(self) -> NDArray[np.int64]:
-        """1 / d_i, in units of 2^-weight_bits; they never fall."""
+        """Weights 1 / d_i of the columns, in units of 2^-weight_bits; later ones are never
+        smaller.
+        """
         return np.ones(self.horizon, np.int64)
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return nodes ``step``, ..., ``horizon`` with C's coefficients times a column's weight."""
+        """Return the nodes that the count of ``step`` enters: ``step``, ..., ``horizon``, with
+        weights.
+        """
         step = check_step(self, step)
         unit, weight = 1 << self.facts.lattice_bits, int(self.weights[step - 1])
         values = self.root.numerators[: self.horizon - step + 1]
@@ -273,33 +289,39 @@ class RootStrategy(StreamStrategy):
 
     @cached_property
     def _squares(self) -> NDArray[np.int64]:
-        """Squared norms of C's last 1, 2, .. columns before weights, in units of 4^-bits."""
+        """Squared norms of the last 1, 2, .. columns of the square root before weights, in units of
+        4^-bits.
+        """
         return np.cumsum(self.root.numerators**2)
 
     def l1_sensitivity(self) -> Fraction:
-        """Return the largest 1-norm of a column, exactly."""
+        """Return the largest 1-norm of a column of C, exactly."""
         lengths = np.cumsum(self.root.numerators)[::-1] * self.weights
         return Fraction(int(lengths.max()), 1 << self.facts.lattice_bits)
 
     def squared_sensitivity(self) -> Fraction:
-        """Return the largest squared 2-norm of a column, exactly."""
+        """Return the largest squared 2-norm of a column of C, exactly."""
         largest = int((self._squares[::-1] * self.weights**2).max())
         return Fraction(largest, 4**self.facts.lattice_bits)
 
     @property
     @abstractmethod
     def _variances(self) -> Floats:
-        """Variances of all releases."""
+        """Variances of all releases, in variances of one node's noise."""
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the mean or maximum from the squared norms of the rows of B."""
+        """Return the mean or the largest variance over the horizon, from the variances of all
+        releases.
+        """
         check_metric(metric)
         if of == "windows":
             return super().overall_variance(metric, of)
         return float(self._variances.max() if metric == "max" else self._variances.mean())
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """Return B z rounded to multiples of ``2^-fraction_bits``; O(stop log stop) per coordinate.
+        """Return the noise of the releases of consecutive steps, in units of ``2^-fraction_bits``.
+
+        It is rounded correctly, in time O(stop log stop) per coordinate.
 
         Raises:
             SumOverflow: noise of 2^52 or more, which no calibrated law produces.
@@ -307,12 +329,16 @@ class RootStrategy(StreamStrategy):
         return by_blocks(field, check_window(self, steps), self._are_few(steps), self._round)
 
     def _are_few(self, steps: range) -> bool:
-        """Return True if releases are few enough for direct sums, which then cost less than a
-        transform."""
+        """Return whether the steps are so few that direct sums cost less than a Fourier
+        transform.
+        """
         return not self.weight_bits and len(steps) <= _FEW_STEPS
 
     def _round(self, z: NDArray[np.int64], steps: range, released: NDArray[np.int64]) -> None:
-        """Write floor(2^fraction_bits B z + offset) of one block of coordinates."""
+        """Write the rounded noise of the releases at ``steps`` into ``released``.
+
+        It is floor(2^fraction_bits B z + offset), for one block of coordinates.
+        """
         few = self._are_few(steps)
         reals = np.ascontiguousarray(z.T, dtype=np.float64)
         total, error = self.root.sums(reals, steps if few else None)
@@ -335,7 +361,11 @@ class RootStrategy(StreamStrategy):
             released[row, column] = self._decide(z[: steps[row], column])
 
     def _decide(self, z: NDArray[np.int64]) -> int:
-        """Return floor(2^fraction_bits B z + offset) by integers, adding digits until certain."""
+        """Return the rounded noise of one release by integer arithmetic, adding digits until it is
+        certain.
+
+        It is floor(2^fraction_bits B z + offset) at the last node of ``z``.
+        """
         quotient, length = self.root.quotient, exact_dot(np.abs(z), np.ones_like(z))
         # If all weights are 1, only the last s is read.
         weights = [int(w) for w in self.weights[: len(z)]] if self.weight_bits else [1]
@@ -363,7 +393,9 @@ class RootStrategy(StreamStrategy):
 
 
 def running_sums(x: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
-    """Return cumulative sums along the last axis, and the most roundings of any term."""
+    """Return running sums along the last axis, and a bound on how often any term is rounded in
+    them.
+    """
     rows, length = x.shape
     width = 1 << (length.bit_length() + 1) // 2
     padded = np.zeros((rows, -(-length // width) * width))
@@ -400,24 +432,27 @@ class SqrtToeplitz(RootStrategy):
         super().__init__(_checked_horizon(horizon), 18 if horizon <= _FINER_BEYOND else 20)
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return nodes 1, ..., ``step`` with B's exact coefficients; for small horizons only."""
+        """Return the nodes 1, ..., ``step`` in the release with exact weights; for small horizons
+        only.
+        """
         coefficients = self.root.row(check_step(self, step))
         return tuple(Node(0, k, b) for k, b in enumerate(reversed(coefficients), start=1))
 
     @property
     @override
     def structure(self) -> Structure:
-        """Structure which states that the coefficients f(k) fall with k, also after rounding."""
+        """Structure which states that the square root's coefficients fall, also after rounding."""
         return Structure(falling_series=self.root.numerators)
 
     @cached_property
     @override
     def _variances(self) -> Floats:
-        """Variances of all releases; the largest is that at the horizon."""
+        """Variances of all releases, in variances of one node's noise; the last is the largest."""
         return np.cumsum(self.root.quotient.approximate**2)
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return squared norms of both ends' rows minus twice their inner product.
+        """Return the variances of releases, or of their differences, in variances of one node's
+        noise.
 
         Time is proportional to the horizon for each length or each start of the windows, whichever
         has fewer values.
@@ -435,7 +470,11 @@ class SqrtToeplitz(RootStrategy):
         return variance
 
     def _by_length(self, s: NDArray[np.int64], d: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the sum of (b_{j+d} - b_j)^2 over j < s, for each pair."""
+        """Return, for pairs s, d, the sum of (b_{j+d} - b_j)^2 over j < s, computed once for each
+        d.
+
+        b_j are the coefficients of B.
+        """
         b, found = self.root.quotient.approximate, np.empty(len(s))
         for length in np.unique(d):
             some = d == length
@@ -445,7 +484,11 @@ class SqrtToeplitz(RootStrategy):
         return found
 
     def _by_start(self, s: NDArray[np.int64], d: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the sum of (b_{j+d} - b_j)^2 over j < s, by one correlation for each start."""
+        """Return, for pairs s, d, the sum of (b_{j+d} - b_j)^2 over j < s, by one correlation for
+        each s.
+
+        b_j are the coefficients of B.
+        """
         b, found = self.root.quotient.approximate, np.empty(len(s))
         squares = np.concatenate([[0.0], self._variances])
         for start in np.unique(s):

@@ -1,8 +1,9 @@
-"""Division of noise by the root of running sums, step by step: a fixed cost, no transforms.
+"""Division of a stream of noise by a power series, step by step: at a fixed cost, without
+transforms.
 
-The coefficients of the root, rounded to multiples of 2^-bits, are a staircase: c_k falls from 1 in
-2^bits stairs. So (1 - x) c starts with 1, and then has coefficients -e_k, which are sparse at large
-lags, with a sum below 1. Hence s = z / ((1 - x) c) satisfies
+The coefficients of the square root of running sums, rounded to multiples of 2^-bits, are a
+staircase: c_k falls from 1 in 2^bits stairs. So (1 - x) c starts with 1, and then has coefficients
+-e_k, which are sparse at large lags, with a sum below 1. Hence s = z / ((1 - x) c) satisfies
 
     s_t = z_t + sum over k >= 1 of e_k s_(t - k):
 
@@ -27,7 +28,8 @@ _BLOCK, _NEAR = 128, 1024
 
 
 class Staircase:
-    """(1 - x) c for a series that falls from 1 to 0 in units of 2^-bits, and its inverse.
+    """The power series (1 - x) c and its inverse, for a series c that falls from 1 in steps of
+    2^-bits.
 
     Args:
         numerators: c in units of 2^-bits: 2^bits first, and never rising.
@@ -55,7 +57,9 @@ class Staircase:
         self._sums = np.cumsum(numerators[:: self._stride].astype(np.float64))
 
     def error(self, steps: int) -> float:
-        """Return a bound on the error of s within this many steps, in units of z.
+        """Return a bound on the error of the quotient s (see `Dividing`) within ``steps`` steps.
+
+        The unit is that of the noise z.
 
         With b = 1 / ((1 - x) c) and r = 1 - 1/n, the sum of b_0 .. b_(n-1) is at most r^-n b(r) =
         r^-n / ((1 - r) c(r)), and c(r) is at least r^n times the sum of c_0 .. c_(n-1).
@@ -70,7 +74,9 @@ class Staircase:
 
 
 class Dividing:
-    """The running division: s for one z after the other, for several coordinates at once.
+    """A division of noise z by a series, s = z / ((1 - x) c), that continues from step to step.
+
+    It divides several coordinates at once.
 
     Args:
         stairs: the series c.
@@ -83,7 +89,7 @@ class Dividing:
         self._halves = np.empty((_NEAR, 2, cells))
 
     def next(self, z: NDArray[np.int64]) -> Floats:
-        """Return s = z / ((1 - x) c) for further steps, with an error of at most `error` units.
+        """Return s = z / ((1 - x) c) for the next steps, each within `Staircase.error`.
 
         Args:
             z: shape (steps, cells).
@@ -122,7 +128,11 @@ class Dividing:
         return np.asarray(s)
 
     def _solve(self, z: NDArray[np.int64], far: Floats) -> None:
-        """Solve the next block: first in float64, then again for the remainder."""
+        """Compute and store s for the next block of steps: in float64, then a correction for the
+        remainder.
+
+        ``far`` is what steps far back contribute.
+        """
         stairs, start, count, cells = self._stairs, self.steps, len(z), self._cells
         seen = min(start, _NEAR)
         past = self._halves[start - seen : start].reshape(seen, 2 * cells)
@@ -146,7 +156,9 @@ class Dividing:
         self.steps += count
 
     def _sum_halves(self, sums: Floats) -> Floats:
-        """Return sums of both halves over 2^bits, rounded down."""
+        """Return ``sums`` divided by 2^bits and rounded down, with both halves of each number
+        normalised.
+        """
         unit = 2.0**-self._stairs.bits
         whole = np.floor(sums[:, 0] * unit)
         rest = (sums[:, 0] - whole / unit) * (2.0**self._stairs.half * unit)

@@ -44,9 +44,10 @@ _HELD = 2**20
 
 
 class LevelNoise:
-    """The noise z of the nodes of some trees, and estimates; the latest arrays of each are cached.
+    """The noise of the nodes of some trees, and their estimates; the last arrays of each are
+    cached.
 
-    Nodes have room for children that the last node lacks; there z is 0.
+    Nodes have room for children that the last node lacks; there the noise is 0.
     """
 
     def __init__(self, field: NodeNoise, counts: Sequence[int]) -> None:
@@ -54,7 +55,7 @@ class LevelNoise:
         self._held: dict[tuple[int, int], tuple[range, Integers]] = {}
 
     def run(self, level: int, nodes: range) -> Integers:
-        """Return z of consecutive nodes of a level, read-only: ``(len(nodes), *shape)``."""
+        """Return the noise of consecutive nodes of a level, read-only: ``(len(nodes), *shape)``."""
         return self.hold((level, 0), nodes, self._draw)
 
     def _draw(self, level: int, nodes: range) -> Integers:
@@ -66,7 +67,11 @@ class LevelNoise:
     def hold(
         self, kind: tuple[int, int], nodes: range, find: Callable[[int, range], Integers]
     ) -> Integers:
-        """Return a value of nodes of a level, computed by ``find`` or held from the last call."""
+        """Return what ``find(level, nodes)`` returns, or a part of its last result if that holds
+        the nodes.
+
+        ``kind`` is the level, and a number that tells apart values of one level.
+        """
         held, values = self._held.get(kind, (range(0), np.empty(0, np.int64)))
         if not held.start <= nodes.start <= nodes.stop <= held.stop:
             held, values = self._held[kind] = nodes, find(kind[0], nodes)
@@ -83,8 +88,8 @@ class Subtrees:
         steps: the number of all steps together.
         radices: numbers of children of nodes of level 1, 2, ...
         weights: weights of nodes of level 0, 1, ... in units of the lattice.
-        own: the part of a node's own measurement in its estimate, which then reads one level below.
-            Default: the best part, and as many levels as have few nodes. Weights are then all 1.
+        own: the part of a node's own measurement in its estimate, which then reads one level below;
+            weights must be 1. Default: the best part, and as many levels below as have few nodes.
 
     Attributes:
         widths: number of steps of a whole node of each level.
@@ -130,9 +135,11 @@ class Subtrees:
 
     @cached_property
     def _factors(self) -> list[list[tuple[int, int]]]:
-        """Factors of the difference between a node's measurement and its children's sum.
+        """Factors of the difference between a node's measurement and its children's sum, in an
+        estimate.
 
-        Each pair is for a whole node and for the last node of a level.
+        They are listed by the number of levels below that the estimate reads, then by the node's
+        level. Each pair is for a whole node and for the last node of the level.
         """
         return [
             [
@@ -144,11 +151,12 @@ class Subtrees:
 
     @cached_property
     def shares(self) -> list[tuple[int, int, int]]:
-        """Parts of a node's difference that its children receive, in units of 2^-40.
+        """For each level, which part of a parent's correction each child receives, in units of
+        2^-40.
 
-        The difference is that of the node's final estimate and the sum of its children's. The parts
-        are those of each child of a whole node, and of each child and the last child of the last
-        node.
+        The correction is the parent's final estimate less the sum of its children's estimates. The
+        parts are those of each child of a whole node, and of each child and the last child of the
+        last node.
         """
         return [
             (part_of(own[0] / spread[0]), part_of(own[0] / spread[1]), part_of(own[1] / spread[1]))
@@ -157,7 +165,10 @@ class Subtrees:
 
     def own(self, depth: int, level: int, last: bool) -> Fraction:
         """Return the weight of a node's own measurement in an estimate that reads ``depth`` levels
-        below."""
+        below.
+
+        ``last`` is True for the last node of a level.
+        """
         if not depth or not level:
             return Fraction(1)
         return Fraction(self.weights[level] * self._factor(depth, level, last), 1 << PART_BITS)
@@ -167,14 +178,22 @@ class Subtrees:
         return part_of((self._own or best) / self.weights[level])
 
     def _sums(self, variances: Sequence[_Pair]) -> list[_Pair]:
-        """Return sums over the children of a whole and of the last node of level 1, 2, ..."""
+        """Return, for levels 1, 2, .., the sums of ``variances`` over the children of a node.
+
+        Each pair is for a whole node and for the last node of the level.
+        """
         return [
             (whole * own, (last - 1) * own + tail)
             for (whole, last), (own, tail) in zip(self.children, variances, strict=False)
         ]
 
     def _improve(self, variances: Sequence[_Pair]) -> list[_Pair]:
-        """Return variances of the best combinations of a node's measurement and its children's."""
+        """Return the variances of estimates that read one more level below than those of
+        ``variances``.
+
+        They combine a node's measurement with its children's estimates in the best way, or as
+        stated by ``own``.
+        """
         improved = [(Fraction(1, self.weights[0] ** 2),) * 2]
         for weight, sums in zip(self.weights[1:], self._sums(variances), strict=True):
             if self._own is None:
@@ -185,10 +204,10 @@ class Subtrees:
         return improved
 
     def estimates(self, drawn: LevelNoise, level: int, nodes: range, depth: int) -> Integers:
-        """Return estimates of nodes of a level, read-only: ``(len(nodes), *shape)``.
+        """Return the noise of estimates of nodes of a level, read-only: ``(len(nodes), *shape)``.
 
-        They combine the nodes' z and this many levels below. The difference of the two does not
-        move with the data, so a part of it may be rounded.
+        An estimate combines the node's measurement with those of ``depth`` levels below. The
+        difference of the two does not change with the data, so a part of it may be rounded.
         """
         own = drawn.run(level, nodes)
         if depth == 0:
@@ -207,8 +226,9 @@ class Subtrees:
         return drawn.hold((level, depth), nodes, find)
 
     def _said_below(self, drawn: LevelNoise, level: int, nodes: range, depth: int) -> Integers:
-        """Return the sum of the children's estimates for each node, computed for some nodes at a
-        time."""
+        """Return, for each node, the sum of the estimates of its children, computed for some nodes
+        at a time.
+        """
         radix, parts = self.radices[level - 1], []
         together = self.widths[level - 1] // self.widths[level - depth]
         size = max(1, nodes_per_chunk(drawn.shape, _HELD) // (together * radix))
@@ -232,16 +252,18 @@ class Subtrees:
         totals: Integers,
         before: Integers,
     ) -> Iterator[Integers]:
-        """Yield the noise of running totals at ``leaves`` (steps from 0 on), in parts, in order.
+        """Yield the noise of running totals at ``leaves``, steps counted from 0, in parts and in
+        order.
 
-        Releases are private with any F that moves with 2^16 times the node's count.
+        Releases are private with any final estimates ``totals`` that change by 2^16 times the
+        change of the node's count.
 
         Args:
-            drawn: the noise z.
-            level: the level of the nodes whose F is given, above 0.
+            drawn: the noise of the nodes.
+            level: the level of the nodes whose final estimates are given, above 0.
             leaves: a window of steps; those below other nodes are left out.
             first: the first node given.
-            totals: F of the given nodes, ``(n, *shape)``.
+            totals: noise of the final estimates of the given nodes, ``(n, *shape)``.
             before: noise of the running total before each of these nodes, ``(n, *shape)``.
         """
         radix, width = self.radices[level - 1], self.widths[level - 1]
@@ -274,7 +296,11 @@ class Subtrees:
                 yield from self.prefixes(drawn, level - 1, leaves, child + low, inner, starts)
 
     def _share(self, level: int, first: int, lack: Integers, groups: Integers) -> None:
-        """Add to estimates of children, ``(n, k, *shape)``, their share of the difference."""
+        """Add to the estimates of children, ``(n, k, *shape)``, their parts of the parent's
+        correction.
+
+        ``lack`` is the correction: the parent's final estimate less the sum of its children's.
+        """
         whole, to_each, to_last = self.shares[level - 1]
         added = part_times(lack, whole)
         last = self.counts[level] - 1 - first
@@ -289,7 +315,9 @@ class Subtrees:
 
 @lru_cache(maxsize=4096)
 def depths_of(radices: tuple[int, ...]) -> tuple[int, ...]:
-    """Return for each level how many levels below an estimate reads: few nodes, or one level.
+    """Return, for each level, how many levels below the estimate of a node reads.
+
+    It is one level, or more as long as they have few nodes.
 
     >>> depths_of((12, 12, 12, 40, 2))
     (0, 1, 2, 2, 1, 2)
@@ -305,15 +333,15 @@ def depths_of(radices: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _sum_children(groups: Integers) -> Integers:
-    """Return sums over the children: ``(n, k, *shape)`` to ``(n, *shape)``."""
+    """Return the sum over the children of each node: ``(n, k, *shape)`` to ``(n, *shape)``."""
     added: Integers = np.einsum("ij...->i...", groups)
     return added
 
 
 def _divide(drawn: Integers, weight: int) -> Integers:
-    """Return z / weight in units of 2^-16, rounded.
+    """Return noise divided by a node's weight, in units of 2^-16, rounded.
 
-    A change of z by a multiple of the weight changes the result by exactly that multiple.
+    A change of the noise by a multiple of the weight changes the result by exactly that multiple.
 
     >>> (_divide(np.array([4, 5, 8]), 4) / 2**16).tolist()
     [1.0, 1.25, 2.0]

@@ -1,4 +1,4 @@
-"""Revised windows: each window's count so far at its end, and at later ends up to a delay.
+"""Revised windows: each window's count is released at its end and again later, as rows arrive late.
 
 A row belongs to the window w of its own time. It arrives with a lag l = 0, 1, .. L: at the end of
 window w + l, a *night*. Night t publishes, for each of the windows t - L .. t, the number of its
@@ -65,11 +65,13 @@ MOST_CORRECTIONS = 1000
 
 
 class WindowVersions(StreamStrategy):
-    """Windows that are released again and again until they are final.
+    """A strategy for windows of time whose counts are released again and again until they are
+    final.
 
-    Its steps are windows, and its release of each is the final number; `lag_row` and `lag_noise`
-    describe earlier versions. A running stream releases nights (`night_noise`): the newest version
-    of each of the last windows.
+    A version of a window counts the rows that have arrived with some lag. The strategy's steps are
+    windows, and its release of each is the final number; `lag_row` and `lag_noise` describe earlier
+    versions. A running stream releases, at the end of each window (a "night"), the newest version
+    of each of the last windows (`night_noise`).
 
     Args:
         horizon: number of windows; the noise is equal for any number.
@@ -117,7 +119,9 @@ class WindowVersions(StreamStrategy):
     @classmethod
     @override
     def examples(cls, horizon: int) -> Sequence[WindowVersions]:
-        """Return windows of trees, of a square root, and of a solved strategy."""
+        """Return instances for tests: with trees, a square root, and a solved strategy for each
+        window.
+        """
         from counton.strategies.lines.dense import Dense
         from counton.strategies.streams.kary import KAry
         from counton.strategies.streams.solved import LeastSquaresFactorization
@@ -130,7 +134,9 @@ class WindowVersions(StreamStrategy):
     @property
     @override
     def parameters(self) -> dict[str, Any]:
-        """The number of windows, the parameters of a window's strategy, and its nodes by level."""
+        """JSON values that identify the strategy: number of windows, a window's strategy, its nodes
+        by level.
+        """
         inner = {"strategy": self.inner.saved_name, **self.inner.parameters}
         return {"horizon": self.horizon, "inner": inner, **self._own_parameters}
 
@@ -141,12 +147,15 @@ class WindowVersions(StreamStrategy):
 
     @property
     def _nodes(self) -> list[list[int]]:
-        """The levels, and the number of nodes of a window on each, which separates the blocks."""
+        """For each level, its number and how many nodes a window has there.
+
+        They decide which nodes belong to which window.
+        """
         return [[level, width] for level, width in sorted(self._widths.items())]
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description with all of a window's strategy."""
+        """Return the description, which includes that of a window's strategy."""
         named = {"strategy": self.saved_name, "horizon": self.horizon}
         return {**named, "inner": self.inner.to_dict(), **self._own_parameters}
 
@@ -170,7 +179,7 @@ class WindowVersions(StreamStrategy):
 
     @cached_property
     def _widths(self) -> dict[int, int]:
-        """Number of nodes of a block on each level."""
+        """For each level, how many nodes a window has there."""
         found: dict[int, int] = {}
         for step in range(1, self.lags + 2):
             for node in (*self.inner.column(step), *self.inner.row(step)):
@@ -178,22 +187,25 @@ class WindowVersions(StreamStrategy):
         return found
 
     def _in_block(self, window: int, nodes: Sequence[Node]) -> tuple[Node, ...]:
-        """Return nodes of a window's strategy, renumbered among those of all windows."""
+        """Return nodes of one window's strategy with their indices among the nodes of all
+        windows.
+        """
         return tuple(
             node._replace(index=node.index + self._first(window) * self._widths[node.level])
             for node in nodes
         )
 
     def _first(self, window: int) -> int:
-        """Return the index of a window's block of nodes.
+        """Return the number of a window's block of nodes, from 0 on.
 
-        Windows up to 0 have blocks as well, before those of window 1. Nobody counts in them; the
-        first nights release them as noise alone.
+        Windows up to 0 have blocks as well, before that of window 1: nothing counts in them, but
+        the first releases show them as noise alone.
         """
         return window - 1 + self.lags
 
     def _versions(self, field: NodeNoise, windows: range, lags: range) -> Integers:
-        """Return the noise of consecutive versions of consecutive windows, computed at once.
+        """Return the noise of consecutive versions (``lags``) of consecutive windows, computed
+        together.
 
         Returns:
             int64, shape ``(len(lags), len(windows), *field.shape)``.
@@ -206,7 +218,7 @@ class WindowVersions(StreamStrategy):
         return self.inner.noise(NoiseView((len(windows), *field.shape), run), steps)
 
     def _nodes_of(self, windows: range, field: NodeNoise, level: int, nodes: range) -> Integers:
-        """Return the noise of the same nodes of each window: ``(len(nodes), len(windows), ...)``.
+        """Return the noise of the same nodes in each window: ``(len(nodes), len(windows), ...)``.
 
         Nodes that the inner strategy draws but no version reads are 0.
         """
@@ -227,15 +239,16 @@ class WindowVersions(StreamStrategy):
         return found
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes that a row enters that arrives with its window, at lag 0."""
+        """Return the nodes that a row enters if it arrives in time, with its own window."""
         return self.lag_column(step, 0)
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes that the final number of a window reads."""
+        """Return the nodes in the final number of a window."""
         return self.lag_row(step, self.lags)
 
     def lag_column(self, window: int, lag: int) -> tuple[Node, ...]:
-        """Return the nodes that a row of a window enters that arrives with a lag.
+        """Return the nodes that a row enters if it belongs to a window and arrives ``lag`` windows
+        later.
 
         >>> from counton.strategies import Binary
         >>> WindowVersions(9, Binary(3)).lag_column(2, 1)
@@ -245,7 +258,7 @@ class WindowVersions(StreamStrategy):
         return self._in_block(check_step(self, window), found)
 
     def lag_row(self, window: int, lag: int) -> tuple[Node, ...]:
-        """Return the nodes that the version of a window with a lag reads."""
+        """Return the nodes in the version of a window that is released ``lag`` windows later."""
         found = self.inner.row(self._check_lag(lag) + 1)
         return self._in_block(check_step(self, window), found)
 
@@ -253,12 +266,13 @@ class WindowVersions(StreamStrategy):
         return check_integer("lag", lag, 0, self.lags)
 
     def lag_variance(self, lags: Steps, since: Steps | None = None) -> Floats:
-        """Return the variance of versions by their lags, in variances of one node's noise.
+        """Return the variance of a window's versions, by their lags, in variances of one node's
+        noise.
 
         Args:
             lags: lags from 0 on.
-            since: an earlier lag: then the variance of the difference to its version; None: the
-                variance of the version itself.
+            since: an earlier lag: the variance is that of the difference of both versions. None:
+                the variance is that of the version itself.
         """
         steps = np.asarray(lags, np.int64) + 1
         return self.inner.variance(steps, 0 if since is None else np.asarray(since) + 1)
@@ -279,21 +293,21 @@ class WindowVersions(StreamStrategy):
     # ------------------------------------------------------------------------------- norms
 
     def l1_sensitivity(self) -> Fraction:
-        """Return the 1-norm for a unit: that of one window's strategy, plus its corrections.
+        """Return the 1-norm by which a unit moves the measurements, with all its corrections.
 
-        A row that is taken back is in its window from lag a to lag b, and moves the nodes by C (e_a
-        - e_b); the last row stays. All their norms add up.
+        A row that is taken back is in its window from lag a to lag b, and moves the nodes by column
+        a less column b of C; the last row stays. The norms of all rows add up.
         """
         one = self.inner.l1_sensitivity()
         return one + self.corrections * self._taken_back.l1 if self.corrections else one
 
     def squared_sensitivity(self) -> Fraction:
-        """Return the squared 2-norm for a unit with its corrections.
+        """Return the squared 2-norm by which a unit moves the measurements, with all its
+        corrections.
 
-        Rows of a unit in one cell of one window meet in the window's nodes.
-
-        One correction is computed exactly: in two windows, or with every pair of lags in one. Each
-        further one adds a square, and twice its products with all others.
+        Rows of a unit in one cell of one window meet in the window's nodes. One correction is
+        computed exactly: in two windows, or with every pair of lags in one. Each further correction
+        adds a square, and twice its products with all others.
         """
         if not self.corrections:
             return self.inner.squared_sensitivity()
@@ -304,7 +318,7 @@ class WindowVersions(StreamStrategy):
 
     @cached_property
     def _taken_back(self) -> _TakenBack:
-        """The most that rows which are taken back move nodes, at the worst lags."""
+        """How far rows that are taken back move the nodes at most, over all lags."""
         entering = _columns(self.inner)
         unit, versions = 1 << self.facts.lattice_bits, entering.shape[1]
         # A lag beyond the last one enters nothing: such a row stays.
@@ -335,7 +349,10 @@ class WindowVersions(StreamStrategy):
     @property
     @override
     def structure(self) -> Structure:
-        """Structure: windows share no node, so a unit's contributions to several windows add up."""
+        """Structure, for units that act several times.
+
+        Windows share no node, so a unit's contributions to several windows add up.
+        """
         return Structure(largest_sum=self._largest_sum, aligned=self.inner.structure.aligned)
 
     def _largest_sum(self, norm: Norm, schedule: Schedule) -> int:
@@ -345,12 +362,14 @@ class WindowVersions(StreamStrategy):
     # ------------------------------------------------------------------------------ errors
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variance of final numbers, added up over windows."""
+        """Return the variances of the final numbers of windows; over several windows they add
+        up.
+        """
         first, last = window_ends(self, steps, since)
         return np.asarray((last - first) * float(self.lag_variance([self.lags])[0]))
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the variance of a final number: it is both mean and maximum."""
+        """Return the variance of a final number, which is equal for all windows."""
         check_metric(metric)
         return float(self.lag_variance([self.lags])[0])
 
@@ -369,7 +388,9 @@ class WindowVersions(StreamStrategy):
         self.inner._check_law(law)
 
     def _summed_variance(self, stops: Integers, weights: Floats) -> float:
-        """See `counton.strategies.joint_errors.sum_noise_variance`: windows are independent."""
+        """Return the variance of a weighted sum of totals of final numbers; windows are
+        independent.
+        """
         return _over_stretches(self, stops, weights)
 
     # ------------------------------------------------------------------------------- noise
@@ -380,7 +401,7 @@ class WindowVersions(StreamStrategy):
 
     @override
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """Return the noise of final numbers."""
+        """Return the noise of the final numbers of consecutive windows."""
         check_window(self, steps)
         found = np.empty((len(steps), *field.shape), np.int64)
         for place, window in enumerate(steps):
@@ -392,7 +413,8 @@ class WindowVersions(StreamStrategy):
         return NightReader(self, field)
 
     def night_noise(self, field: NodeNoise, nights: range) -> Integers:
-        """Return the noise of the releases of consecutive nights, by lag.
+        """Return the noise of everything released at the ends of consecutive windows ("nights"), by
+        lag.
 
         Returns:
             int64, shape ``(len(nights), *field.shape, lags + 1)``: for each night the window that
@@ -414,12 +436,16 @@ class WindowVersions(StreamStrategy):
 
 
 def _lags_of(nights: range, window: int, last: int) -> range:
-    """Return the lags with which consecutive nights release a window."""
+    """Return the lags with which the releases of consecutive nights show a window.
+
+    ``last`` is the largest lag.
+    """
     return range(max(nights.start - window, 0), min(nights.stop - 1 - window, last) + 1)
 
 
 class NightReader(Reader):
-    """The noise of a running stream of revised windows, night by night.
+    """The noise of one running stream of revised windows, read night by night (window end by window
+    end).
 
     >>> from counton.laws import HashedNoise
     >>> from counton.strategies import Binary
@@ -448,9 +474,12 @@ _TOGETHER = 2**12
 
 
 class AsOf(StreamStrategy):
-    """The newest version of each window at the end of a night: one step per window.
+    """The newest version of each window of a `WindowVersions` strategy, as known at the end of a
+    night.
 
-    Its measurements are those of `WindowVersions`, and it releases one number for each window. So
+    Each step is a window.
+
+    The measurements are those of `WindowVersions`, and one number is released for each window. So
     windows are added up, compared and charted as those of any other stream; only their errors
     differ, by age.
 
@@ -493,19 +522,21 @@ class AsOf(StreamStrategy):
     @classmethod
     @override
     def examples(cls, horizon: int) -> Sequence[AsOf]:
-        """Return the newest versions of the examples of `WindowVersions`."""
+        """Return instances for tests: newest versions of the examples of `WindowVersions`."""
         return tuple(cls(windows, horizon) for windows in WindowVersions.examples(horizon))
 
     @property
     @override
     def parameters(self) -> dict[str, Any]:
-        """Parameters of the windows' strategy, and the night."""
+        """JSON values that identify the strategy: parameters of the windows' strategy, and the
+        night.
+        """
         windows = {"strategy": self.windows.saved_name, **self.windows.parameters}
         return {"windows": windows, "night": self.night}
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description with all of the windows' strategy."""
+        """Return the description, which includes that of the windows' strategy."""
         windows = self.windows.to_dict()
         return {"strategy": self.saved_name, "windows": windows, "night": self.night}
 
@@ -523,20 +554,24 @@ class AsOf(StreamStrategy):
         return np.minimum(self.night - np.asarray(steps, np.int64), self.windows.lags)
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the column of `WindowVersions`."""
+        """Return the nodes that a row enters if it arrives in time, as `WindowVersions.column`
+        does.
+        """
         return self.windows.column(check_step(self, step))
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes that the newest version reads."""
+        """Return the nodes in the newest version of a window."""
         lag = int(self.lags(check_step(self, step)))
         return self.windows.lag_row(step, lag)
 
     def l1_sensitivity(self) -> Fraction:
-        """Return the 1-norm of `WindowVersions`."""
+        """Return the 1-norm by which a unit moves the measurements: that of `WindowVersions`."""
         return self.windows.l1_sensitivity()
 
     def squared_sensitivity(self) -> Fraction:
-        """Return the squared 2-norm of `WindowVersions`."""
+        """Return the squared 2-norm by which a unit moves the measurements: that of
+        `WindowVersions`.
+        """
         return self.windows.squared_sensitivity()
 
     @property
@@ -546,17 +581,23 @@ class AsOf(StreamStrategy):
         return self.windows.structure
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variances of the windows' newest versions, added up."""
+        """Return the variances of the windows' newest versions; over several windows they add
+        up.
+        """
         first, last = window_ends(self, steps, since)
         return self._sum(self._variances, first, last)
 
     @cached_property
     def _variances(self) -> Floats:
-        """Variances of windows by age, newest first; after the last lag all are equal."""
+        """Variances of the newest versions of windows by age, newest first; older ones have the
+        last value.
+        """
         return self.windows.lag_variance(np.arange(self.windows.lags + 1))
 
     def _sum(self, by_lag: Floats, first: Integers, last: Integers) -> Floats:
-        """Return the sum over the windows first + 1 .. last of a value that depends on the lag."""
+        """Return the sums over the windows first + 1 .. last of a value that depends on a window's
+        lag.
+        """
         # sums over this many of the newest windows
         until = np.concatenate([[0.0], np.cumsum(by_lag)])
 
@@ -567,11 +608,13 @@ class AsOf(StreamStrategy):
         return np.asarray(newest(self.night - first) - newest(self.night - last))
 
     def _summed_variance(self, stops: Integers, weights: Floats) -> float:
-        """See `WindowVersions._summed_variance`."""
+        """Return the variance of a weighted sum of totals of newest versions; windows are
+        independent.
+        """
         return _over_stretches(self, stops, weights)
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the mean or maximum over the windows."""
+        """Return the mean or the largest variance of the windows' newest versions."""
         check_metric(metric)
         known = self._variances[: self.night]
         final = float(self._variances[-1]) * max(self.night - len(self._variances), 0)
@@ -588,7 +631,9 @@ class AsOf(StreamStrategy):
 
     @cached_property
     def _most_read(self) -> float:
-        """Largest weight of a node in any version; in the first nights, in the few there are."""
+        """Largest weight of a node in any version; in the first nights, in the versions that exist
+        by then.
+        """
         inner, last = self.windows.inner, min(self.windows.lags + 1, self.night)
         if last > self.windows.lags:
             return float(inner._largest_reads(np.array([last]))[0])
@@ -605,7 +650,7 @@ class AsOf(StreamStrategy):
 
     @override
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """Return the noise of the newest versions."""
+        """Return the noise of the newest versions of consecutive windows."""
         check_window(self, steps)
         found = np.empty((len(steps), *field.shape), np.int64)
         for place, window in enumerate(steps):
@@ -615,11 +660,13 @@ class AsOf(StreamStrategy):
 
 
 class EveryVersion(StreamStrategy):
-    """All versions of all windows, each as one step; rows show what two of them share.
+    """All versions of all windows of a `WindowVersions` strategy, each as one step.
 
-    The version of window w with lag l is the step (w - 1) (lags + 1) + l + 1. A release is that
-    version itself, so steps are added and subtracted like windows. Its measurements are those of
-    `WindowVersions`.
+    Its rows show which noise two versions share.
+
+    The version of window w with lag l is the step (w - 1) (lags + 1) + l + 1. The release of a step
+    is that version itself, so steps are added and subtracted like windows. The measurements are
+    those of `WindowVersions`.
 
     Args:
         windows: a `WindowVersions` strategy.
@@ -651,16 +698,16 @@ class EveryVersion(StreamStrategy):
     @property
     @override
     def parameters(self) -> dict[str, Any]:
-        """Parameters of the windows' strategy."""
+        """JSON values that identify the strategy: the parameters of the windows' strategy."""
         return {"windows": {"strategy": self.windows.saved_name, **self.windows.parameters}}
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description with all of the windows' strategy."""
+        """Return the description, which includes that of the windows' strategy."""
         return {"strategy": self.saved_name, "windows": self.windows.to_dict()}
 
     def step_of(self, window: int, lag: int) -> int:
-        """Return the step of a version."""
+        """Return the step that stands for the version of a window with a lag."""
         return (window - 1) * (self.windows.lags + 1) + self.windows._check_lag(lag) + 1
 
     def _version(self, step: int) -> tuple[int, int]:
@@ -668,23 +715,27 @@ class EveryVersion(StreamStrategy):
         return window + 1, lag
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes that a row enters that arrives when this version is made."""
+        """Return the nodes that a row enters if it arrives when the version ``step`` is made."""
         return self.windows.lag_column(*self._version(step))
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes that the version reads."""
+        """Return the nodes in the version that ``step`` stands for."""
         return self.windows.lag_row(*self._version(step))
 
     def l1_sensitivity(self) -> Fraction:
-        """Return the 1-norm of `WindowVersions`."""
+        """Return the 1-norm by which a unit moves the measurements: that of `WindowVersions`."""
         return self.windows.l1_sensitivity()
 
     def squared_sensitivity(self) -> Fraction:
-        """Return the squared 2-norm of `WindowVersions`."""
+        """Return the squared 2-norm by which a unit moves the measurements: that of
+        `WindowVersions`.
+        """
         return self.windows.squared_sensitivity()
 
     def _summed_variance(self, stops: Integers, weights: Floats) -> float:
-        """Return the variance of a weighted sum; versions of one window are not independent."""
+        """Return the variance of a weighted sum of versions; those of one window are not
+        independent.
+        """
         several = (
             (weight, step)
             for first, last, weight in _stretches(stops, weights)
@@ -705,7 +756,7 @@ class EveryVersion(StreamStrategy):
 
     @override
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """Return the noise of the versions, window by window."""
+        """Return the noise of consecutive versions, computed window by window."""
         check_window(self, steps)
         found, at = np.empty((len(steps), *field.shape), np.int64), 0
         while at < len(steps):
@@ -717,14 +768,14 @@ class EveryVersion(StreamStrategy):
 
 
 class _TakenBack(NamedTuple):
-    """The most that a row which is present from lag a to lag b moves nodes, over all lags.
+    """How far a row that is in its window from lag a to lag b moves the nodes, at the worst lags.
 
     Attributes:
         l1: 1-norm of the move.
         square: squared 2-norm of the move.
         product: largest product with the move of a row that arrives at lag b or later, whether that
             row stays or not.
-        once: squared 2-norm of one such row together with a row that stays.
+        once: squared 2-norm of the moves by one such row and by a row that stays, together.
     """
 
     l1: Fraction
@@ -734,7 +785,10 @@ class _TakenBack(NamedTuple):
 
 
 def _columns(inner: StreamStrategy) -> NDArray[Any]:
-    """Return C of one window, in integers of its lattice: shape ``(nodes, versions)``."""
+    """Return the measurement matrix of one window's strategy, in units of 2^-lattice_bits.
+
+    Shape ``(nodes, versions)``.
+    """
     unit, steps = 1 << inner.facts.lattice_bits, range(1, (inner.horizon or 0) + 1)
     columns = [inner.column(step) for step in steps]
     places = {
@@ -748,12 +802,14 @@ def _columns(inner: StreamStrategy) -> NDArray[Any]:
 
 
 def _from_diagonal(values: NDArray[Any]) -> NDArray[Any]:
-    """Return a square of values with 0 below its diagonal."""
+    """Return a square matrix with its entries below the diagonal set to 0."""
     return np.where(np.tri(len(values), k=-1, dtype=np.bool_), 0, values)
 
 
 def _stretches(stops: Integers, weights: Floats) -> Iterator[tuple[int, int, float]]:
-    """Yield the steps first + 1 .. last and the weight of each, for a weighted sum of sums.
+    """Yield runs of steps that have one weight in a weighted sum of totals, and that weight.
+
+    A run has the steps first + 1 .. last; the totals end at ``stops``.
 
     >>> [*_stretches(np.array([5, 3, 4]), np.array([1.0, 2.0, -1.0]))]
     [(0, 3, 2.0), (4, 5, 1.0)]
@@ -768,7 +824,7 @@ def _stretches(stops: Integers, weights: Floats) -> Iterator[tuple[int, int, flo
 
 
 def _over_stretches(strategy: StreamStrategy, stops: Integers, weights: Floats) -> float:
-    """Return the variance of a weighted sum of sums of independent windows up to stops."""
+    """Return the variance of a weighted sum of totals up to ``stops``, for independent windows."""
     found = 0.0
     for first, last, weight in _stretches(stops, weights):
         found += weight**2 * float(strategy.variance([last], [first])[0])
@@ -776,7 +832,7 @@ def _over_stretches(strategy: StreamStrategy, stops: Integers, weights: Floats) 
 
 
 def _checked_inner(inner: object) -> StreamStrategy:
-    """Return the strategy of one window, if it can serve one."""
+    """Return the strategy of one window; refuse one that cannot serve a window."""
     if not isinstance(inner, StreamStrategy) or isinstance(inner, EndlessStrategy):
         raise InvalidInput(
             f"the strategy of a window is {quote(inner)}; give one for as many steps as a window "
