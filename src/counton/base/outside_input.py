@@ -191,10 +191,11 @@ def printable(text: str, kept: str = "\n") -> str:
     if text.isascii() and text.isprintable():
         return text
     return "".join(
-        one if one in kept or _is_shown(one) else one.encode("unicode_escape").decode()
+        one
+        if one.isprintable()
+        or one in kept
+        or one in _JOINERS
+        or unicodedata.category(one) in ("Zs", "Co", "Cn")
+        else one.encode("unicode_escape").decode()
         for one in text
     )
-
-
-def _is_shown(one: str) -> bool:
-    return one.isprintable() or one in _JOINERS or unicodedata.category(one) in ("Zs", "Co", "Cn")

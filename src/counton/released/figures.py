@@ -20,7 +20,7 @@ from counton.released.besides_noise import besides_noise
 from counton.released.periods import WEEK, patterns_of, periods_of
 from counton.released.read_options import Look
 from counton.released.revisions import final_windows
-from counton.released.series import Series
+from counton.released.series import CellValues, Series
 from counton.released.stream_words import (
     counted_in_words,
     foot_of,
@@ -81,7 +81,7 @@ def _figures_of(released: ReleasedNumbers, look: Look, *, panels: bool) -> dict[
         ranking: Any = statistic_named(definition.what)
         statistic = ranking(list(released.groups), released.shown.top)
         return {"statistic": _chart_of_readings(released, statistic, released.table(), look)}
-    if isinstance(released.said, Series):
+    if isinstance(released.said, CellValues):
         return _charts_of_cells(released, look, panels=panels)
     if not definition.cut.goes_on:
         return {"table": _chart_of_table(released, look)}
@@ -103,13 +103,14 @@ def _charts_of_cells(released: ReleasedNumbers, look: Look, *, panels: bool) -> 
             times += local_text(", each point released {count} windows later", count=delay)
         running = local_text("Running {what}", what=what)
         drawn["totals"] = (totals_curves(part), _by(running, grouped), times)
-    if definition.release == "windows" or (definition.release == "both" and not released.together):
-        most = (len(released.shown_steps),) if released.together else ()
+    apart = released.together is None
+    if definition.release == "windows" or (definition.release == "both" and apart):
+        most = () if apart else (len(released.shown_steps),)
         curves, every = window_curves(part, *most)
         times = times_in_words(definition, 1, every)
         drawn["windows"] = curves, _by(what, grouped), times
     level = local_number(f"{100 * released.level:g}")
-    together = local_text(", which hold together") if released.together else ""
+    together = "" if apart else local_text(", which hold together")
     return {
         kind: plot_totals(
             replace(

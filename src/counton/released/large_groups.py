@@ -80,7 +80,7 @@ def only_above(
             f"{name} does not go with groups that nobody declared, which are shown by a threshold "
             f"of their own: leave it out"
         )
-    late = isinstance(released.series.values, LateValues)
+    late = isinstance(released._cells.values, LateValues)
     held = released.shown_steps if late else released.steps
     main = released._main_of(held).with_zeros()
     large = np.asarray(main.estimates if of == "estimate" else main.lower) > value

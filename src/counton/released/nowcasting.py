@@ -15,7 +15,7 @@ from counton.released.periods import groups_named, season_of
 from counton.released.release import Release
 from counton.released.released_numbers import ReleasedNumbers
 from counton.released.revisions import Revisions, versions_at_hand
-from counton.released.series import Series, local_times
+from counton.released.series import CellValues, local_times
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def nowcast(released: Release, groups: str | Sequence[str] | None = None) -> Now
     """
     numbers = released.numbers
     found = _versions_of(numbers)
-    if not isinstance(numbers.said, Series):
+    if not isinstance(numbers.said, CellValues):
         raise InvalidInput(
             f"nowcasts are of counts and sums, and {numbers.design.name!r} releases "
             f"{numbers.definition.what}; ask for a count or a sum"

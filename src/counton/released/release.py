@@ -40,7 +40,7 @@ from counton.released.read_options import Look
 from counton.released.release_facts import facts_of
 from counton.released.released_numbers import Groups, ReleasedNumbers, Steps
 from counton.released.screen import page, screen_of
-from counton.released.series import Series
+from counton.released.series import CellValues
 from counton.released.stream_words import (
     account_of,
     error_in_words,
@@ -362,7 +362,8 @@ class Release:
     def _as_part(self, estimate: Estimate) -> Estimate:
         """Return an estimate of a share; for counts its bounds are 0 and 1."""
         numbers = self.numbers
-        counts = isinstance(numbers.said, Series) and numbers.design.contribution.resolution is None
+        exact = numbers.design.contribution.resolution is None
+        counts = exact and isinstance(numbers.said, CellValues)
         return (
             replace(estimate, least=0.0, most=1.0)
             if counts and isinstance(estimate, Ratio)
@@ -479,7 +480,7 @@ class Release:
             raise InvalidInput(f"{field('form', form)} is no form of versions; use {known}")
         found, numbers, last = self._revisions, self.numbers, self._last_night
         cut = numbers.definition.cut
-        if isinstance(numbers.said, Series):
+        if isinstance(numbers.said, CellValues):
             places = GroupNames(numbers.definition.groups).places(numbers.groups).tolist()
             cells = dict(zip(numbers.groups, places, strict=True))
             table = versions_of_cells(found, cut, cells, numbers.level, last)
@@ -655,7 +656,7 @@ class Release:
             held._cannot("simulations of groups that nobody declared")
         held._refuse_chosen("a simulation")
         shape: tuple[int, ...] = held.design.shape
-        if isinstance(held.said, Series):
+        if isinstance(held.said, CellValues):
             shape, values = (len(held.groups),), held.own.estimates
         elif held.statistic.card.on_demand:
             held._cannot("simulations")
@@ -698,7 +699,7 @@ class Release:
                 days, whose joint noise would be too large a table.
         """
         numbers = self.numbers
-        numbers.series  # noqa: B018 - it is of no other statistic
+        numbers._cells  # noqa: B018 - it is of no other statistic
         windows, groups = numbers.definition.windows, numbers.groups
         named = patterns_of(by)
         check_delay(field("by", ",".join(named)), numbers.delay)
@@ -923,7 +924,7 @@ def _reach(numbers: ReleasedNumbers) -> dict[str, float]:
 def _errors_in_words(numbers: ReleasedNumbers) -> list[str]:
     """Return sentences about the noise, for `Release.methods`."""
     far = far_in_words(_reach(numbers))
-    if isinstance(numbers.said, Series):
+    if isinstance(numbers.said, CellValues):
         errors = [
             error_in_words(series, what, numbers.level)
             for what, series in (

@@ -269,7 +269,7 @@ def cells_of(released: ReleasedNumbers) -> NDArray[Any] | None:
     if isinstance(released.said, Readings) and not released.statistic.card.on_demand:
         values = None if released.said.releases is None else released.said.releases.values
     elif released.definition.ranks:  # the numbers of all shown groups
-        values = released.series.values
+        values = released._cells.values
     return None if values is None or values.size > MOST_CELLS else values
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from counton.base.arrays import Floats
 from counton.base.columns import ADDED, WHEN, list_in_words
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import figures, some_of
@@ -39,9 +40,11 @@ from counton.released.periods import (
 )
 from counton.released.read_options import EVERYTHING, View
 from counton.released.series import (
+    CellValues,
     LateValues,
     Numbers,
     Series,
+    StepErrors,
     columns_below,
     finite,
     local_times,
@@ -79,7 +82,7 @@ class ReleasedNumbers:
         definition: the public definition of the stream.
         design: strategy, guarantee and noise of the stream.
         steps: 1 to the last step released.
-        said: the published values. For counts and sums a `Series`, with the noise of this stream
+        said: the published values. For counts and sums `CellValues`, with the noise of this stream
             alone: totals, or windows if no totals are published. For another statistic its
             readings. For a stream that was not made from events, its releases.
         level: probability with which each interval holds.
@@ -97,7 +100,8 @@ class ReleasedNumbers:
             description.
         own_windows: windows' own numbers beside totals, if a file has them.
         by_size: True if the groups are the largest among others.
-        together: True if the intervals of totals, or of windows alone, hold all at once.
+        together: half-widths by step of intervals of totals, or of windows alone, that hold all at
+            once; None: each interval holds alone.
         kept_in: the state into which it was just released; None: it was read.
         revisions: for revised windows, all numbers that their nights published.
     """
@@ -105,7 +109,7 @@ class ReleasedNumbers:
     definition: Description
     design: Design
     steps: range
-    said: Series | Readings | Releases
+    said: CellValues | Readings | Releases
     level: float
     first: int = 1
     chosen: tuple[str, ...] | None = None
@@ -117,7 +121,7 @@ class ReleasedNumbers:
     rows_there: pl.DataFrame | None = None
     own_windows: Numbers | None = None
     by_size: bool = False
-    together: bool = False
+    together: Floats | None = None
     kept_in: str | None = None
     revisions: Revisions | None = None
 
@@ -149,8 +153,9 @@ class ReleasedNumbers:
         steps = range(1, start + len(values))
         if definition.statistic.card.additive:
             flat: Any = values.reshape(len(values), math.prod(values.shape[1:]))
-            flat, std = flat if start == 1 else LateValues(flat, start), terms.std(steps)
-            said: Series | Readings = Series(flat, std, terms.halfwidths(steps, level), there)
+            flat = flat if start == 1 else LateValues(flat, start)
+            errors = StepErrors(terms, steps, check_level(level))
+            said: CellValues | Readings = CellValues(flat, errors)
             shown = shown.of_ranking() if definition.ranks else EVERYTHING
         else:
             said = Readings.of(definition.statistic, terms, values)
@@ -164,15 +169,26 @@ class ReleasedNumbers:
         )
 
     @property
-    def series(self) -> Series:
+    def _cells(self) -> CellValues:
         """The published cells of counts and sums.
 
         Raises:
             InvalidInput: readings of another statistic.
         """
-        if not isinstance(self.said, Series):
+        if not isinstance(self.said, CellValues):
             self._cannot("totals and windows")
         return self.said
+
+    @cached_property
+    def series(self) -> Series:
+        """The published cells of counts and sums with their errors.
+
+        Raises:
+            InvalidInput: readings of another statistic.
+        """
+        std, half = (errors[: self.steps.stop - 1] for errors in self._cells.errors.by_step)
+        half = half if self.together is None else self.together
+        return Series(self._cells.values, std, half, self.there)
 
     @property
     def readings(self) -> Readings:
@@ -181,7 +197,7 @@ class ReleasedNumbers:
         Raises:
             InvalidInput: counts or sums, which have cells instead.
         """
-        if isinstance(self.said, Series | Releases):
+        if isinstance(self.said, CellValues | Releases):
             self._cannot("differences, shares and sums")
         return self.said
 
@@ -193,7 +209,7 @@ class ReleasedNumbers:
     @property
     def _by_group(self) -> bool:
         """True if a table has the number of each group, as for counts and sums."""
-        return isinstance(self.said, Series) and not self.definition.ranks
+        return isinstance(self.said, CellValues) and not self.definition.ranks
 
     @property
     def groups(self) -> Sequence[str]:
@@ -202,7 +218,7 @@ class ReleasedNumbers:
             return self.chosen
         if self.since is not None:
             return tuple(self.since)
-        if isinstance(self.said, Series):
+        if isinstance(self.said, CellValues):
             return self.definition.groups
         return self.definition.domain or ()
 
@@ -225,7 +241,7 @@ class ReleasedNumbers:
 
         None: all so far.
         """
-        if self.shown.over is not None or isinstance(self.said, Series):
+        if self.shown.over is not None or isinstance(self.said, CellValues):
             return self.shown.over
         release = self.definition.release
         if release == "periods":
@@ -266,24 +282,24 @@ class ReleasedNumbers:
         found = self
         if steps is not None:
             found = replace(self, first=steps.start, steps=range(1, steps.stop))
-            if isinstance(self.said, Series):
+            if isinstance(self.said, CellValues):
                 found = found._until(steps.stop - 1, self.said)
             elif isinstance(self.said, Readings):
                 found = replace(found, said=self.said[: steps.stop - self.said.steps.start])
         return found if groups is None else found._of_groups(tuple(groups))
 
-    def _until(self, last: int, series: Series) -> Self:
+    def _until(self, last: int, cells: CellValues) -> Self:
         """Return the cells up to a last step; later groups are not known."""
-        own, known = series.part(range(1, last + 1)), self.chosen
-        since = self.since
+        values, known, since = cells.values[:last], self.chosen, self.since
         if since is not None:
             names = [group for group in self.groups if since[group] <= last]
-            own = own.of_groups(GroupNames(self.groups).places(names))
+            values = values[:, GroupNames(self.groups).places(names)]
             since = {group: since[group] for group in names}
             known = None if known is None else tuple(names)
         return replace(
             self,
-            said=own,
+            said=replace(cells, values=values),
+            together=None if self.together is None else self.together[:last],
             chosen=known,
             since=since,
             there=None if self.there is None else self.there[:last],
@@ -295,7 +311,7 @@ class ReleasedNumbers:
             for group in groups:
                 place_of_name(self.statistic, group)
             return replace(self, shown=replace(self.shown, ask=groups))
-        if isinstance(self.said, Series):
+        if isinstance(self.said, CellValues):
             return self if groups == self.groups else self._of_cells(groups)
         if not isinstance(self.statistic, Grouped) or isinstance(self.said, Releases):
             raise InvalidInput(
@@ -326,7 +342,7 @@ class ReleasedNumbers:
         groups = tuple(GroupNames(self.groups).at(of))
         return replace(
             self,
-            said=self.series.of_groups(of),
+            said=replace(self._cells, values=self._cells.values[:, of]),
             chosen=groups,
             shown=replace(self.shown, ask=groups) if self.definition.ranks else self.shown,
             carried=carried and replace(carried, estimates=carried.estimates[of]),
@@ -367,9 +383,9 @@ class ReleasedNumbers:
     def at(self, level: float) -> Self:
         """Return these numbers with intervals of another level: see `Release.at`."""
         said, level = self.said, check_level(level)
-        if isinstance(said, Series):
-            said = replace(said, half=self.design.halfwidths(self.steps, level))
-        return replace(self, said=said, level=level)
+        if isinstance(said, CellValues):
+            said = replace(said, errors=replace(said.errors, level=level))
+        return replace(self, said=said, level=level, together=None)
 
     @cached_property
     def totals(self) -> Series | None:
@@ -378,9 +394,10 @@ class ReleasedNumbers:
         Raises:
             InvalidInput: a statistic without totals.
         """
-        own, carried = self.series, self.carried
+        self._cells  # noqa: B018 - which another statistic has not
         if self.definition.release == "windows":
             return None
+        own, carried = self.series, self.carried
         if carried is None:
             return own
         half = joint_halfwidths(
@@ -403,11 +420,11 @@ class ReleasedNumbers:
 
     def _windows(self, steps: range) -> Series | None:
         """Return the windows of some steps."""
-        series = self.series
+        self._cells  # noqa: B018 - which another statistic has not
         if self.definition.release == "totals":
             return None
         if self.design.strategy.facts.workload == "windows":
-            return series.part(steps)
+            return self.series.part(steps)
         stops = np.asarray(steps)
         if self.own_windows is None:
             return self.between(stops - 1, stops)
@@ -475,7 +492,7 @@ class ReleasedNumbers:
 
     @cached_property
     def _totals(self) -> Numbers:
-        estimates = self.series.values  # callers have refused missing values
+        estimates = self._cells.values  # callers have refused missing values
         if self.design.strategy.facts.workload == "totals":
             return estimates
         return cast("Numbers", np.cumsum(estimates, axis=0))
@@ -519,7 +536,7 @@ class ReleasedNumbers:
         weights = {one: 1.0} if isinstance(one, str) else one
         if not isinstance(weights, Mapping):
             weights = dict.fromkeys(weights, 1.0)
-        if isinstance(self.said, Series):
+        if isinstance(self.said, CellValues):
             return self._sum_of_cells(weights, steps, of)
         if not weights:
             raise InvalidInput(f"{field('groups')} names no group; give at least one")
@@ -635,7 +652,7 @@ class ReleasedNumbers:
 
         Args and errors as in `number_of`.
         """
-        if isinstance(self.said, Series):
+        if isinstance(self.said, CellValues):
             self._refuse_chosen("a sum of all groups")
             return self.number_of(self.definition.groups, steps, of)
         if isinstance(self.statistic, Grouped):
@@ -839,7 +856,7 @@ class ReleasedNumbers:
         parts."""
         if there is not None:
             table = rows_among(table, there)
-        if not (self.definition.cut.goes_on or isinstance(self.said, Series)):
+        if not (self.definition.cut.goes_on or isinstance(self.said, CellValues)):
             return table.drop("step")
         return table if self.definition.ranks else with_parts(table, self.definition)
 
@@ -906,7 +923,7 @@ class ReleasedNumbers:
                 "a band holds for groups chosen beforehand, and undeclared groups are shown "
                 "because they are large; use the table, or declare the groups"
             )
-        if not isinstance(self.said, Series):
+        if not isinstance(self.said, CellValues):
             table = self.plain_table()
             if "lower" not in table.columns:
                 self._cannot("bands")
@@ -923,8 +940,7 @@ class ReleasedNumbers:
         if not self.design.strategy.facts.fraction_bits:
             unit = float(self.design.released_unit)
             half[shown] = np.floor(half[shown] / unit * (1 + 1e-12)) * unit
-        band = replace(wide.series, half=half)
-        return replace(wide, said=band, level=self.level, together=True)
+        return replace(wide, level=self.level, together=half)
 
     def sums(self, every: str) -> pl.DataFrame:
         """Return the number of each day, week or month: see `Release.sums`."""
@@ -933,7 +949,7 @@ class ReleasedNumbers:
         windows, groups = self.definition.windows, self.groups
         check_periods(windows, every, self.delay)
         periods = periods_of(windows, every, self.steps[-1])
-        if isinstance(self.said, Series):
+        if isinstance(self.said, CellValues):
             first, last = periods.edges[:-1], periods.edges[1:]
             sums = self.between(first, last).columns()
             return periods.table(windows, [len(groups)] * len(first)).with_columns(
@@ -1055,7 +1071,7 @@ class ReleasedNumbers:
 
     @property
     def _cut(self) -> Windows:
-        return self.definition.windows if isinstance(self.said, Series) else self.definition.cut
+        return self.definition.windows if isinstance(self.said, CellValues) else self.definition.cut
 
     def _times(self, steps: range) -> NDArray[np.datetime64] | NDArray[np.int64]:
         """Return ends of windows in local time, without a zone (step 0: the start); else steps.

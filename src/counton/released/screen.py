@@ -15,7 +15,7 @@ from counton.base.exact import figures, quantity
 from counton.base.lazy_polars import polars as pl
 from counton.base.locales import local_name, local_number, local_text
 from counton.released.besides_noise import besides_noise
-from counton.released.series import Series
+from counton.released.series import CellValues, Series
 from counton.released.stream_words import subject_in_words
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def largest_rows(table: pl.DataFrame) -> tuple[TextTable, str]:
 def screen_of(released: ReleasedNumbers) -> Screen:
     """Return the screen of the last step; for counts and sums the largest groups, as declared."""
     released._check_released()
-    if isinstance(released.said, Series) and not released.definition.ranks:
+    if isinstance(released.said, CellValues) and not released.definition.ranks:
         return _screen_of_cells(released)
     shown, at_once = released.shown, ""
     if not released.definition.cut.goes_on and released.rows_there is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from counton.base.errors import InvalidInput
 from counton.base.exact import some_of
 from counton.base.lazy_polars import polars as pl
 from counton.base.windows import Windows
+from counton.numbers import Design
 
 Numbers = NDArray[np.int64] | NDArray[np.float64]
 
@@ -98,6 +100,39 @@ class Series:
             f"{prefix}lower": self.lower.ravel(),
             f"{prefix}upper": self.upper.ravel(),
         }
+
+
+@dataclass(frozen=True)
+class StepErrors:
+    """Errors of a stream's releases by step, computed when they are first asked for.
+
+    Attributes:
+        design: the design of the stream, of which alone they are functions.
+        steps: the steps.
+        level: probability with which each interval holds.
+    """
+
+    design: Design
+    steps: range
+    level: float
+
+    @cached_property
+    def by_step(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Standard deviations of the noise, and half-widths of the intervals."""
+        return self.design.std(self.steps), self.design.halfwidths(self.steps, self.level)
+
+
+@dataclass(frozen=True)
+class CellValues:
+    """Published numbers of counts and sums by step and group, from the first step on.
+
+    Attributes:
+        values: the numbers, in data units, shape ``(steps, groups)``.
+        errors: errors of these steps, and maybe of later ones.
+    """
+
+    values: Numbers
+    errors: StepErrors
 
 
 @dataclass(frozen=True)

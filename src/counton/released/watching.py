@@ -20,7 +20,7 @@ from counton.released.periods import groups_named, season_of
 from counton.released.release import Release
 from counton.released.released_numbers import ReleasedNumbers
 from counton.released.revisions import final_windows
-from counton.released.series import Series, local_times
+from counton.released.series import CellValues, local_times
 from counton.strategies import AsOf, WindowVersions
 
 #: Most compared windows; earlier ones are left out.
@@ -285,7 +285,7 @@ def _numbers_of_windows(
     released: ReleasedNumbers,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
     """Return steps, their numbers by group, and the covariance of the noise of one group."""
-    if not isinstance(released.said, Series) or not released.definition.cut.timed:
+    if not isinstance(released.said, CellValues) or not released.definition.cut.timed:
         raise InvalidInput(
             f"alarms are of counts and sums by window, and {released.design.name!r} releases "
             f"{released.definition.what}; watch a count or a sum"

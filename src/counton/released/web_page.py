@@ -20,7 +20,7 @@ from counton.base.locales import ENGLISH, local_number, local_text, present, spe
 from counton.released.release import Release
 from counton.released.release_facts import facts_of
 from counton.released.screen import screen_of, text_table
-from counton.released.series import Series
+from counton.released.series import CellValues
 from counton.released.stream_words import (
     groups_in_words,
     promise_in_words,
@@ -174,7 +174,7 @@ style-src 'unsafe-inline'">
 def _title(released: ReleasedNumbers) -> str:
     """Return the counted quantity, and its grouping columns."""
     definition = released.definition
-    if not isinstance(released.said, Series):
+    if not isinstance(released.said, CellValues):
         return f"{released.design.name}: {statistic_in_words(definition)}"
     grouped, what = groups_in_words(definition), subject_in_words(definition)
     begin = f"{what[0].upper()}{what[1:]}"
