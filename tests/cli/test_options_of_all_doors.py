@@ -13,7 +13,7 @@ from every_option import every, own_of, stated_by, words_of
 
 from counton.base.distributions import DiscreteLaplace
 from counton.base.errors import CountonError, InvalidInput
-from counton.cli.command_options import RunOptions
+from counton.cli.run_options import RunOptions
 from counton.cli.statistic_command import parse_words
 from counton.job.job import Job, options_of
 from counton.job.jobfile import load, save

@@ -16,8 +16,8 @@ from once import kept_line
 
 from counton import PureDP, release
 from counton.base.errors import BudgetExceeded, InvalidInput, StateError
-from counton.cli.command_options import RunOptions
 from counton.cli.run_command import perform as perform_jobs
+from counton.cli.run_options import RunOptions
 from counton.cli.run_statistic import carried_out
 from counton.job.jobfile import load
 from counton.numbers import design

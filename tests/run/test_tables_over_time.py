@@ -13,8 +13,8 @@ import pytest
 from keys import chosen_key
 
 from counton.base.errors import InvalidInput, StateError, SumOverflow
-from counton.cli.command_options import PublishOptions
 from counton.cli.export_commands import print_published
+from counton.cli.show_options import PublishOptions
 from counton.run import Job, Outcome, View, run
 from counton.state import verify
 from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict

@@ -15,8 +15,8 @@ import polars as pl
 from counton.base.columns import TextTable
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import quantity
-from counton.cli.command_options import AnswerOptions
 from counton.cli.print_forms import Console, print_json, table_of_texts
+from counton.cli.show_options import AnswerOptions
 from counton.numbers.contrasts import Answer
 from counton.numbers.joint import jointly
 from counton.released.figures import AVERAGES, figure_of_answers, figure_of_pattern

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import typer
 
-from counton.cli import command_options as options
 from counton.cli.command_list import BESIDE, KEEP, PLAN, READ, RELEASE
 from counton.cli.command_options import often_of, takes
 from counton.cli.exits import epilogue
@@ -105,32 +104,40 @@ def statistic(context: typer.Context) -> None:
     commands()(context.args, prog_name="counton statistic")
 
 
-#: All other commands by name: heading, function, and records of options. The docstring of the first
-#: record is the help of the command.
-_COMMANDS: dict[str, tuple[str, str, tuple[type, ...]]] = {
-    "init": (RELEASE, "init.perform", (options.InitOptions,)),
-    "run": (RELEASE, "run_command.perform", (options.RunOptions,)),
-    "serve": (RELEASE, "serve_commands.perform", (options.ServeOptions,)),
-    "send": (RELEASE, "send_command.perform", (options.SendOptions,)),
-    "serve-token": (KEEP, "serve_commands.perform_token", (options.TokenOptions,)),
-    "serve-left-out": (KEEP, "serve_commands.perform_left_out", (options.LeftOutOptions,)),
-    "plan": (PLAN, "plan_command.perform", (options.PlanOptions,)),
-    "plan-expiring": (PLAN, "expiring_plan.perform", (options.ExpiringPlanOptions,)),
-    "inspect": (PLAN, "inspect_command.print_inspection", (options.InspectOptions, RowFormat)),
-    "ledger": (KEEP, "look_commands.print_ledger", (options.LedgerOptions,)),
-    "watch": (READ, "watch_command.perform", (options.WatchOptions,)),
-    "show": (READ, "look_commands.print_held", (options.ShowOptions,)),
-    "forget": (KEEP, "keep_commands.print_forgotten", (options.ForgetOptions,)),
-    "end": (KEEP, "keep_commands.print_end", (options.EndOptions,)),
-    "upgrade": (KEEP, "keep_commands.print_upgrade", (options.UpgradeOptions,)),
-    "backup": (KEEP, "keep_commands.print_backup", (options.BackupOptions,)),
-    "key": (KEEP, "keep_commands.print_key", (options.KeyOptions,)),
-    "export": (READ, "export_commands.perform", (options.ExportOptions, options.FitOptions)),
-    "answer": (READ, "answer_command.perform", (options.AnswerOptions,)),
-    "methods": (READ, "export_commands.print_methods", (options.MethodsOptions,)),
-    "publish": (READ, "export_commands.print_published", (options.PublishOptions,)),
-    "verify": (KEEP, "look_commands.print_verification", (options.VerifyOptions,)),
-    "demo": (RELEASE, "demo.perform", (options.DemoOptions,)),
+#: All other commands by name: heading, function, and records of options, which are loaded for this
+#: command alone. The docstring of the first record is the help of the command.
+_COMMANDS: dict[str, tuple[str, str, tuple[str | type, ...]]] = {
+    "init": (RELEASE, "init.perform", ("init_options.InitOptions",)),
+    "run": (RELEASE, "run_command.perform", ("run_options.RunOptions",)),
+    "serve": (RELEASE, "serve_commands.perform", ("serve_options.ServeOptions",)),
+    "send": (RELEASE, "send_command.perform", ("serve_options.SendOptions",)),
+    "serve-token": (KEEP, "serve_commands.perform_token", ("serve_options.TokenOptions",)),
+    "serve-left-out": (KEEP, "serve_commands.perform_left_out", ("serve_options.LeftOutOptions",)),
+    "plan": (PLAN, "plan_command.perform", ("plan_options.PlanOptions",)),
+    "plan-expiring": (PLAN, "expiring_plan.perform", ("plan_options.ExpiringPlanOptions",)),
+    "inspect": (
+        PLAN,
+        "inspect_command.print_inspection",
+        ("plan_options.InspectOptions", RowFormat),
+    ),
+    "ledger": (KEEP, "look_commands.print_ledger", ("keep_options.LedgerOptions",)),
+    "watch": (READ, "watch_command.perform", ("show_options.WatchOptions",)),
+    "show": (READ, "look_commands.print_held", ("show_options.ShowOptions",)),
+    "forget": (KEEP, "keep_commands.print_forgotten", ("keep_options.ForgetOptions",)),
+    "end": (KEEP, "keep_commands.print_end", ("keep_options.EndOptions",)),
+    "upgrade": (KEEP, "keep_commands.print_upgrade", ("keep_options.UpgradeOptions",)),
+    "backup": (KEEP, "keep_commands.print_backup", ("keep_options.BackupOptions",)),
+    "key": (KEEP, "keep_commands.print_key", ("keep_options.KeyOptions",)),
+    "export": (
+        READ,
+        "export_commands.perform",
+        ("show_options.ExportOptions", "show_options.FitOptions"),
+    ),
+    "answer": (READ, "answer_command.perform", ("show_options.AnswerOptions",)),
+    "methods": (READ, "export_commands.print_methods", ("show_options.MethodsOptions",)),
+    "publish": (READ, "export_commands.print_published", ("show_options.PublishOptions",)),
+    "verify": (KEEP, "look_commands.print_verification", ("keep_options.VerifyOptions",)),
+    "demo": (RELEASE, "demo.perform", ("init_options.DemoOptions",)),
 }
 
 
@@ -143,14 +150,20 @@ _EXAMPLES = {
 }
 
 
+def _load(place: str) -> Any:
+    """Return what a module of commands holds under a name."""
+    module, _, name = place.partition(".")
+    return getattr(import_module(f"counton.cli.{module}"), name)
+
+
 def _command(
-    name: str, heading: str, place: str, kinds: tuple[type, ...], app: typer.Typer
+    name: str, heading: str, place: str, records: tuple[str | type, ...], app: typer.Typer
 ) -> None:
     """Add a command whose module is loaded when it is called."""
-    module, _, function = place.partition(".")
+    kinds = [_load(record) if isinstance(record, str) else record for record in records]
 
     def command(*given: Any) -> None:
-        getattr(import_module(f"counton.cli.{module}"), function)(*given)
+        _load(place)(*given)
 
     command.__doc__ = kinds[0].__doc__
     page = with_first_page(often_of(*kinds), _EXAMPLES.get(name, ()))

@@ -13,7 +13,8 @@ from pathlib import Path
 import polars as pl
 
 from counton.base.lazy import missing
-from counton.cli.command_options import DemoOptions, command_line
+from counton.cli.command_options import command_line
+from counton.cli.init_options import DemoOptions
 from counton.cli.run_statistic import perform as perform_job
 from counton.job.job import Job
 from counton.run.written_files import write_table

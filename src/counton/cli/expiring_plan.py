@@ -10,7 +10,7 @@ from rich.table import Table
 
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import figures
-from counton.cli.command_options import ExpiringPlanOptions
+from counton.cli.plan_options import ExpiringPlanOptions
 from counton.cli.print_forms import Console, check_chart, print_json
 from counton.cli.privacy_by_age import named_ages, targets_from
 from counton.planning.expiration_plans import FadingPlan, plan_expiring

@@ -8,8 +8,8 @@ from dataclasses import asdict
 from typing import Any
 
 from counton.base.errors import InvalidInput, field
-from counton.cli.command_options import ExportOptions, FitOptions, MethodsOptions, PublishOptions
 from counton.cli.print_forms import Console, print_json, tell_of_old_copies
+from counton.cli.show_options import ExportOptions, FitOptions, MethodsOptions, PublishOptions
 from counton.released.read_options import LOOK, PAGE, Look
 from counton.released.release_facts import facts_of, promise_of
 from counton.released.released_numbers import ReleasedNumbers

@@ -6,8 +6,9 @@ from typing import Any
 
 from counton.base.errors import CountonError
 from counton.base.lazy import NEEDED, missing
-from counton.cli.command_options import RunOptions, option_names
+from counton.cli.command_options import option_names
 from counton.cli.exits import ExitCode, exit_code
+from counton.cli.run_options import RunOptions
 from counton.job.stated_options import words_of_files
 
 

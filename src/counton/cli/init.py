@@ -17,7 +17,8 @@ import typer
 
 from counton.base.errors import CountonError, InvalidInput, field
 from counton.base.options import MissingOptions
-from counton.cli.command_options import InitOptions, command_line, option_names
+from counton.cli.command_options import command_line, option_names
+from counton.cli.init_options import InitOptions
 from counton.cli.print_forms import Console
 from counton.cli.run_words import EXACT, promise
 from counton.job.job import Job

@@ -11,7 +11,7 @@ from rich.table import Table
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import figures
 from counton.base.options import numbers_of
-from counton.cli.command_options import InspectOptions
+from counton.cli.plan_options import InspectOptions
 from counton.cli.print_forms import (
     Console,
     check_chart,

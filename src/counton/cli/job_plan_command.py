@@ -13,8 +13,8 @@ from rich.table import Table
 
 from counton.base.errors import CountonError, InvalidInput, field
 from counton.base.exact import figures
-from counton.cli.command_options import PlanOptions
 from counton.cli.failures import failure
+from counton.cli.plan_options import PlanOptions
 from counton.cli.print_forms import Console, print_json, warn_of_weak
 from counton.job.job import Job
 from counton.job.jobfile import AlarmTerms, alarms_in, for_all, load

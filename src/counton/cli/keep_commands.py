@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from counton.base.errors import InvalidInput, field
-from counton.cli.command_options import (
+from counton.cli.keep_options import (
     BackupOptions,
     EndOptions,
     ForgetOptions,

@@ -13,8 +13,9 @@ from rich.table import Table
 
 from counton.base.errors import CountonError, InvalidInput, StateError, field, hide_secrets
 from counton.base.exact import figures
-from counton.cli.command_options import LedgerOptions, ShowOptions, VerifyOptions, option_names
+from counton.cli.command_options import option_names
 from counton.cli.exits import ExitCode
+from counton.cli.keep_options import LedgerOptions, VerifyOptions
 from counton.cli.print_forms import (
     Console,
     print_json,
@@ -23,6 +24,7 @@ from counton.cli.print_forms import (
     warn_of_no_witness,
     working,
 )
+from counton.cli.show_options import ShowOptions
 from counton.privacy import Contribution, Guarantee, Ledger, Limit, guarantee_from_dict
 from counton.privacy.contribution import Relation
 from counton.privacy.guarantees import guarantee_from

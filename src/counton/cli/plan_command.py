@@ -11,7 +11,7 @@ from rich.table import Table
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import figures
 from counton.base.lengths import PERIODS
-from counton.cli.command_options import PlanOptions
+from counton.cli.plan_options import PlanOptions
 from counton.cli.plan_over_command import strategies_named
 from counton.cli.print_forms import Console, check_chart, print_json, warn_of_weak
 from counton.job.job import Job, check_most, check_most_a_window, require_guarantee

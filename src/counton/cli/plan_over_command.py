@@ -10,7 +10,7 @@ from rich.table import Table
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import figures
 from counton.base.strategy_names import PAPERS
-from counton.cli.command_options import PlanOptions
+from counton.cli.plan_options import PlanOptions
 from counton.cli.print_forms import Console, print_json
 from counton.statistics.plan_verb import plan
 

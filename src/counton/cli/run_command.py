@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from counton.base.errors import AlreadyEnded, InvalidInput
-from counton.cli.command_options import RunOptions
 from counton.cli.exits import ExitCode
 from counton.cli.failures import failed_report, failure
 from counton.cli.print_forms import Console, ReportLines, print_json, warn_of_no_witness
+from counton.cli.run_options import RunOptions
 from counton.cli.run_statistic import carried_out
 from counton.job.job import Job, options_of
 from counton.job.jobfile import (

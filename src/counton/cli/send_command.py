@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from counton.base.errors import InvalidInput, field
-from counton.cli.command_options import SendOptions
 from counton.cli.print_forms import Console, print_json
+from counton.cli.serve_options import SendOptions
 
 #: Name of standard input.
 _STDIN = "-"

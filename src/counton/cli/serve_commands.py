@@ -9,8 +9,8 @@ from rich.table import Table
 from counton.base.errors import InvalidInput, field
 from counton.base.lazy import require
 from counton.base.options import split_names
-from counton.cli.command_options import LeftOutOptions, ServeOptions, TokenOptions
 from counton.cli.print_forms import Console, print_json
+from counton.cli.serve_options import LeftOutOptions, ServeOptions, TokenOptions
 
 
 def perform(options: ServeOptions) -> None:

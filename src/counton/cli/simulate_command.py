@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import some_of
-from counton.cli.command_options import PlanOptions
+from counton.cli.plan_options import PlanOptions
 from counton.cli.print_forms import Console, print_json, table_of_texts
 from counton.released.screen import screen_of
 from counton.run.exports import checked_file

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from counton.cli.command_options import WatchOptions
 from counton.cli.exits import ExitCode
 from counton.cli.print_forms import Console, print_json
+from counton.cli.show_options import WatchOptions
 from counton.released.release_facts import promise_of
 from counton.released.watching import WatchReport, watch
 from counton.run.exports import released_in

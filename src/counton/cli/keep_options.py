@@ -1,0 +1,203 @@
+"""Options of commands that keep a state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from counton.cli.command_options import JSON, argument
+from counton.job.job import option
+
+
+@dataclass(frozen=True)
+class EndOptions:
+    """End a stream: it releases nothing more, and what it has spent stays spent.
+
+    Another stream can go on from there (--continues) under a new guarantee, and a new key if you
+    give one. The command refuses while rows wait to be counted; --drop-waiting drops them.
+    """
+
+    state: str = argument("SQLite file or database URL that keeps the stream; secret")
+    name: str | None = option(None, "name of the stream; needed if there are several")
+    drop_waiting: bool = option(False, "drop the rows that still wait to be counted")
+
+
+@dataclass(frozen=True)
+class ForgetOptions:
+    """Delete what a state keeps of a person, or of all people of long ago (--older).
+
+    A state keeps digests of the people whose rows have counted. Released numbers and sums stay as
+    they are. A service may run meanwhile: give --wait 60. The rows themselves, and copies of the
+    state, are yours to delete.
+    """
+
+    state: str = argument("SQLite file or database URL that keeps the streams; secret")
+    person: str | None = argument("the user to forget, as written in the rows", None)
+    age: str | None = option(
+        None,
+        "instead of one user: forget all users of periods that ended this long ago, as in 90d "
+        "or 12w",
+        "older",
+    )
+    name: str | None = option(
+        None, "forget in this stream only; default: in all streams of the state"
+    )
+    key: str | None = option(
+        None, "where the key is: a file, env:NAME or command:...; default: STATE.key"
+    )
+    wait: int = option(
+        0, "while a service runs: for how many seconds to wait until it has counted the rows it has"
+    )
+    yes: bool = option(
+        False,
+        "forget the user even if, as a result, a thousandth of all new users no longer counts",
+    )
+
+
+@dataclass(frozen=True)
+class LedgerOptions:
+    """Show what the streams of a state have spent of privacy, and set a limit.
+
+    A new stream that would exceed the limit is refused. Set the limit before anything is released:
+    the state may be new.
+    """
+
+    state: str = argument("SQLite file or database URL that keeps the releases; secret")
+    epsilon: str | None = option(
+        None, "limit of epsilon for all streams of the state together", "limit-epsilon"
+    )
+    delta: str | None = option(None, "with --limit-epsilon: limit of delta", "limit-delta")
+    rho: str | None = option(
+        None, "limit of rho (zero-concentrated privacy), instead of epsilon", "limit-rho"
+    )
+    age: int | None = option(
+        None,
+        "for streams with --expire: the limit holds for events up to this many windows old",
+        "limit-age",
+    )
+    approximate_delta: str | None = option(
+        None,
+        "with --limit-delta: the part of it that guarantees with a delta of their own may spend",
+        "limit-approximate-delta",
+    )
+    relation: str | None = option(
+        None,
+        "how neighbouring data differ, for all units: add_remove (a unit is added or removed) "
+        "or replace (a unit is exchanged); default: as in the first release",
+        "limit-relation",
+    )
+    unit: str | None = option(
+        None,
+        'unit that the limit protects, as in reader or "reader\'s month"; a release that protects '
+        "less is refused; default: the unit of each release, each unit apart",
+        "limit-unit",
+    )
+    allow_raise: bool = option(
+        False,
+        "raise a limit, or change it in any way but lowering it; the ledger notes who did it, and "
+        "when",
+        "raise",
+    )
+    quota: str | None = option(
+        None,
+        "party that may spend at most a part of the limit; needs --quota-epsilon or --quota-rho; "
+        "from the first quota on, each new release names a party that has one (--party)",
+    )
+    quota_epsilon: str | None = option(None, "with --quota: epsilon of the party", "quota-epsilon")
+    quota_delta: str | None = option(None, "with --quota: delta of the party", "quota-delta")
+    quota_rho: str | None = option(None, "with --quota: rho of the party", "quota-rho")
+    add: str | None = option(
+        None,
+        "record what another program spent, under this name; needs --epsilon or --rho, and --unit",
+    )
+    add_epsilon: str | None = option(None, "with --add: its epsilon", "epsilon")
+    add_delta: str | None = option(None, "with --add: its delta", "delta")
+    add_rho: str | None = option(None, "with --add: its rho", "rho")
+    add_unit: str | None = option(
+        None, "with --add: unit that the other program protects, as in reader", "unit"
+    )
+    add_relation: str = option(
+        "add_remove",
+        "with --add: how its neighbouring data differ: add_remove (a unit is added or removed) "
+        "or replace (a unit is exchanged)",
+        "relation",
+        choices=("add_remove", "replace"),
+    )
+    add_party: str | None = option(
+        None, "with --add: party whose quota the other program spends", "party"
+    )
+    history: bool = option(
+        False,
+        "show all entries and all changes of the limit by time, with users and parties, instead "
+        "of the table of entries",
+    )
+    warn_at: float | None = option(
+        None,
+        "end with exit code 10 if at least this share of the limit is spent, as in .8",
+    )
+    json: bool = option(False, JSON)
+
+
+@dataclass(frozen=True)
+class UpgradeOptions:
+    """Carry a state of an earlier version over to the format of this one.
+
+    The first run that writes does the same; commands that read need no upgrade. A copy of the old
+    state is kept beside it. Programs of the earlier version that still use the state are refused.
+    """
+
+    state: str = argument("SQLite file or database URL that keeps the releases, secret")
+    no_copy: bool = option(False, "keep no copy of the state before the upgrade")
+    json: bool = option(False, JSON)
+
+
+@dataclass(frozen=True)
+class BackupOptions:
+    """Copy a state that is a SQLite file, even while a run or a service writes it.
+
+    The copy lacks the key and the witness; keep these in another place.
+    """
+
+    state: str = argument("SQLite file that keeps the releases; secret")
+    out: Path = option(..., "file for the copy; a file that exists is never overwritten")
+
+
+@dataclass(frozen=True)
+class KeyOptions:
+    """Draw a key and write it to a new file, for a vault or for --key.
+
+    The key is never shown. A new state derives a key of its own from the key that you give it.
+    """
+
+    file: str = argument("file for the key; a file that exists is never overwritten")
+
+
+@dataclass(frozen=True)
+class VerifyOptions:
+    """Compute every released value again, from sums and key, and compare with the journal.
+
+    The state does not change. Exit code 0: all is right; 3: something differs; 6: a key is
+    missing; 7: the state is an old copy.
+    """
+
+    state: str = argument(
+        "SQLite file or database URL that keeps the releases, secret; or what is public: a table, "
+        "a database that `publish` wrote, a stream of a service"
+    )
+    name: str | None = option(None, "verify only this stream or table; default: all")
+    key: list[str] | None = option(
+        None,
+        "where the key is: a file, env:NAME or command:...; default: STATE.key; repeat it for "
+        "a state with several keys",
+    )
+    by_reference: bool = option(
+        False,
+        "also compute each value by counton.reference, a program of one file that shares no "
+        "code with the rest: seconds to minutes for a stream",
+    )
+    accept_old_copy: bool = option(
+        False,
+        "accept this state as the newest, though no witness here can confirm it (it is lost, "
+        "or another machine wrote last); if it is an old copy, exact differences leak",
+    )
+    json: bool = option(False, JSON)

@@ -1,0 +1,216 @@
+"""Options of commands that plan, before anything is spent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from counton.cli.command_options import JSON, JobWords, argument, of_job
+from counton.job.job import OptionRecord, option
+
+
+@dataclass(frozen=True)
+class PlanOptions(JobWords):
+    """Show how accurate a release would be, before you spend anything: the exact error.
+
+    Strategies are ranked, best first. --within finds the smallest epsilon for an accuracy that you
+    want. A job file is planned whole: the error of every number of its jobs, and what they cost;
+    --simulate shows what readers would see if the true numbers were those of a file. plan-expiring
+    plans a stream whose protection fades; a table's own command plans it, with --plan. No rows are
+    read.
+    """
+
+    asked: str | None = argument(
+        "how many windows the stream will have until it ends, as with --steps; or a job file "
+        "to plan",
+        None,
+        often=True,
+    )
+    steps: int | None = of_job("steps")
+    epsilon: str | None = option(
+        None, "privacy loss of one event, or with --most of one user", often=True
+    )
+    delta: str | None = option(
+        None, "with --epsilon: the delta of (epsilon, delta) privacy, as in 1e-6", often=True
+    )
+    rho: str | None = of_job("rho")
+    within: str | None = option(
+        None,
+        "find the smallest epsilon (or rho) so that an interval at the last step reaches at most "
+        "this far to either side: 20, 2% of --size, or by name, count=20,mean=0.5",
+        often=True,
+    )
+    level: float | None = option(
+        None,
+        "with --within or a job file: probability that an interval holds the true number",
+        often=True,
+    )
+    least: str | None = option(
+        None, "with --within: which number to find, epsilon (default) or rho"
+    )
+    size: int | None = option(
+        None, "how many rows there will be by the last step; the number must be public"
+    )
+    metric: str | None = of_job("metric")
+    release: str | None = option(
+        None, "which numbers must be accurate: totals, windows or both", often=True
+    )
+    around: int | None = option(
+        None, "plan a stream without an end for this many first windows", often=True
+    )
+    simple: bool = of_job("simple")
+    most: int | None = option(
+        None,
+        "protect users instead of single events; at most this many events of a user count",
+        often=True,
+    )
+    per: str | None = option(
+        None,
+        "with --most: apply --most to each period of this length, as in 1d; protects what a user "
+        "does in one period",
+        needs="most",
+    )
+    most_a_window: int | None = option(
+        None, "with --most: how many of a user's events count in one window", needs="most"
+    )
+    of: str | None = option(
+        None,
+        "plan this statistic; write it with the options that define it: 'distinct --changes 4'",
+        often=True,
+    )
+    each_row: bool = option(
+        False, "with --of: each row is a step of its own, as in a run without --time", needs="of"
+    )
+    simulate: str | None = option(
+        None,
+        "with a job file: show what readers would see if the numbers in this CSV file were the "
+        "true ones; it has step, group and number; for one job of several, JOB=FILE",
+        often=True,
+    )
+    out: Path | None = option(
+        None, "with --simulate: write what readers would see, as a table or a chart"
+    )
+    strategy: str | None = option(
+        None,
+        "rank only these, A,B: strategies as in count --strategy, or mechanisms exactly as in "
+        "their papers, such as smooth-paper; auto: all",
+        often=True,
+    )
+    over: str | None = option(
+        None,
+        "compare strategies at several numbers of windows: 10,100, or 16:4096, which "
+        "doubles from 16 to 4096",
+    )
+    plot: Path | None = option(
+        None,
+        "file for a chart of the errors over time, or with --over by number of windows",
+        often=True,
+    )
+    width: float | None = of_job("width")
+    full: bool = option(False, "show all strategies, their costs, and lower bounds of the error")
+    json: bool = option(False, JSON)
+
+
+@dataclass(frozen=True)
+class ExpiringPlanOptions(OptionRecord):
+    """Plan a stream without an end, whose protection fades with age: state the largest losses.
+
+    The plan finds the growth, the delay and the loss of the newest event, with the least error, and
+    shows what one event has lost at each age. No rows are read.
+    """
+
+    epsilon: str | None = option(
+        None,
+        "largest privacy loss of an event by its age, as in 1d:1,365d:3: 1 within a day, "
+        "3 within a year",
+    )
+    rho: str | None = option(
+        None, "largest loss by age in rho instead (Gaussian noise), as in 1d:.1,365d:.3"
+    )
+    every: str | None = option(None, "length of a window: 15m, 1h, 1d, 1w, 1mo")
+    per_step: float = option(1, "expected events per window; the error of a delay grows with them")
+    rmse: float | None = option(None, "root-mean-square error that the plan must reach")
+    largest_error: float | None = option(None, "bound that no error exceeds, with probability 2/3")
+    steps: int | None = option(
+        None, "number of windows whose errors are averaged; default: the largest age"
+    )
+    largest_growth: str | None = option(None, "largest growth to try, from 0 on; default: 2")
+    plot: Path | None = option(None, "file for a chart of the loss by age: .png, .svg or .pdf")
+    width: float | None = of_job("width")
+    json: bool = option(False, JSON)
+
+
+@dataclass(frozen=True)
+class InspectOptions(JobWords):
+    """Ask privately how many events users have, to choose --most, or for bounds of values.
+
+    The answer is a release of its own: it protects users, and the ledger of the state records it.
+    The answer and a plan (--plan) show what each bound keeps and costs. --exact shows exact numbers
+    instead, and protects nobody: use it only for data that is public.
+    """
+
+    events: str = argument("CSV, Parquet or JSON lines, one row per event; - for standard input")
+    user: str = option(..., "column that names the user of each event")
+    epsilon: str | None = option(
+        None, "privacy loss of the answer for one user, or with --per for one period of a user"
+    )
+    delta: str | None = option(
+        None, "with --epsilon: the delta of (epsilon, delta) privacy, as in 1e-6"
+    )
+    rho: str | None = of_job("rho")
+    state: str | None = option(
+        None, "SQLite file or database URL whose ledger records the answer; keep it secret"
+    )
+    key: str | None = option(None, "file of the key, env:NAME or command:...; default: STATE.key")
+    ledger: str | None = option(
+        None, "state (file or URL) that holds the privacy limit of several states"
+    )
+    party: str | None = of_job("party")
+    name: str | None = option(None, "name of the release; default: inspect, or inspect-bounds")
+    unit: str | None = option(
+        None, "what the ledger calls a user, as in visitor; default: user, or as the state calls it"
+    )
+    share: str = option(
+        "0.95",
+        "share of the users: the answer is a number of events that this share of the users does "
+        "not exceed; or several shares: A,B",
+    )
+    at_most: int = option(
+        1024,
+        "largest number of events to tell apart; users with more are treated as if they had "
+        "this many",
+    )
+    bounds: str | None = option(
+        None, "column of values: find the bounds between which this share of the values lies"
+    )
+    most: int | None = option(None, "with --bounds: how many values of a user count at most")
+    lower: str | None = option(None, "with --bounds and --cells: lower end of the cells")
+    upper: str | None = option(None, "with --bounds and --cells: upper end of the cells")
+    cells: int | None = option(
+        None, "with --bounds: how many cells of equal width to count values in"
+    )
+    edges: str | None = option(
+        None,
+        "with --bounds: ends of the cells to count values in, as in 0,10,100; default: "
+        "powers of two",
+    )
+    per: str | None = option(
+        None, "count the events of each user in each period of this length, as in 1d; needs --time"
+    )
+    time: str | None = option(None, "column with the time of each event; with --per")
+    timezone: str = option("UTC", "time zone of times without a zone, and of periods")
+    sweep: str | None = option(
+        None,
+        "values of --most to compare, by the rows they keep and the noise they cost: "
+        "1,2,5,10; default: values up to the answer",
+    )
+    plan: str | None = option(
+        None, "show also the noise of this later stream: 'count --steps 366 --epsilon 1'"
+    )
+    level: float = option(0.95, "probability that each interval holds the true number")
+    exact: bool = option(False, "NOT PRIVATE: show exact numbers; use it only for public data")
+    plot: Path | None = option(
+        None, "file for a chart of noise and lost rows by --most: .png, .svg or .pdf"
+    )
+    width: float | None = of_job("width")
+    json: bool = option(False, JSON)

@@ -1,0 +1,33 @@
+"""Options of ``run``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from counton.cli.command_options import JSON, argument, of_job
+from counton.job.job import OptionRecord, option
+
+
+@dataclass(frozen=True)
+class RunOptions(OptionRecord):
+    """Run the jobs of a file, one after the other, as every night.
+
+    A job that fails is reported, and the others run all the same; the exit code is that of the
+    first failure. counton count ... --save nightly.toml writes a job file; --schema prints all
+    that it may hold. An option of this command overrides the file, in all jobs, for this run.
+    """
+
+    file: str | None = argument("a job file: TOML with [defaults] and [jobs.NAME]", None)
+    only: str | None = option(
+        None, "run only these jobs, A,B; default: all, in the order of the file"
+    )
+    until: str | None = of_job("until")
+    yes: bool = of_job("yes")
+    also: str | None = of_job("also")
+    rename: str | None = of_job("rename")
+    drop_waiting: bool = of_job("drop_waiting")
+    dry_run: bool = option(
+        False, "plan the jobs, read the rows and check what can be checked; write nothing"
+    )
+    schema: bool = option(False, "print the JSON schema of job files, and do nothing else")
+    json: bool = option(False, JSON)

@@ -1,0 +1,297 @@
+"""Options of commands that read and publish what was released."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from counton.cli.command_options import ENDINGS, JSON, argument, fraction, of_job
+from counton.job.job import option
+
+_LIKE = (
+    "with a table that lost its description in another tool: an unchanged table of the same "
+    "stream, which has it"
+)
+
+
+@dataclass(frozen=True)
+class WatchOptions:
+    """Find changes of level in what was released, with a stated rate of false alarms.
+
+    Released numbers are enough: alarms cost no privacy and need no key. The exit code is 10 if the
+    newest window has an alarm. Level, weekday and spread are learnt from the earlier windows.
+    """
+
+    source: str = argument(
+        "a table that was written, several with commas between, a database that `publish` wrote, a "
+        "state, or a stream of a service: https://counts.example/v1/streams/visits"
+    )
+    name: str | None = option(None, "name of the stream, if a database has several")
+    groups: str | None = option(None, "watch only these groups: A,B", often=True)
+    false_alarms: float = option(
+        1.0,
+        "how many false alarms a year to accept, over all groups together",
+        kind=fraction,
+        often=True,
+    )
+    over: str | None = option(
+        None,
+        "length of the changes to look for, as in 1d or 30d; default: changes that last",
+        often=True,
+    )
+    change: float | None = option(
+        None,
+        "also say how long it takes until a lasting change of this size, in each window, gives "
+        "an alarm",
+        kind=fraction,
+        often=True,
+    )
+    trend: bool = option(False, "do not take steady growth or decline for a change")
+    token: str | None = option(
+        None, "token for the service, or env:NAME; default: env:COUNTON_TOKEN"
+    )
+    json: bool = option(False, JSON)
+
+
+@dataclass(frozen=True)
+class ShowOptions:
+    """Show what a state or a released table holds: last numbers, promises and strategies.
+
+    --full shows the account of each promise. Shows no secrets and needs no key. A released table or
+    a published database carries all that is public about its stream.
+    """
+
+    state: str = argument(
+        "SQLite file or database URL that keeps the releases, secret; or what is public: a table, "
+        "several with commas between, a database that `publish` wrote, a stream of a service"
+    )
+    name: str | None = option(None, "which stream to show; default: all")
+    like: str | None = option(None, _LIKE)
+    full: bool = option(
+        False,
+        "also show the account of each promise: who is protected, from whom, and at what cost",
+    )
+    json: bool = option(False, JSON)
+
+
+@dataclass(frozen=True)
+class MethodsOptions:
+    """Write the text that a website prints with the numbers: subject, time, protection, error.
+
+    Some five sentences for everybody; the whole account (attacker, mechanism, what is not
+    protected, sources) is --full. A state is enough, or a released table, a published database or
+    a service.
+    """
+
+    state: str = argument(
+        "SQLite file or database URL that keeps the releases, secret; or a released table"
+    )
+    name: str | None = option(None, "write about this stream or table only; default: all")
+    level: float | None = option(
+        None, "probability that an interval holds the true number; default: as in the files"
+    )
+    full: bool = option(
+        False, "write the whole account, for specialists, instead of some five sentences"
+    )
+    registry: bool = option(
+        False, "print a record for the public register of deployments instead, as YAML"
+    )
+    like: str | None = option(None, _LIKE)
+    json: bool = option(False, JSON)
+
+
+@dataclass(frozen=True)
+class ExportOptions:
+    """Write what was released again, as a table or a chart, from a state or a released table.
+
+    Choose any steps, any groups and intervals of any level. No key is needed, and nobody who
+    writes the stream is disturbed.
+    """
+
+    state: str = argument(
+        "SQLite file or database URL that keeps the releases, secret; or a job file; or what is "
+        "public: a table, several with commas between, a database that `publish` wrote, a stream "
+        "of a service"
+    )
+    name: str | None = option(None, "name of the stream or table; needed if there are several")
+    out: Path | None = option(
+        None,
+        f"write a table ({ENDINGS}), a chart (.png, .svg, .pdf), a page for a website (.html), or "
+        "without an ending a folder of Parquet files by step; default: print; '{name}.csv' writes "
+        "a file for each release",
+    )
+    steps: str | None = option(
+        None,
+        "only these steps, the first and the last: 25:48, 25: or :48; or days, "
+        "2024-03-18:2024-03-24",
+    )
+    start: str | None = option(None, "only windows that begin at this time or later")
+    until: str | None = option(None, "only windows that end by this time")
+    groups: str | None = option(None, "only these groups, in this order: A,B,C")
+    as_of: str | None = option(
+        None,
+        "for windows that are revised: the versions known by the end of this day, or at this time",
+    )
+    versions: str | None = option(
+        None,
+        "for windows that are revised: all writes a row for each version; epiprocess writes "
+        "the columns geo_value, time_value, version and value of that R package",
+        choices=("all", "epiprocess"),
+    )
+    above: float | None = option(
+        None, "only rows whose estimate is above this, or whose group has such a row"
+    )
+    surely_above: float | None = option(None, "only rows whose whole interval is above this")
+    csv_formulas: str = of_job("csv_formulas")
+    separator: str = option(",", "with .csv: the character between fields: , ; | or tab")
+    decimal: str = option(".", "with .csv: the decimal sign of numbers: . or ,", choices=(".", ","))
+    metadata: str | None = option(
+        None,
+        "with .csv: write beside it a description for data catalogues: csvw, dcat or "
+        "sdmx, or several: A,B",
+    )
+    panels: bool = option(
+        False, "with a chart: draw one panel for each group; of more than 24, the largest 24"
+    )
+    title: str | None = of_job("title")
+    axis: str | None = of_job("axis")
+    source: str | None = of_job("source")
+    width: float | None = of_job("width")
+    locale: str | None = of_job("locale")
+    level: float | None = option(
+        None, "probability that an interval holds the true number; default: as before, or 0.95"
+    )
+    like: str | None = option(None, _LIKE)
+    json: bool = option(False, JSON)
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """Constraints that the shown numbers of a table keep, if its state states none."""
+
+    integers: bool = option(False, "show whole numbers that add up")
+    nonnegative: bool = option(
+        False, "show no number below 0; this makes small counts too large on the average"
+    )
+    known: str | None = option(
+        None,
+        "public totals that the shown numbers add up to; a table with level columns and 'total'",
+    )
+
+
+@dataclass(frozen=True)
+class AnswerOptions:
+    """Answer questions from what was released: differences, ratios, shares, sums.
+
+    A released table is enough, since it carries all that is public about its stream; no key is
+    needed. A state, or the address of a stream of a service, does as well. Put a service's token
+    into the environment: everyone on the machine can see the options of a running command.
+    """
+
+    source: str = argument(
+        "a table that was written, several with commas between, a database that `publish` wrote, a "
+        "state, or a stream of a service: https://counts.example/v1/streams/visits"
+    )
+    name: str | None = option(None, "name of the stream, if a database has several")
+    part: str | None = option(None, "which statistic to ask, if the stream is a report of several")
+    token: str | None = option(
+        None, "token for the service, or env:NAME; default: env:COUNTON_TOKEN"
+    )
+    difference: list[str] | None = option(
+        None,
+        "how much more one group has than another: A,B; if there are no groups, two numbers of "
+        "the statistic, such as mean; repeat it for more questions, whose intervals then hold "
+        "together",
+    )
+    ratio: list[str] | None = option(
+        None, "how many times as much one group has as another: A,B; may be repeated"
+    )
+    change: list[str] | None = option(
+        None, "by how many per cent one group has more than another: A,B; may be repeated"
+    )
+    share: list[str] | None = option(
+        None, "share of these groups in all groups: A, or A,B; may be repeated"
+    )
+    of: str | None = option(
+        None, "which number of each group to take, if the statistic has several: mean, count, 0.9"
+    )
+    beside: str | None = option(
+        None, "compare with this other table, state or address, which has the second group", "with"
+    )
+    steps: str | None = option(
+        None,
+        "only these steps: 25:48 (both included), 25:, :48 or 25, or days 2024-03-18:2024-03-24",
+    )
+    start: str | None = option(None, "only windows that begin then or later")
+    until: str | None = option(None, "only windows that end by then")
+    other_steps: str | None = option(
+        None, "take the second group at these steps instead: this compares two periods"
+    )
+    total: list[str] | None = option(
+        None,
+        "how much these groups have together: A, or A,B; all: every group; may be repeated",
+    )
+    as_of: str | None = option(
+        None,
+        "for windows that are revised: the versions known by the end of this day, or at this time",
+    )
+    revision: list[str] | None = option(
+        None,
+        "how much a revised window changed since its first version, up to --as-of or now: "
+        "WINDOW, as in 2024-03-18, or WINDOW,GROUP; may be repeated",
+    )
+    nowcast: bool = option(
+        False,
+        "estimate what windows that are not final yet will be, by the delays of earlier windows",
+    )
+    sums: str | None = option(None, "add up each period: 1d, 1w or 1mo")
+    by: list[str] | None = option(
+        None,
+        "average by hour (of the day) or by weekday; both, given one after the other: by each "
+        "hour of the week",
+    )
+    changes: bool = option(
+        False,
+        "how much each group changed from --other-steps to --steps, the largest change first; "
+        "all intervals hold together",
+        "largest-change",
+    )
+    band: bool = option(
+        False, "all rows, with intervals that hold together for all steps and groups"
+    )
+    hidden: bool = option(False, "upper bound of the number of a group that is not shown")
+    out: Path | None = option(
+        None, "file for all rows of the answer: .csv, .parquet, .json, .jsonl, .arrow or .xlsx"
+    )
+    plot: Path | None = option(
+        None, "file for a chart of the answers, with their intervals: .png, .svg or .pdf"
+    )
+    level: float | None = option(
+        None, "probability that an interval holds the true number; default: as in the table"
+    )
+    like: str | None = option(None, _LIKE)
+    json: bool = option(False, JSON)
+
+
+@dataclass(frozen=True)
+class PublishOptions:
+    """Write releases into plain database tables, for Grafana, Metabase or psql.
+
+    The view counton_releases shows them. Run the command after each release; within the state's own
+    database every later run publishes by itself.
+    """
+
+    state: str = argument("SQLite file or database URL that keeps the stream; secret")
+    to: str | None = option(
+        None, "database to publish into, a SQLite file or a URL; default: the state's own"
+    )
+    name: str | None = option(None, "name of the stream; needed if there are several")
+    level: float | None = option(
+        None, "probability that an interval holds the true number; default: as before, or 0.95"
+    )
+    remove: bool = option(False, "remove the stream's rows from the database instead")
+    key: str | None = option(
+        None,
+        "where the key is, if not beside the state; its witness reveals an old copy",
+    )
+    json: bool = option(False, JSON)
