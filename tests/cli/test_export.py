@@ -307,7 +307,7 @@ def test_numbers_are_not_broken_and_midnights_are_days() -> None:
     }
     screen = Console(width=120, record=True, file=io.StringIO(), force_terminal=True)
     screen.write_released(pl.DataFrame(rows))
-    shown = screen.export_text()
+    shown = screen.terminal.export_text()
     assert re.search("│ 2024-03-01 +│ 2024-03-01 00:00 │ +1,234.2 │", shown)
     assert re.search("│ 2024-03-02 +│ 2024-03-01 01:00 │ +7.5 │", shown)
 
@@ -316,9 +316,9 @@ def test_what_another_program_reads_has_no_frame_and_is_whole() -> None:
     """Also where lines are far wider than a screen: a frame would break each row into blocks."""
     names = [f"column {number}" for number in range(24)]
     rows = pl.DataFrame({name: ["a long name of a group", "b"] for name in names})
-    screen = Console(width=80, file=io.StringIO())
-    screen.write_released(rows)
-    lines = screen.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    written = io.StringIO()
+    Console(width=80, file=written).write_released(rows)
+    lines = written.getvalue().splitlines()
     assert [re.split(" {2,}", line) for line in lines] == [names, *map(list, rows.rows())]
 
 
@@ -340,14 +340,14 @@ def test_a_screen_breaks_no_date_and_no_number(width: int, columns: str, note: s
     }
     screen = Console(width=width, record=True, file=io.StringIO(), force_terminal=True)
     screen.write_released(pl.DataFrame(rows))
-    shown = screen.export_text()
+    shown = screen.terminal.export_text()
     assert re.findall("[a-z_]+", shown.splitlines()[1]) == columns.split()
     assert "│ 2024-03-01 " in shown
     assert " 1,234,567 │" in shown
     assert note in shown
     narrow = Console(width=25, record=True, file=io.StringIO(), force_terminal=True)
     narrow.write_released(pl.DataFrame(rows))
-    assert narrow.export_text().splitlines()[2].split() == ["window_end", "2024-03-02"]
+    assert narrow.terminal.export_text().splitlines()[2].split() == ["window_end", "2024-03-02"]
 
 
 @pytest.mark.parametrize("ending", [".parquet", ".csv", ".xlsx"])

@@ -27,6 +27,7 @@ def test_plan_and_export_are_read_row_by_row_on_a_narrow_screen(
     begin = rich.console.Console.__init__
     terminal = partialmethod(begin, force_terminal=True, color_system=None)
     monkeypatch.setattr(rich.console.Console, "__init__", terminal)
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
     shown = place("export", str(place.state))
     assert "window_start  2013-01-01 00:00" in shown.out
     ranked = place("plan", "--steps", "100", "--epsilon", "1")

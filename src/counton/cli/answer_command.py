@@ -15,7 +15,7 @@ import polars as pl
 from counton.base.columns import TextTable
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import quantity
-from counton.cli.print_forms import Console, print_json, table_of_texts
+from counton.cli.print_forms import Console, print_json
 from counton.cli.show_options import AnswerOptions
 from counton.numbers.contrasts import Answer
 from counton.numbers.joint import jointly
@@ -295,7 +295,7 @@ def _print_week(console: Console, table: pl.DataFrame, released: Release) -> Non
         if len(groups) > 1:
             console.write_line(group, bold=True)
         names = [("hour", False), *((day[:3], True) for day in days)]
-        console.write_table(table_of_texts(TextTable(names, rows)))
+        console.write_table(TextTable(names, rows))
     if len(groups) > _WEEKS:
         console.write_line(
             f"the first {_WEEKS} of {len(groups):,} groups; all of them: --json, --out"

@@ -19,7 +19,6 @@ from counton.cli.keep_options import LedgerOptions, VerifyOptions
 from counton.cli.print_forms import (
     Console,
     print_json,
-    table_of_texts,
     tell_of_old_copies,
     warn_of_no_witness,
     working,
@@ -469,7 +468,7 @@ def _write_last(console: Console, released: ReleasedNumbers) -> None:
     if screen.heading:
         console.write_line(screen.heading.lstrip("\n"))
     for table in screen.tables:
-        console.write_table(table_of_texts(table))
+        console.write_table(table)
     if screen.left_out:
         console.write_line(f"{screen.left_out}: counton export has them all")
     for note in screen.notes:

@@ -6,18 +6,17 @@ Nothing is marked up, and lines are wrapped only if their method says so.
 from __future__ import annotations
 
 import json
+import os
 import re
 import select
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, TextIO
 
-import rich.console
-from rich.measure import Measurement
-from rich.table import Table
 from typing_extensions import override
 
 from counton.base.columns import TextTable, align_lines
@@ -29,34 +28,56 @@ from counton.run.progress import Progress, silent
 
 if TYPE_CHECKING:
     import polars as pl
+    from rich.table import Table
 
+    from counton.cli.terminal import Terminal
     from counton.privacy import Guarantee
     from counton.state import Store
 
-#: A narrow screen has fewer columns: a table that does not fit is shown row by row.
-_NARROW = 80
 #: Columns that a narrow screen leaves out, the first one first: other columns imply them.
 _SPARED = ("window_end", "step")
 #: A guarantee with a larger epsilon or rho promises next to nothing.
 MOST_LOSS = 20
 
 
-class Console(rich.console.Console):
-    """The console for output. Names are shown letter by letter: ``:x:`` is no picture."""
+#: Variables by which rich takes other output for a terminal.
+_FORCED = frozenset({"FORCE_COLOR", "TTY_COMPATIBLE"})
 
-    def __init__(self, **more: Any) -> None:
-        super().__init__(emoji=False, **more)
 
-    @override
-    def on_broken_pipe(self) -> None:
-        """Finish quietly when the reader of a pipe has read enough, like ``head``."""
-        self.quiet = True
-        close_output()
+class Console:
+    """The console for output: rich writes to a terminal.
+
+    Lines and tables that go elsewhere are written without it, because it is slow to import.
+
+    Args:
+        stderr: write to standard error.
+        more: arguments of its `Terminal`, in the place of what rich finds out by itself.
+    """
+
+    def __init__(self, *, stderr: bool = False, **more: Any) -> None:
+        self._stderr, self._more = stderr, more
+
+    @cached_property
+    def terminal(self) -> Terminal:
+        """The console of a terminal."""
+        from counton.cli.terminal import Terminal
+
+        return Terminal(stderr=self._stderr, **self._more)
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether a person reads the output."""
+        if self._more or not _FORCED.isdisjoint(os.environ) or self._file.isatty():
+            return self.terminal.is_terminal
+        return False
+
+    @property
+    def _file(self) -> TextIO:
+        return self._more.get("file") or (sys.stderr if self._stderr else sys.stdout)
 
     def write_line(self, text: str, *, bold: bool = False) -> None:
         """Print a line of any length, unwrapped."""
-        style = "bold" if bold else None
-        self.print(printable(text), style=style, highlight=False, markup=False, soft_wrap=True)
+        self._write(f"{text}\n", bold=bold)
 
     def ask_line(self, prompt: str) -> str:
         """Return the line that is typed after a prompt.
@@ -64,96 +85,80 @@ class Console(rich.console.Console):
         A plain read would miss a Ctrl-C between the prompt and the read, and wait for ever. So the
         read begins when there is a line.
 
-
-
         Raises:
             EOFError: the input ended.
         """
-        self.print(printable(prompt), end="", highlight=False, markup=False, soft_wrap=True)
-        self.file.flush()
+        self._write(prompt)
         while sys.platform != "win32" and not select.select([sys.stdin], [], [], 0.2)[0]:
             pass
         if not (line := sys.stdin.readline()):
             raise EOFError
         return line.strip()
 
+    def _write(self, text: str, *, bold: bool = False) -> None:
+        if self.is_terminal:
+            self.terminal.write(printable(text), bold=bold)
+            return
+        try:
+            self._file.write(printable(text))
+            self._file.flush()
+        except BrokenPipeError:
+            close_output()
+
     def write_folded(self, text: str) -> None:
         """Print lines as wide as the screen; continuations are indented to the line's words."""
         for line in printable(text).split("\n"):
             begin = re.match(r"(\w+: +| +|)", line)
             below = " " * (0 if begin is None else len(begin[0]))
-            lines = wrap(line, self.width, subsequent_indent=below, break_on_hyphens=False) or [""]
+            width = self.terminal.width
+            lines = wrap(line, width, subsequent_indent=below, break_on_hyphens=False) or [""]
             for one in lines:
-                self.print(one, highlight=False, markup=False, soft_wrap=True)
+                self.write_line(one)
 
     def write_words(self, rows: Iterable[tuple[str, str]]) -> None:
         """Print names with words beside them; a row without a name continues the one before."""
-        self.write_table(_beside(rows))
+        self.terminal.write_words(rows)
 
-    def write_table(self, table: Table) -> None:
+    def write_table(self, table: TextTable | Table) -> None:
         """Print a table whose cells are shown as they are.
 
         A narrow screen shows it row by row. Output that other programs read has no frame and is
-        never wrapped.
+        never wrapped: a line for the names of columns, and one for each row.
         """
-        _clean(table)
-        if table.show_header and not self.is_terminal:
-            self._write_plain(table)
+        if self.is_terminal:
+            self.terminal.write_table(table)
             return
-        narrow = table.show_header and table.columns and self.width < _NARROW
-        if narrow and not self._fits(table):
-            self._write_cards(table)
-            return
-        self.print(table, highlight=False, markup=False)
+        if not isinstance(table, tuple):
+            from counton.cli.terminal import texts_of
+
+            table = texts_of(table)
+        columns = [(printable(name, ""), number) for name, number in table.columns]
+        rows = [[printable(cell) for cell in row] for row in table.rows]
+        for line in align_lines(table._replace(columns=columns, rows=rows)):
+            self.write_line(line)
 
     def write_released(self, table: pl.DataFrame) -> None:
         """Print rows of a release without breaking a number or date, on any screen."""
         from counton.released.screen import text_table
 
         if not self.is_terminal:
-            self.write_table(table_of_texts(text_table(table)))
+            self.write_table(text_table(table))
             return
         left, spared = table, []
         for name in _SPARED:
-            if self._fits(table_of_texts(text_table(left))):
+            if self.terminal.fits(text_table(left)):
                 break
             if name in left.columns and "window_start" in left.columns:
                 left = left.drop(name)
                 spared.append(name)
-        shown = table_of_texts(text_table(left), unbroken=True)
-        if self._fits(shown):
-            self.write_table(shown)
-            if spared:
-                self.write_line(f"Files and --json also have {' and '.join(reversed(spared))}.")
-        else:
-            self._write_cards(table_of_texts(text_table(table)))
+        if self.terminal.write_unbroken(text_table(left), text_table(table)) and spared:
+            self.write_line(f"Files and --json also have {' and '.join(reversed(spared))}.")
 
     def write_files(self, table: Path | None, chart: Path | None) -> None:
         """Print the paths of written files."""
         for name, path in (("table", table), ("chart", chart)):
             if path is not None:
                 self.write_line(f"{name} written to {path}")
-
-    def _fits(self, table: Table) -> bool:
-        """Whether no cell of a table is broken."""
-        widest = Measurement.get(self, self.options.update(width=1000), table).maximum
-        return widest <= self.width
-
-    def _write_plain(self, table: Table) -> None:
-        """Print names of columns and rows, a line each, of any length."""
-        columns = [(str(column.header), column.justify == "right") for column in table.columns]
-        rows = [*zip(*(map(str, column.cells) for column in table.columns), strict=True)]
-        for line in align_lines(TextTable(columns, rows, str(table.caption or ""))):
-            self.write_line(line)
-
-    def _write_cards(self, table: Table) -> None:
-        """Print the rows one after the other: each column's name, with the value beside it."""
-        _clean(table)
-        names = [str(column.header) for column in table.columns]
-        for row in zip(*(column.cells for column in table.columns), strict=True):
-            rows = [(name, str(cell)) for name, cell in zip(names, row, strict=True) if str(cell)]
-            self.print(_beside(rows), highlight=False, markup=False)
-            self.print("")
 
 
 class ReportLines(Console):
@@ -238,37 +243,6 @@ def warn_of_weak(
         )
 
 
-def _beside(rows: Iterable[tuple[str, str]]) -> Table:
-    words = Table.grid(padding=(0, 2))
-    words.add_column(style="dim", no_wrap=True)
-    words.add_column(overflow="fold")
-    for name, value in rows:
-        words.add_row(name, value)
-    return words
-
-
-def table_of_texts(table: TextTable, *, unbroken: bool = False) -> Table:
-    """Build a table of texts for a screen.
-
-    Args:
-        unbroken: keep each number on one line, on any screen.
-    """
-    shown = Table(caption=table.caption or None)
-    for name, number in table.columns:
-        justify: Literal["right", "left"] = "right" if number else "left"
-        shown.add_column(name, justify=justify, overflow="fold", no_wrap=unbroken and number)
-    for row in table.rows:
-        shown.add_row(*row)
-    return shown
-
-
-def _clean(table: Table) -> None:
-    """Replace characters in a table that steer a terminal: names come with the data."""
-    for column in table.columns:
-        column.header = printable(str(column.header), "")
-        column._cells = [printable(str(cell)) for cell in column._cells]
-
-
 @contextmanager
 def working(console: Console, *, always: bool = False) -> Iterator[Progress]:
     """Show a progress bar while the block runs: on terminals, or always."""
@@ -283,7 +257,7 @@ def working(console: Console, *, always: bool = False) -> Iterator[Progress]:
         progress.TaskProgressColumn(),
         progress.TimeElapsedColumn(),
     )
-    with progress.Progress(*columns, console=console) as bar:
+    with progress.Progress(*columns, console=console.terminal) as bar:
         task = bar.add_task("starting", total=1.0)
 
         def report(stage: str, share: float, /) -> None:

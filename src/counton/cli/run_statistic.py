@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from rich.table import Table
-
+from counton.base.columns import TextTable
 from counton.base.errors import InvalidInput, hide_secrets
 from counton.base.exact import figures
 from counton.cli.command_options import OnceOptions, Printing
@@ -21,7 +20,6 @@ from counton.cli.print_forms import (
     Console,
     ReportLines,
     print_json,
-    table_of_texts,
     warn_of_no_witness,
     warn_of_weak,
     working,
@@ -87,14 +85,12 @@ def _print_table_plan(job: Job, printing: Printing) -> None:
     console = Console()
     console.write_line("A plan: nothing is released.", bold=True)
     console.write_words([*words.items()])
-    table = Table()
-    for name, value in rows[0].items():
-        table.add_column(name, justify="left" if isinstance(value, str) else "right")
-    for row in rows:
-        table.add_row(
-            *(figures(one) if isinstance(one, float) else str(one) for one in row.values())
-        )
-    console.write_table(table)
+    columns = [(name, not isinstance(value, str)) for name, value in rows[0].items()]
+    cells = [
+        [figures(one) if isinstance(one, float) else str(one) for one in row.values()]
+        for row in rows
+    ]
+    console.write_table(TextTable(columns, cells))
 
 
 def carried_out(
@@ -161,7 +157,7 @@ def show(console: Console, outcome: Outcome, written: WrittenOutputs, outputs: O
     if written.released is not None:
         console.write_line(screen.heading)
         for table in screen.tables:
-            console.write_table(table_of_texts(table))
+            console.write_table(table)
         if screen.left_out:
             console.write_line(f"{screen.left_out}: a table ({_OUT}) has them all")
     spent = (f"spent: {line}" for line in totals_in_words(outcome.stream.totals))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import some_of
 from counton.cli.plan_options import PlanOptions
-from counton.cli.print_forms import Console, print_json, table_of_texts
+from counton.cli.print_forms import Console, print_json
 from counton.released.screen import screen_of
 from counton.run.exports import checked_file
 from counton.run.job_plan import PlannedJob
@@ -39,7 +39,7 @@ def print_simulation(options: PlanOptions, jobs: Mapping[str, PlannedJob]) -> No
     console.write_line(made.describe().splitlines()[0], bold=True)
     console.write_line(screen.heading)
     for table in screen.tables:
-        console.write_table(table_of_texts(table))
+        console.write_table(table)
     if out is not None:
         console.write_line(f"written to {out}")
 

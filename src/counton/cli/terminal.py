@@ -1,0 +1,118 @@
+"""Output for terminals, by rich; and tables of rich, wherever they go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import rich.console
+from rich.measure import Measurement
+from rich.table import Table
+from typing_extensions import override
+
+from counton.base.columns import TextTable
+from counton.base.outside_input import printable
+from counton.cli.exits import close_output
+
+#: A narrow screen has fewer columns: a table that does not fit is shown row by row.
+_NARROW = 80
+
+
+class Terminal(rich.console.Console):
+    """A screen. Names are shown letter by letter: ``:x:`` is no picture."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(emoji=False, **more)
+
+    @override
+    def on_broken_pipe(self) -> None:
+        """Finish quietly when the reader of a pipe has read enough, like ``head``."""
+        self.quiet = True
+        close_output()
+
+    def write(self, text: str, *, bold: bool = False) -> None:
+        """Print a text as it is, unwrapped."""
+        style = "bold" if bold else None
+        self.print(text, end="", style=style, highlight=False, markup=False, soft_wrap=True)
+
+    def write_words(self, rows: Iterable[tuple[str, str]]) -> None:
+        """Print names with words beside them; a row without a name continues the one before."""
+        self.print(_clean(_beside(rows)), highlight=False, markup=False)
+
+    def write_table(self, table: TextTable | Table) -> None:
+        """Print a table; row by row if it does not fit a narrow screen."""
+        shown = _clean(table_of_texts(table) if isinstance(table, TextTable) else table)
+        if shown.columns and self.width < _NARROW and not self._holds(shown):
+            self._write_cards(shown)
+        else:
+            self.print(shown, highlight=False, markup=False)
+
+    def write_unbroken(self, table: TextTable, whole: TextTable) -> bool:
+        """Print a table with each number on one line; if it does not fit, all of it row by row.
+
+        Returns:
+            Whether it fits.
+        """
+        shown = table_of_texts(table, unbroken=True)
+        if self._holds(shown):
+            self.write_table(shown)
+            return True
+        self._write_cards(_clean(table_of_texts(whole)))
+        return False
+
+    def fits(self, table: TextTable) -> bool:
+        """Whether no cell of a table is broken."""
+        return self._holds(table_of_texts(table))
+
+    def _holds(self, table: Table) -> bool:
+        widest = Measurement.get(self, self.options.update(width=1000), table).maximum
+        return widest <= self.width
+
+    def _write_cards(self, table: Table) -> None:
+        """Print the rows one after the other: each column's name, with the value beside it."""
+        words = texts_of(table)
+        for row in words.rows:
+            rows = [
+                (name, cell) for (name, _), cell in zip(words.columns, row, strict=True) if cell
+            ]
+            self.print(_beside(rows), highlight=False, markup=False)
+            self.print("")
+
+
+def texts_of(table: Table) -> TextTable:
+    """Return the texts of a table."""
+    columns = [(str(column.header), column.justify == "right") for column in table.columns]
+    rows = [*zip(*(map(str, column.cells) for column in table.columns), strict=True)]
+    return TextTable(columns, rows, str(table.caption or ""))
+
+
+def _beside(rows: Iterable[tuple[str, str]]) -> Table:
+    words = Table.grid(padding=(0, 2))
+    words.add_column(style="dim", no_wrap=True)
+    words.add_column(overflow="fold")
+    for name, value in rows:
+        words.add_row(name, value)
+    return words
+
+
+def table_of_texts(table: TextTable, *, unbroken: bool = False) -> Table:
+    """Build a table of texts for a screen.
+
+    Args:
+        unbroken: keep each number on one line, on any screen.
+    """
+    shown = Table(caption=table.caption or None)
+    for name, number in table.columns:
+        justify: Literal["right", "left"] = "right" if number else "left"
+        shown.add_column(name, justify=justify, overflow="fold", no_wrap=unbroken and number)
+    for row in table.rows:
+        shown.add_row(*row)
+    return shown
+
+
+def _clean(table: Table) -> Table:
+    """Replace characters in a table that steer a terminal: names come with the data."""
+    for column in table.columns:
+        column.header = printable(str(column.header), "")
+        column._cells = [printable(str(cell)) for cell in column._cells]
+    return table
