@@ -1060,7 +1060,7 @@ def scaled_root(steps: int, formula: str) -> list[list[int]]:
     """
 
     def roots(base: float, *powers: int) -> float:
-        """Return the product of the 2^k-th roots of a number, for several k."""
+        """Return the product of the 2^k-th roots of ``base``, for every k in ``powers``."""
         found = 1.0
         for power in powers:
             factor = base

@@ -150,7 +150,7 @@ def _values(whole: NDArray[np.int64], unit: str | None) -> NDArray[Any]:
 
 
 def shape_of(terms: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return the shape of one step in the journal, from a stream's terms as JSON values.
+    """Return the shape of one step's released values, from a stream's terms as JSON values.
 
     A length of -1 means any.
 

@@ -94,7 +94,7 @@ class Watch:
 
 
 class AcceptedState(NamedTuple):
-    """Facts that were accepted because the user said so.
+    """The result of accepting a state as the newest because the user says so.
 
     Attributes:
         streams: names of streams that no witness could confirm as the newest.
