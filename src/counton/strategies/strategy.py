@@ -299,8 +299,9 @@ class StreamStrategy(Strategy):
     def _powers_of_columns(self, power: Literal[1, 2]) -> Iterator[Fraction]:
         if self.horizon is None or self.horizon > LARGEST_DENSE:
             raise InvalidInput(
-                f"the longest column of {self!r} was asked for; they are looked at one by one up "
-                f"to {LARGEST_DENSE} steps: state l1_sensitivity and squared_sensitivity"
+                f"the sensitivity of {self!r} is that of its longest column, and columns are "
+                f"compared one by one up to {LARGEST_DENSE} steps only: override l1_sensitivity "
+                f"and squared_sensitivity"
             )
         for step in range(1, self.horizon + 1):
             weights = (abs(Fraction(node.weight)) for node in self.column(step))
@@ -624,8 +625,8 @@ def check_width(strategy: StreamStrategy, law: NoiseDistribution, most: float) -
     """
     if law.std > most:
         raise InvalidInput(
-            f"noise of {strategy.saved_name} would have standard deviation {law.std:,.4g} lattice "
-            f"cells a node; at most {most:,.4g} fit its fixed-point sums: raise the budget, "
+            f"noise of {strategy.saved_name} would have a standard deviation of {law.std:,.4g} "
+            f"units of its fixed-point sums, which hold at most {most:,.4g}: raise the budget, "
             f"coarsen the resolution, or use Binary or KAry"
         )
 

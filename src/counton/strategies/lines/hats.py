@@ -195,8 +195,8 @@ class Hats(OwnCells):
         if left.min() < 1:
             worst = int(np.argmin(left))
             raise InvalidInput(
-                f"the hats over cell {worst} add up to {int(spent[worst])} of {unit**self.norm}; "
-                f"leave something for the cell itself: lower the amplitudes"
+                f"the hats over cell {worst} add up to {int(spent[worst])} of {unit**self.norm}, "
+                f"the norm of a column, and leave no weight for the cell: lower the amplitudes"
             )
         if self.norm == 1:
             return left

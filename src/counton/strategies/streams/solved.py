@@ -161,8 +161,8 @@ class LeastSquaresFactorization(StreamStrategy):
         )
         if (unit * float(line.l1_sensitivity())) ** 2 >= 2.0**61 or largest >= 2**62:
             raise InvalidInput(
-                f"shares {list(self.shares)} are too fine for the lattice of {line!r}: squared "
-                f"columns must stay below 2^61, and 2^62 times estimates: give fewer bits"
+                f"shares {list(self.shares)} are too fine for the lattice of {line!r}: its "
+                f"entries times the shares would overflow exact sums: give the line fewer bits"
             )
         # C in units in which columns have norm about 1.
         size = self._l1 if norm == 1 else math.isqrt(self._l2_squared - 1) + 1

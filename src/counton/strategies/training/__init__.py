@@ -1,4 +1,6 @@
-"""Strategies for training: noise of single steps, so that sums of gradients are accurate."""
+"""Strategies for training: noise for the gradients of single steps that makes their sums
+accurate.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ def public_training_strategies() -> tuple[type[TrainingStrategy], ...]:
 
 
 def training_strategy_from_dict(description: Mapping[str, Any]) -> TrainingStrategy:
-    """Return the strategy that `TrainingStrategy.to_dict` describes, without a new search.
+    """Rebuild a strategy for training from a description by its ``to_dict``, without a new search.
 
     Raises:
         InvalidInput: an unknown strategy for training, or wrong parameters.

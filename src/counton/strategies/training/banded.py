@@ -1,7 +1,8 @@
-"""Banded inverse square root: a step's noise takes the last few normals; nothing is kept.
+"""Banded inverse square root: a step's noise combines the last few normals, and nothing is kept.
 
 Kalinin, McKenna, Upadhyay and Lampert, "Back to Square Roots" (2025): C^-1 is the inverse square
-root of A, that is (1 - x)^(1/2), cut off after ``band`` coefficients.
+root of A, that is (1 - x)^(1/2), cut off after ``band`` coefficients. Here A sums up gradients, and
+C^-1 makes the noise of steps from independent normals.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from counton.strategies.training.training_strategy import (
 
 
 class BandedInverseSquareRoot(ToeplitzTraining):
-    """The noise of a step is a weighted sum of the last ``band`` normals, each redrawn when needed.
+    """Training noise whose steps are weighted sums of the last ``band`` normals, each redrawn when
+    needed.
 
     Args:
         steps: number of steps of the run.
@@ -61,7 +63,8 @@ class BandedInverseSquareRoot(ToeplitzTraining):
         most: int = 64,
         scaling: Scaling = "none",
     ) -> Self:
-        """Return the band of least root mean squared error, among all up to ``most``.
+        """Return the strategy with the band of least root mean squared error, among all up to
+        ``most``.
 
         Args:
             steps, epochs, order, separation: see `training_schedule`.
@@ -114,7 +117,9 @@ class BandedInverseSquareRoot(ToeplitzTraining):
 
 @lru_cache(maxsize=256)
 def _inverse_root(band: int) -> Floats:
-    """Return coefficients of (1 - x)^(1/2): g_0 = 1, g_k = g_(k-1) (2k - 3) / (2k)."""
+    """Return the first ``band`` coefficients of (1 - x)^(1/2): g_0 = 1, g_k = g_(k-1) (2k - 3) /
+    (2k).
+    """
     k = np.arange(1, band)
     g = np.concatenate([np.ones(1), np.cumprod((2 * k - 3) / (2 * k))])
     g.setflags(write=False)
@@ -122,7 +127,7 @@ def _inverse_root(band: int) -> Floats:
 
 
 def is_independent(strategy: TrainingStrategy) -> bool:
-    """Return whether every step has an independent normal, as in DP-SGD.
+    """Return whether the noise of each step is one normal of its own, as in DP-SGD.
 
     >>> is_independent(BandedInverseSquareRoot(8, band=1))
     True

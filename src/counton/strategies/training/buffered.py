@@ -1,4 +1,4 @@
-"""BLT: buffered linear Toeplitz noise, with a few numbers of state per coordinate.
+"""BLT, buffered linear Toeplitz noise: it keeps a few numbers per coordinate from step to step.
 
 Dvijotham, McMahan, Pillutla, Steinke and Thakurta, "Efficient and Near-Optimal Noise Generation for
 Streaming Differential Privacy" (2024); with several epochs McMahan, Xu and Zhang (2024). With poles
@@ -49,7 +49,7 @@ _LEAST = 2.0**-24
 
 
 class BufferedToeplitz(ToeplitzTraining):
-    """BLT noise: m numbers of state per coordinate, and one fresh normal per step.
+    """Training noise (BLT) that keeps m numbers per coordinate and draws one fresh normal per step.
 
     Args:
         steps: number of steps of the run.
@@ -100,16 +100,16 @@ class BufferedToeplitz(ToeplitzTraining):
         buffers: int = 3,
         scaling: Scaling = "none",
     ) -> Self:
-        """Return the parameters of least root mean squared error.
+        """Return the strategy with the parameters of least root mean squared error.
 
-        It uses L-BFGS over the logit of 1 - theta_1 and the logarithms of the following gaps, from
-        two starts; the objective is in closed form, so the time does not depend on the number of
-        steps.
+        The search is L-BFGS over the logit of 1 - theta_1 and the logarithms of the following gaps,
+        from two starts; the objective is in closed form, so the time does not depend on the number
+        of steps.
 
         Args:
             steps, epochs, order, separation: see `training_schedule`.
-            buffers: most numbers of state per coordinate; fewer if one more lowers the error by
-                less than a hundred-thousandth.
+            buffers: most numbers kept per coordinate; fewer are taken if one more lowers the error
+                by less than a hundred-thousandth.
             scaling: step scaling, for which the parameters are improved again.
 
         Raises:
@@ -145,7 +145,8 @@ class BufferedToeplitz(ToeplitzTraining):
         return best
 
     def on(self, steps: int, schedule: Schedule) -> BufferedToeplitz:
-        """Return a strategy with these buffers for another run, without step scaling.
+        """Return a strategy with these parameters for another run and schedule, without step
+        scaling.
 
         >>> BufferedToeplitz.fit(16, buffers=2).on(64, Schedule(4, 16, fixed=True))
         <BLT-2: 64 steps, 4 for each example, fixed order>
@@ -182,14 +183,20 @@ class BufferedToeplitz(ToeplitzTraining):
 
     @override
     def mean_variance(self) -> float:
-        """Return the mean variance of the running sums, also under step scaling; time O(steps)."""
+        """Return the mean over all steps of the variance of the running sums of noise; in time
+        O(steps).
+
+        It holds under step scaling too.
+        """
         if self.divisors is None:
             return super().mean_variance()
         return _scaled_variance(np.array(self.decays), np.array(self.outputs), 1 / self.divisors)
 
 
 def interlaces(theta: tuple[float, ...], thetahat: tuple[float, ...]) -> bool:
-    """Return True if 1 > theta_1 > thetahat_1 > theta_2 > ... > 0 and there are few enough buffers.
+    """Return whether theta and thetahat interlace, 1 > theta_1 > thetahat_1 > theta_2 > ... > 0.
+
+    There must be few enough of them as well.
 
     >>> interlaces((0.9, 0.5), (0.7, 0.2)), interlaces((0.9, 0.7), (0.7, 0.2))
     (True, False)
@@ -201,7 +208,10 @@ def interlaces(theta: tuple[float, ...], thetahat: tuple[float, ...]) -> bool:
 
 
 def _residues(poles: Floats, zeros: Floats) -> Floats:
-    """Return the weights of prod (1 - (1-zero) x) / (1 - (1-pole) x) in partial fractions."""
+    """Return the weights of prod (1 - (1-zero) x) / (1 - (1-pole) x) as partial fractions.
+
+    There is one weight for each pole; the last axis is that of the poles.
+    """
     differences = zeros[..., None, :] - poles[..., :, None]
     others = poles[..., None, :] - poles[..., :, None]
     others = np.where(np.eye(poles.shape[-1], dtype=bool), 1.0, others)
@@ -209,7 +219,7 @@ def _residues(poles: Floats, zeros: Floats) -> Floats:
 
 
 def blt_coefficients(steps: int, poles: tuple[float, ...], zeros: tuple[float, ...]) -> Floats:
-    """Return the coefficients of prod (1 - zero_i x) / (1 - pole_i x).
+    """Return the first ``steps`` coefficients of the series prod (1 - zero_i x) / (1 - pole_i x).
 
     >>> blt_coefficients(3, (0.5,), (0.25,)).tolist()
     [1.0, 0.25, 0.125]
@@ -224,33 +234,39 @@ def blt_coefficients(steps: int, poles: tuple[float, ...], zeros: tuple[float, .
 
 
 def from_search(x: Floats) -> Floats:
-    """Return 1 - theta_1, 1 - thetahat_1, 1 - theta_2, ... from search variables; last axis."""
+    """Return 1 - theta_1, 1 - thetahat_1, 1 - theta_2, ... for unbounded search variables ``x``.
+
+    Both are along the last axis.
+    """
     steps = np.concatenate([x[..., :1], np.exp(x[..., 1:])], axis=-1)
     return np.asarray(1 / (1 + np.exp(-np.cumsum(steps, axis=-1))))
 
 
 def to_search(v: Floats) -> Floats:
-    """Return the inverse of `from_search`, for one row."""
+    """Return the search variables of 1 - theta_1, 1 - thetahat_1, ...: the inverse of
+    `from_search`.
+    """
     logits = np.log(v) - np.log1p(-v)
     return np.concatenate([logits[:1], np.log(np.diff(logits))])
 
 
 def search_start(steps: int, buffers: int) -> Floats:
-    """Return the start of the search: 1 - theta_1 near 1/steps."""
+    """Return where the search for theta and thetahat starts: 1 - theta_1 is near 1/steps."""
     logits = np.linspace(np.log(1 / steps), 0.3, 2 * buffers)
     return np.concatenate([logits[:1], np.log(np.diff(logits))])
 
 
 def search_bounds(buffers: int) -> list[tuple[float, float]]:
-    """Return the bounds of the search variables."""
+    """Return the range of each search variable (see `from_search`)."""
     return [(-40.0, 3.0)] + [(-9.0, 4.0)] * (2 * buffers - 1)
 
 
 def interlace(v: Floats) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return theta and thetahat from 1 - theta and 1 - thetahat in turn, rounded to a grid.
+    """Return theta and thetahat, rounded to a grid, from the numbers 1 - theta and 1 - thetahat in
+    turn.
 
-    Zeros are multiples of 2^-24 too, which float32 holds: buffers decay in float32. After rounding
-    they may no longer interlace; then fewer buffers are as good.
+    Every thetahat is a multiple of 2^-24 too, which float32 holds: buffers decay in float32. After
+    rounding theta and thetahat may no longer interlace; then fewer buffers are as good.
 
     >>> interlace(np.array([0.01, 0.1]))
     ((0.9900016784667969,), (0.899993896484375,))
@@ -264,7 +280,11 @@ def interlace(v: Floats) -> tuple[tuple[float, ...], tuple[float, ...]]:
 def fit_buffers(
     steps: int, schedule: Schedule, buffers: int
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return theta and thetahat of least error without step scaling, with no useless buffer."""
+    """Return theta and thetahat of least error without step scaling, for at most ``buffers`` of
+    each.
+
+    A buffer that gains almost nothing is left out.
+    """
     if buffers == 1:
         found = _search(steps, schedule, 1)
         return found if interlaces(*found) else ((0.5,), (0.25,))
@@ -306,7 +326,10 @@ def _search(
 
 
 def _errors(v: Floats, steps: int, schedule: Schedule) -> Floats:
-    """Return squared errors (sensitivity * mean variance) for rows of 1 - theta, 1 - thetahat."""
+    """Return squared errors, squared sensitivity times mean variance, one for each row of ``v``.
+
+    A row has 1 - theta and 1 - thetahat in turn.
+    """
     poles, zeros = v[:, 0::2], v[:, 1::2]
     return _squared_sums(poles, _residues(poles, zeros), steps, schedule) * _variances(
         zeros, _residues(zeros, poles), np.prod(poles / zeros, axis=1), steps
@@ -314,7 +337,11 @@ def _errors(v: Floats, steps: int, schedule: Schedule) -> Floats:
 
 
 def _squared_sums(poles: Floats, weights: Floats, steps: int, schedule: Schedule) -> Floats:
-    """Return the squared norm of c + c shifted by b + ..., by geometric sums per epoch."""
+    """Return the squared norm by which an example that counts once an epoch moves the measurements.
+
+    It is that of c + (c shifted by an epoch) + ..., computed by geometric sums per epoch, with c
+    the coefficients of C.
+    """
     apart = schedule.apart if schedule.steps > 1 else steps
     epochs = np.arange(-(-steps // apart))
     logs = np.log1p(-poles)[:, None, :]  # (rows, 1, buffers)
@@ -335,9 +362,9 @@ def _squared_sums(poles: Floats, weights: Floats, steps: int, schedule: Schedule
 
 
 def _variances(zeros: Floats, outputs: Floats, constant: Floats, steps: int) -> Floats:
-    """Return the mean over t of sum over s <= t of b_s^2, with b_s as follows.
+    """Return the mean over t of the variance of running sums: of the sum over s <= t of b_s^2.
 
-    b_s = constant + sum gamma_i thetahat_i^s.
+    Here b_s = constant + sum gamma_i thetahat_i^s.
     """
     gains = -outputs / zeros
 
@@ -356,10 +383,10 @@ def _variances(zeros: Floats, outputs: Floats, constant: Floats, steps: int) -> 
 
 
 def _scaled_variance(decays: Floats, outputs: Floats, inverse: Floats) -> float:
-    """Return the mean variance of running sums of noise_t * inverse_t, by buffers' covariance.
+    """Return the mean variance of running sums of noise whose step t is multiplied by inverse_t.
 
-    With M_ij = E[S_i S_j] and V_i = E[S_i N], N the sum so far, both before step t:
-    V_i <- decay_i (V_i + inverse_t (M outputs)_i) + inverse_t.
+    It follows from the covariance of the buffers S_i. With M_ij = E[S_i S_j] and V_i = E[S_i N], N
+    the sum so far, both before step t: V_i <- decay_i (V_i + inverse_t (M outputs)_i) + inverse_t.
     """
     from scipy.signal import lfilter
 
@@ -378,7 +405,7 @@ def _scaled_variance(decays: Floats, outputs: Floats, inverse: Floats) -> float:
 
 
 def _refit(steps: int, schedule: Schedule, shares: Floats, start: Floats) -> Floats:
-    """Return parameters (1 - theta, 1 - thetahat in turn) improved for scaling by these shares."""
+    """Return 1 - theta and 1 - thetahat in turn, improved for step scaling by these shares."""
 
     def logs(x: Floats) -> float:
         v = from_search(x)

@@ -1,4 +1,4 @@
-"""The least error by dense matrices: a reference for short runs.
+"""Training strategies of least error, found by optimisation over dense matrices, for short runs.
 
 *For a schedule in enforced order* minimise trace(A^T A X^-1) over X = C^T C subject to the sum of
 |X_st| over every S_i x S_i being at most 1. (Choquette-Choo, McMahan, Rush and Thakurta,
@@ -71,7 +71,8 @@ _ENOUGH = 1e-6
 
 
 class DenseOptimum(TrainingStrategy):
-    """A lower-triangular C by dense optimisation: least known error, with far too many normals.
+    """Training noise from an optimised dense matrix C: least known error, but it takes too many
+    normals.
 
     Args:
         matrix: C, lower-triangular with an inverse; at most 4096 steps. Entries are rounded to a
@@ -91,13 +92,16 @@ class DenseOptimum(TrainingStrategy):
         self._matrix = self._on_grid(matrix)
 
     def _on_grid(self, matrix: Floats) -> Floats:
-        """Round a matrix to the grid of integers by which a description stores it exactly."""
+        """Return a matrix rounded to a grid, and store it as integers, which a description holds
+        exactly.
+        """
         self._entries, self._bits = matrix_on_grid(matrix)
         return np.ldexp(self._entries.astype(np.float64), -self._bits)
 
     @classmethod
     def fit(cls, steps: int, epochs: int = 1) -> Self:
-        """Return the matrix of least root mean squared error in an enforced order.
+        """Return the strategy of least root mean squared error if examples keep their place in each
+        epoch.
 
         Args:
             steps: number of steps, at most 4096; beyond 1024 it takes minutes.
@@ -121,7 +125,7 @@ class DenseOptimum(TrainingStrategy):
     @property
     @override
     def parameters(self) -> dict[str, Any]:
-        """The grid, and the digest of the matrix on it."""
+        """JSON values that identify the strategy: binary places of the matrix, and its digest."""
         return {"bits": self._bits, "matrix_sha256": self._digest}
 
     @cached_property
@@ -130,7 +134,7 @@ class DenseOptimum(TrainingStrategy):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description with the exact matrix."""
+        """Return the description, with the exact matrix."""
         return {**self.address, "matrix": integers_to_text(self._entries)}
 
     @classmethod
@@ -151,7 +155,9 @@ class DenseOptimum(TrainingStrategy):
 
     @override
     def first_step(self, level: int, index: int) -> int:
-        """Return the first step that takes a normal: the normal's own index."""
+        """Return the first step whose noise takes a normal: the step equal to the normal's
+        index.
+        """
         return self.check_step(index)
 
     @property
@@ -221,7 +227,7 @@ def _optimal(steps: int, schedule: Schedule) -> Floats:
 
 
 def _both_sides(blocks: Floats, matrix: Floats) -> Floats:
-    """Return D matrix D for a block-diagonal symmetric D."""
+    """Return D matrix D for a symmetric block-diagonal matrix D, given by its ``blocks``."""
     apart, members, _ = blocks.shape
     steps = len(matrix)
     left = (blocks @ matrix.reshape(apart, members, steps)).reshape(steps, steps)
@@ -240,7 +246,9 @@ _ROUNDED = 1e-9
 
 
 class BandedOptimum(DenseOptimum):
-    """A matrix by optimisation for any order of examples: C or its inverse has few diagonals.
+    """Training noise from an optimised matrix C that, or whose inverse, has few diagonals.
+
+    It serves examples in any order.
 
     Args:
         matrix: C, lower-triangular with an inverse; at most 4096 steps.
@@ -276,7 +284,7 @@ class BandedOptimum(DenseOptimum):
         self._keep_inverse(kept)
 
     def _keep_inverse(self, increments: Floats) -> None:
-        """Round K, the inverse with few entries, and store it instead of C."""
+        """Store K, the inverse of C, rounded, and compute C from it; few entries of K are not 0."""
         self._increments = self._on_grid(increments)
         self._matrix = _inverse_of(self._increments)
 
@@ -288,7 +296,8 @@ class BandedOptimum(DenseOptimum):
         separation: int | None = None,
         draws: Number | None = None,
     ) -> Self:
-        """Return the matrix of least root mean squared error if a separation is promised.
+        """Return the strategy of least root mean squared error if two steps of an example keep a
+        distance.
 
         Args:
             steps: number of steps, at most 4096; 512 take seconds, beyond 1024 it takes minutes.
@@ -317,7 +326,7 @@ class BandedOptimum(DenseOptimum):
 
     @property
     def bands(self) -> int:
-        """Number of diagonals of C with entries."""
+        """Number of diagonals of C that have entries other than 0."""
         rows, columns = np.nonzero(self._matrix)
         return int((rows - columns).max()) + 1
 
@@ -343,7 +352,9 @@ class BandedOptimum(DenseOptimum):
         lags: Sequence[int] | None = None,
         **_: Any,
     ) -> Self:
-        """Rebuild the strategy; if ``lags`` are given, ``matrix`` is the text of K, else of C."""
+        """Rebuild the strategy from a description; ``matrix`` is the text of C, or of K if ``lags``
+        are given.
+        """
         kept = _matrix_of(steps, bits, matrix)
         if lags is None:
             return cls(kept, Schedule(*schedule))
@@ -368,14 +379,14 @@ class BandedOptimum(DenseOptimum):
 
 
 def _matrix_of(steps: int, bits: int, text: str) -> Floats:
-    """Decode the square matrix in a description: float64, shape (steps, steps)."""
+    """Return the square matrix that ``text`` encodes: float64, shape (steps, steps)."""
     steps = check_integer("steps", steps, 1, LARGEST_DENSE)
     bits = check_integer("bits", bits, -1000, 1000)
     return np.ldexp(integers_from_text(text, (steps, steps)).astype(np.float64), -bits)
 
 
 def _at_lags(steps: int, lags: tuple[int, ...]) -> NDArray[np.bool_]:
-    """Return a mask of the entries whose distance below the diagonal is one of ``lags``."""
+    """Return a mask of the matrix entries whose distance below the diagonal is one of ``lags``."""
     return np.isin(np.subtract.outer(np.arange(steps), np.arange(steps)), lags)
 
 
@@ -386,14 +397,23 @@ def _inverse_of(matrix: Floats) -> Floats:
 
 
 def _stretches(steps: int, schedule: Schedule) -> Integers:
-    """Return the number of the stretch of ``separation`` steps in which each step lies."""
+    """Return, for each step, the number of its stretch: an example has at most one step in a
+    stretch.
+
+    A stretch has as many steps as the schedule's distance; all have number 0 if stretches do not
+    fill the run.
+    """
     if schedule.steps > 1 and schedule.steps * schedule.apart == steps:
         return np.arange(steps) // schedule.apart
     return np.zeros(steps, np.int64)
 
 
 def _lags_of(steps: int, schedule: Schedule, draws: float) -> tuple[int, ...]:
-    """Return lags of the last normals and of those an epoch before, up to ``draws`` normals."""
+    """Return how many steps back the normals of a step lie: the last ones, and those an epoch
+    before.
+
+    There are at most ``draws`` normals per step, on average.
+    """
     apart = schedule.apart if schedule.steps > 1 else steps
     found: list[int] = []
     taken = 0.0
@@ -418,7 +438,8 @@ def _optimal_bands(steps: int, schedule: Schedule) -> Floats:
     def columns(x: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         """Return C, the norms of its columns before and after scaling, and the shares of stretches.
 
-        ``x`` are the parameters: logarithms of the shares, then the entries of C inside its band.
+        ``x`` are the search variables: logarithms of the shares, then the entries of C inside its
+        band.
         """
         shares = np.exp(x[:number] - x[:number].max())
         shares /= shares.sum()
@@ -444,7 +465,9 @@ def _optimal_bands(steps: int, schedule: Schedule) -> Floats:
 
 @lru_cache(maxsize=4)
 def _optimal_few(steps: int, schedule: Schedule, lags: tuple[int, ...]) -> Floats:
-    """Return C with an inverse that has entries at ``lags`` only: see the module."""
+    """Return the optimised C whose inverse has entries only at ``lags`` below the diagonal: see the
+    module.
+    """
     from scipy.signal import lfilter
 
     members = schedule.steps
@@ -456,9 +479,10 @@ def _optimal_few(steps: int, schedule: Schedule, lags: tuple[int, ...]) -> Float
     at = np.arange(steps)
 
     def sensitivity_bound(products: Floats, power: int, sharp: int) -> tuple[float, Floats]:
-        """Return the logarithm of a bound on squared sensitivity, and its slope by |G|.
+        """Return the logarithm of a smooth bound on the squared sensitivity, and its gradient.
 
-        It uses powers instead of maxima.
+        The gradient is by the magnitudes of C^T C. Sums of powers replace maxima, to make it
+        smooth.
         """
         products = products / (unit := float(np.diagonal(products).max()))
         powers = products**power
@@ -484,7 +508,10 @@ def _optimal_few(steps: int, schedule: Schedule, lags: tuple[int, ...]) -> Float
         return math.log(total * unit), slope / unit
 
     def increments_of(x: Floats) -> tuple[Floats, Floats]:
-        """Return the scales of steps, and K: their entries times these."""
+        """Return the scale of each step, and K, whose rows are multiplied by the scales.
+
+        ``x`` are the search variables: logarithms of the scales, then the entries of K.
+        """
         entries = np.zeros((steps, steps))
         entries[inside] = x[steps:]
         scales = np.exp(x[:steps])[:, None]

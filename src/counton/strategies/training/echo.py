@@ -1,4 +1,4 @@
-"""Echo: BLT noise that reuses the noise of the corresponding steps of earlier epochs.
+"""Echo: BLT noise (see `BufferedToeplitz`) that reuses noise of the same step in earlier epochs.
 
 With y = x^b, where b is the number of steps of an epoch,
 
@@ -62,7 +62,9 @@ _MOST_RATIO = 1 - 2.0**-12
 
 
 class Echo(ToeplitzTraining):
-    """BLT noise with echoes of earlier epochs; requires an enforced order.
+    """Training noise (BLT) that reuses noise of the same step in earlier epochs.
+
+    Every example must keep its place in each epoch.
 
     Args:
         steps: number of steps of the run, a multiple of the epochs.
@@ -97,8 +99,9 @@ class Echo(ToeplitzTraining):
         self.steps = check_integer("steps", steps, 1, LARGEST_STEPS)
         if not schedule.fixed or schedule.steps < 2 or schedule.steps * schedule.apart != steps:
             raise InvalidInput(
-                f"Echo with {steps} steps and {schedule} would promise too much: it needs two or "
-                f"more whole epochs in an enforced order (order='fixed'); take BufferedToeplitz"
+                f"Echo cannot serve {steps} steps with {schedule}: its sensitivity holds for two "
+                f"or more whole epochs in an enforced order (order='fixed') only; take "
+                f"BufferedToeplitz"
             )
         base = BufferedToeplitz(steps, theta, thetahat, schedule)
         if not (math.isfinite(gain) and abs(ratio) < 1 and abs(ratio - gain) < 1):
@@ -114,15 +117,15 @@ class Echo(ToeplitzTraining):
 
     @classmethod
     def fit(cls, steps: int, epochs: int, buffers: int = 2, scaling: Scaling = "none") -> Self:
-        """Return the parameters of least root mean squared error.
+        """Return the strategy with the parameters of least root mean squared error.
 
-        It uses L-BFGS from two starts, then Nelder-Mead, because the largest cost over all S_i is
-        not smooth.
+        The search is L-BFGS from two starts, then Nelder-Mead, because the largest cost over all
+        examples is not smooth.
 
         Args:
             steps: number of steps of the run, a multiple of ``epochs``.
             epochs: number of epochs, two or more.
-            buffers: most numbers of state per coordinate; fewer if more bring no gain.
+            buffers: most numbers kept per coordinate; fewer are taken if more bring no gain.
             scaling: step scaling; up to 512 steps the parameters are improved again under it.
 
         Raises:
@@ -217,7 +220,9 @@ class Echo(ToeplitzTraining):
 
 
 def echo_coefficients(plain: Floats, apart: int, gain: float, ratio: float) -> Floats:
-    """Return the coefficients of plain(x) (1 + gain y / (1 - ratio y)), y = x^apart."""
+    """Return the coefficients of the series plain(x) (1 + gain y / (1 - ratio y)) with y =
+    x^apart.
+    """
     found = plain.copy()
     weight = gain
     for lag in range(apart, len(plain), apart):
@@ -244,7 +249,10 @@ def _series(x: Floats, steps: int, apart: int) -> tuple[Floats, Floats]:
 def _descend(
     logs: Callable[[Floats], float], start: Floats, buffers: int, iterations: int, last: int
 ) -> tuple[float, Floats]:
-    """Return the least value found by L-BFGS with differences, then Nelder-Mead."""
+    """Return the least value found, and its parameters: by L-BFGS, then by Nelder-Mead.
+
+    ``logs`` is the function to minimise; L-BFGS takes its gradient by differences.
+    """
     from scipy.optimize import minimize
 
     value, bounds = (

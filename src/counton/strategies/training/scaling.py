@@ -1,4 +1,6 @@
-"""Step scaling: the noise of step t is divided by d_t, so that all steps cost an example equally.
+"""Step scaling: the noise of step t is divided by d_t, so that all examples cost equally.
+
+S_i are the steps of an example at place i of the epoch, and G = C^T C for the unscaled matrix C.
 
 C' = C D with D = diag(d). With d_s = u_s / sqrt(sum over s, t of S_i of u_s u_t |G_st|) for the
 steps s of S_i, every S_i costs exactly 1, for any shares u > 0. Shares of 1 give one scale for
@@ -28,11 +30,11 @@ _ITERATIONS = 200
 
 
 def balance(gram: Floats, shares: Floats) -> Floats:
-    """Return divisors d under which every S_i costs exactly 1.
+    """Return the divisors of the steps' noise under which all examples have squared sensitivity 1.
 
     Args:
-        gram: |G_st| within every S_i, from `gram_of_schedules`.
-        shares: u, one positive number for each step.
+        gram: magnitudes of C^T C between the steps of each example, from `gram_of_schedules`.
+        shares: one positive number for each step: its part in what an example pays.
 
     >>> balance(np.array([[[4.0]], [[9.0]]]), np.ones(2)).tolist()
     [0.5, 0.3333333333333333]
@@ -43,7 +45,8 @@ def balance(gram: Floats, shares: Floats) -> Floats:
 
 
 def toeplitz_weights(inverse: Floats) -> Floats:
-    """Return F for K = Toeplitz(inverse) / d.
+    """Return the matrix F from which the mean variance of running sums follows, for K =
+    Toeplitz(inverse) / d.
 
     The mean variance of the running sums is e^T F e, with e = 1/d.
 
@@ -65,7 +68,7 @@ def toeplitz_weights(inverse: Floats) -> Floats:
 
 
 def scaled_variance(coefficients: Floats, inverse: Floats) -> float:
-    """Return the variance of running sums of noise, averaged over all steps.
+    """Return the mean over all steps of the variance of running sums of noise.
 
     The noise of the steps is Z K, where Z has variance 1 and K = diag(inverse)
     Toeplitz(coefficients).
@@ -81,18 +84,19 @@ def scaled_variance(coefficients: Floats, inverse: Floats) -> float:
 
 
 def weighted_gram(products: Floats) -> Floats:
-    """Return F from K K^T, which is overwritten."""
+    """Return the matrix F of `toeplitz_weights` from the products K K^T, which are overwritten."""
     at = np.arange(len(products))
     products *= (len(at) - np.maximum(at[:, None], at)) / len(at)
     return products
 
 
 def best_shares(gram: Floats, weights: Floats, of: Integers | None = None) -> Floats:
-    """Return shares u of least mean variance with an enforced order, on a grid.
+    """Return the shares of step scaling of least mean variance, if examples keep their places; on a
+    grid.
 
-    Before rounding, the mean of ln u is 0. It uses L-BFGS in ln u with the exact gradient: d
-    ln(cost of S_i) / d ln u_s = 2 u_s (|G| u)_s / cost. Steps with one number in ``of`` share one
-    value; by default each step has its own.
+    The search over the shares u is L-BFGS in ln u, with the exact gradient: d ln(cost of S_i) / d
+    ln u_s = 2 u_s (|G| u)_s / cost. Before rounding, the mean of ln u is 0. Steps with one number
+    in ``of`` share one value; by default each step has its own.
     """
     steps, apart = len(weights), len(gram)
     of = np.arange(steps) if of is None else of

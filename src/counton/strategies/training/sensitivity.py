@@ -19,12 +19,13 @@ from counton.strategies.strategy import LARGEST_DENSE
 
 
 def gram_of_schedules(coefficients: Floats, apart: int) -> Floats:
-    """Return |G_st| for all s and t in S_i = {i, i + apart, ...}, by i, for G = C^T C, C Toeplitz.
+    """Return the magnitudes of C^T C between the steps of each example, for a Toeplitz matrix C.
 
-    The result has the shape ``(apart, members, members)``.
+    An example at place i counts in the steps i, i + apart, ... The result has the shape ``(apart,
+    members, members)``: by place, then by two of its steps.
 
-    Members beyond the last step have zeros. With 0-based s and t = s + lag * apart,
-    G_st = sum over u < steps - t of c_u c_(u + lag * apart). O(steps * members).
+    Members beyond the last step have zeros. With 0-based s and t = s + lag * apart, G_st = sum over
+    u < steps - t of c_u c_(u + lag * apart). O(steps * members).
 
     >>> gram_of_schedules(np.array([1.0, 0.5, 0.25, 0.125]), 2)[0].round(4).tolist()
     [[1.3281, 0.3125], [0.3125, 1.25]]
@@ -40,13 +41,18 @@ def gram_of_schedules(coefficients: Floats, apart: int) -> Floats:
 
 
 def _products(coefficients: Floats, lag: int) -> Floats:
-    """Return |G_st| for t = s + lag, by s."""
+    """Return the magnitudes of the products of columns s and s + lag of a Toeplitz matrix, for each
+    s.
+    """
     sums = np.cumsum(coefficients[: len(coefficients) - lag] * coefficients[lag:])
     return np.abs(sums[::-1])
 
 
 def costs_of_schedules(coefficients: Floats, apart: int) -> Floats:
-    """Return the sum over S_i x S_i of |G_st| for every S_i of a Toeplitz C: shape ``(apart,)``.
+    """Return the squared sensitivity to an example at each place of the epoch, for a Toeplitz
+    matrix C.
+
+    It is the sum of |G_st| over all pairs of the example's steps, G = C^T C: shape ``(apart,)``.
 
     >>> costs_of_schedules(np.array([1.0, 0.5, 0.25, 0.125]), 2).round(4).tolist()
     [3.2031, 2.8125]
@@ -59,10 +65,10 @@ def costs_of_schedules(coefficients: Floats, apart: int) -> Floats:
 
 
 def gram_of_matrix(gram: Floats, apart: int) -> Floats:
-    """Return |G_st| for all s and t in S_i = {i, i + apart, ...}, by i; G is any matrix.
+    """Return the magnitudes of G = C^T C between the steps of each example, for any matrix C.
 
-    The result has the shape ``(apart, members, members)``, with zeros beyond the last step, as in
-    `gram_of_schedules`.
+    An example at place i counts in the steps i, i + apart, ... The result has the shape ``(apart,
+    members, members)``, with zeros beyond the last step, as in `gram_of_schedules`.
     """
     steps = len(gram)
     members = -(-steps // apart)
@@ -74,7 +80,7 @@ def gram_of_matrix(gram: Floats, apart: int) -> Floats:
 
 
 def full_gram(coefficients: Floats) -> Floats:
-    """Return the full matrix G of a Toeplitz C: O(steps^2)."""
+    """Return all products of two columns, C^T C, of a Toeplitz matrix C: O(steps^2)."""
     steps = len(coefficients)
     gram = np.empty((steps, steps))
     for lag in range(steps):
@@ -86,7 +92,8 @@ def full_gram(coefficients: Floats) -> Floats:
 
 
 def by_schedule(values: Floats, apart: int) -> Floats:
-    """Arrange one value per step in rows, one for each schedule S_i: shape ``(apart, members)``.
+    """Arrange one value per step in rows, one for each place in the epoch: shape ``(apart,
+    members)``.
 
     Rows are padded with zeros.
     """
@@ -97,12 +104,15 @@ def by_schedule(values: Floats, apart: int) -> Floats:
 
 
 def in_order(rows: Floats, steps: int) -> Floats:
-    """Return one value per step from the rows of `by_schedule`, its inverse."""
+    """Return one value per step, in order, from rows that `by_schedule` made."""
     return np.ascontiguousarray(rows.T).reshape(-1)[:steps]
 
 
 def fixed_squared(gram: Floats, divisors: Floats | None = None) -> float:
-    """Return the largest sum over one S_i x S_i of |G_st| d_s d_t; see `gram_of_schedules`."""
+    """Return the largest squared sensitivity to an example that keeps its place in each epoch.
+
+    ``gram`` comes from `gram_of_schedules`; ``divisors`` are those of step scaling.
+    """
     if divisors is None:
         return float(gram.sum((1, 2)).max())
     rows = by_schedule(divisors, len(gram))
@@ -110,9 +120,10 @@ def fixed_squared(gram: Floats, divisors: Floats | None = None) -> float:
 
 
 def monotone_squared(coefficients: Floats, schedule: Schedule) -> float:
-    """Return the exact cost for a Toeplitz C with falling coefficients that are not negative.
+    """Return the exact squared sensitivity for a Toeplitz matrix with falling, non-negative
+    coefficients.
 
-    S = {1, 1 + b, 1 + 2b, ...} is the worst of all: moving S to the left, and its members together,
+    The steps {1, 1 + b, 1 + 2b, ...} are the worst of all: moving steps to the left, and together,
     loses no product. It holds for fixed and for separated schedules.
     """
     total = coefficients.copy()
@@ -124,12 +135,13 @@ def monotone_squared(coefficients: Floats, schedule: Schedule) -> float:
 
 
 def separated_squared(products: Floats, schedule: Schedule) -> float:
-    """Return an upper bound if only "k steps, at least b apart" holds, from |G_st| d_s d_t.
+    """Return a bound on the squared sensitivity to an example whose steps only keep a distance.
 
-    With H_l(s) the largest product with a step at least l b after s and w_m(s) = P_ss + 2 (H_1(s) +
-    ... + H_m(s)), the sum over S x S is at most the sum of w_(p-j)(s_j), since s_j' >= s_j + (j' -
-    j) b. The largest of those sums is found by V_m(s) = w_m(s) + max over t >= s + b of V_(m-1)(t).
-    O(steps^2).
+    The example counts in at most k steps, any two at least b apart; P = ``products`` has the
+    magnitudes of the products of columns. Let H_l(s) be the largest product with a step at least
+    l b after s, and w_m(s) = P_ss + 2 (H_1(s) + ... + H_m(s)). The sum over all pairs of steps s_1,
+    .., s_p is at most the sum of w_(p-j)(s_j), since s_j' >= s_j + (j' - j) b. The largest of those
+    sums is found by V_m(s) = w_m(s) + max over t >= s + b of V_(m-1)(t). O(steps^2).
 
     >>> round(separated_squared(full_gram(np.array([1.0, 0.5, 0.25])), Schedule(2, 2, False)), 4)
     2.8125
@@ -137,9 +149,10 @@ def separated_squared(products: Floats, schedule: Schedule) -> float:
     steps = len(products)
     if steps > LARGEST_DENSE:
         raise InvalidInput(
-            f"no bound is known for {steps:,} steps with several epochs in no fixed order, only up "
-            f"to {LARGEST_DENSE:,} steps: take a BufferedToeplitz without step scaling, enforce "
-            f"the order, or train in fewer and larger steps"
+            f"there are {steps:,} steps and examples count several times in no fixed order, for "
+            f"which a sensitivity is computed only up to {LARGEST_DENSE:,} steps: take a "
+            f"BufferedToeplitz without step scaling, enforce the order, or train in fewer and "
+            f"larger steps"
         )
     apart = schedule.apart
     behind = np.maximum.accumulate(products[:, ::-1], axis=1)[:, ::-1]

@@ -1,4 +1,6 @@
-"""Training strategies whose C is a lower-triangular Toeplitz matrix, times step scaling."""
+"""Training strategies whose matrix C is lower-triangular Toeplitz, with each column scaled by a
+step's divisor.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,10 @@ Scaling = Literal["none", "equal", "epochs", "free"]
 
 
 class ToeplitzTraining(TrainingStrategy):
-    """C = Toeplitz(c) D, K = D^-1 Toeplitz(c)^-1. Subclasses define c and its inverse.
+    """Base of training strategies with a Toeplitz matrix: C = Toeplitz(c) D.
+
+    The noise of steps is made by K = D^-1 Toeplitz(c)^-1, where D has the divisors of step scaling.
+    Subclasses define the coefficients c and those of the inverse.
 
     Attributes:
         shares: shares of step scaling (see ``scaling.py``), one for each step; None without
@@ -44,11 +49,15 @@ class ToeplitzTraining(TrainingStrategy):
 
     @abstractmethod
     def coefficients(self) -> Floats:
-        """Return the coefficients c_0 .. c_(steps-1)."""
+        """Return the coefficients c_0 .. c_(steps-1) of the Toeplitz matrix, before step
+        scaling.
+        """
 
     @abstractmethod
     def inverse(self) -> Floats:
-        """Return g_0 .. g_(steps-1), the coefficients of C^-1 without scaling."""
+        """Return the coefficients g_0 .. g_(steps-1) of the inverse Toeplitz matrix, before step
+        scaling.
+        """
 
     @cached_property
     def _gram(self) -> Floats:
@@ -56,12 +65,14 @@ class ToeplitzTraining(TrainingStrategy):
 
     @cached_property
     def divisors(self) -> Floats | None:
-        """Divisor of the noise at each step; None without scaling."""
+        """Divisors of the noise of each step under step scaling; None without scaling."""
         return None if self.shares is None else balance(self._gram, self.shares)
 
     @override
     def first_step(self, level: int, index: int) -> int:
-        """Return the first step that takes a normal: the normal's own index."""
+        """Return the first step whose noise takes a normal: the step equal to the normal's
+        index.
+        """
         return self.check_step(index)
 
     @override
@@ -71,7 +82,7 @@ class ToeplitzTraining(TrainingStrategy):
 
     @property
     def scaling(self) -> Scaling:
-        """The kind of step scaling."""
+        """The kind of step scaling: "none", "equal", "epochs" or "free"."""
         if self.shares is None:
             return "none"
         if bool((self.shares == 1).all()):
@@ -87,8 +98,9 @@ class ToeplitzTraining(TrainingStrategy):
         """Return a copy of the strategy with step scaling.
 
         Args:
-            scaling: "equal" holds for every schedule. So does "epochs", which gains more if the
-                separation is a whole epoch. "free" gains most and needs a fixed order.
+            scaling: "none"; "equal", which serves every schedule; "epochs", which does too, and
+                gains more if the separation is a whole epoch; "free", which gains most and needs a
+                fixed order.
 
         Raises:
             InvalidInput: free scaling without an enforced order, or shares beyond 4096 steps.
@@ -189,7 +201,7 @@ class ToeplitzTraining(TrainingStrategy):
 
 
 def check_scaling(scaling: str) -> None:
-    """Refuse an unknown kind of step scaling."""
+    """Refuse a kind of step scaling other than "none", "equal", "epochs" and "free"."""
     if scaling not in get_args(Scaling):
         raise InvalidInput(
             f"scaling is {scaling!r}; it must be 'none', 'equal', 'epochs' or 'free'"

@@ -1,4 +1,4 @@
-"""Octave for training: interpolated noise on every octave, without any state.
+"""Octave for training: noise on every octave of time, interpolated; nothing is kept between steps.
 
 The noise of the running sums is N(t) = N_0(t), built from above as for exact counts:
 
@@ -54,7 +54,8 @@ LARGEST_SEARCH = 512
 
 
 class OctaveTraining(TrainingStrategy):
-    """Noise without state: every step takes about thirty normals, each by its address.
+    """Training noise that keeps nothing: every step takes about thirty normals, each by its
+    address.
 
     Args:
         steps: number of steps of the run, at most 4096.
@@ -102,10 +103,10 @@ class OctaveTraining(TrainingStrategy):
         separation: int | None = None,
         scaling: str = "equal",
     ) -> Self:
-        """Return the levels' weights of least root mean squared error.
+        """Return the strategy with the levels' weights of least root mean squared error.
 
-        It uses L-BFGS with the exact gradient, up to 512 steps. A longer run takes the weights of a
-        shorter one, with further levels in the middle.
+        The search is L-BFGS with the exact gradient, up to 512 steps. A longer run takes the
+        weights of a shorter one, with further levels in the middle.
 
         Args:
             steps, epochs, order, separation: see `training_schedule`.
@@ -189,7 +190,7 @@ class OctaveTraining(TrainingStrategy):
         return balance(gram_of_matrix(self._full_gram, self.schedule.apart), self.shares)
 
     def _of_steps(self) -> Floats:
-        """Return F for the noise of this run, as in `scaling.toeplitz_weights`."""
+        """Return the matrix F of `scaling.toeplitz_weights` for the noise of this run."""
         return weighted_gram(_differences(self._covariance))
 
     @override
@@ -214,7 +215,9 @@ class OctaveTraining(TrainingStrategy):
 
 
 def _ranges(steps: int, levels: int) -> list[range]:
-    """Return the nodes of each level: all parents, from node 1 on."""
+    """Return the nodes of each level, numbered from 1: all that nodes one level below are
+    interpolated from.
+    """
     found = [range(1, steps + 1)]
     for _ in range(levels - 1):
         found.append(range(1, (found[-1].stop - 1) // 2 + 2))
@@ -233,7 +236,11 @@ def _parents(row: dict[int, float], nodes: range) -> dict[int, float]:
 
 @lru_cache(maxsize=4)
 def _interpolations(steps: int, levels: int) -> tuple[Floats, ...]:
-    """Return derivatives of N by each level's nodes, without weights: shape (steps, nodes)."""
+    """Return, for each level, the weights of its nodes in the noise N of running sums, before
+    scaling.
+
+    Shape (steps, nodes).
+    """
     found = [np.eye(steps)]
     for child, parent in pairwise(_ranges(steps, levels)):
         found.append(found[-1] @ matrix(child, parent))
@@ -242,7 +249,11 @@ def _interpolations(steps: int, levels: int) -> tuple[Floats, ...]:
 
 @lru_cache(maxsize=1)
 def _covariances(steps: int, levels: int) -> tuple[Floats, ...]:
-    """Return covariances of N by each level's nodes, with weights 1: shape (steps, steps)."""
+    """Return, for each level, the covariance of the noise N of running sums that comes from its
+    nodes.
+
+    The level has weight 1. Shape (steps, steps).
+    """
     return tuple(each @ each.T for each in _interpolations(steps, levels))
 
 
@@ -254,7 +265,11 @@ def _covariance(steps: int, weights: Sequence[float]) -> Floats:
 
 
 def _differences(covariance: Floats) -> Floats:
-    """Return the covariance of N(t) - N(t-1), with N(0) = 0."""
+    """Return the covariance of the noise of single steps, N(t) - N(t-1), from that of running sums
+    N.
+
+    N(0) is 0.
+    """
     once = np.diff(covariance, axis=0, prepend=0)
     return np.diff(once, axis=1, prepend=0)
 
@@ -284,7 +299,8 @@ def _search(steps: int, schedule: Schedule) -> tuple[float, ...]:
 def _search_weights(
     steps: int, schedule: Schedule, start: Sequence[float], shares: Floats
 ) -> tuple[float, ...]:
-    """Return weights of least error with given shares; the weight of single steps is 1.
+    """Return the levels' weights of least error for given shares of step scaling; the first weight
+    is 1.
 
     With S = B B^T, H = S^-1 A and D the differences, the mean variance e^T (W o D S D^T) e changes
     by <dS, M> where M = D^T (W o e e^T) D - H K H^T, K_st = u_s u_t sign(G_st) / q_i times the part

@@ -38,7 +38,7 @@ SLACK = 1e-9
 
 
 class Tap(NamedTuple):
-    """A standard normal in the noise of a step, with its weight.
+    """A standard normal that the noise of a step takes, with its weight there.
 
     >>> from counton.strategies.training import BufferedToeplitz
     >>> BufferedToeplitz.fit(steps=64, buffers=2).taps(5)
@@ -53,7 +53,7 @@ class Tap(NamedTuple):
 def training_schedule(
     steps: int, epochs: int = 1, order: str = "fixed", separation: int | None = None
 ) -> Schedule:
-    """Return the steps in which one example counts.
+    """Return the checked schedule: in which steps of a run one example counts.
 
     Args:
         steps: number of steps of the whole run.
@@ -98,7 +98,8 @@ def training_schedule(
 
 
 class TrainingStrategy(Strategy):
-    """Base of all strategies for training: see the module.
+    """Base of all strategies for training: how the noise of each step is made from standard
+    normals.
 
     Attributes:
         steps: number of steps of the run.
@@ -110,7 +111,8 @@ class TrainingStrategy(Strategy):
 
     @property
     def address(self) -> dict[str, Any]:
-        """JSON values that identify C; part of the noise's address.
+        """JSON values that identify the noise of this strategy: part of the address of every
+        normal.
 
         It has digests of large arrays; `to_dict` has the exact arrays.
         """
@@ -123,7 +125,10 @@ class TrainingStrategy(Strategy):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return name, parameters, steps and schedule for `training_strategy_from_dict`."""
+        """Return the description: name, parameters, steps and schedule.
+
+        `training_strategy_from_dict` rebuilds the strategy from it.
+        """
         return self.address
 
     @property
@@ -132,7 +137,9 @@ class TrainingStrategy(Strategy):
         return self.saved_name
 
     def _copy_with(self, *forgotten: str, **changes: Any) -> Self:
-        """Return a copy with changed attributes; values computed from these are dropped."""
+        """Return a copy with changed attributes, and without the cached attributes
+        ``forgotten``.
+        """
         other = object.__new__(type(self))
         vars(other).update(vars(self) | changes)
         for name in ("rmse", *forgotten):
@@ -157,19 +164,19 @@ class TrainingStrategy(Strategy):
 
     @property
     def buffers(self) -> int:
-        """Number of values kept from step to step for every coordinate."""
+        """Number of values that the noise keeps from step to step, for every coordinate."""
         return len(self.decays)
 
     @abstractmethod
     def taps(self, step: int) -> tuple[Tap, ...]:
-        """Return the normals in the noise of a step.
+        """Return the standard normals that the noise of a step takes, with their weights.
 
         Raises:
             HorizonExceeded: a step beyond the run.
         """
 
     def first_step(self, level: int, index: int) -> int:
-        """Return the first step that takes a normal, given the normal's address.
+        """Return the first step whose noise takes a normal, given by its level and index.
 
         Raises:
             InvalidInput: no step takes it.
@@ -195,13 +202,13 @@ class TrainingStrategy(Strategy):
         return found
 
     def divisor(self, step: int) -> float:
-        """Return the divisor of the noise of a step."""
+        """Return the number by which the noise of a step is divided; 1 without step scaling."""
         self.check_step(step)
         return 1.0
 
     @property
     def draws(self) -> float:
-        """Normals drawn per step and coordinate, on average."""
+        """Number of normals drawn per step and coordinate, on average."""
         return sum(len(self.taps(step)) for step in range(1, self.steps + 1)) / self.steps
 
     def check_step(self, step: int) -> int:
@@ -222,23 +229,27 @@ class TrainingStrategy(Strategy):
 
     @abstractmethod
     def squared_sensitivity(self) -> float:
-        """Return an upper bound of the squared norm by which one example moves C x."""
+        """Return an upper bound of the squared norm by which one example, of norm 1, moves the
+        measurements.
+        """
 
     @abstractmethod
     def mean_variance(self) -> float:
-        """Return the mean over all steps of the variance of noise in running sums.
+        """Return the mean over all steps of the variance of the running sums of noise.
 
         The unit is the variance of one normal.
         """
 
     @cached_property
     def rmse(self) -> float:
-        """Root mean squared error of running sums at rho = 1/2: sensitivity times root mean
-        variance."""
+        """Root mean squared error of running sums at rho = 1/2 and clip 1.
+
+        It is the sensitivity times the root of the mean variance.
+        """
         return math.sqrt(self.squared_sensitivity() * self.mean_variance())
 
     def with_schedule(self, schedule: Schedule) -> TrainingStrategy:
-        """Return the strategy for another schedule: the noise is the same, the sensitivity is not.
+        """Return the strategy for another schedule, with the same noise and another sensitivity.
 
         Raises:
             InvalidInput: the sensitivity of this strategy does not hold under that schedule.
@@ -251,7 +262,10 @@ class TrainingStrategy(Strategy):
     # ------------------------------------------------------------------------ small runs, written
 
     def increments(self) -> tuple[Floats, list[tuple[int, int]]]:
-        """Return K, from taps and buffers, and the (level, index) of its columns.
+        """Return the matrix K that makes the noise of steps from normals, and the normal of each
+        column.
+
+        K has the shape (steps, normals); a normal is given by (level, index).
 
         Raises:
             InvalidInput: more than 4096 steps.
@@ -274,14 +288,15 @@ class TrainingStrategy(Strategy):
 
     @abstractmethod
     def encoder(self) -> Floats:
-        """Return C: shape (nodes, steps), rows in the order of `increments`.
+        """Return the measurement matrix C: shape (normals, steps), rows in the order of
+        `increments`.
 
         Raises:
             InvalidInput: more than 4096 steps.
         """
 
     def check_small(self) -> None:
-        """Refuse to write out matrices of a long run."""
+        """Refuse a run that is too long to write its matrices out."""
         if self.steps > LARGEST_DENSE:
             raise InvalidInput(
                 f"{self.steps:,} steps are too many to write matrices out; at most "

@@ -1,4 +1,6 @@
-"""The public tree of a hierarchy: its nodes are known before any data."""
+"""The public tree of a hierarchy, such as states and counties: its nodes are known before any
+data.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ TOTAL = "total"
 
 
 class Tree:
-    """A rooted tree of named nodes, level by level; children of one parent stand together.
+    """A rooted tree of named nodes, stored level by level, with the children of a parent side by
+    side.
 
     It is built by `Tree.from_leaves` (a table with one column per level) or `Tree.from_parents` (a
     mapping from each node to its parent). A node is identified by its path from the root, the root
@@ -82,7 +85,8 @@ class Tree:
     def from_parents(
         cls, parents: Mapping[Hashable, Hashable] | Sequence[tuple[Hashable, Hashable]]
     ) -> Tree:
-        """Return the tree given by each node's parent; levels are "level 1", "level 2", ...
+        """Return the tree in which each node has the given parent; levels are "level 1", "level 2",
+        ...
 
         Args:
             parents: a mapping from nodes to parents, or pairs (node, parent); None stands for no
@@ -124,12 +128,12 @@ class Tree:
 
     @property
     def sizes(self) -> list[int]:
-        """Number of nodes at each level, 1 for the total."""
+        """Number of nodes of each level; 1 for the level of the total."""
         return [1, *(len(parent) for parent in self.parents)]
 
     @cached_property
     def children(self) -> tuple[Integers, ...]:
-        """For each level, the number of children of every node."""
+        """For each level, the number of children of each node."""
         sizes = self.sizes
         counted = [
             np.bincount(parent, minlength=size)
@@ -139,11 +143,11 @@ class Tree:
 
     @cached_property
     def starts(self) -> tuple[Integers, ...]:
-        """For each level, the index of every node's first child one level down."""
+        """For each level, the index of each node's first child, one level down."""
         return tuple(np.concatenate([[0], np.cumsum(count)[:-1]]) for count in self.children)
 
     def level(self, name: str) -> int:
-        """Return the position of a level by its name.
+        """Return the number of a level, given its name; the total has number 0.
 
         Raises:
             InvalidInput: an unknown level.
@@ -153,7 +157,7 @@ class Tree:
         return self.levels.index(name)
 
     def path(self, level: int, node: int) -> Path:
-        """Return the path of a node from below the total."""
+        """Return the labels from the node below the total down to a node."""
         parts: list[Hashable] = []
         for depth in range(level, 0, -1):
             parts.extend(self.labels[depth - 1][node : node + 1].tolist())
@@ -173,7 +177,8 @@ class Tree:
         return places
 
     def find(self, path: Any) -> tuple[int, int]:
-        """Return level and position of the node at ``path``; a bare label is a path of length one.
+        """Return the level of the node at ``path``, and its index there; a bare label is a path of
+        length 1.
 
         Raises:
             InvalidInput: an unknown node.
@@ -189,7 +194,7 @@ class Tree:
 
     @cached_property
     def leaves(self) -> tuple[Integers, ...]:
-        """For each level, the positions of the nodes without children.
+        """For each level, the indices of the nodes without children.
 
         Counts given as one array are in this order: leaves of coarser levels first.
         """
@@ -216,7 +221,7 @@ class Tree:
 
     @classmethod
     def from_dict(cls, description: Mapping[str, Any]) -> Tree:
-        """Return the tree that `to_dict` described.
+        """Rebuild the tree from a description that `to_dict` made.
 
         Raises:
             InvalidInput: a part is missing, or parts do not fit together.
@@ -237,7 +242,7 @@ class Tree:
             ) from error
 
     def with_levels(self, names: Sequence[str]) -> Tree:
-        """Return the tree with other names of its levels.
+        """Return a copy of the tree whose levels have other names.
 
         >>> Tree.from_leaves({"state": ["CA", "DC"]}, ["state"]).with_levels(["land"]).levels
         ('total', 'land')
@@ -246,7 +251,7 @@ class Tree:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the shape and names; part of the noise address."""
+        """SHA-256 of the tree's shape and names; part of the address of the noise."""
         digest = hashlib.sha256()
         for name, parent, label in zip(self.levels[1:], self.parents, self.labels, strict=True):
             for part in (name.encode(), parent.astype("<i8").tobytes(), labels_bytes(label)):
@@ -254,7 +259,11 @@ class Tree:
         return digest.hexdigest()
 
     def path_columns(self, level: int) -> dict[str, NDArray[Any]]:
-        """Return the columns of a level's table: the path of every node, in declared order."""
+        """Return columns that name the nodes of a level: for each coarser level the label of every
+        node.
+
+        Nodes are in the order in which they were declared.
+        """
         found: dict[str, NDArray[Any]] = {}
         node = self.order[level]
         for depth in range(level, 0, -1):
@@ -264,9 +273,9 @@ class Tree:
 
 
 def _nodes_from_leaves(domain: Any, levels: Sequence[str]) -> _Ordered:
-    """Return the nodes of `Tree.from_leaves`.
+    """Return level names, parents, labels and order of the nodes of `Tree.from_leaves`.
 
-    Rows that name an inner node add nothing; a leaf must be listed once.
+    A row that ends in a node with children adds nothing; a leaf must be listed once.
     """
     columns = columns_of(domain, levels, "domain", called="levels")
     if TOTAL in levels:
@@ -279,7 +288,8 @@ def _nodes_from_leaves(domain: Any, levels: Sequence[str]) -> _Ordered:
             name.encode()
         except UnicodeEncodeError:
             raise InvalidInput(
-                f"level {name!r} holds half of a character: rename the column"
+                f"the name of level {name!r} holds half of a character, which UTF-8 cannot "
+                f"write: rename the column"
             ) from None
     rows = len(columns[0])
     if not rows:
@@ -326,7 +336,10 @@ def _refuse_double_leaves(
     *,
     first: bool,
 ) -> None:
-    """Refuse more than one row that ends in a node without naming a child of it."""
+    """Refuse several rows that end in one leaf, and rows that name no level at all.
+
+    ``ending`` are rows that end above ``level``, ``going_on`` those that name a child.
+    """
     if not ending.any():
         return
     if first:
@@ -346,7 +359,7 @@ def _refuse_double_leaves(
 
 
 def _pairs(parents: Any) -> list[tuple[Hashable, Hashable]]:
-    """Return pairs of nodes and parents, after refusing labels that cannot be told apart."""
+    """Return pairs (node, parent); refuse labels that cannot be compared with others."""
     given = parents.items() if isinstance(parents, Mapping) else parents
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise InvalidInput(
@@ -371,8 +384,8 @@ def _pairs(parents: Any) -> list[tuple[Hashable, Hashable]]:
                 ) from None
             if missing:
                 raise InvalidInput(
-                    f"parents hold {label!r} in {tuple(pair)!r}, which equals no label: put None "
-                    f"where a node has no parent"
+                    f"parents hold the missing value {label!r} in {tuple(pair)!r}, which cannot "
+                    f"name a node: put None where a node has no parent"
                 )
         pairs.append((pair[0], pair[1]))
     return pairs

@@ -1,8 +1,8 @@
-"""Measurements of a tree as the cells of one step, and estimates from released cells.
+"""The measurements of a tree as cells that one step of a stream releases, and estimates from them.
 
-The cells are the total and then, level by level and family by family, the measurements of each
-child: of all children if there are three or more, of the first of two, of none if there is one.
-Everything is linear, so cells of several steps add up, and so do estimates.
+The cells are the total and then, level by level and parent by parent, the measurements of children:
+of all children if there are three or more, of the first of two, of none if there is one. Everything
+is linear, so cells of several steps add up, and so do estimates.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from counton.strategies.trees.tree_strategy import TreeStrategy
 
 
 class Measuring:
-    """The cells of a tree's measurements, in a fixed order.
+    """The measurements of a tree as a row of cells, in a fixed order.
 
     Args:
         strategy: the strategy, with its tree.
@@ -36,7 +36,7 @@ class Measuring:
 
     @cached_property
     def _measured_nodes(self) -> tuple[Integers, ...]:
-        """For each level below the total, the measured nodes."""
+        """For each level below the total, the indices of the nodes that have a measurement."""
         found = []
         for level, parents in enumerate(self.tree.parents):
             size = self.tree.children[level][parents]
@@ -46,16 +46,16 @@ class Measuring:
 
     @cached_property
     def size(self) -> int:
-        """Number of cells."""
+        """Number of cells: of measurements."""
         return 1 + sum(map(len, self._measured_nodes))
 
     @cached_property
     def leaves(self) -> int:
-        """Number of leaves."""
+        """Number of leaves of the tree."""
         return sum(map(len, self.tree.leaves))
 
     def node_sums(self, leaves: Integers) -> list[Integers]:
-        """Return the sums of all nodes by level.
+        """Return the sums of the counts below every node, by level.
 
         Args:
             leaves: counts in the order of `Tree.leaves`, shape ``(steps, leaves)``.
@@ -79,7 +79,7 @@ class Measuring:
         return found
 
     def cells(self, leaves: Integers) -> Integers:
-        """Return the measurements: exact, and linear; int64 must hold all products.
+        """Return the exact measurements of counts; int64 must hold all products.
 
         Args:
             leaves: counts in the order of `Tree.leaves`, shape ``(steps, leaves)``.
@@ -96,7 +96,7 @@ class Measuring:
         return np.concatenate(parts, axis=1).astype(np.int64)
 
     def estimates(self, cells: Integers | Floats) -> list[Floats]:
-        """Return every node's estimate from released cells: the total, and differences below it.
+        """Return the estimate of every node from released cells, which are noisy measurements.
 
         Args:
             cells: shape ``(steps, size)``.
@@ -113,7 +113,9 @@ class Measuring:
         return found
 
     def reads(self, level: int, node: int) -> dict[int, float]:
-        """Return the weights of the cells in one node's estimate, in time of its siblings.
+        """Return the weights of cells in the estimate of one node, by cell.
+
+        Time is proportional to the number of siblings on the node's path.
 
         >>> from counton.strategies.trees import Tree
         >>> from counton.strategies.trees.tree_strategy import tree_strategy_for
@@ -141,15 +143,16 @@ class Measuring:
         return found
 
     def share_to_nodes(self, cells: Integers | Floats, bits: int) -> list[Integers]:
-        """Return every node of one step from released cells, in integers that add up exactly.
+        """Return estimates of all nodes for one step as integers that add up exactly, from released
+        cells.
 
         Args:
             cells: shape ``(size,)``.
             bits: estimates are multiples of 2^-bits.
 
         Returns:
-            For each level every node in units of 2^-bits, within 2 units of `estimates`; all
-            children of a node add up to it.
+            For each level the estimate of every node in units of 2^-bits, within 2 units of
+            `estimates`; the children of a node add up to it.
 
         Raises:
             SumOverflow: beyond 2^53 units, which float64 does not hold exactly.
@@ -169,7 +172,10 @@ class Measuring:
         return found
 
     def differences(self, cells: Floats) -> list[Floats]:
-        """Return how far each child exceeds the mean of its siblings; shapes as in `estimates`."""
+        """Return by how much each node's estimate exceeds the mean of its siblings, by level.
+
+        ``cells`` are the released ones, shape (steps, size); shapes are those of `estimates`.
+        """
         tree, strategy, begin, found = self.tree, self.strategy, 1, []
         for level, nodes in enumerate(self._measured_nodes):
             parents, children = tree.parents[level], tree.children[level]
@@ -188,10 +194,10 @@ class Measuring:
 
 
 def refuse_beyond_exact(largest: float, bits: int) -> None:
-    """Refuse numbers of units of 2^-bits that float64 does not hold.
+    """Refuse numbers that float64 does not hold exactly as multiples of 2^-bits.
 
     Raises:
-        SumOverflow: they are 2^53 or more.
+        SumOverflow: ``largest``, in units of 2^-bits, is 2^53 or more.
     """
     if largest >= 2**53:
         raise SumOverflow(
@@ -201,17 +207,18 @@ def refuse_beyond_exact(largest: float, bits: int) -> None:
 
 
 def shared_out(totals: Integers, away: Floats, first: Integers, size: Integers) -> Integers:
-    """Return integer shares of the parents' totals: differences of rounded running sums.
+    """Divide each parent's total among its children in integers that add up to it.
 
-    So the sum of any first few siblings is within half a unit of their real shares, and the sum of
-    all is exact. The noise is 2^15 units wide and more, so rounding favours no sibling.
+    A child's share is a difference of rounded running sums. So the sum of any first few siblings is
+    within half a unit of their real shares, and the sum of all is exact. The noise is 2^15 units
+    wide and more, so rounding favours no sibling.
 
     Args:
         totals: the parents' totals.
-        away: by how much each child exceeds its parent's mean. Integer parts are added up as
+        away: by how much each child exceeds the mean of its siblings. Integer parts are added up as
             integers, so running sums over many children lose nothing. Overwritten.
-        first, size: index of the first child and number of children of each family; families lie
-            side by side.
+        first, size: for each parent, the index of its first child and the number of its children;
+            siblings lie side by side.
     """
     whole = np.floor(away)
     away -= whole

@@ -1,4 +1,4 @@
-"""Measurements on a tree with a wanted accuracy for every level, and their cost.
+"""Measurements on a tree that give every level a wanted accuracy, and their sensitivity.
 
 The measurements are integers: the total, w X, and for every child i of a node with m children and
 sum S
@@ -50,7 +50,11 @@ _LARGEST_WEIGHT = 2**28
 
 @dataclass(frozen=True)
 class HierarchyLaw:
-    """The law of exchangeable noise: child = parent / m + sqrt(alpha) (g_i - mean g).
+    """The joint distribution of the noise of all nodes' estimates, in which siblings are
+    exchangeable.
+
+    A child's noise is its parent's over m, plus sqrt(alpha) (g_i - mean g). Here m is the number of
+    the parent's children, and the g_i are independent with variance 1.
 
     Attributes:
         tree: the public tree.
@@ -70,7 +74,7 @@ class HierarchyLaw:
 
     @cached_property
     def variances(self) -> tuple[Floats, ...]:
-        """For each level, the variance of every node."""
+        """For each level, the variance of every node's estimate."""
         found = [np.array([self.root])]
         for level, parents in enumerate(self.tree.parents):
             m = np.maximum(self.tree.children[level], 1).astype(np.float64)
@@ -113,9 +117,10 @@ class HierarchyLaw:
         return found
 
     def functional(self, weights: Sequence[Floats]) -> float:
-        """Return the variance of a linear combination: weights of every node, by level, root first.
+        """Return the variance of a weighted sum of all nodes' estimates.
 
-        Upwards, a node's children count as their mean weight times the node plus deviations, which
+        ``weights`` has the weights of the nodes of each level, root first. In a pass upwards, the
+        children of a node are replaced by their mean weight times the node, plus deviations, which
         only the spread among the children carries. Time is proportional to the number of nodes.
         """
         carried = np.asarray(weights[-1], dtype=np.float64)
@@ -134,13 +139,16 @@ class HierarchyLaw:
 
 
 class TreeStrategy(TableStrategy):
-    """Integer combinations of node sums that are measured.
+    """A strategy that measures the total of a tree, and children against their parents.
+
+    See the module for the measurements.
 
     Args:
         tree: the public tree.
         total: weight of the total.
-        own: for each level, every node's p for its children (0 with fewer than two).
-        shared: for each level, every node's q; p / 2 for nodes with two children.
+        own: for each level, every node's weight p for each of its children (0 with fewer than two).
+        shared: for each level, every node's weight q for the sum of its children; p / 2 for nodes
+            with two children.
 
     Raises:
         InvalidInput: weights that do not fit the tree, or do not satisfy these formulas.
@@ -164,7 +172,7 @@ class TreeStrategy(TableStrategy):
         self._check()
 
     def _check(self) -> None:
-        """Refuse weights whose norms and laws differ from the formulas above."""
+        """Refuse weights to which the formulas for norms and variances do not apply."""
         sizes = [len(part) for part in self.own], [len(part) for part in self.shared]
         if sizes != (self.tree.sizes, self.tree.sizes):
             raise InvalidInput(
@@ -189,7 +197,7 @@ class TreeStrategy(TableStrategy):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Digests of the tree and of all weights."""
+        """JSON values that identify the strategy: digests of the tree and of all weights."""
         return {"tree_sha256": self.tree.digest, "weights": self.digest}
 
     @override
@@ -204,7 +212,7 @@ class TreeStrategy(TableStrategy):
 
     @classmethod
     def from_dict(cls, description: Mapping[str, Any], tree: Tree) -> Self:
-        """Return the strategy that `to_dict` described, on an equal tree.
+        """Rebuild the strategy from a description that `to_dict` made, on an equal tree.
 
         Raises:
             InvalidInput: another tree, a missing part, or weights that differ from the stated ones.
@@ -238,19 +246,23 @@ class TreeStrategy(TableStrategy):
 
     @cached_property
     def largest_entry(self) -> int:
-        """Largest weight."""
+        """Largest magnitude of a weight: of an entry of the measurement matrix."""
         return max(self.total, *(int(own.max(initial=0)) for own in self.own))
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of all weights: part of the noise address."""
+        """SHA-256 of all weights; part of the address of the noise."""
         digest = hashlib.sha256(str(self.total).encode())
         for part in (*self.own, *self.shared):
             digest.update(np.ascontiguousarray(part, "<i8").data)
         return digest.hexdigest()
 
     def _steps(self, level: int, power: int) -> tuple[Integers, Integers]:
-        """Return what a node's children's measurements add to the norms of a leaf and of a move."""
+        """Return what the measurements of each node's children add to the norms of a unit's change.
+
+        The first array is for a unit added below the node, the second for one moved between two
+        children. ``power`` is 1 for the 1-norm, 2 for the squared 2-norm.
+        """
         own, shared, children = self.own[level], self.shared[level], self.tree.children[level]
         pair = children == 2
         single = np.where(pair, shared, own - shared) ** power
@@ -263,16 +275,24 @@ class TreeStrategy(TableStrategy):
 
     @override
     def largest_move(self, norm: Norm) -> int:
-        """Return the exact largest move."""
+        """Return the largest norm, exactly, by which a unit that moves to another leaf changes
+        measurements.
+        """
         return max(self._norms[norm][1], 1)
 
     @cached_property
     def _norms(self) -> dict[Norm, tuple[int, int]]:
-        """Largest power sums of a leaf's column, and of a difference of two columns, by norm."""
+        """For each norm, how far a unit moves the measurements at most: one that is added, one that
+        moves.
+        """
         return {1: self._largest(1), 2: self._largest(2)}
 
     def _largest(self, power: int) -> tuple[int, int]:
-        """Return, computed upwards, the largest cost below any node, and of a move within it."""
+        """Return the largest 1-norm or squared 2-norm of a leaf's column, and of the difference of
+        two.
+
+        They are computed from the leaves up; ``power`` is 1 or 2.
+        """
         below = np.zeros(self.tree.sizes[-1], np.int64)
         most_moved = 0
         for level in range(len(self.own) - 2, -1, -1):
@@ -297,7 +317,9 @@ class TreeStrategy(TableStrategy):
         return int(below[0]) + self.total**power, most_moved
 
     def joint_law(self, noise_variance: float) -> HierarchyLaw:
-        """Return the joint law of all estimates if every measurement has noise of this variance."""
+        """Return the joint distribution of all estimates, if every measurement has noise of this
+        variance.
+        """
         spread = []
         for own, children in zip(self.own, self.tree.children, strict=True):
             alpha = np.zeros(len(own))
@@ -316,7 +338,10 @@ def tree_strategy_for(
     unit: float = 1.0,
     least_weight: int = _LEAST_WEIGHT,
 ) -> tuple[TreeStrategy, int]:
-    """Return integer weights for target variances, rounded towards accuracy, and the noise's std.
+    """Return a strategy whose levels have wanted variances, and the standard deviation of its
+    noise.
+
+    Weights are integers, rounded towards accuracy.
 
     With noise of that standard deviation every variance is at most its target.
 
