@@ -464,7 +464,7 @@ def _cause(error: Exception) -> str:
 
 
 def _connection_of(address: str) -> sqlite3.Connection:
-    """Open a connection whose queries stop after a fixed amount of work, even with malicious views."""
+    """Open a connection whose queries do a limited amount of work, even if views are hostile."""
     connection = sqlite3.connect(address, uri=True, isolation_level=None)
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_TEXT)
     left = iter(range(_MOST_WORK))
