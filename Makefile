@@ -36,6 +36,14 @@ define counton
 		--editable '.[$(2)]'
 endef
 
+# Installs the lines of $(1), files that have one of their digests alone. A mirror may build files of
+# its own: `make setup HASHES=no` takes them.
+HASHES ?= yes
+define locked
+	@test "$(HASHES)" = no || .venv/bin/python -m pip install --quiet --no-deps --require-hashes \
+		--requirement $(1)
+endef
+
 # Two stages, so that the demonstrations do not wait for what only tests and documents need.
 DEMO := .venv/.demo
 INSTALL := $(BIN)/python -m pip install --quiet --constraint requirements.lock
@@ -43,8 +51,10 @@ INSTALL := $(BIN)/python -m pip install --quiet --constraint requirements.lock
 .PHONY: setup
 setup: $(READY) ## make .venv with all locked versions (the other targets do it by themselves)
 
-$(DEMO): requirements.lock pyproject.toml
+$(DEMO): requirements.hashes requirements.lock pyproject.toml
 	$(call environment,.venv,counton and its command line (a minute, once))
+	@sed '/^# The rest/,$$d' requirements.hashes > .venv/first.hashes
+	$(call locked,.venv/first.hashes)
 	@$(INSTALL) setuptools
 	@$(INSTALL) --no-build-isolation --editable '.[cli]'
 	@# So `python -m papers` runs in any folder.
@@ -55,6 +65,7 @@ $(DEMO): requirements.lock pyproject.toml
 
 $(READY): $(DEMO)
 	@echo "installing what checks and documents need (a minute or two, once)"
+	$(call locked,requirements.hashes)
 	@$(BIN)/python -m pip install --quiet --requirement requirements.lock
 	@touch $@
 
@@ -509,14 +520,13 @@ bench-service: $(READY) ## a service under load, by SECONDS and RATE: what it ac
 	$(BIN)/python -m benchmarks.service_load --seconds $(SECONDS) --rate $(RATE)
 
 .PHONY: lock
-lock: $(READY) ## choose versions anew and write requirements.lock (UPGRADE=--upgrade: the newest)
+lock: $(READY) ## choose versions anew and write requirements.lock and .hashes (UPGRADE=--upgrade: the newest)
 	@cp requirements.lock requirements.tmp
-	$(BIN)/pip-compile $(UPGRADE) --quiet --extra dev --strip-extras --unsafe-package pip \
+	$(BIN)/pip-compile $(UPGRADE) --generate-hashes --quiet --extra dev --strip-extras --unsafe-package pip \
 		--unsafe-package counton --no-header --no-annotate --no-emit-index-url \
 		--no-emit-find-links --no-emit-trusted-host --no-emit-options \
 		--output-file requirements.tmp pyproject.toml
-	@{ echo '# The versions `make setup` installs. Written by `make lock` from pyproject.toml.'; \
-		sed -e '/^#/d' -e '/^$$/d' requirements.tmp; } > requirements.lock
+	@$(BIN)/python -m tools.lock requirements.tmp
 	@rm requirements.tmp
 
 .PHONY: clean

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tools import lock, release
+
 ROOT = Path(__file__).parents[2]
 #: What is read where there is no git, as in an unpacked archive of the sources.
 FOLDERS = (".ci", "benchmarks", "docs", "examples", "papers", "src", "tests", "tools")
@@ -84,6 +86,40 @@ def test_the_lock_names_versions_and_no_addresses() -> None:
     pins = [line for line in lines if not line.startswith("#")]
     assert len(pins) > 20
     assert [line for line in pins if not re.fullmatch(r"[a-z0-9.-]+==[a-z0-9.]+", line)] == []
+
+
+def test_each_locked_version_has_digests_of_its_files_and_those_of_demonstrations_are_first() -> (
+    None
+):
+    text = (ROOT / "requirements.hashes").read_text(encoding="utf-8")
+    first = text.partition(f"{lock.REST}\n")[0]
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    line = re.compile(r"[a-z0-9.-]+==[a-z0-9.]+ \\|    --hash=sha256:[0-9a-f]{64}( \\)?")
+    assert [one for one in lines if not line.fullmatch(one)] == []
+    locked = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    versions = {name: version for name, (version, _) in lock.pins_of(locked).items()}
+    found = lock.pins_of(text)
+    assert {name: version for name, (version, _) in found.items()} == versions
+    assert all(digests for _, digests in found.values())
+    needed = {name for name in release.needed(("cli",)) if name != "counton"}
+    assert {*lock.pins_of(first)} == needed | lock.DEMO
+
+
+def test_a_lock_is_written_from_what_was_compiled(tmp_path: Path) -> None:
+    digests = [f"    --hash=sha256:{digit * 64}" for digit in "ab"]
+    compiled = (
+        "numpy==2.0 \\\n"
+        + " \\\n".join(digests)
+        + f"\nyarl==1.0 \\\n{digests[0]}\n\n# WARNING: x\n"
+    )
+    lock.write_lock(compiled, tmp_path)
+    assert (tmp_path / "requirements.lock").read_text().splitlines()[1:] == [
+        "numpy==2.0",
+        "yarl==1.0",
+    ]
+    said = (tmp_path / "requirements.hashes").read_text().splitlines()[1:]
+    first = ["numpy==2.0 \\", f"{digests[0]} \\", digests[1]]
+    assert said == [*first, lock.REST, "yarl==1.0 \\", digests[0]]
 
 
 def test_no_file_is_called_utils() -> None:
