@@ -1,1 +1,1 @@
-"""The foundation of all rooms: errors, exact numbers, windows, tables, sealed values."""
+"""Foundation of all packages: errors, exact numbers, windows of time, tables, private values."""

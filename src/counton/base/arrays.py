@@ -74,12 +74,12 @@ def integers_from_text(text: object, shape: tuple[int, ...]) -> Integers:
 
 
 def pack(numbers: NDArray[Any], read: Callable[[NDArray[Any]], Integers] | None = None) -> bytes:
-    """Encode integers as bytes: differences along the first axis, compressed; `unpack` is the
-    inverse.
+    """Encode integers as compressed bytes, as differences along the first axis; `unpack` decodes
+    them.
 
     Args:
-        numbers: array of any integer type.
-        read: converts some of the numbers to int64, if they are no integers.
+        numbers: array of any integer type, or of any type that ``read`` converts.
+        read: function that converts a part of ``numbers`` to int64; None if they are integers.
 
     The lowest bytes of all numbers come first, then the next ones. So numbers that change little,
     or of which few are large, take one to three bytes each.
@@ -110,9 +110,10 @@ def _planes(
     width: int,
     whole: Callable[[NDArray[Any]], Integers],
 ) -> Iterator[NDArray[np.uint8]]:
-    """Yield byte planes: the lowest byte of every number, then the second byte, and so on.
+    """Yield the bytes of differences between rows, byte by byte: all lowest bytes, then all
+    second ones.
 
-    Each array holds some planes, shape ``(planes, numbers)``.
+    Each yielded array has shape ``(planes, numbers)``: one row for each position of a byte.
     """
     most = max(1, min(width, _TOGETHER // max(1, flat.size)))
     for first in range(0, width, most):
@@ -126,7 +127,10 @@ def _planes(
 def _signless(
     flat: NDArray[Any], row: int, block: slice, whole: Callable[[NDArray[Any]], Integers]
 ) -> NDArray[np.uint64]:
-    """Return differences from the row before as unsigned integers; small magnitudes stay small."""
+    """Return the differences between each row of a block and the row before, as unsigned integers.
+
+    Small differences of either sign become small integers (zigzag encoding).
+    """
     steps = whole(flat[block])
     first = min(max(row - block.start, 0), len(steps))  # the first row is counted from 0
     # Arithmetic is modulo 2^64, as is the addition that inverts it.
@@ -147,9 +151,10 @@ def unpack(packed: bytes | memoryview, shape: tuple[int, ...], *, narrow: bool =
 
     Args:
         packed: the bytes.
-        shape: shape of the result; ``()`` stands for a list of any length, and a last size of -1
-            for any size.
-        narrow: a single row may have a narrower type than int64. Its sums may overflow that type.
+        shape: shape of the result. ``()`` stands for one dimension of any length; a last size of -1
+            is inferred from the bytes.
+        narrow: allow a result of one row to have a narrower type than int64, in which its sums may
+            overflow.
 
     Raises:
         ValueError: the bytes do not encode integers of this shape.
@@ -161,7 +166,7 @@ def unpack(packed: bytes | memoryview, shape: tuple[int, ...], *, narrow: bool =
     head, body = packed[0] if packed else 0, memoryview(packed)[1:]
     width = head & ~_PLAIN
     if not 1 <= width <= 8:
-        raise ValueError(f"numbers of {width} bytes")
+        raise ValueError(f"the first byte states integers of {width} bytes each, not 1 to 8")
     open_ended = not shape or shape[-1] < 0
     longest = _MOST_CELLS if shape else _LONGEST
     most = longest * width if open_ended else math.prod(shape) * width
@@ -172,7 +177,7 @@ def unpack(packed: bytes | memoryview, shape: tuple[int, ...], *, narrow: bool =
         except zlib.error as error:
             raise ValueError(str(error)) from error
         if not reader.eof and most:
-            raise ValueError("a truncated or longer blob")
+            raise ValueError("the bytes are truncated, or hold more numbers than the shape")
     if shape and open_ended:
         shape = (*shape[:-1], len(body) // width // max(1, math.prod(shape[:-1])))
     shape = shape or (len(body) // width,)

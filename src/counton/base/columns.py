@@ -155,8 +155,9 @@ def _is_missing(value: Any) -> bool:
 
 
 def codes_of(column: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Return each value's position among the sorted distinct values (-1 if missing), and these
-    values.
+    """Return a column as integer codes, and its sorted distinct values.
+
+    The code of a value is its position among the distinct values; -1 stands for a missing value.
 
     >>> codes_of(np.array(["b", None, "a"], dtype=object))
     (array([ 1, -1,  0]), array(['a', 'b'], dtype=object))
@@ -199,10 +200,14 @@ def labels_bytes(labels: NDArray[Any]) -> bytes:
 
 
 def refuse_added(names: Sequence[str], *more: str) -> None:
-    """Refuse columns whose names the released table itself uses.
+    """Refuse column names of a caller that the released table uses for columns of its own.
 
     Args:
-        more: columns that this table adds to those of every released table.
+        names: the caller's column names.
+        more: columns that this table has besides those of every released table.
+
+    Raises:
+        InvalidInput: a name is taken.
     """
     for name in names:
         if name in (*ADDED, *WHEN, *more):
@@ -266,10 +271,11 @@ _NOISY = (*ADDED, "value", "sum")
 
 
 def errors_of(columns: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
-    """Return the approximate standard deviation of each noisy number in a table.
+    """Return the standard deviations of each column of noisy numbers, approximately, by column
+    name.
 
-    The deviation comes from the column of deviations with the same prefix, or from ``std``. If both
-    are missing, it is a quarter of the interval.
+    The deviations of a column ``x_value`` are read from ``x_std``, else from ``std``. If both are
+    missing, they are a quarter of the interval from ``x_lower`` to ``x_upper``.
 
     >>> errors_of({"value": [3.25], "lower": [2], "upper": [4]})["value"], errors_of({"step": [1]})
     ([0.5], {})
@@ -291,10 +297,11 @@ def errors_of(columns: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
 
 
 def readable(columns: Mapping[str, Sequence[Any]]) -> list[list[str]]:
-    """Return columns as texts: no exponents, and no more digits than the noise leaves.
+    """Format each column of a table for people: no exponents, and only digits that the noise
+    leaves meaningful.
 
-    Files for machines keep each published number to its last digit: a total less the earlier total
-    is exactly the window's number. Only here are numbers rounded, for people.
+    This is the only place that rounds published numbers. Files for machines keep every digit, so
+    that the total of a step less the total of the step before is exactly that window's number.
     """
     errors, found = errors_of(columns), []
     for name, values in columns.items():
@@ -307,7 +314,7 @@ def readable(columns: Mapping[str, Sequence[Any]]) -> list[list[str]]:
 
 
 def _beside(value: Any, std: Any) -> str:
-    """Format a number to the digits that its noise leaves meaningful, given the noise's std."""
+    """Format a number with only the digits that its noise leaves meaningful, given its std."""
     if not all(isinstance(one, int | float) and math.isfinite(one) for one in (value, std)):
         return _cell_text(value)
     return quantity(value, std, isinstance(value, int))

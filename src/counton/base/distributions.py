@@ -90,7 +90,9 @@ class DiscreteGaussian:
 
     @property
     def variance(self) -> float:
-        """Exact variance; a series computes it if it differs from ``sigma_squared`` in float64."""
+        """Exact variance: ``sigma_squared``, or the sum of a series where float64 can tell the
+        two apart.
+        """
         if self.sigma_squared * 1400 <= 1:  # below 1e-300
             return 0.0
         sigma_squared = float(self.sigma_squared)
@@ -116,7 +118,8 @@ def law_to_dict(law: NoiseDistribution, grid: Fraction | None = None) -> dict[st
     """Return JSON values from which `law_from_dict` rebuilds the law exactly.
 
     Args:
-        grid: size of one lattice integer in data units; if given, parameters are in data units.
+        grid: how much one integer of the law stands for in units of the data. If it is given, the
+            parameters are stated in units of the data too.
 
     >>> law_to_dict(DiscreteLaplace(Fraction(14, 3)))
     {'law': 'discrete Laplace', 'scale': '14/3'}
@@ -159,15 +162,17 @@ def law_from_dict(saved: dict[str, str]) -> NoiseDistribution:
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """Largest change of all node values together between neighbouring datasets, in lattice
-    integers.
+    """Largest change of the vector of all node values between neighbouring datasets.
+
+    Node values are integers: multiples of the stream's resolution.
 
     Attributes:
-        l1: largest 1-norm.
-        l2_squared: largest squared 2-norm.
-        entries: ((magnitude, count), ...) if known: every possible change is, entry by entry and up
-            to signs and order, at most this one. Log-concave noise that protects this change then
-            protects all of them.
+        l1: largest 1-norm of the change.
+        l2_squared: largest squared 2-norm of the change.
+        entries: the worst change as ((magnitude, count), ...), if one change is worst: every
+            possible
+            change, with its entries reordered and their signs ignored, is at most this one in each
+            entry. Log-concave noise that protects this change then protects all of them.
 
     Raises:
         InvalidInput: a norm is below 1, no integer vector has these norms, or entries contradict
@@ -205,28 +210,22 @@ class Sensitivity:
 
     @property
     def most_affected(self) -> int:
-        """Largest number of node values that can change; they are integers, so it is never above
-        ``l1``."""
+        """Largest number of node values that can change. Changes are integers, so it is at most
+        ``l1``.
+        """
         if self.entries is None:
             return self.l1
         return sum(count for _, count in self.entries)
 
 
 class Run(NamedTuple):
-    """Cells that change in consecutive steps, as a part of the pattern `Runs`.
+    """Change of some cells in consecutive steps; one part of the pattern `Runs`.
 
     Attributes:
         length: largest number of steps.
-        offset: steps from the first step of the pattern to the first step of this run.
+        offset: steps from the first step of the whole pattern to the first step of this run.
         size: largest change of a cell in each step.
-        times: largest number of cells with such a run.
-        since: first step of the stream in which one of these cells can change at all.
-
-    Attributes:
-        length: largest number of steps.
-        offset: first of the steps, counted from the step that all runs of a pattern share.
-        size: largest change of a cell in each step.
-        times: largest number of cells that change like this.
+        times: largest number of cells with this change.
         since: first step of the stream in which one of these cells can change at all.
     """
 
@@ -239,10 +238,11 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """Changes of cells in runs of consecutive steps. Different runs change different cells.
+    """Pattern of what one unit changes: some cells, each in a run of consecutive steps.
 
-    Exception: two runs may share a cell if their changes have opposite signs, or if they never both
-    occur. The norms are then below those of separate cells.
+    Different runs change different cells. Exception: two runs may share a cell if their changes
+    have opposite signs, or if they never both occur. The norms are then below those of separate
+    cells.
 
     Raises:
         InvalidInput: there is no run, or an amount is out of range.
@@ -268,20 +268,21 @@ class Runs:
 
     @property
     def steps(self) -> int:
-        """Number of consecutive steps from the first run's beginning to the last one's end."""
+        """Number of steps from the beginning of the earliest run to the end of the latest."""
         return max(run.offset + run.length for run in self.runs)
 
 
 @dataclass(frozen=True, slots=True)
 class Alternating:
-    """Changes with alternating signs and equal size: for example a unit that comes and goes.
+    """Pattern of a unit whose changes of a cell alternate in sign, as of one that comes and goes.
 
     Attributes:
         changes: largest number of changes of a cell.
         cells: largest number of cells that change.
         size: largest size of one change. Sums of ``size`` such patterns of size 1 are included.
-        together: True if ``changes`` bounds the changes of all cells together, however they are
-            divided; False if it bounds those of each cell.
+        together: True if ``changes`` bounds the number of changes in all cells added up; False if
+            it
+            bounds the number in each cell.
 
     Raises:
         InvalidInput: an amount is below 1, or no integer.
@@ -303,10 +304,11 @@ class Alternating:
 
 
 def scaled_norms(l1: int, l2_squared: int, by: int) -> tuple[int, int]:
-    """Return the 1-norm and the squared 2-norm of a change that is multiplied by a factor.
+    """Return the 1-norm and the squared 2-norm of a change after every entry is multiplied by
+    ``by``.
 
-    The 1-norm grows with the factor, and the squared 2-norm with its square. Every norm of a
-    multiplied change comes from here.
+    The 1-norm grows with the factor, and the squared 2-norm with its square. All code that
+    multiplies a change takes its norms from here.
 
     >>> scaled_norms(2, 4, by=3)
     (6, 36)
@@ -316,9 +318,10 @@ def scaled_norms(l1: int, l2_squared: int, by: int) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class BoundedChange:
-    """Bounds on the norms of C d for the whole change d by one unit.
+    """Bounds on how much one unit changes the noisy measurements C x of a stream x of counts.
 
-    Each bound is a multiple of the norm for a change of one count in one step t, C e_t.
+    Let d be the change of x by one unit, and e_t a change of one count in step t alone. Each bound
+    compares the norm of C d with the largest norm of C e_t.
 
     Attributes:
         l1: ||C d||_1 is at most this many times the largest ||C e_t||_1.
@@ -346,7 +349,7 @@ class BoundedChange:
             )
 
     def scaled_by(self, by: int) -> BoundedChange:
-        """Return the pattern of a unit that changes every count this many times as much.
+        """Return the bounds for a unit that changes every count ``by`` times as much.
 
         >>> BoundedChange(2, 4).scaled_by(3)
         BoundedChange(l1=6, l2_squared=36, once=False)

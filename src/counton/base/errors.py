@@ -37,11 +37,12 @@ _FIELD = re.compile("\x02([^\x02\x03\x1f]*)\x1f([^\x02\x03]*)\x03")
 
 
 def field(name: str, value: object = None) -> str:
-    """Mark a caller's argument in the message of an error.
+    """Mark the name of a caller's argument in an error message, so that it can be translated.
 
-    Python shows its name. A command line calls the argument otherwise, and gets its own name from
-    `CountonError.translate`. With a value the mark reads ``name=value``; True stands for an option
-    without a value. Rows are never shown: of a value that `is_one` refuses, only the name appears.
+    In Python the message shows the name itself. A command line calls the argument otherwise, and
+    replaces the name by `CountonError.translate`. With a value the message shows ``name=value``;
+    True stands for an option without a value. Rows are never shown: `is_one` decides which values
+    may be.
 
     >>> error = InvalidInput(f"a new stream needs {field('start')}; give {field('append', True)}")
     >>> print(error)
@@ -94,10 +95,10 @@ def without_secrets(address: str) -> str:
 
 
 def is_one(value: object) -> bool:
-    """Whether a value may be shown: a number, text, date, path, or an object of counton.
+    """Whether a message may show a value: a number, text, date, path, or an object of counton.
 
-    A list, an array, a frame or a foreign object may not: if arguments are swapped, these are
-    private rows.
+    A list, an array, a data frame or a foreign object may not be shown: if a caller swaps
+    arguments, it holds private rows.
 
     >>> is_one("visits.csv"), is_one(0.5), is_one(["ann"]), is_one({"user": "ann"})
     (True, True, False, False)
@@ -126,7 +127,7 @@ class CountonError(Exception):
     """Base of all errors raised by counton.
 
     Attributes:
-        fields: names of the arguments in the message, in its order.
+        fields: names of the arguments that the message mentions, in order.
     """
 
     def __init__(self, message: str = "", **more: Any) -> None:
@@ -135,19 +136,21 @@ class CountonError(Exception):
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Names of the arguments in the message."""
+        """Names of the arguments that the message mentions, in order."""
         return tuple(dict.fromkeys(found[1] for found in _FIELD.finditer(self._message)))
 
     @property
     def template(self) -> str:
-        """The message with its arguments marked, for use within another error's message."""
+        """The message with its argument names still marked by `field`, to be put into another
+        message.
+        """
         return self._message
 
     def translate(self, names: Mapping[str, str]) -> str:
-        """Return the message with other names for the caller's arguments.
+        """Return the message with other names for the arguments that it mentions.
 
         Args:
-            names: new names by Python's name; a field without one keeps its name.
+            names: new name for each Python name; an argument without a new name keeps its own.
         """
 
         def name(found: re.Match[str]) -> str:
@@ -184,7 +187,7 @@ class SumOverflow(InvalidInput):
 
 
 class NoiseAddressError(CountonError, OverflowError):
-    """A node, coordinate or level lies outside the table of noise."""
+    """A node, coordinate or level lies outside the addresses for which noise can be drawn."""
 
 
 class WrongKey(CountonError):

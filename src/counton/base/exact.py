@@ -65,8 +65,9 @@ def quote(value: object) -> str:
 
 
 def quoted_numbers(values: object) -> str:
-    """Return the beginning of a list of numbers that is a parameter: a shape, or ends of an
-    interval.
+    """Return the beginning of a parameter's list of numbers as text, for messages.
+
+    Only for numbers that are no private rows, such as a shape or the ends of an interval.
 
     >>> quoted_numbers((3, -1)), quoted_numbers(["ann"])
     ('(3, -1)', 'a value of type list')
@@ -241,7 +242,7 @@ def check_integer(
 
 
 def check_positive(name: str, value: Number, remedy: str) -> Fraction:
-    """Return ``value`` exactly, if it is above 0.
+    """Return ``value`` as an exact fraction; refuse it if it is not above 0.
 
     >>> check_positive("clip", "0.5", "the largest gradient norm")
     Fraction(1, 2)
@@ -286,7 +287,8 @@ def _power_text(number: int) -> str:
 
 
 def decimals(error: float) -> int:
-    """Return how many decimals of a number make sense beside its error: two digits of the error.
+    """Return how many decimals of a number are meaningful: those that show two digits of its
+    error.
 
     >>> decimals(53.2), decimals(4.5), decimals(0.021)
     (0, 1, 3)
@@ -351,12 +353,13 @@ _DEEPEST = 64  # no array has more dimensions
 
 
 def without_mask(values: Any, what: str, depth: int = _DEEPEST) -> Any:
-    """Refuse values of which any is masked: arbitrary numbers stand below a mask.
+    """Return values; refuse them if an element is masked (numpy), since a mask hides arbitrary
+    numbers.
 
     Args:
-        values: anything that numpy makes an array of; lists may be nested to any depth.
+        values: anything that numpy makes an array of; lists may be nested.
         what: name of the values in messages.
-        depth: how many lists are looked into.
+        depth: levels of nested lists that are searched for masks.
 
     Returns:
         ``values``, or the array that their ``__array__`` returns.
@@ -410,12 +413,12 @@ def _refuse_mask(array: NDArray[Any], what: str) -> None:
 
 
 def name_alone(kind: type[T]) -> type[T]:
-    """Give a class of exact values a representation that shows its name and no value."""
+    """Make the ``repr`` of a class show its name and no values, since its values are secret."""
     setattr(kind, "__repr__", lambda _: f"{kind.__name__}(secret)")  # noqa: B010 - as mypy has it
     return kind
 
 
 def some_of(names: Sequence[str]) -> str:
-    """Return the first eight names, and the number of others."""
+    """Join the first eight names with commas, and add how many more there are."""
     more = f" and {len(names) - 8:,} more" if len(names) > 8 else ""
     return ", ".join(names[:8]) + more

@@ -35,16 +35,17 @@ _SIGNIFICANT_BITS = 40
 
 @dataclass(frozen=True, slots=True, init=False)
 class Expiry:
-    """Noise by level and delay of a stream whose privacy expires gradually.
+    """Amount of noise per tree level, and delay, of a stream whose privacy loss grows with age.
 
-    The law of a node at level l is the base law with its parameter (scale of a Laplace law,
-    variance of a Gaussian one) multiplied by ``factor(l)`` = (1 + l)^(1 - growth).
+    Noise belongs to dyadic intervals of steps; those of level l have length 2^l. Their noise
+    distribution is that of level 0 with its parameter (scale of a Laplace distribution, variance
+    of a Gaussian one) multiplied by ``factor(l)`` = (1 + l)^(1 - growth).
 
     Attributes:
-        growth: the paper's lambda. The privacy loss of an item of age d grows like log(d)^growth;
-            the larger it is, the smaller the error far out.
-        delay: the paper's B: releases count items up to ``delay`` steps ago.
-        levels: number of levels of intervals in use; None uses all. 1 is fresh noise at each step.
+        growth: the paper's lambda. The privacy loss of an item of age d grows like log(d)^growth.
+            A larger growth gives late releases a smaller error.
+        delay: the paper's B: each release leaves out the latest ``delay`` steps.
+        levels: number of levels in use; None uses all. With 1 each step has independent noise.
 
     Source: Andersson et al., "Continual Counting with Gradual Privacy Expiration", Algorithm 3.
 
@@ -81,15 +82,18 @@ class Expiry:
 
     @property
     def top(self) -> int:
-        """Highest level in use."""
+        """Highest level of intervals in use; the lowest is 0."""
         return (LEVELS if self.levels is None else self.levels) - 1
 
     def factor(self, level: int) -> Fraction:
-        """Return (1 + level)^(1 - growth), rounded up by less than 2^-39 of it if irrational."""
+        """Return the factor (1 + level)^(1 - growth) of the noise parameter at a level.
+
+        If it is irrational, it is rounded up by less than 2^-39 of itself.
+        """
         return _power_above(1 + level, 1 - self.growth)
 
     def law(self, base: NoiseDistribution, level: int) -> NoiseDistribution:
-        """Return the law of the nodes of one level, given the law of level 0."""
+        """Return the noise distribution of a level, given that of level 0."""
         if isinstance(base, DiscreteLaplace):
             return DiscreteLaplace(base.scale * self.factor(level))
         return DiscreteGaussian(base.sigma_squared * self.factor(level))
@@ -135,7 +139,7 @@ def _logarithm(base: int) -> Decimal:
 
 
 def checked_age(age: object) -> int:
-    """Return ``age`` if it is a number of steps.
+    """Return the age of an item, if it is a number of steps.
 
     Raises:
         InvalidInput: the age is no integer, negative, or above 2^62.
@@ -144,7 +148,7 @@ def checked_age(age: object) -> int:
 
 
 def checked_ages(ages: object) -> list[int]:
-    """Return ``ages`` as a list if each is a number of steps.
+    """Return the ages of items as a list, if each is a number of steps.
 
     Raises:
         InvalidInput: the ages are no collection, or one of them is no age.

@@ -28,7 +28,8 @@ _SHOWN = 100
 
 
 class GroupNames(Sequence[str]):
-    """Names of groups in the order of their cells. A value, equal to a tuple of the same names.
+    """Names of groups in the order of their cells; immutable, and equal to a tuple of the same
+    names.
 
     >>> names = GroupNames(["home", "shop", "help"])
     >>> names[1], names.index("help"), "shop" in names, names == ("home", "shop", "help")
@@ -53,7 +54,7 @@ class GroupNames(Sequence[str]):
 
     @property
     def column(self) -> pl.Series:
-        """The names as a column ``group``; from now on they are kept decoded."""
+        """The names as a column ``group``. The first call decodes all blocks and keeps them."""
         import polars as pl
 
         if isinstance(self._held, tuple):
@@ -62,7 +63,9 @@ class GroupNames(Sequence[str]):
         return self._held
 
     def parts(self) -> Iterator[tuple[int, pl.Series]]:
-        """Yield parts of the column with their first positions; one block at a time is decoded.
+        """Yield the names in parts: the position of a part's first name, and the part as a column.
+
+        Only one block is decoded at a time.
 
         Raises:
             ValueError: a block cannot be decoded.
@@ -83,7 +86,8 @@ class GroupNames(Sequence[str]):
             start += len(part)
 
     def at(self, places: Sequence[int] | NDArray[np.int64]) -> list[str]:
-        """Return the names at some positions, in their order; one block at a time is decoded.
+        """Return the names at some positions, in the order of the positions, decoding one block
+        at a time.
 
         >>> GroupNames(["home", "shop", "help"]).at([2, 0])
         ['help', 'home']
@@ -148,7 +152,7 @@ class GroupNames(Sequence[str]):
         return names
 
     def positions(self) -> pl.DataFrame:
-        """Return columns ``group`` and ``place``, to look up many names at once by a join."""
+        """Table of columns ``group`` and ``place``, so that a join looks up many names at once."""
         return self.column.to_frame().with_row_index("place")
 
     def __len__(self) -> int:
@@ -180,7 +184,7 @@ class GroupNames(Sequence[str]):
         return start + int(place)
 
     def places(self, names: Sequence[str]) -> NDArray[np.int64]:
-        """Return the position of each name; -1 if a name is not among these.
+        """Return the position of each given name in this sequence; -1 for a name that it lacks.
 
         >>> GroupNames(["home", "shop"]).places(["shop", "blog", "home"]).tolist()
         [1, -1, 0]
@@ -211,7 +215,7 @@ class GroupNames(Sequence[str]):
         return NotImplemented
 
     def __hash__(self) -> int:
-        """Return the hash of the tuple of these names, which compares equal."""
+        """Return the hash of a tuple of these names, since the tuple compares equal."""
         return hash(tuple(self))
 
     def __repr__(self) -> str:
@@ -221,5 +225,5 @@ class GroupNames(Sequence[str]):
 
 
 def digest_of(blocks: Sequence[bytes]) -> str:
-    """Return the digest of blocks of names, one after the other."""
+    """Return one digest over several encoded blocks of names."""
     return sha256(b"".join(sha256(block).digest() for block in blocks)).hexdigest()

@@ -23,13 +23,14 @@ _THOUSANDS = (",", ".", "'", "’", " ", "\u00a0", "\u202f", "")
 
 
 def locale_named(name: str | os.PathLike[str] | None) -> Locale:
-    """Return a language by its name, or from a file of TOML.
+    """Return a built-in language by its name, or a language from a TOML file.
 
-    A file whose ``language`` is here states only what differs.
+    If the file's ``language`` is built in, the file states only what differs from it.
 
     Raises:
-        InvalidInput: an unknown name; or a file that cannot be read, or has an unknown key, a text
-            without its places, or signs that do not go together.
+        InvalidInput: the name is unknown, or the file cannot be read, has an unknown key, has a
+            text
+            that lacks a placeholder, or has the same sign for decimals and thousands.
 
     >>> locale_named("de").months[2], locale_named(None).language
     ('März', 'en')
@@ -41,7 +42,7 @@ def locale_named(name: str | os.PathLike[str] | None) -> Locale:
     if not is_file_of_language(name):
         known = ", ".join(("en", *LANGUAGES))
         raise InvalidInput(
-            f"{field('locale', str(name))} is no language that is here: give one of {known}, or "
+            f"{field('locale', str(name))} is not a known language: give one of {known}, or "
             f"a file of your own whose name ends in .toml"
         )
     try:
@@ -60,12 +61,13 @@ def _own_language(name: str) -> Locale:
 
 
 def _read(text: str, label: str, base: Locale | None = None) -> Locale:
-    """Read a file of a language.
+    """Build a language from the text of its TOML file.
 
     Args:
-        text: its content.
-        label: its name in messages.
-        base: the language that it changes; None: the one that it names, if that is here.
+        text: content of the file.
+        label: name of the file in messages.
+        base: language whose entries the file overrides; None: the built-in language that it names,
+            else English.
     """
 
     def refuse(why: str) -> InvalidInput:
@@ -116,7 +118,7 @@ def _checked_list(key: str, value: Any, refuse: Any) -> tuple[str, ...]:
 
 def _checked_texts(key: str, value: Any, refuse: Any) -> dict[str, str]:
     if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
-        raise refuse(f"has {key} that are no texts by texts: write [{key}] above them")
+        raise refuse(f"has {key} that are no table of texts: begin it with a line [{key}]")
     if key == "names":
         return value
     for english, text in value.items():
@@ -132,7 +134,9 @@ def _checked_texts(key: str, value: Any, refuse: Any) -> dict[str, str]:
 
 
 def _places(text: str) -> list[str] | None:
-    """Return the places of a text, sorted; None: it is malformed, or formats a place."""
+    """Return the placeholders in braces of a text, sorted; None if they are malformed or have a
+    format.
+    """
     try:
         parts = [part[1:] for part in Formatter().parse(text) if part[1] is not None]
     except ValueError:
@@ -143,7 +147,7 @@ def _places(text: str) -> list[str] | None:
 
 @cache
 def texts() -> frozenset[str]:
-    """Return all texts that a language may have."""
+    """Return all English texts that a language may translate."""
     return frozenset(tomllib.loads(_text("de"))["words"])
 
 

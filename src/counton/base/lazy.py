@@ -16,11 +16,11 @@ from counton.base.errors import MissingExtra
 def attach(
     package: str, file: str
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """Build a package's ``__getattr__``, ``__dir__`` and ``__all__`` from its imports for type
-    checkers.
+    """Build a package's ``__getattr__``, ``__dir__`` and ``__all__``, so that public names load
+    late.
 
-    Each public name stands once, as ``from counton.x import Y as Y`` under ``if TYPE_CHECKING``,
-    and is imported on first use.
+    The public names are read from the package's file. Each stands there once, as
+    ``from counton.x import Y as Y`` under ``if TYPE_CHECKING``, and is imported on first use.
 
     Args:
         package: name of the package.
@@ -109,10 +109,10 @@ def require(module: str) -> None:
 
 
 def require_installed(module: str) -> None:
-    """Refuse to go on without an optional module; it is not imported.
+    """Refuse to go on if an optional module is not installed; do not import it.
 
     Args:
-        module: one of `NEEDED`.
+        module: a key of `NEEDED`.
 
     Raises:
         MissingExtra: it is not installed.
@@ -135,7 +135,7 @@ def software() -> str:
 
 
 def missing(module: str, error: ImportError) -> MissingExtra:
-    """Build the error for an optional module that could not be imported.
+    """Build the error that says how to install an optional module.
 
     >>> print(missing("polars", ModuleNotFoundError("No module named 'polars'", name="polars")))
     event files and data frames need polars, which is not installed: install counton's extra 'cli'

@@ -100,7 +100,10 @@ VENUES: Final = {
 
 
 def paper_of(sources: Iterable[str]) -> str | None:
-    """Return the refereed papers that describe a whole mechanism; None if a part is in no paper.
+    """Return references to the refereed papers that describe all parts of a mechanism, as one
+    text.
+
+    Returns None if a part is in no paper.
 
     >>> paper_of(["elders"])
     'J. D. Andersson, R. Pagh, T. A. Steiner and S. Torkamani, Count on your elders: Laplace vs
@@ -115,7 +118,7 @@ def paper_of(sources: Iterable[str]) -> str | None:
 
 
 def origin_of(sources: Iterable[str]) -> str:
-    """Name the refereed papers that describe a whole mechanism, else the theorems that prove it.
+    """Name the refereed papers that describe a mechanism, or else the theorems that prove it.
 
     Args:
         sources: names of references or theorems; empty if the author names none.

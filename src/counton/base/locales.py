@@ -1,6 +1,6 @@
 """Languages of charts and pages: words, signs of numbers, names of months and weekdays.
 
-A text is written in English with its places in braces. `local_text` gives it in the present
+A text is written in English with placeholders in braces. `local_text` gives it in the present
 language, which `counton.base.language_files` reads. Texts that a language lacks stay English.
 """
 
@@ -31,8 +31,9 @@ class Locale:
         decimal: the sign before the fraction of a number.
         thousands: the sign between thousands.
         months, long_months, weekdays: names, from January and from Monday on.
-        words: texts by the English texts, with the same places in braces.
-        names: words that data bring along, such as units, columns and groups, by themselves.
+        words: translations of counton's own texts, by the English text; placeholders in braces
+            stay.
+        names: translations of words in the data, such as units, columns and groups.
     """
 
     language: str = "en"
@@ -52,7 +53,7 @@ _PRESENT: ContextVar[Locale] = ContextVar("locale", default=ENGLISH)
 
 @contextmanager
 def speaking(locale: Locale) -> Iterator[None]:
-    """Write texts, numbers and dates in a language, within a block.
+    """Context manager within which texts, numbers and dates are written in a language.
 
     >>> with speaking(Locale(decimal=",", words={"step {number}": "Schritt {number}"})):
     ...     print(local_text("step {number}", number=local_number("0.5")))
@@ -66,17 +67,19 @@ def speaking(locale: Locale) -> Iterator[None]:
 
 
 def present() -> Locale:
-    """Return the present language."""
+    """Return the language in which texts are written at present."""
     return _PRESENT.get()
 
 
 def is_file_of_language(name: str | os.PathLike[str]) -> bool:
-    """Return True if a language is given as a file, and not by its name."""
+    """Return True if ``name`` is the path of a language's TOML file, False if it is a language's
+    name.
+    """
     return os.fspath(name).lower().endswith(".toml")
 
 
 def local_text(english: str, **values: str) -> str:
-    """Return a text in the present language, with values at its places.
+    """Translate an English text into the present language, and fill its placeholders with values.
 
     >>> local_text("step {number}", number="3")
     'step 3'
@@ -85,7 +88,7 @@ def local_text(english: str, **values: str) -> str:
 
 
 def local_name(name: str) -> str:
-    """Return a word that data bring along in the present language, or as it is.
+    """Translate a word of the data, such as a unit, into the present language; unknown words stay.
 
     >>> with speaking(Locale(names={"events": "Ereignisse"})):
     ...     print(local_name("events"), local_name("Strand"))
@@ -95,7 +98,7 @@ def local_name(name: str) -> str:
 
 
 def local_number(shown: str) -> str:
-    """Return a number that is written in English with the signs of the present language.
+    """Rewrite a number in English notation with the signs of the present language.
 
     >>> local_number("1,234.5")
     '1,234.5'

@@ -1,8 +1,8 @@
-"""Options: each is written once, and statistics read their values from here.
+"""Options of jobs and statistics. Each is described once, as an `Option`.
 
-The command line makes an option of each, a job file a key, the schema and the documentation a text.
-Options of every job are fields of `counton.run.Job`; options of one statistic stand in its own
-file, and nowhere else.
+The command line derives an option from it, a job file a key, the schema and the documentation a
+text. Options of every job are fields of `counton.run.Job`; options of one statistic stand in that
+statistic's file. `Statement` gives statistics the stated values.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ class Option:
         by_name: whether a table of values by name is allowed too.
         nested: whether the values of that table are tables.
         exact: whether any exact number is allowed, also as text.
-        column: content of the column of rows that it names: numbers, labels, or true and false; "":
-            it names no column.
+        column: if the value names a column of the rows, what that column holds: numbers, labels, or
+            true and false. "": it names no column.
         needed: whether a new stream must state it.
-        kept: how the stream stores it; see `Kept`.
+        kept: how the stream's state stores the value; see `Kept`.
         choices: allowed words; empty: any.
         file: whether it may name a file; a job file names files relative to its own folder.
         words: Python type that is allowed besides text: a length of time as a `timedelta`, a moment
             as a `date` or `datetime`, columns as a list.
-        served: whether a job of a service may state it.
-        nightly: whether a run of a job file may state it for its jobs, overriding the file.
-        usual: value with the effect of leaving the option out, if there is no default.
+        served: whether a job that is sent to a counton service may state it.
+        nightly: whether the command that runs all jobs of a file may override it for all of them.
+        usual: if there is no default, the value that has the same effect as leaving it out.
         needs: name of another option without which this one means nothing.
         bounds: least and largest value, as whole numbers or lengths of time.
-        often: whether it stands on the first page of help, which is one screen.
+        often: whether the short help, which fits one screen, shows it.
         other: function that raises an error for a wrong value that is not a text; None: ``kind``
             decides.
 
@@ -97,11 +97,12 @@ class Option:
 
 
 class OwnColumns(NamedTuple):
-    """Columns that a statistic reads, in the order of its arguments.
+    """Columns of the rows that a statistic reads, in the order of its arguments.
 
     Attributes:
-        names: the columns; none for a text, whose letters are the events.
-        numbers, flags: those of the columns that hold numbers, or true and false.
+        names: the columns; none for a statistic of texts, whose letters are the events.
+        numbers: the columns among them that hold numbers.
+        flags: the columns among them that hold true and false.
 
     >>> OwnColumns(("paid",), ("paid",)).flags
     ()
@@ -113,7 +114,7 @@ class OwnColumns(NamedTuple):
 
 
 class MissingOptions(InvalidInput):
-    """Error: a needed option is not stated."""
+    """A job lacks an option that it needs."""
 
     def __init__(self, message: str = "", names: Sequence[str] = ()) -> None:
         super().__init__(message)
@@ -121,14 +122,16 @@ class MissingOptions(InvalidInput):
 
 
 class Statement(ABC):
-    """The statements of a job that a statistic may read.
+    """Options as a job states them: the interface by which a statistic reads them.
 
     Attributes:
         options: stated options of the statistic itself.
-        time, by, user, id: columns of the rows, if stated.
-        other, spare: groups besides the declared ones.
-        most, first, unknown: how many events of a user count, whether a user counts once for ever,
-            and the policy for groups that are not declared.
+        time, by, user, id: names of columns of the rows, if stated.
+        other: whether a group for all undeclared values is kept.
+        spare: number of nameless groups that are kept free, to be named later.
+        most: how many events of a user count.
+        first: whether a user counts only once, at the first event.
+        unknown: policy for groups that are not declared.
         domain: declared groups, nodes or cells, as stated.
         size: approximate public number of rows.
     """
@@ -156,7 +159,7 @@ class Statement(ABC):
         return self.options.get(name)
 
     def only(self, *names: str) -> dict[str, Any]:
-        """Return some options by name, if they are stated."""
+        """Return those of the named options that are stated, by name."""
         return {name: self.options[name] for name in names if name in self.options}
 
     def require(self, *names: str) -> list[Any]:
@@ -174,7 +177,9 @@ class Statement(ABC):
         return found
 
     def require_names(self, name: str) -> tuple[str, ...]:
-        """Return the names in an option that must be stated: a list, or text with commas."""
+        """Return the names that a needed option lists, as a list or as text with commas; refuse
+        its absence.
+        """
         (given,) = self.require(name)
         return split_names(given)
 
@@ -182,27 +187,34 @@ class Statement(ABC):
     def of_part(
         self, statistic: str, options: Mapping[str, Any], by: str | None, domain: Any
     ) -> Statement:
-        """Return the statements for one statistic of several."""
+        """Return the options of one statistic, if the job computes several statistics together."""
 
     @abstractmethod
     def groups(self, column: str) -> tuple[str, ...]:
-        """Return the names that the domain declares, from a list or a public file."""
+        """Return the groups that the job declares for a column, in a list or a public file."""
 
     @abstractmethod
     def tree(self, levels: Sequence[str], value: str | None) -> Any:
-        """Return the tree whose leaves the domain declares (`counton.strategies.trees.Tree`)."""
+        """Return the tree (`counton.strategies.trees.Tree`) whose leaves the job declares.
+
+        Args:
+            levels: columns of the tree's levels, from the root down.
+            value: column that private rows would have and a declaration must not; None: none.
+        """
 
     @abstractmethod
     def labels(self, columns: Sequence[str], value: str | None) -> dict[str, list[str]]:
-        """Return the values that the domain declares for each column."""
+        """Return the values that the job declares for each column, by column name."""
 
     @abstractmethod
     def refuse_counts(self, value: str | None) -> None:
-        """Refuse a domain with a column of counts, which private rows have."""
+        """Refuse a file of declared groups that has a column of counts: it probably holds
+        private rows.
+        """
 
 
 def split_names(given: str | Sequence[str]) -> tuple[str, ...]:
-    """Split names at commas; a list is allowed too.
+    """Split a text of names at commas and trim them; a list of names is taken as it is.
 
     >>> split_names("from, to"), split_names(["from", "to"])
     (('from', 'to'), ('from', 'to'))
@@ -329,12 +341,11 @@ LETTER = Option(
 
 
 def with_keywords(keys: type, defaults: Mapping[str, Any]) -> Callable[[_Call], _Call]:
-    """Give a function whose last parameter takes the keys of a TypedDict a signature that names
-    each key.
+    """Decorator for a function with ``**keywords``: its signature then lists each keyword by name.
 
     Args:
-        keys: the TypedDict.
-        defaults: what a key that is left out stands for; a key that is not here: None.
+        keys: TypedDict that declares the keywords and their types.
+        defaults: default value of each keyword; None for a keyword that is not in it.
 
     >>> from typing import TypedDict
     >>> class Look(TypedDict, total=False):

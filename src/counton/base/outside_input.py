@@ -42,7 +42,7 @@ def open_plain(path: str | os.PathLike[str], flags: int = os.O_RDONLY, mode: int
 
 
 def read_plain(path: str | os.PathLike[str]) -> bytes:
-    """Read the bytes of a plain file: see `open_plain`.
+    """Return the bytes of a plain file; refuse a pipe, a device or a folder without waiting.
 
     >>> read_plain(os.devnull)
     Traceback (most recent call last):
@@ -94,10 +94,10 @@ def parse_json(text: str | bytes) -> Any:
     """Parse JSON text from outside.
 
     Args:
-        text: UTF-8; its reader has bounded its length.
+        text: UTF-8; the caller has limited its length.
 
     Raises:
-        InvalidInput: the text has more levels or values than a description of a stream has.
+        InvalidInput: the text has more levels or values than counton ever writes.
         ValueError: the text is no JSON, or has an integer of thousands of digits.
 
     >>> parse_json('{"steps": [1, 2]}')
@@ -116,7 +116,7 @@ def parse_json(text: str | bytes) -> Any:
 
 @cache
 def _marks() -> Any:
-    """Return the change of nesting depth for each byte value: int8, shape ``(256,)``."""
+    """Table by byte value: +1 for an opening bracket of JSON, -1 for a closing one, else 0."""
     import numpy as np
 
     found = np.zeros(256, np.int8)
@@ -125,7 +125,9 @@ def _marks() -> Any:
 
 
 def structure_of(data: bytes) -> bytes:
-    """Return JSON text without its strings; refuse text that is nested too deep."""
+    """Remove the strings from JSON text, which leaves its brackets; refuse text that is nested
+    too deep.
+    """
     import numpy as np
 
     found = _TEXT.sub(b"", data)
@@ -175,10 +177,11 @@ def inflate(data: bytes, most: int) -> bytes:
 
 
 def printable(text: str, kept: str = "\n") -> str:
-    r"""Return text that a terminal may show: characters that steer a terminal become codes.
+    r"""Make a text safe for a terminal: characters that could control the terminal become escape
+    codes.
 
-    Codes replace control characters (also single bytes), characters that turn the direction of
-    writing or are invisible, and halves of characters.
+    Also escaped: characters that reverse the direction of writing or are invisible, and unpaired
+    surrogates.
 
     Args:
         kept: control characters to keep.

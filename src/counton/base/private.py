@@ -1,7 +1,7 @@
-"""Sealed rows and exact numbers, handed from room to room without a way to leak by accident.
+"""Private rows and exact numbers, wrapped so that no part of the program leaks them by accident.
 
-A mistake in a message, a log, a table or a chart cannot show a value that it cannot take out. One
-function takes the value out: `open_private`. `docs/how-to-check.md` lists all its users.
+A mistake in a message, a log, a table or a chart cannot show a wrapped value. Only `open_private`
+unwraps it; `docs/how-to-check.md` lists every function that calls it.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ Inside = TypeVar("Inside", covariant=True)
 
 @final
 class Private(Generic[Inside]):
-    """A private value, sealed: it gives no text, no number, no order, no copy, no attribute.
+    """Wrapper of a private value: it has no text, no number, no order, no copy, no attributes.
 
-    It can be handed on, and its ``repr`` names the type inside. Everything else is refused: by the
-    type checker if it sees it, and at run time.
+    It can be passed on, and its ``repr`` names the type inside. Everything else is refused, by the
+    type checker where possible, and always at run time.
 
     >>> from counton.base.private import Private, open_private
     >>> sums = Private([3, 1, 4])
@@ -77,7 +77,9 @@ del Private._inside  # type: ignore[attr-defined]
 
 
 def open_private(private: Private[T]) -> T:
-    """Return the sealed value. Only a function that `docs/how-to-check.md` lists may call this."""
+    """Return the private value itself. Only functions that `docs/how-to-check.md` lists may call
+    this.
+    """
     inside: T = _SLOT.__get__(private)
     return inside
 

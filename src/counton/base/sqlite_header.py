@@ -1,7 +1,7 @@
-"""The first page of a SQLite file, read by SQLite itself.
+"""Reading of the header of a SQLite file, through SQLite itself.
 
-If a process opens a SQLite file directly and closes it, its connections lose all their locks on
-that file (POSIX). Other processes then take the file for unused, and delete a log that is in use.
+If a process opens a SQLite file directly and closes it, POSIX drops all locks that its connections
+hold on that file. Other processes then take the file for unused, and delete a log that is in use.
 So only SQLite opens the file.
 """
 

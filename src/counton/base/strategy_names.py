@@ -1,7 +1,7 @@
 """Names of strategies for streams: in options, and in plans.
 
-Each name stands here once. The planner says how strategies of a kind are found and when they are
-weighed; a job may name a kind and so skip the choice by the plan.
+Each name stands here once. `counton.planning` decides how each kind is built and when it is
+considered. A job may name a kind, and then no plan is made.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 
 class KindOfStrategy(NamedTuple):
-    """A kind of strategies that plans rank.
+    """Name of a kind of strategy that plans compare.
 
     Attributes:
         name: name in options; several kinds of one class share it.
         words: name in plans.
-        windows: whether it releases each step's own number, not totals.
+        windows: True if the strategy releases each step's own number, False if running totals.
     """
 
     name: str

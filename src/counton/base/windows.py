@@ -102,9 +102,9 @@ def parse_time(text: str, timezone: str) -> datetime:
 
 
 def _first_moment(time: datetime, zone: ZoneInfo) -> datetime:
-    """Return when local clocks first show a time or, if they skip it, a later one.
+    """Return the first moment, in UTC, at which clocks of a zone show a local time or a later one.
 
-    Many zones change their clocks at midnight, where a day begins.
+    Clocks that are set forward skip some times, in many zones midnight, where a day begins.
     """
     first, second = (time.replace(tzinfo=zone, fold=fold) for fold in (0, 1))
     before, after = first.utcoffset(), second.utcoffset()
@@ -125,10 +125,10 @@ def _first_moment(time: datetime, zone: ZoneInfo) -> datetime:
 
 @dataclass(frozen=True)
 class Windows:
-    """``steps`` windows of length ``every`` from ``start`` on; window k is half-open.
+    """Windows of equal length that follow each other: ``steps`` of length ``every`` from ``start``.
 
-    A calendar window begins when local clocks first show its time or, if they skip it, a later one.
-    So each moment is in exactly one window on any calendar.
+    Each contains its beginning, and not its end. A window of days or longer begins when local
+    clocks first show its time or, if they skip it, a later one: each moment is in one window.
 
     Args:
         start: beginning of window 1, an aware datetime.
@@ -170,7 +170,8 @@ class Windows:
 
     @classmethod
     def endless(cls, start: datetime, every: str, timezone: str = "UTC") -> Windows:
-        """Return windows up to the end of the calendar; of days or longer ones at most 40,000.
+        """Return windows to the year 9999, for a stream without end; at most 40,000 of days or
+        longer ones.
 
         >>> Windows.endless(datetime(2013, 1, 1, tzinfo=UTC), "1d").steps
         40000
@@ -206,7 +207,7 @@ class Windows:
 
     @property
     def length(self) -> int | None:
-        """Microseconds of one window; None if the calendar varies it."""
+        """Length of each window in microseconds; None if it varies with the calendar."""
         amount, unit = self._length
         return amount * _FIXED[unit] if unit in _FIXED else None
 
@@ -226,7 +227,10 @@ class Windows:
 
     @lru_cache(maxsize=32)  # noqa: B019 - a run makes equal windows dozens of times
     def _edges_of_equals(self) -> NDArray[np.int64]:
-        """Return edges 0..steps of calendar windows."""
+        """Return where calendar windows begin and end, in microseconds: shape ``(steps + 1,)``.
+
+        Equal instances share the cached array.
+        """
         zone = load_zone(self.timezone)
         local = self.start.astimezone(zone).replace(tzinfo=None)
         amount, unit = self._length
@@ -256,7 +260,7 @@ class Windows:
             ) from error
 
     def local(self, time: int | datetime) -> datetime:
-        """Return a moment in the windows' time zone.
+        """Convert a moment to the windows' time zone.
 
         Args:
             time: an aware datetime, or microseconds since 1970-01-01 UTC.
@@ -273,7 +277,7 @@ class Windows:
         return self.local(time).isoformat()
 
     def until(self, time: int | datetime) -> str:
-        """Say up to when rows are counted, as people do: midnight is the end of a day.
+        """Say in words up to which moment rows are counted; midnight is the end of the day before.
 
         >>> windows = Windows(datetime(2024, 3, 1, tzinfo=UTC), "12h", 24)
         >>> [windows.until(int(end)) for end in windows.ends(range(1, 3))]
@@ -293,20 +297,24 @@ class Windows:
         return int(self._edges[self.steps])
 
     def starts(self, steps: range) -> NDArray[np.int64]:
-        """Return the first microsecond of each window: shape ``(len(steps),)``."""
+        """Return the beginnings of some windows in microseconds: shape ``(len(steps),)``."""
         return self.ends(range(steps.start - 1, steps.stop - 1))
 
     def ends(self, steps: range | NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the first microsecond after each window, in any order: shape ``(len(steps),)``."""
+        """Return the ends of some windows, in any order, in microseconds: shape ``(len(steps),)``.
+
+        An end is the first microsecond after the window.
+        """
         if isinstance(steps, range):
             steps = np.arange(steps.start, steps.stop, dtype=np.int64)
         return self._edges[steps] if self.length is None else self._origin + steps * self.length
 
     def step(self, us: str) -> pl.Expr:
-        """Return an expression that maps the column ``us`` of moments to windows, like `step_of`.
+        """Return a polars expression for the window of each moment in the column ``us``, as
+        `step_of` does.
 
-        A value at or below `NO_MOMENT` marks a row without a moment. It is mapped to the value
-        less `NO_MOMENT`, which is at most 0.
+        A value at or below `NO_MOMENT` marks a row without a moment, and encodes why. It becomes
+        the value less `NO_MOMENT`, which is at most 0.
         """
         column = pl.col(us)
         if self._even is not None:
@@ -323,16 +331,21 @@ class Windows:
 
     @cached_property
     def _even(self) -> tuple[int, int] | None:
-        """Start of window 0, and microseconds of each window, if all have one length, as days in
-        UTC have; else None."""
+        """Start of window 0 and common length of all windows, in microseconds; None if lengths
+        differ.
+
+        Windows of days have a common length in a zone that never changes its clocks.
+        """
         length = self.length
         if length is None and (np.diff(self._edges) == self._edges[1] - self._edges[0]).all():
             length = int(self._edges[1] - self._edges[0])
         return None if length is None else (int(self.ends(range(1))[0]) - length, length)
 
     def step_of(self, us: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the window of each moment; at most 0 before window 1, ``steps + 1`` after the
-        last."""
+        """Return the number of the window of each moment (in microseconds), same shape.
+
+        It is at most 0 before window 1, and ``steps + 1`` after the last window.
+        """
         if self._even is not None:
             before, length = self._even
             steps = (us - before) // length
@@ -347,12 +360,12 @@ class Windows:
         return np.searchsorted(self._edges, us, side="right").astype(np.int64)
 
     def ended_by(self, us: int) -> int:
-        """Return how many windows have ended at a moment."""
+        """Return how many windows have ended at a moment in microseconds."""
         return int(np.clip(self.step_of(np.array([us], dtype=np.int64))[0] - 1, 0, self.steps))
 
     @property
     def in_time(self) -> Windows:
-        """These windows, for reading rows by their times.
+        """The windows themselves, for a caller that reads rows by their times.
 
         Raises:
             InvalidInput: each row is a step, so there are no windows of time.
@@ -361,21 +374,25 @@ class Windows:
 
     @property
     def lags(self) -> int:
-        """Number of later windows that must end before a window's number is final."""
+        """Number of later windows that must end before a window's number is final; 0 if it is
+        never revised.
+        """
         return 0
 
     @property
     def remembered_days(self) -> int:
-        """Days for which users and row ids are remembered; rows that come later count nowhere."""
+        """Number of days for which users and row ids are remembered. Older rows are not counted."""
         return LATE_DAYS
 
     def first_open(self, released: int) -> int:
-        """Return the first window whose rows still count after this many released steps."""
+        """Return the first window whose number can still change after ``released`` steps."""
         return 1
 
     @property
     def provisional(self) -> str | None:
-        """Sentence on numbers that are not final yet; None: windows are not revised."""
+        """Sentence that says how long released numbers are provisional; None if they are final
+        at once.
+        """
         return None
 
     @property
@@ -384,7 +401,10 @@ class Windows:
         return PERIODS.get(self.every)
 
     def windows_within(self, per: str | None) -> float:
-        """Return the most windows that one period touches; None: the period is the whole stream.
+        """Return the largest number of windows that one period touches.
+
+        Args:
+            per: length of the period; None: the whole stream.
 
         >>> days = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 30)
         >>> days.windows_within("1w"), days.windows_within("12h"), days.windows_within(None)
@@ -393,7 +413,11 @@ class Windows:
         return math.inf if per is None else math.ceil(days_in(per) / days_in(self.every) - 1e-9)
 
     def to_dict(self, *, local: bool = False) -> dict[str, Any] | None:
-        """Return JSON values; the start is in the windows' zone if local, else in UTC."""
+        """Return the windows as JSON values.
+
+        Args:
+            local: whether the start is stated in the windows' time zone, not in UTC.
+        """
         start = self.local(self.start) if local else self.start.astimezone(UTC)
         return {
             "every": self.every,
@@ -403,11 +427,13 @@ class Windows:
         }
 
     def when(self, step: int) -> dict[str, str]:
-        """Return the end of a step as text, by column name; empty if steps have no times."""
+        """Return the end of a step as text, under the name of its column; empty if steps have no
+        times.
+        """
         return {"window_end": self.at(int(self.ends(range(step, step + 1))[0]))}
 
     def long(self, steps: int) -> str:
-        """Return the length of some windows in the form of an option: "3d"."""
+        """Return the total length of ``steps`` windows as an option states it: "3d"."""
         amount, unit = self._length
         return f"{amount * steps}{unit}"
 
@@ -416,12 +442,12 @@ class Windows:
         return f"{steps:,} window{'s' * (steps != 1)} of {self.every}"
 
     def progress(self, steps: int) -> str:
-        """Say how far releases have come."""
+        """Say in words how many windows are released and up to which moment."""
         until = f", {self.until(int(self.ends(range(steps, steps + 1))[0]))}" if steps else ""
         return f"{steps:,} windows{until}"
 
     def facts(self, horizon: int | None) -> list[tuple[str, str]]:
-        """Return lines that describe the windows; empty if time is not cut.
+        """Return facts about the windows as pairs of a name and a value; empty if time is not cut.
 
         Args:
             horizon: last step of the stream; None if the stream has no end.
@@ -432,7 +458,7 @@ class Windows:
         return [("windows", windows), ("time zone", self.timezone)]
 
     def span(self, steps: range) -> str:
-        """Format the time of some steps, both ends included.
+        """Format the dates or times from the first to the last of some steps.
 
         >>> days = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 30)
         >>> days.span(range(1, 8)), EachRow().span(range(1, 8))
@@ -454,12 +480,12 @@ class Windows:
 
 @dataclass(frozen=True)
 class RevisedWindows(Windows):
-    """Windows whose numbers are published again until they are final: windows by lags.
+    """Windows whose numbers are released again with late rows, until they are final.
 
-    Step t is a night: it publishes new versions of the windows t - lags .. t. A row counts in the
-    window of its own time, from the night in which it arrives; after the window's last version it
-    counts nowhere. The run alone decides the night: it is the first step that the run releases, and
-    not before the window itself.
+    Step t is the release after window t, often a nightly one. It releases new versions of the
+    windows t - lags .. t. A row counts in the window of its own time, in the versions from its
+    arrival on; a row that arrives after the last version is not counted. The run alone decides the
+    arrival: the first step that it releases, and never one before the row's own window.
 
     Args:
         versions: number of versions of a window: one at its end, and one with each later window.
@@ -479,7 +505,10 @@ class RevisedWindows(Windows):
     @property
     @override
     def remembered_days(self) -> int:
-        """Number of days above the age of a row of an open window, so that no row counts twice."""
+        """Number of days for which rows are remembered: longer than a window is revised.
+
+        So a row that is delivered twice counts once.
+        """
         return max(LATE_DAYS, math.ceil((self.versions + 1) * days_in(self.every)))
 
     @override
@@ -489,7 +518,7 @@ class RevisedWindows(Windows):
     @property
     @override
     def provisional(self) -> str | None:
-        """State in one sentence that the number is provisional, and in one when it is final.
+        """Say how long a number is provisional, and what happens to rows that come after that.
 
         >>> days = RevisedWindows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 30, versions=8)
         >>> print(days.provisional)
@@ -519,7 +548,11 @@ class RevisedWindows(Windows):
 
 
 def lags_in(revise: str, every: str) -> int:
-    """Return how many further windows end before a number is final, for a length of time.
+    """Return how many further windows end within the time for which numbers are revised.
+
+    Args:
+        revise: length of that time.
+        every: length of a window.
 
     Raises:
         InvalidInput: the text is no length, less than a window, or no whole number of windows.
