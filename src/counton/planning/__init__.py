@@ -1,4 +1,4 @@
-"""Plans: the strategy, noise and guarantee that answer a question with the least error."""
+"""Plans: the strategy, noise and guarantee that give the least error for stated requirements."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Plans of streams whose protection fades: growth, delay and epsilon of least error for stated
-losses.
+"""Plans of streams whose protection fades with age: the growth, delay and budget of least error.
+
+The stated losses by age bound the privacy loss of an item that many steps after it came.
 """
 
 from __future__ import annotations
@@ -45,13 +46,14 @@ _BETWEEN = Fraction(1, 2)
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class FadingPlan(Plan[Design[Expiring]]):
-    """A plan with fading protection: the best growth, delay and epsilon or rho, and the best of
-    some other growths.
+    """Plan of a stream whose protection fades with age: the best design, and designs to compare
+    with.
 
-    The choices after the best have the growths 0, 1/2, 1, ...
+    A design has a growth, a delay, and epsilon or rho. After the best one come those of growths 0,
+    1/2, 1 and so on.
 
     Attributes:
-        targets: largest losses by age; all choices keep them.
+        targets: largest allowed losses by age; all designs keep them.
 
     >>> from counton import plan_expiring
     >>> found = plan_expiring({24: 1, 8760: 3})
@@ -72,8 +74,9 @@ class FadingPlan(Plan[Design[Expiring]]):
     targets: Mapping[int, float]
 
     def halfwidth(self, step: int, level: float = 0.95) -> float:
-        """Return `Design.halfwidth` of the best choice: for the noise, without the items that a
-        delay holds back.
+        """Return the half-width of an interval at a step, with the best design.
+
+        It covers the noise only, not the items that a delay holds back.
         """
         return self.best.halfwidth(step, level)
 
@@ -99,28 +102,27 @@ class FadingPlan(Plan[Design[Expiring]]):
 
     @property
     def steps(self) -> int:
-        """Number of releases over which errors are averaged, or the largest is taken."""
+        """Number of releases over which errors are averaged, or their maximum is taken."""
         return self.best.steps
 
     @cached_property
     def baseline(self) -> RestartedCounter:
-        """The restarted counter of least error that keeps the targets of this plan."""
+        """The best restarted counter, a common alternative, that keeps the targets of this plan."""
         gaussian = self.best.family == "gaussian"
         return RestartedCounter.best(self.targets, self.steps, gaussian=gaussian)
 
     @property
     def baseline_rmse(self) -> float:
-        """Root of the mean squared error of ``baseline``."""
+        """Root of the mean squared error of the restarted counter `baseline`."""
         return math.sqrt(self.baseline.mean_variance(self.steps))
 
     @property
     def least_largest_error(self) -> float | None:
-        """Lower bound on the largest error of any mechanism with these targets; 0 if no bound is
-        known.
+        """Lower bound on the largest error of any mechanism with these targets.
 
-        The bound holds for streams of 0 and 1. It is None if it does not apply to the plan: under
-        zero-concentrated privacy, or with ``per_step`` below 1, which excludes most streams of 0
-        and 1.
+        The bound holds for streams of 0 and 1. It is 0 if no bound is known. It is None if no bound
+        applies: under zero-concentrated privacy, or with ``per_step`` below 1, which excludes most
+        streams of 0 and 1.
         """
         if self.unit == "rho" or self.best.errors_of.per_step < 1:
             return None
@@ -280,7 +282,11 @@ def _loss_at(design: Design, age: int) -> float:
 def _beside(
     space: Space, best: Design[Expiring], search: Callable[[Space], Design[Expiring]]
 ) -> list[Design[Expiring]]:
-    """Return the best designs for some growths other than the best one, if there are any."""
+    """Return the best designs for some other growths, for comparison with the best one.
+
+    Args:
+        search: returns the best design within a space of growths and delays.
+    """
     others = []
     for count in range(space.largest_growth // _BETWEEN + 1):
         growth = count * _BETWEEN
@@ -332,7 +338,7 @@ def _refuse_unreached(plan: FadingPlan, rmse: float | None, largest_error: float
 
 
 def _positive(name: str, value: Number) -> float:
-    """Return the largest float that is not above the given number."""
+    """Check that an argument is above 0, and return it rounded down to a float."""
     number = exact(value, name)
     if number <= 0:
         raise InvalidInput(f"{name} is {quote(value)}; it must be a number above 0")
@@ -351,7 +357,7 @@ def _check_targets(targets: object) -> dict[int, float]:
 
 
 def _checked_delays(delays: object) -> Sequence[int]:
-    """Return the delays in order; a long range stays a range."""
+    """Return the delays sorted; a long range stays a range."""
     if not isinstance(delays, Iterable) or isinstance(delays, str):
         listed: Sequence[object] = ()
     else:

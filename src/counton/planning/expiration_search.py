@@ -1,7 +1,7 @@
-"""The search for the growth, delay and epsilon, or rho, of a stream whose protection fades.
+"""The search for the growth, delay and budget of a stream whose protection fades with age.
 
 The search tries growths and delays for one form of noise (Laplace with an epsilon, Gaussian with a
-rho). It minimises a measure of error, or the loss at one age.
+rho). It minimises an error, or the loss at one age.
 """
 
 from __future__ import annotations
@@ -35,26 +35,28 @@ _COARSE, *_FINER = Fraction(1, 4), Fraction(1, 20), Fraction(1, 100)
 
 
 class _Pure:
-    """The pure form of noise: its parameter is epsilon, and Laplace noise has scale 1 / epsilon."""
+    """Laplace noise of scale 1 / epsilon, with epsilon as its parameter."""
 
     gaussian = False
 
     def noise(self, unit: float, parameter: float) -> float:
-        """Return the size of an error that is ``unit`` if the parameter is 1."""
+        """Return the error from noise at a parameter, given the error at parameter 1."""
         return unit / parameter
 
     def parameter_for(self, unit: float, noise: float) -> float:
-        """Return the parameter at which an error of ``unit`` becomes ``noise``."""
+        """Return the parameter that gives an error, given the error ``unit`` at parameter 1."""
         return unit / noise
 
     def quick_parameter(self, growth: Fraction, age: int, loss: float) -> float:
-        """Return approximately the largest parameter whose loss after ``age`` + 1 releases is at
-        most this.
+        """Return approximately the largest parameter with which an item loses at most ``loss``.
+
+        Args:
+            age: number of releases since the item came, less one.
         """
         return loss / _first_loss(growth, age, "exact")
 
     def quick_loss(self, growth: Fraction, age: int, parameter: float) -> float:
-        """Return approximately the loss after ``age`` + 1 releases."""
+        """Return approximately what an item of this age has lost, in the units of the parameter."""
         return parameter * _first_loss(growth, age, "exact")
 
     def loss(self, expiry: Expiry, parameter: Fraction, age: int) -> Fraction:
@@ -65,8 +67,9 @@ class _Pure:
 
 
 class _ConcentratedLoss:
-    """Loss as a function of rho, with Gaussian noise of variance 1 / (2 rho); narrow noise loses
-    more per rho.
+    """Gaussian noise of variance 1 / (2 rho), with rho as its parameter.
+
+    If the noise is narrow, the discrete Gaussian loses more than rho; then exact losses are used.
     """
 
     gaussian = True
@@ -99,8 +102,9 @@ PURE, CONCENTRATED = _Pure(), _ConcentratedLoss()
 
 @cache
 def _first_loss(growth: Fraction, age: int, analysis: Analysis) -> float:
-    """Return the loss of a stream's first item: the largest of all items, which exact losses check
-    later.
+    """Return the loss at an age of a stream's first item, at parameter 1.
+
+    The first item loses approximately the most of all; exact losses check the result later.
     """
     return float(expiration_loss(Expiring(growth), [age], analysis, position=1)[0])
 
@@ -112,31 +116,35 @@ def _first_loss(growth: Fraction, age: int, analysis: Analysis) -> float:
 class TypicalError:
     """Root of the mean squared error over ``steps`` releases, computed for continuous noise.
 
-    Items that a delay holds back add to the error.
+    The items that a delay holds back count as an error too.
     """
 
     steps: int
     name = "a typical error"
 
     def noise(self, growth: Fraction, delay: int, gaussian: bool) -> float:
-        """Return the root of the mean variance of the noise if the parameter, epsilon or rho,
-        is 1.
-        """
+        """Return the error from noise alone at parameter 1: the root of its mean variance."""
         mean = _mean_variance(growth, delay, self.steps, gaussian)
         return math.sqrt(mean / 2 if gaussian else 2 * mean)
 
     def error(self, noise: float, held: float) -> float:
-        """Return the error from noise and held items; noise has mean 0, so squares add up."""
+        """Return the error from noise together with a number of items held back.
+
+        Noise has mean 0, so squares add up.
+        """
         return math.hypot(noise, held)
 
     def room(self, error: float, held: float) -> float:
-        """Return the largest noise that keeps this error; 0 if the held items alone exceed it."""
+        """Return the largest error from noise with which the whole error is at most ``error``.
+
+        It is 0 if the held items alone exceed it.
+        """
         return math.sqrt(max(error**2 - held**2, 0.0))
 
 
 @dataclass(frozen=True, slots=True)
 class WorstError:
-    """Bound that all errors of ``steps`` releases keep with probability 2/3."""
+    """Bound that holds for the errors of all ``steps`` releases together, with probability 2/3."""
 
     steps: int
     name = "a largest error"
@@ -160,7 +168,7 @@ def _mean_variance(growth: Fraction, delay: int, steps: int, gaussian: bool) -> 
 
 
 class Limit(NamedTuple):
-    """A bound on an error that the plan must keep."""
+    """An upper bound on one measure of error."""
 
     measure: TypicalError | WorstError
     error: float
@@ -168,13 +176,13 @@ class Limit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """The space of growths and delays to search.
+    """The growths and delays among which the search looks.
 
     Attributes:
-        form: the noise.
+        form: the form of noise.
         per_step: items that a delay of one step holds back.
         largest_growth: growths from 0 to this are tried.
-        delays: delays to choose from, in order; None for all that can pay off.
+        delays: delays to choose from, in order; None for all that can lower the error.
         steps: delays are shorter than this.
         growth: the only growth to try; None for all.
     """
@@ -196,18 +204,18 @@ class Space:
         )
 
     def growths(self) -> list[Fraction]:
-        """Growths of the first grid of the search."""
+        """Return the growths with which the search begins."""
         if self.growth is not None:
             return [self.growth]
         count = self.largest_growth // _COARSE
         return [*(n * _COARSE for n in range(count + 1)), self.largest_growth]
 
     def delays_up_to(self, most: float, targets: Iterable[int]) -> list[int]:
-        """Return the delays to try, in order: the given ones, or a selection that holds back up to
-        ``most`` items.
+        """Return the delays to try, in order: those that the caller gave, or else a selection.
 
-        The loss at an age drops at delays at which the number of releases with the item falls below
-        a power of two.
+        The selection holds back at most ``most`` items. It contains the delays from which on an
+        item of a target's age is in fewer than a power of two of the releases: there its loss
+        drops.
         """
         last = max(targets)
         if self.delays is not None:
@@ -224,8 +232,9 @@ class Space:
         return sorted({0, *spread, *(delay for delay in edges if 0 <= delay <= longest)})
 
     def search(self, score: Callable[[Fraction, int], float], delays: Sequence[int]) -> Expiry:
-        """Return the growth and delay of least score: searched on a grid, then in smaller steps
-        around its best.
+        """Return the growth and delay with the least score.
+
+        The search tries a coarse grid, and then finer steps around the best point.
         """
         best = min((score(g, delay), g, delay) for delay in delays for g in self.growths())
         tried = list(delays)
@@ -247,9 +256,10 @@ class Space:
 def least_error(
     space: Space, targets: Mapping[int, float], limits: Sequence[Limit]
 ) -> Design[Expiring]:
-    """Return the design that keeps the targets and has the smallest errors relative to the limits.
+    """Return the design that keeps all targets and has the smallest error.
 
-    Delays are at most the largest age: a longer delay leaves nothing to protect.
+    The error is the largest ratio of a measure of error to its limit. Delays are at most the
+    largest age with a target: a longer delay leaves nothing to protect.
     """
     form = space.form
 
@@ -272,7 +282,7 @@ def least_error(
 
 
 def _largest_parameter(form: Form, expiry: Expiry, targets: Mapping[int, float]) -> Fraction:
-    """Return the largest parameter of five digits that keeps the targets."""
+    """Return the largest epsilon or rho, of five digits, that keeps the targets."""
     limits = {age: Fraction(str(loss)) for age, loss in targets.items() if age >= expiry.delay}
 
     def within_target(parameter: Fraction) -> bool:
@@ -316,6 +326,6 @@ def least_loss(space: Space, age: int, limits: Sequence[Limit]) -> Design[Expiri
 
 
 def _five_digits(value: Fraction, towards: Callable[[Fraction], int]) -> Fraction:
-    """Round to five significant digits, down (math.floor) or up (math.ceil)."""
+    """Round a number to five significant digits, down (``math.floor``) or up (``math.ceil``)."""
     unit = Fraction(10) ** (math.floor(math.log10(value)) - 4)
     return towards(value / unit) * unit

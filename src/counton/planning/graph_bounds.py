@@ -98,15 +98,21 @@ def sets_of_bits(bits: int) -> Integers:
 
 
 def _bits_among(nodes: int | None) -> int:
-    """Return the largest number n of bits that fit into this many nodes: n^2 + 2 n nodes are
-    needed.
+    """Return the largest number n of secret bits for which a graph of this many nodes is large
+    enough.
+
+    n bits need n^2 + 2 n nodes; None: any number of nodes.
     """
     return 2**31 if nodes is None else math.isqrt(nodes + 1) - 1
 
 
 def _by_reconstruction(sets: int, steps: int, guarantee: Guarantee) -> float:
-    """Return the root of the least mean square of the worst error if this many sets can be
-    queried.
+    """Return a lower bound on the root of the mean squared error, by reconstruction.
+
+    The bound holds for the step with the largest error. See the module.
+
+    Args:
+        sets: number of sets of secret bits whose sums the releases reveal.
     """
     longest = (math.isqrt(4 * steps + 1) - 1) // 2  # n (n + 1) <= T
     # The largest power of two, less one, up to some number; 0 if there is none.
@@ -174,7 +180,10 @@ def least_error_of_matchings(
 def bounds_on_degrees(
     degree: int, steps: int, guarantee: Guarantee, *, batched: bool, nodes: int | None
 ) -> tuple[LowerBound, ...]:
-    """Return the bounds to show beside a plan of a degree histogram: for it, and for matchings."""
+    """Return lower bounds to show beside a plan of a degree histogram.
+
+    They are for degree histograms, and for the largest matching.
+    """
     who = "any mechanism, on some stream of edges that only come"
     source = "reconstruction and counting (counton)" if batched else "reconstruction (counton)"
     degrees = least_error_of_degrees(degree, steps, guarantee, batched=batched, nodes=nodes)

@@ -66,10 +66,10 @@ def expected_largest_error(
 
     Args:
         choice: strategy and noise, of `counton.plan_cells`, for a line.
-        workload: "ranges", "prefixes", "nodes", or a matrix with one row a query.
+        workload: "ranges", "prefixes", "nodes", or a matrix with one row for each query.
         runs: independent draws, at least 2.
         level: confidence of the interval.
-        key: for the same draws again; a fresh one unless given.
+        key: key of the draws, to repeat a simulation; a fresh one unless given.
 
     Raises:
         InvalidInput: a grid of several axes, too few runs, a level outside (0, 1), or a workload
@@ -87,7 +87,11 @@ def expected_largest_error(
 
 
 def summed_up(every: ArrayLike, level: float) -> LargestError:
-    """Return the mean of one number per run, with Student's interval.
+    """Return the mean over runs of a simulation, with Student's confidence interval.
+
+    Args:
+        every: one number for each run.
+        level: confidence of the interval.
 
     >>> summed_up([1.0, 2.0, 3.0], 0.95)
     LargestError(mean=2.0, lower=-0.48..., upper=4.48..., level=0.95, runs=3)
@@ -107,8 +111,10 @@ def largest_errors(
     runs: int,
     key: Key | None = None,
 ) -> Iterator[float]:
-    """Yield the largest error of each of this many runs; arguments as in
-    `expected_largest_error`.
+    """Yield the largest error over all answers to a workload, for each of ``runs`` draws of the
+    noise.
+
+    For the arguments see `expected_largest_error`.
     """
     runs = check_integer("runs", runs, 2, 2**32)
     axes = choice.strategy.axes

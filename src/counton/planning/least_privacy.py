@@ -1,4 +1,4 @@
-"""The least epsilon, or rho, that reaches a wanted accuracy."""
+"""Search for the least epsilon, or rho, that reaches a wanted accuracy."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ TargetWidth = Number | str | Mapping[str, Number | str]
 
 
 class ReachedHalfwidths(NamedTuple):
-    """Wanted half-widths, and the planned ones.
+    """Wanted half-widths of intervals, beside those of a plan.
 
     Attributes:
         step: the step of these half-widths.
         level: probability with which each interval holds.
-        wanted: wanted half-widths by name; "" if there is one kind of number.
-        planned: planned half-widths by name.
+        wanted: wanted half-widths by the name of the number; "" if there is one kind of number.
+        planned: planned half-widths by the name of the number.
     """
 
     step: int
@@ -57,7 +57,8 @@ class ReachedHalfwidths(NamedTuple):
 
 
 def bounds_of(within: TargetWidth, size: int | None = None) -> dict[str, float]:
-    """Return bounds on half-widths by name; "" for a bound without a name.
+    """Return the wanted half-widths by the name of the number; "" stands for a bound without a
+    name.
 
     Args:
         within: a number; a text such as "20", "2%" or "count=20,mean=0.5"; or numbers by name.
@@ -96,9 +97,9 @@ def bounds_of(within: TargetWidth, size: int | None = None) -> dict[str, float]:
 def compare_halfwidths(
     halfwidths: Mapping[str, float], bounds: Mapping[str, float], step: int, level: float
 ) -> ReachedHalfwidths:
-    """Return planned half-widths beside the bounds on them.
+    """Return planned half-widths beside the wanted ones, by the name of the number.
 
-    A bound without a name applies to the number of rows, if that is among them, else to all.
+    A bound without a name applies to the number of rows, if that is among the names, else to all.
     """
     wanted: dict[str, float] = {}
     for name, bound in bounds.items():
@@ -118,7 +119,12 @@ def compare_halfwidths(
 
 
 def of_loss(loss: Fraction, least: Loss, delta: Number | None = None) -> Guarantee:
-    """Return the guarantee with this loss.
+    """Return the guarantee with a given epsilon or rho.
+
+    Args:
+        loss: the epsilon or rho.
+        least: which of the two ``loss`` is.
+        delta: with epsilon, the delta of approximate privacy; None: pure privacy.
 
     >>> of_loss(Fraction(1, 2), "epsilon", "1e-6")
     ApproxDP(epsilon=0.5, delta=1e-6)
@@ -155,7 +161,7 @@ def with_loss(guarantee: Guarantee, loss: Fraction) -> Guarantee:
 
 
 def next_loss(loss: Fraction) -> Fraction:
-    """Return the least number of four digits that is at least this loss.
+    """Round an epsilon or rho up to four significant digits.
 
     >>> next_loss(Fraction(1, 3))
     Fraction(1667, 5000)
@@ -170,13 +176,15 @@ def least_guarantee(
     delta: Number | None = None,
     near: Fraction = Fraction(1),
 ) -> Guarantee:
-    """Return the guarantee of least loss, a number of four digits, that keeps an error within a
+    """Return the guarantee with the least epsilon or rho, of four digits, that keeps an error
     bound.
 
     The error must fall as the loss grows. It may rise a little where the planner changes its
     strategy; the error of the result is within the bound in any case.
 
     Args:
+        error: returns the error under a guarantee.
+        within: largest allowed error.
         least: "epsilon" or "rho".
         delta: with epsilon, of approximate privacy.
         near: a guess of the loss, where the search begins.
@@ -236,7 +244,10 @@ _ONE_DECADE = 9 * _FIRST
 
 
 def _loss_at(place: int) -> Fraction:
-    """Return the number at a place in the ordered list of all numbers of this many digits.
+    """Return the number at a place in the list of all numbers of four significant digits, in
+    order.
+
+    Place 0 is the number 1.
 
     >>> _loss_at(0), _loss_at(1) - 1, _loss_at(-1)
     (Fraction(1, 1), Fraction(1, 1000), Fraction(9999, 10000))
@@ -250,14 +261,17 @@ def _ten_to(power: int) -> Fraction:
 
 
 def _place_of(loss: Fraction) -> int:
-    """Return the first place of a number that is at least a loss: inverse of `_loss_at`."""
+    """Return the place of a loss, rounded up to four digits; the inverse of `_loss_at`."""
     power = math.floor(math.log10(loss) + 1e-12)
     digits = math.ceil(loss / _ten_to(power - DIGITS + 1)) - _FIRST
     return power * _ONE_DECADE + digits
 
 
 def _between(low: int, high: int, error_at: Callable[[int], float], within: float) -> int:
-    """Return a place between two others, near the bound by linear interpolation of logarithms."""
+    """Return a place between two others at which the error is probably near the bound.
+
+    The guess interpolates the logarithms of losses and errors linearly.
+    """
     first, last = error_at(low), error_at(high)
     middle = (low + high) // 2
     if high - low <= 8 or not (0 < last < first < math.inf):

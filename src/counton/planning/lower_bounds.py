@@ -129,7 +129,7 @@ def nuclear_norm(horizon: int) -> float:
 
 
 def mathias_sum(horizon: int) -> float:
-    """Return gamma_hat(T) = (1/T) sum_{j=1..T} |csc((2j - 1) pi / (2T))|.
+    """Return Mathias's sum gamma_hat(T) = (1/T) sum_{j=1..T} |csc((2j - 1) pi / (2T))|.
 
     Beyond 2^20 terms the limit of the trapezoidal rule is used, accurate to 1e-12.
 
@@ -151,11 +151,12 @@ def mathias_sum(horizon: int) -> float:
 
 
 def factorisation_bounds(horizon: int) -> tuple[float, float]:
-    """Return a lower and an upper bound of |A|_cb, the least possible product of row and column
-    norm.
+    """Return a lower and an upper bound on the least error of any factorisation A = B C.
 
-    (1/2 + 1/(2T)) gamma_hat <= |A|_cb <= gamma_hat / 2 + 1/2 (Mathias 1993, Corollary 3.5). The
-    square-root factorisation's product is Psi*(T), within 0.5851 of the lower bound.
+    Its error is |A|_cb: the largest row norm of B times the largest column norm of C. A is the T x
+    T matrix of totals. (1/2 + 1/(2T)) gamma_hat <= |A|_cb <= gamma_hat / 2 + 1/2 (Mathias 1993,
+    Corollary 3.5). The square-root factorisation's product is Psi*(T), within 0.5851 of the lower
+    bound.
 
     >>> from counton.strategies.streams.square_root import square_root_sensitivity
     >>> lower, upper = factorisation_bounds(1024)
@@ -224,15 +225,21 @@ def least_noise_variance(guarantee: Guarantee) -> float:
 
 
 def _least_pure(epsilon: float) -> float:
-    """Return the least variance of a law on the integers whose neighbours differ by at most factors
-    e^epsilon; 0 beyond float64.
+    """Return the least variance of noise on the integers under pure privacy.
+
+    The probabilities of neighbouring integers differ by factors of at most e^epsilon. The result is
+    0 if it is below the range of float64.
     """
     return 0.5 / math.sinh(epsilon / 2) ** 2 if epsilon < _LARGEST_LOSS else 0.0
 
 
 @lru_cache(maxsize=128)
 def _least_approximate(epsilon: float, delta: float) -> float:
-    """Return V / s^2 under (epsilon, delta), from moves of one or of several steps at a time."""
+    """Return a lower bound on the variance of noise under (epsilon, delta)-privacy.
+
+    It is in units of the squared change by one unit, V / s^2 in `least_noise_variance`, and the
+    best over moves of one step and of several steps at a time.
+    """
     moves = max(1, math.floor(min(_SHORT_LOSS / epsilon, _SHORT_DELTA / delta)))
     loss = moves * epsilon
     if loss > _LARGEST_CLOSE:
@@ -356,10 +363,11 @@ def least_error_on_coin_flips(horizon: int, epsilon: Number) -> float:
 
 
 def _apart_by_terms(changed: int, size: Floats) -> Floats:
-    """Return the mass of the k likeliest values of X, and P(X > size - k), X binomial (size, 1/2).
+    """Return two probabilities of the coin-flip bound, summed term by term.
 
-    Term by term, since importing scipy would take longer than to plan a stream. Of more than 1074
-    steps the second mass is 0: it is below 1e-100 wherever the first leaves less than 3/4.
+    With X binomial (size, 1/2) and k = ``changed`` they are the mass of the k likeliest values of
+    X, and P(X > size - k). Importing scipy would take longer than to plan a stream. For more than
+    1074 steps the second mass is 0: it is below 1e-100 wherever the first leaves less than 3/4.
 
     >>> _apart_by_terms(2, np.array([4.0, 5.0])).tolist()  # (6 + 4 + 4 + 1) / 16, 26 / 32
     [0.9375, 0.8125]
@@ -379,7 +387,10 @@ def _apart_by_terms(changed: int, size: Floats) -> Floats:
 
 
 def _central_mass(half: Floats) -> Floats:
-    """Return C(2m, m) / 4^m; beyond the first few m by Stirling's series, to within 1e-15."""
+    """Return the probability C(2m, m) / 4^m of as many heads as tails in 2m coin flips.
+
+    Beyond the first few m Stirling's series gives it, to within 1e-15.
+    """
     exact = np.array([math.comb(2 * m, m) / 4**m for m in range(_STIRLING)])
     series = sum(term / half**power for power, term in zip((1, 3, 5, 7), _CENTRAL, strict=True))
     few = exact[np.minimum(half, _STIRLING - 1).astype(np.int64)]
@@ -387,11 +398,13 @@ def _central_mass(half: Floats) -> Floats:
 
 
 def _apart_by_integrals(changed: int, size: Floats) -> Floats:
-    """Return the results of `_apart_by_terms` for any number of terms, by integrals."""
+    """Return the two probabilities of `_apart_by_terms` by integrals, which are quick for any
+    size.
+    """
     from scipy.special import betainc
 
     def up_to(value: Floats) -> Floats:
-        """Return P(X <= value)."""
+        """Return P(X <= value) for the binomial X of each size."""
         inside = betainc(np.maximum(size - value, 0.5), np.maximum(value, 0.0) + 1, 0.5)
         return np.where(value >= size, 1.0, np.where(value < 0, 0.0, inside))
 
@@ -400,8 +413,10 @@ def _apart_by_integrals(changed: int, size: Floats) -> Floats:
 
 
 def _last(holds: Any, most: int) -> int:
-    """Return the last of 1..most up to which ``holds`` is true, by bisection; 0 if it is false at
-    1.
+    """Return the largest integer up to ``most`` for which a monotone condition holds, by
+    bisection.
+
+    It is 0 if the condition fails at 1.
     """
     low, high = 0, most + 1
     while high - low > 1:
@@ -411,19 +426,22 @@ def _last(holds: Any, most: int) -> int:
 
 
 def allowed_loss(targets: Mapping[int, float], age: int) -> float:
-    """Return the largest loss allowed at an age: the least target at this age or later."""
+    """Return the largest privacy loss that targets allow at an age.
+
+    It is the least target at this age or a later one, since losses only grow.
+    """
     return min((loss for at, loss in targets.items() if at >= age), default=math.inf)
 
 
 def least_largest_error(targets: Mapping[int, float], steps: int) -> float:
-    """Return a distance from the truth that no mechanism keeps at every one of ``steps`` releases.
+    """Return an error that every mechanism reaches in at least one of ``steps`` releases.
 
     The result is the largest error, in steps of 1/2, that the theorem rules out for streams of 0
     and 1 with probability 2/3; 0 if it rules out none.
 
     Source: Andersson et al., "Continual Counting with Gradual Privacy Expiration", Theorem 5.1:
-    errors strictly below C < steps / 2 at all steps need
-    sum_{d = 0}^{2C - 1} g(d) >= ln(steps / (6 C)). Its proof compares streams with a block of 2C
+    errors strictly below C < steps / 2 at all steps need sum_{d = 0}^{2C - 1} g(d) >= ln(steps / (6
+    C)), where g(d) is the loss allowed at age d. Its proof compares streams with a block of 2C
     ones; so 2C has to be an integer, and C need not be.
 
     Args:
@@ -436,8 +454,8 @@ def least_largest_error(targets: Mapping[int, float], steps: int) -> float:
     steps = check_integer("steps", steps, 1)
 
     def open_to(block: int) -> bool:
-        """Whether errors below half of ``block`` are not ruled out, with a margin for rounding
-        errors.
+        """Whether the theorem leaves errors below half of ``block`` possible, with a margin for
+        rounding.
         """
         return _sum_below(targets, block) * (1 + 1e-12) >= math.log(steps / (3 * block))
 
@@ -489,11 +507,11 @@ ANY_MECHANISM = "after Constant Matters, Theorem 3; with its constant (counton)"
 
 
 def least_std(design: Design, metric: Metric) -> dict[Family, float]:
-    """Return lower bounds on the standard deviation of every strategy with one family of noise, by
-    family.
+    """Return lower bounds on the standard deviation of all strategies, by the family of their
+    noise.
 
     The bounds are on the root of the mean variance, or of the largest, in data units, for the
-    question that the design answers: see `StreamPlan.least_std`. Families without a known bound are
+    numbers that the design releases: see `StreamPlan.least_std`. Families without a known bound are
     left out.
     """
     contribution, guarantee, of = design.contribution, design.guarantee, design.errors_of
@@ -518,10 +536,10 @@ def least_std(design: Design, metric: Metric) -> dict[Family, float]:
 
 
 def factors_of_design(design: Design, metric: Metric = "mean") -> tuple[LowerBound, ...]:
-    """Return the ratios of a design's error to lower bounds: for its kind of noise, and for any
-    mechanism.
+    """Return how many times a design's error exceeds lower bounds.
 
-    See `StreamPlan.factors`. There are none if no theorem applies, as for guarantees that expire. A
+    The first bound is for mechanisms with its kind of noise, the second for any mechanism: see
+    `StreamPlan.factors`. There are none if no theorem applies, as for guarantees that expire. A
     stream without a last step is taken up to ``design.errors_of.steps``, else up to 65,536.
 
     >>> from counton import Counter, Key, ZCDP
@@ -556,7 +574,9 @@ def far_from_possible(
     of: str = "",
     cited: bool = True,
 ) -> str:
-    """Return the factors of a design as a sentence for a publication; "" if there are none.
+    """Return a sentence for a publication that compares a design's error with lower bounds.
+
+    It is "" if there are no bounds.
 
     Args:
         design, factors, metric: see `factors_of_design`.
@@ -611,7 +631,7 @@ class LowerBound:
 
     @property
     def vacuous(self) -> bool:
-        """True if the bound does not apply, or gives nothing, for this size and question."""
+        """True if the bound says nothing, since it does not apply, or is 0 for this size."""
         return self.at_least is None
 
     @property
@@ -623,12 +643,12 @@ class LowerBound:
 
     @property
     def times(self) -> str:
-        """The factor as it is printed."""
+        """The factor of the achieved error to the bound, as it is printed."""
         return f"{self.factor:.3g}" if self.factor < 1000 else f"{self.factor:,.0f}"
 
     @property
     def distance(self) -> str:
-        """The ratio of the plan's error to the bound, in one sentence.
+        """Sentence that compares the plan's error with the bound.
 
         >>> from counton import ZCDP, plan
         >>> for factor in plan(1024, ZCDP(0.5)).factors:
@@ -653,7 +673,8 @@ class LowerBound:
 
 
 def bounds_beside(plan: StreamPlan) -> tuple[LowerBound, ...]:
-    """Return the lower bounds of the papers for a plan's question, beside what the plan achieves.
+    """Return the lower bounds of the papers on what a plan releases, with the errors that it
+    achieves.
 
     See `StreamPlan.bounds`.
     """
@@ -663,7 +684,9 @@ def bounds_beside(plan: StreamPlan) -> tuple[LowerBound, ...]:
 
 
 def _once(design: Design) -> str | None:
-    """Return why bounds for units that count once do not apply here; None if they do."""
+    """Return why bounds for units that count in one step do not apply to a design; None if they
+    do.
+    """
     if not design.contribution.acts_once:
         return "stated for units that count in one step"
     if design.contribution.relation == "replace" and design.cells > 1:
@@ -676,8 +699,8 @@ def _unit(design: Design) -> float:
 
 
 def _source_of_variance(design: Design, metric: Metric) -> str:
-    """Return the source of the bound on any factorisation; of two bounds the source of the tighter
-    one.
+    """Return the paper of the bound on the variance of any factorisation; of two, that of the
+    tighter.
     """
     steps, release = design.steps, design.release
     if release == "windows":
@@ -712,8 +735,10 @@ def _of_variances(plan: StreamPlan) -> Iterator[LowerBound]:
 
 
 def least_of_any_mechanism(design: Design, metric: Metric) -> float:
-    """Return a lower bound on the root of the mean or largest squared error of every mechanism; 0
-    if none is known.
+    """Return a lower bound on the root mean squared error of every mechanism; 0 if none is known.
+
+    Args:
+        metric: whether the bound is on the mean over steps of the squared error, or on its maximum.
     """
     if design.errors_of.what or design.contribution.pattern is not None:
         return 0.0
@@ -749,14 +774,16 @@ def _of_largest_errors(design: Design) -> Iterator[LowerBound]:
 
 
 def _largest(design: Design, probability: float) -> float | None:
-    """Return a bound that all errors of a design keep together; None if it is not known."""
+    """Return a bound that holds for all errors of a design together; None if none is known."""
     found = design.largest_error(probability)
     return None if math.isinf(found) else found
 
 
 def _of_others(design: Design) -> Iterator[LowerBound]:
-    """Yield bounds for statistics that contain a total: for cuts never, for texts if there are
-    several cells.
+    """Yield the papers' bounds for statistics of which a total is a part: graph cuts, letter
+    counts.
+
+    The bound for cuts never applies to totals; that for letters applies if there are several cells.
     """
     graphs, source = "of graphs, not of totals", "Constant Matters, Theorem 5"
     yield LowerBound("minimum cut or degree", None, None, graphs, source)
@@ -782,7 +809,11 @@ def _of_others(design: Design) -> Iterator[LowerBound]:
 
 
 def _unless_short(design: Design, quantity: str, least: float, who: str, source: str) -> LowerBound:
-    """Return a bound that holds with probability 2/3; vacuous if it is 0."""
+    """Return the bound ``least``, which holds with probability 2/3; marked as vacuous if it is 0.
+
+    Args:
+        who: the mechanisms for which it holds.
+    """
     if not least:
         return LowerBound(quantity, None, None, "the stream is too short for its loss", source)
     achieved = _largest(design, _PROBABILITY)
@@ -792,12 +823,13 @@ def _unless_short(design: Design, quantity: str, least: float, who: str, source:
 def largest_of_cells(
     cells: int, horizon: int, guarantee: Guarantee, unit: float, quantity: str
 ) -> tuple[LowerBound, ...]:
-    """Return `least_error_of_cells` as a bound on a statistic; nothing unless the guarantee is
+    """Return the bound `least_error_of_cells` in data units; none unless the guarantee is
     `PureDP`.
 
     Args:
         cells: number of cells; a unit may change any one of them by ``unit``, in any step.
         unit: the change by one unit, in data units.
+        quantity: the bounded quantity in words.
     """
     if not isinstance(guarantee, PureDP):
         return ()

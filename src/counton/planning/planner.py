@@ -1,9 +1,9 @@
 """The planner: it computes the error of every candidate strategy and noise, and ranks them.
 
-If units act once, both sensitivities of a tree follow from its height. If units act in several
-steps, they depend on where these steps can lie: then the planner computes both norms for every
-arity, height and number of zeros. A strategy that another one beats in both norms and in error is
-best for no guarantee.
+If a unit changes one step, the sensitivity of a tree follows from its height. If a unit changes
+several steps, it depends on where these steps can lie: then the planner computes both norms for
+every arity, height and number of zeros. A strategy is left out if another one has a smaller error
+and is not worse in either norm.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ _MEASURE = {"mean": "mean", "max": "largest"}
 
 
 class AnyDesign(Protocol):
-    """A design: a strategy with noise that keeps a guarantee, and a row of its numbers."""
+    """Interface of a design: a strategy, with noise that keeps a guarantee, described by a row."""
 
     @property
     def strategy(self) -> Any: ...
@@ -108,7 +108,7 @@ class Plan(Generic[D]):
 
     Attributes:
         choices: best first.
-        words: the comparison, the guarantee and the protected unit, a line each.
+        words: lines on what is compared, the guarantee and the protected unit.
         shown: columns of `rows` that are printed.
         brief: columns that are printed in the short form; (): all of ``shown``.
 
@@ -158,7 +158,9 @@ class Plan(Generic[D]):
         return self.words
 
     def foot(self) -> Sequence[str]:
-        """Return the lines below the designs: what was left out, and lower bounds on the error."""
+        """Return the lines below the designs: the kinds that were left out, and lower bounds on
+        the error.
+        """
         return ()
 
     def describe(self, *, full: bool = False) -> str:
@@ -202,7 +204,7 @@ class Plan(Generic[D]):
 
 
 def off_in_words(what: str, halfwidths: Mapping[int, float]) -> str:
-    """Return the half-widths of a number at some steps, in words.
+    """Return a sentence with the half-widths of a number at some steps.
 
     >>> off_in_words("a total", {1: 11.2, 52: 24.9})
     'a total is off by at most 12 in step 1 and 25 in step 52'
@@ -238,13 +240,13 @@ class StreamPlan(Plan[Design]):
     Attributes:
         horizon, metric: the number of steps and the error metric of the request; a horizon of None
             is a stream without a last step.
-        notes: what was left out, and why.
+        notes: kinds of strategies that were left out, and why.
         planning_seconds: seconds to find each design and compute its error; not compared by ``==``.
         least_errors: lower bounds on the errors of a statistic's numbers; none for counts.
-        reached: wanted half-widths for which the guarantee was found; None if a guarantee was
-            stated.
-        own_halfwidths: returns the half-widths of a statistic's numbers from this plan; None
-            for counts.
+        reached: wanted and planned half-widths, if the guarantee was found from wanted ones; else
+            None.
+        own_halfwidths: function that returns the half-widths of a statistic's numbers under this
+            plan; None for counts.
     """
 
     horizon: int | None
@@ -257,13 +259,14 @@ class StreamPlan(Plan[Design]):
 
     @property
     def contribution(self) -> Contribution:
-        """The largest change by one protected unit."""
+        """Bound on the change of the data by one protected unit."""
         return self.best.contribution
 
     @property
     def steps(self) -> int:
-        """Number of steps over which errors are averaged or the largest is taken: the horizon, or
-        ``around``.
+        """Number of steps over which errors are averaged or their maximum is taken.
+
+        It is the horizon, or for a stream without an end the ``around`` of the request.
         """
         return self.best.steps if self.horizon is None else self.horizon
 
@@ -281,7 +284,9 @@ class StreamPlan(Plan[Design]):
 
     @property
     def published_in_words(self) -> str:
-        """Return the cost of choosing only published strategies, and the paper, in words."""
+        """Return how much larger the error is with published strategies only, and in which
+        paper, in words.
+        """
         best = self.best_published
         if best is None:
             return "published: none of these strategies is in a refereed paper"
@@ -300,13 +305,14 @@ class StreamPlan(Plan[Design]):
     def halfwidths(
         self, step: int, level: float = 0.95, *, over: int | None = None
     ) -> dict[str, float]:
-        """Return half-widths of intervals at a step, by the name of the number; "" if all are of
-        one kind.
+        """Return the half-widths of intervals at a step, by the name of the number.
+
+        The name is "" if the stream has one kind of number.
 
         Args:
             step: the step, from 1.
             level: probability with which each interval holds.
-            over: number of last steps that count; None: all steps so far.
+            over: number of the latest steps whose sum is released; None: all steps so far.
 
         Raises:
             InvalidInput: the step or the level is out of range.
@@ -370,8 +376,8 @@ class StreamPlan(Plan[Design]):
         )
 
     def least_std(self, metric: Metric | None = None) -> dict[Family, float]:
-        """Return lower bounds on the standard deviation of every strategy with one family of noise,
-        by family.
+        """Return lower bounds on the standard deviation of all strategies, by the family of
+        their noise.
 
         The bounds are for the mean or the largest variance (None: the plan's metric), in data
         units. See ``counton.planning.lower_bounds``. For units that count once: Laplace noise under
@@ -387,7 +393,7 @@ class StreamPlan(Plan[Design]):
 
     @cached_property
     def bounds(self) -> tuple[LowerBound, ...]:
-        """Return every lower bound of the papers, beside what the best design achieves.
+        """Return all lower bounds of the papers, each with the error of the best design.
 
         Bounds that do not apply to the question are included, with the reason. See
         ``counton.planning.lower_bounds``.
@@ -410,13 +416,12 @@ class StreamPlan(Plan[Design]):
 
     @cached_property
     def factors(self) -> tuple[LowerBound, ...]:
-        """Return the ratios of the best design's error to two lower bounds, as far as theorems give
-        them.
+        """Return how many times the best design's error exceeds each of two lower bounds.
 
         The first bound is on every matrix mechanism with this kind of noise, for units that count
-        in one step. The second is on every mechanism, on some stream. Each names its source. For
-        units that count more often, the second bound is that for units which count once: it holds,
-        but is loose.
+        in one step. The second is on every mechanism, on some stream. A bound without a theorem is
+        left out. For units that count more often, the second bound is that for units which count
+        once: it holds, but is loose.
 
         >>> from counton import PureDP, plan
         >>> [round(factor.factor, 2) for factor in plan(8760, PureDP(1)).factors]
@@ -427,8 +432,8 @@ class StreamPlan(Plan[Design]):
         return factors_of_design(self.best, self.metric)
 
     def why(self, choice: Design) -> str:
-        """Return how a design's error compares with the best one's, and how its noise was
-        calibrated, in words.
+        """Return in words how a design's error compares with the best one's, and how its noise
+        was chosen.
         """
         of = choice.strategy, choice.guarantee, choice.contribution, choice.shape
         reason = calibration_of(*of).reason
@@ -445,11 +450,11 @@ class StreamPlan(Plan[Design]):
         return f"least {_MEASURE[self.metric]} error{ahead}; {reason}"
 
     def release_seconds(self, choice: Design) -> float | None:
-        """Return the time of one release of all cells, measured now over up to the first 4,096
+        """Measure the seconds that one release of all cells takes, over up to the first 4,096
         steps.
 
-        It is None if that takes more than two million draws. The time of a strategy that solves for
-        its whole horizon includes this solution.
+        None if that takes more than two million draws. The time of a strategy that solves for its
+        whole horizon includes this solution.
         """
         steps = min(self.steps, _MEASURED, max(_MOST_MEASURED // choice.cells, 1))
         if max(choice.strategy.facts.drawn_ahead, steps) * choice.cells > _MOST_MEASURED:
@@ -465,9 +470,9 @@ class StreamPlan(Plan[Design]):
         """Return one row for each design: rank, strategy, noise, mean_std, max_std (data units),
         kind, cost, why.
 
-        The cost is planning_seconds, and held: numbers of 8 bytes that a running stream keeps. The
-        paper is the refereed paper that describes the strategy, with its venue; or it begins with
-        "ours" and names the theorems that a machine has checked.
+        The cost is ``planning_seconds`` and ``held``, how many numbers of 8 bytes a running stream
+        keeps. The column of the paper names the refereed paper that describes the strategy, with
+        its venue; or it begins with "ours" and names the theorems that a machine has checked.
         """
         return [
             {
@@ -697,7 +702,7 @@ def _check_serves(
 
 
 class _Question(NamedTuple):
-    """The part of a request that decides which strategies can be best: all but the size of the
+    """The part of a request on which the choice of strategies depends: all but the size of the
     budget.
     """
 
@@ -710,21 +715,25 @@ class _Question(NamedTuple):
 
     @property
     def plain(self) -> bool:
-        """True if units count once and totals are released: then ``best`` of each family
-        applies.
+        """True if units count once and totals are released.
+
+        Then each strategy class knows its best parameters.
         """
         return self.steps == 1 and self.release == "totals"
 
     def norms_moved(self, strategy: StreamStrategy) -> tuple[int, int]:
-        """Return the norm and the squared norm of a unit's change of a strategy's nodes."""
+        """Return the 1-norm and the squared 2-norm of the largest change of node values by one
+        unit.
+        """
         sensitivity = sensitivities(
             strategy, steps=self.steps, separation=self.separation, every=self.every
         )
         return sensitivity.l1, sensitivity.l2_squared
 
     def without_dominated(self, candidates: Iterable[StreamStrategy]) -> list[StreamStrategy]:
-        """Return the strategies that no other beats in error and in both norms, in order of
-        error.
+        """Return the strategies in order of error, without the dominated ones.
+
+        A strategy is dominated if another has no larger error and is not larger in either norm.
         """
         front: list[StreamStrategy] = []
         moved: list[tuple[int, int]] = []
@@ -755,7 +764,9 @@ def _kary(question: _Question, subtraction: bool) -> Iterable[StreamStrategy]:
 
 @lru_cache(maxsize=16)
 def _kary_trees(horizon: int, subtraction: bool) -> list[known.KAry]:
-    """Return trees that all requests share, since a tree caches the norms of units."""
+    """Return the k-ary trees to compare. Requests share these objects, which cache norms of
+    units.
+    """
     return known.KAry.candidates(horizon, subtraction, of_each=3 if horizon > _LONG else 8)
 
 
@@ -825,16 +836,16 @@ def _solved_shapes(question: _Question, norm: Norm) -> Iterable[StreamStrategy]:
 
 
 class _StrategyKind(NamedTuple):
-    """A kind of strategies that may be best, for noise calibrated to one norm or to both.
+    """A kind of strategies that plans consider.
 
     Attributes:
         kind: names of the kind.
-        make: returns its strategies.
-        norms: norms of noise for which its error is computed.
-        contends: norms with which it may be best from 64 steps on.
+        make: returns its strategies for a question and a norm.
+        norms: norms (1 for Laplace, 2 for Gaussian noise) for which plans can compute its error.
+        contends: norms with which it may be the best of all kinds, from 64 steps on.
         simple: whether it releases integers.
-        only_simple: whether another kind is better if fractions may be released.
-        published: whether papers describe it and it is never best for units that count in one
+        only_simple: True if another kind is always better when fractions may be released.
+        published: True if papers describe it and it is never best for units that count in one
             step; for these units plans only compare with it.
     """
 
@@ -920,7 +931,7 @@ _WINDOWS: tuple[_StrategyKind, ...] = (
 def _endless(
     release: ReleaseForm, norms: tuple[Norm, ...], metric: Metric, around: int | None
 ) -> tuple[_Contenders, ...]:
-    """Return the strategies without a last step whose protection never fades."""
+    """Return strategies, by kind, for streams without a last step; their protection never fades."""
     if release != "totals":
         raise InvalidInput(
             f"release is {release!r} and the stream has no last step, for which only totals are "
@@ -938,7 +949,10 @@ def _endless(
 
 @lru_cache(maxsize=64)
 def _even(metric: Metric, around: int) -> int | None:
-    """Return how many first nodes of a growing root have equal noise, for the least error."""
+    """Return how many first nodes of a `GrowingSquareRoot` get equal noise for the least error.
+
+    None is the strategy's own default.
+    """
 
     def error(even: int | None) -> float:
         root = known.GrowingSquareRoot(even=even)
@@ -963,7 +977,9 @@ def _as_printed(name: str, horizon: int | None) -> _Contenders:
 
 
 class _Contenders(NamedTuple):
-    """Strategies of one kind, or why there are none, and the seconds it took to find them."""
+    """Strategies of one kind, or a note why there are none, and the seconds it took to find
+    them.
+    """
 
     kind: str
     members: tuple[StreamStrategy, ...]
@@ -1002,9 +1018,9 @@ def candidates(
 
     Within a kind, parameters appear only if no others have both smaller sensitivities and a smaller
     error: which of them is best depends on the guarantee. ``steps``, ``separation`` and ``every``
-    state how often a unit counts, as in `Contribution`. Published kinds are weighed where units
-    change ``several`` steps. With ``everything`` no kind that may be the best is left out; with
-    ``compare`` none at all.
+    state how often a unit counts, as in `Contribution`. If a unit changes ``several`` steps,
+    published kinds are included. ``everything`` includes all kinds that may be the best, and
+    ``compare`` all kinds.
 
     >>> [found.kind for found in candidates(1000, simple=True)]
     ['k-ary with subtraction', 'octave, whole numbers', 'k-ary', 'smooth binary',

@@ -1,6 +1,7 @@
-"""Plans of a line or grid of cells: the strategy that measures them with the least error.
+"""Plans of a line or grid of cells: the strategy that measures the cells with the least error.
 
-`plan_cells` decides strategy and noise by exact expected error; `counton.Ranges` releases by it.
+`plan_cells` decides strategy and noise by exact expected error; `counton.Ranges` releases with
+them.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ class CellsDesign:
 
     Attributes:
         strategy: the strategy of every axis.
-        law: the law of one measurement's noise, in lattice units.
+        law: the noise distribution of one measurement, on the integers that stand for multiples of
+            the resolution.
         guarantee, contribution: the guarantee, and the contribution bound of one unit.
         workloads: the queries along every axis.
         expected_error: total squared error over the workloads, in squared units of the counts.
@@ -197,8 +199,9 @@ def _workloads_of(kind: Asked | tuple[Asked, ...], cells: tuple[int, ...]) -> tu
 def _combinations(
     names: Strategies, asked: tuple[Workload, ...], norm: Norm
 ) -> Iterator[Strategies]:
-    """Yield the strategies of all axes to compare: the given ones, and for "auto" every name on all
-    axes.
+    """Yield the combinations of strategies to compare, one strategy for each axis.
+
+    "auto" stands for each name in turn, the same on all axes.
     """
     axes = len(asked)
     every = all(name == "auto" for name in names)
@@ -211,7 +214,10 @@ def _combinations(
 
 
 def _grid(names: Strategies, asked: tuple[Workload, ...], norm: Norm) -> tuple[Grid, float]:
-    """Return the grid of these strategies, and its total variance in units of one draw's."""
+    """Return the grid with these strategies, and the total variance of all answers.
+
+    The variance is in units of the variance of one draw of noise.
+    """
     axes = [_axis(name, work, norm, len(asked)) for name, work in zip(names, asked, strict=True)]
     return Grid(tuple(axis for axis, _ in axes)), math.prod(total for _, total in axes)
 
@@ -219,7 +225,9 @@ def _grid(names: Strategies, asked: tuple[Workload, ...], norm: Norm) -> tuple[G
 def _axis(
     name: str | LineStrategy, asked: Workload, norm: Norm, axes: int
 ) -> tuple[LineStrategy, float]:
-    """Return the strategy of one axis, and its total variance on the workload of that axis."""
+    """Return the strategy of one axis, and the total variance of the answers to that axis's
+    queries.
+    """
     if not isinstance(name, str):
         return name, asked.total(_fitting(name, asked))
     bits = axis_bits(axes)
@@ -237,8 +245,10 @@ def _fitting(strategy: LineStrategy, asked: Workload) -> LineStrategy:
 
 
 def _best_name(asked: Workload, norm: Norm, bits: int, axes: int) -> str:
-    """Return the name with the least error times squared sensitivity: on grids both are products
-    over the axes.
+    """Return the name of the strategy that is best for one axis.
+
+    It has the least product of total variance and squared sensitivity. On a grid both are products
+    over the axes, so each axis is chosen alone.
     """
 
     def cost(name: str) -> float:

@@ -1,4 +1,4 @@
-"""The common alternative to expiration: a counter that is restarted with fresh budgets."""
+"""A common alternative to fading protection: a counter that is restarted with fresh budgets."""
 
 from __future__ import annotations
 
@@ -58,12 +58,15 @@ class RestartedCounter:
 
     @property
     def height(self) -> int:
-        """Largest number of nodes that an item enters."""
+        """Height of the binary mechanism: the largest number of nodes that an item enters in a
+        round.
+        """
         return self.window.bit_length()
 
     def loss(self, ages: Iterable[int]) -> NDArray[np.float64]:
-        """Return the largest loss of an item by age, over all places in a round: shape
-        ``(len(ages),)``.
+        """Return the largest privacy loss of an item at each age: shape ``(len(ages),)``.
+
+        The largest is over all positions of the item in its round.
         """
         worst = [
             max(
@@ -75,7 +78,7 @@ class RestartedCounter:
         return np.array(worst, np.float64)
 
     def mean_variance(self, steps: int) -> float:
-        """Return the mean variance of the releases 1..steps, for continuous noise."""
+        """Return the mean over releases 1..steps of the variance, computed for continuous noise."""
         within, later = variance_parts(self.window, steps, self.gaussian)
         power = 1 if self.gaussian else 2
         with np.errstate(over="ignore", divide="ignore"):  # the smallest and largest budgets
@@ -86,10 +89,12 @@ class RestartedCounter:
     def best(
         cls, targets: Mapping[int, float], steps: int, *, gaussian: bool = False
     ) -> RestartedCounter:
-        """Return the counter of least mean variance over ``steps`` whose losses by age stay within
-        targets.
+        """Return the counter with the least mean variance over ``steps`` that keeps targets.
 
-        Windows of 2^k - 1 steps, up to ``steps``, and 120 shares are tried.
+        The search tries windows of 2^k - 1 steps up to ``steps``, and 120 divisions of the budget.
+
+        Args:
+            targets: largest allowed loss by age.
         """
         candidates = []
         for k in range(1, steps.bit_length() + 1):
@@ -117,8 +122,11 @@ class RestartedCounter:
 
 @lru_cache(maxsize=4096)
 def _uses(window: int, age: int) -> tuple[tuple[int, int], ...]:
-    """Return (nodes released, later rounds begun) for an item of this age; the most nodes for each
-    number of rounds.
+    """Return how often an item of an age has been used: pairs (nodes released, later rounds
+    begun).
+
+    Both depend on the item's place in its round. Each number of rounds is paired with the largest
+    number of nodes.
     """
     place = np.arange(1, window + 1, dtype=np.int32)  # a window has at most 2^22 steps
     last = np.minimum(place + min(age, window), window)
@@ -133,10 +141,10 @@ def _uses(window: int, age: int) -> tuple[tuple[int, int], ...]:
 
 
 def variance_parts(window: int, steps: int, gaussian: bool = False) -> tuple[float, float]:
-    """Return the coefficients of the mean variance: first / current^2 + second / past^2.
+    """Return two coefficients of the mean variance: first / current^2 + second / past^2.
 
-    With Gaussian noise it is first / current + second / past. One number has variance 2 scale^2 = 2
-    (height / current)^2, or height / (2 current).
+    With Gaussian noise it is first / current + second / past. One number of a round has variance
+    2 scale^2 = 2 (height / current)^2, or height / (2 current) with Gaussian noise.
     """
     from counton.strategies import Binary
 

@@ -101,12 +101,14 @@ class Cost:
                 raise InvalidInput(f"{field(name, value)} must be above 0")
 
     def norm(self, power: int) -> float:
-        """Return the norm that the noise follows: l1 for a power of 1, else l2."""
+        """Return the norm to which noise is calibrated: the 1-norm for a power of 1, the 2-norm
+        for 2.
+        """
         return float(self.l1) if power == 1 else math.sqrt(self.l2_squared)
 
 
 class Split(NamedTuple):
-    """The division of a budget.
+    """The division of a privacy budget among the parts of a report.
 
     Attributes:
         weights: whole numbers by which the cells of each part are multiplied before they are
@@ -133,7 +135,7 @@ def split(
     *,
     by: By = "shares",
 ) -> Split:
-    """Divide one guarantee among the parts of a report: see the module.
+    """Divide one guarantee among the parts of a report; the module explains how.
 
     Args:
         costs: the cost of each part.
@@ -183,10 +185,10 @@ def last_halfwidth(
     release: ReleaseForm = "totals",
     simple: bool = False,
 ) -> Noise:
-    """Return a function for the half-width of a cell's interval at the last step.
+    """Return a function that computes the half-width of a cell's interval at the last step.
 
-    The function plans a strategy for a guarantee, an L1 norm and a squared L2 norm: what one unit
-    changes in all parts of a report together.
+    Its arguments are a guarantee, and the 1-norm and squared 2-norm of what one unit changes in all
+    parts of a report together. It plans a strategy for them.
 
     Args:
         steps, around, metric, release, simple: see `counton.plan`.
@@ -231,7 +233,7 @@ def _check(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise | None, by:
 
 
 class _BeyondReach(InvalidInput):
-    """Bounds that a guarantee cannot keep."""
+    """No division of the budget keeps all wanted bounds on errors."""
 
 
 class _Norm(NamedTuple):
@@ -246,7 +248,7 @@ class _Norm(NamedTuple):
     strict: bool
 
     def of(self, found: Split) -> float:
-        """Return the change of all cells by one unit, in this norm."""
+        """Return the largest change of all cells of a division by one unit, in this norm."""
         return float(found.l1) if self.power == 1 else math.sqrt(found.l2_squared)
 
 
@@ -262,10 +264,10 @@ def _norms(guarantee: Guarantee) -> tuple[_Norm, ...]:
 
 
 def _split(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise, by: By, norm: _Norm) -> Split:
-    """Divide a budget between statistics, with noise calibrated to the L1 or the L2 norm.
+    """Divide a budget among the parts of a report, with noise calibrated to one norm.
 
-    Weights of statistics determine the joint norm, the norm determines the strategy and its error,
-    and the error determines the weights. Rounds repeat until the error changes no more.
+    Weights of parts determine the joint norm, the norm determines the strategy and its error, and
+    the error determines the weights. Rounds repeat until the error changes no more.
 
     Raises:
         _BeyondReach: no weights keep all bounds on errors.
@@ -296,9 +298,10 @@ def _split(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise, by: By, no
 
 
 def _unit_error(noise: Noise, guarantee: Guarantee, power: int, size: float) -> float:
-    """Return the error of a cell that a unit changes by 1, for noise that follows one norm.
+    """Return the error of a cell that one unit changes by 1, for noise calibrated to one norm.
 
     Args:
+        power: 1 for the 1-norm, 2 for the 2-norm.
         size: approximate change of all cells by a unit; large enough that noise behaves like
             continuous noise.
     """
@@ -313,7 +316,11 @@ def _total(costs: Sequence[Cost], found: Split) -> float:
 
 
 def _needed_shares(costs: Sequence[Cost], power: int, unit: float) -> list[float]:
-    """Return the share that each part needs to be within its bound; 0 if it has none."""
+    """Return the share of the budget that each part needs to keep its bound; 0 without a bound.
+
+    Args:
+        unit: error of a cell that one unit changes by 1.
+    """
     room = 1 - _TOLERANCE / 2
     return [
         0.0
@@ -324,7 +331,7 @@ def _needed_shares(costs: Sequence[Cost], power: int, unit: float) -> list[float
 
 
 def _most_needed(costs: Sequence[Cost]) -> float:
-    """Return the part of the budget that parts with a bound may take."""
+    """Return the largest share of the budget that all parts with a bound may take together."""
     return 1.0 if all(cost.within is not None for cost in costs) else 1 - _LEAST_REST
 
 
@@ -335,7 +342,7 @@ def _beyond(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise) -> Invali
     size = sum(cost.l1 for cost in costs)
 
     def budget_factor(other: Guarantee) -> float:
-        """Return by which factor the budget must grow to keep all bounds."""
+        """Return the factor by which the budget must grow to keep all bounds."""
         units = {norm.power: _unit_error(noise, other, norm.power, size) for norm in _norms(other)}
         return min(sum(_needed_shares(costs, power, unit)) for power, unit in units.items()) / most
 
@@ -369,7 +376,7 @@ def _reaches(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise) -> bool:
 def _share_out(
     needed: Sequence[float], costs: Sequence[Cost], by: By, power: int, unit: float
 ) -> list[float]:
-    """Return shares that add up to 1, none below what is needed."""
+    """Return the share of each part in the budget: at least what it needs, together 1."""
     free = [cost.within is None for cost in costs]
     weights = [float(exact(cost.weight, "weight")) for cost in costs]
     if by == "errors":
@@ -389,7 +396,7 @@ def _share_out(
 
 
 def _at_least(needed: Sequence[float], wanted: Sequence[float]) -> list[float]:
-    """Return max(needed_k, t wanted_k), with the t for which the sum is 1."""
+    """Return the shares max(needed_k, t wanted_k), with t chosen so that they add up to 1."""
     held: set[int] = set()
     while True:
         rest = 1 - sum(needed[place] for place in held)
@@ -408,7 +415,12 @@ def _at_least(needed: Sequence[float], wanted: Sequence[float]) -> list[float]:
 
 
 def _whole(costs: Sequence[Cost], shares: Sequence[float], power: int) -> Split:
-    """Return the smallest whole numbers whose errors are close to those of the shares."""
+    """Return the division with the smallest integer weights whose errors are close to the ideal
+    ones.
+
+    Args:
+        shares: ideal share of each part.
+    """
     ideal = [
         share ** (1 / power) / cost.norm(power) for cost, share in zip(costs, shares, strict=True)
     ]
@@ -430,7 +442,7 @@ def _whole(costs: Sequence[Cost], shares: Sequence[float], power: int) -> Split:
 
 
 def _of_weights(costs: Sequence[Cost], weights: Sequence[int], power: int) -> Split:
-    """Return the norms and shares of whole numbers, exactly."""
+    """Return the division that integer weights make, with exact norms and shares."""
     pairs = list(zip(costs, weights, strict=True))
     norms = [scaled_norms(cost.l1, cost.l2_squared, by=weight) for cost, weight in pairs]
     l1, l2_squared = (sum(one[which] for one in norms) for which in (0, 1))
