@@ -146,7 +146,7 @@ def test_a_file_replaces_some_words(state: Path, tmp_path: Path) -> None:
         ('language = "de"\nmonths = ["Januar"]', "no list of 12 names"),
         ('language = "de"\ndecimal = ";"', "decimal ';'"),
         ('language = "de"\ndecimal = "."', "for both decimal and thousands"),
-        ('language = "de"\nwords = 3', "write [words] above them"),
+        ('language = "de"\nwords = 3', "begin it with a line [words]"),
         ('language = "de"\n[words]\n"step {numbers}" = "x"', "no text here: did you mean"),
         ('language = "de"\n[words]\n"step {number}" = "Schritt"', "the same places in braces"),
         ('language = "de"\n[words]\n"step {number}" = "{number.real}"', "the same places"),

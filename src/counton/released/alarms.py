@@ -42,7 +42,8 @@ _LEAST, _LARGEST = 1e-5, 0.05
 
 @dataclass(frozen=True)
 class Chart:
-    """A rule that turns residuals into alarms.
+    """A rule that decides from residuals, numbers less their forecasts, in which windows to give
+    an alarm.
 
     Attributes:
         rate: expected false alarms in one window, for increases and decreases together.
@@ -72,15 +73,17 @@ class Chart:
 
     @property
     def threshold(self) -> float:
-        """Value beyond which the chart gives an alarm, in standard deviations."""
+        """Absolute value of the chart's statistic beyond which there is an alarm, in standard
+        deviations.
+        """
         if self.over is None:
             return _cusum_threshold(self.rate, self.shift / 2)
         return _contrast_threshold(self.rate, self.over)
 
     def statistic(self, residuals: Floats) -> tuple[Floats, NDArray[np.int64]]:
-        """Return the chart's value after each residual, signed, and the alarms' places from 0.
+        """Return the chart's signed statistic after each residual, and the indices of the alarms.
 
-        The chart begins anew after each alarm.
+        The statistic begins anew after each alarm.
         """
         limit, values, alarms = self.threshold, np.zeros(len(residuals)), []
         up = down = 0.0
@@ -102,15 +105,16 @@ class Chart:
         return values, np.array(alarms, np.int64)
 
     def mean_first_alarm(self, residuals: Floats, before: int) -> float | None:
-        """Return the mean number of residuals up to the first alarm after some place.
+        """Return the mean number of residuals up to the first alarm, over several simulated
+        series.
 
         Args:
-            residuals: shape ``(charts, places)``.
-            before: number of places before those that count. In them a cumulative sum begins anew
-                after each alarm, so that it has a usual value at the change.
+            residuals: shape ``(series, places)``.
+            before: number of leading places whose alarms do not count. After an alarm in them the
+                cumulative sum begins anew, so that it has a usual value at the change.
 
         Returns:
-            The mean; None if more than 1% of the charts have no alarm.
+            The mean; None if more than 1% of the series have no alarm.
         """
         limit, values = self.threshold, np.zeros_like(residuals)
         if self.over is None:
@@ -155,7 +159,9 @@ class Alarms:
 
 
 def least_windows(season: int, *, trend: bool = False) -> int:
-    """Return the number of windows from which the level is learnt before an alarm is possible."""
+    """Return the number of first windows that only teach the level, so that no alarm is
+    possible.
+    """
     return season + trend + BASELINE
 
 
@@ -269,14 +275,22 @@ def mean_delay(
 
 
 def _levels(count: int, season: int, *, trend: bool) -> Floats:
-    """Return the regressors of the level, a column for each estimated parameter."""
+    """Return the regressors of the expected numbers: shape ``(count, parameters)``.
+
+    There is an indicator for each window of the season, and the time if ``trend``.
+    """
     columns = [(np.arange(count) % season == one).astype(float) for one in range(season)]
     columns += [np.arange(count) / count] if trend else []
     return np.column_stack(columns)
 
 
 def _whiten(noise: Floats, spread: float, *given: Floats) -> list[Floats]:
-    """Divide the covariance of numbers out of regressors and values."""
+    """Transform regressors and values so that their errors are independent with variance 1.
+
+    Args:
+        noise: covariance of the noise.
+        spread: variance of each count beside the noise.
+    """
     from scipy import linalg
 
     root = np.linalg.cholesky(noise + np.diag(np.full(len(noise), spread)))
@@ -284,9 +298,9 @@ def _whiten(noise: Floats, spread: float, *given: Floats) -> list[Floats]:
 
 
 def _forecasts(design: Floats, values: Floats, least: int) -> Iterator[tuple[float, float]]:
-    """Yield each forecast error and the mean square of the earlier ones, from place ``least`` on.
+    """Yield the error of each one-step forecast, and the mean square of the earlier errors.
 
-    Forecast errors are scaled to the variance of one value.
+    The first forecast is that of place ``least``. Errors are scaled to the variance of one value.
     """
     parameters = design.shape[1]
     gram = np.linalg.inv(design[:least].T @ design[:least])
@@ -306,7 +320,10 @@ def _forecasts(design: Floats, values: Floats, least: int) -> Iterator[tuple[flo
 def _residuals(
     numbers: Floats, noise: Floats, season: int, trend: bool, least: int
 ) -> tuple[Floats, float]:
-    """Return residuals that are independent standard normal without a change, and their std."""
+    """Return standardised forecast errors from place ``least`` on, and the std of one number.
+
+    Without a change the errors are independent standard normal numbers.
+    """
     count, values = len(numbers), numbers
     design = _levels(count, season, trend=trend)
     if noise.ndim == 2:
@@ -321,12 +338,12 @@ def _residuals(
 
 
 def _as_normal(missed: Floats, squares: Floats, degrees: NDArray[np.int64]) -> Floats:
-    """Return forecast errors as standard normal numbers, by their Student law.
+    """Convert forecast errors, which follow Student laws, to standard normal numbers.
 
     Args:
         missed: forecast errors.
         squares: mean squares of the earlier errors.
-        degrees: numbers of degrees of freedom of these.
+        degrees: degrees of freedom of ``squares``.
     """
     from scipy import special
 
@@ -335,7 +352,7 @@ def _as_normal(missed: Floats, squares: Floats, degrees: NDArray[np.int64]) -> F
 
 
 def _spread_of_counts(missed: Floats, noise: Floats) -> float:
-    """Return the variance of counts that is most likely beside noise of a covariance.
+    """Estimate the variance of counts beside the noise, by maximum likelihood.
 
     Args:
         missed: numbers minus their level.
@@ -384,7 +401,9 @@ def _cusum_threshold(rate: float, reference: float) -> float:
 
 @lru_cache(maxsize=8)
 def _simulated_contrast(over: int) -> Floats:
-    """Return contrasts of many windows without a change."""
+    """Simulate the statistic of changes that last ``over`` windows, for many windows without a
+    change.
+    """
     rng = np.random.default_rng(over)
     sums = np.concatenate([[0.0], np.cumsum(rng.standard_normal(_SIMULATED))])
     return np.asarray((sums[over:] - sums[:-over]) / math.sqrt(over))

@@ -32,7 +32,9 @@ _VIEWS, _LARGE = b"vu", b"U"
 
 
 class _WithMetadata:
-    """An object with a schema; its metadata lives as long as it does."""
+    """An object with a schema for Arrow's C interface, which keeps the schema's metadata in
+    memory.
+    """
 
     def __init__(self, schema: pl.Schema, metadata: Mapping[str, str]) -> None:
         self._schema = schema
@@ -57,7 +59,7 @@ class _WithMetadata:
 def with_metadata(schema: pl.Schema, metadata: Mapping[str, str]) -> Any:
     """Return a schema of flat columns with metadata for `polars.LazyFrame.sink_parquet`.
 
-    None without metadata: polars then writes its own schema.
+    Returns None if there is no metadata: polars then writes its own schema.
 
     >>> import polars as pl
     >>> with_metadata(pl.Schema({"step": pl.Int64}), {}) is None

@@ -1,8 +1,8 @@
-"""Errors of a published number besides noise: the only source of these words.
+"""Errors of a published number other than noise, in words. No other module words them.
 
-Each error is one line for all readers. Tables, charts, pages, files and methods print these lines,
-and no words of their own. The lines follow from the public description alone, so they state which
-rows may be missing, but never whether a row is missing, or how many.
+Each error is one line. Tables, charts, pages, files and methods print these lines, and no words of
+their own. The lines follow from the public description alone, so they state which rows may be
+missing, but never whether a row is missing, or how many.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from counton.statistics.statistic import besides_of
 
 
 def besides_noise(definition: Description) -> list[str]:
-    """Return the errors that no interval includes, one line each; none: only noise.
+    """Return one line for each error that no interval includes; none if noise is the only error.
 
     >>> from counton.job.job import Job
     >>> from counton.run.new_stream import define
@@ -50,8 +50,13 @@ def besides_noise(definition: Description) -> list[str]:
 
 
 def _rows_that_do_not_count(columns: Sequence[str], *, aside: bool) -> list[str]:
-    """Return the line about rows without a value in one of some columns, and rows set aside; none:
-    no such rows are left out.
+    """Return the line about rows that are left out, because they lack a value or cannot be read.
+
+    It is empty if no such rows are left out.
+
+    Args:
+        columns: columns without whose value a row is left out.
+        aside: True if rows that cannot be read were set aside.
 
     >>> _rows_that_do_not_count(["borrowed_at", "branch", "reader_id"], aside=False)
     ['rows without borrowed_at, branch or reader_id do not count (by an unknown amount)']
@@ -68,7 +73,7 @@ def _rows_that_do_not_count(columns: Sequence[str], *, aside: bool) -> list[str]
 
 
 def _rows_beyond_a_bound(definition: Description) -> list[str]:
-    """Return the lines about rows or groups that a bound on people leaves out."""
+    """Return the lines about rows or groups that count no more because of a bound for each user."""
     beyond, inner = definition.beyond_bound, definition.inner
     if beyond is None:
         return []
@@ -83,7 +88,10 @@ def _rows_beyond_a_bound(definition: Description) -> list[str]:
 
 
 def _own_lines(definition: Description) -> list[str]:
-    """Return the statistic's own lines, such as about clipped values; of each in a report."""
+    """Return the lines of the statistic itself, such as about clipped values.
+
+    In a report there are those of each of its statistics.
+    """
     inner, held = definition.inner, definition.contribution
     if members_of(inner):
         return [
@@ -97,8 +105,9 @@ def _own_lines(definition: Description) -> list[str]:
 
 
 def anew_notes(definition: Description) -> list[str]:
-    """Return notes on numbers that add up users counted anew in each period; empty if no number
-    does.
+    """Return notes about numbers in which one user counts several times, once in each period.
+
+    There are none if each user counts once.
     """
     parts = members_of(definition.inner)
     if not parts:

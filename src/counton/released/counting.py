@@ -1,4 +1,4 @@
-"""Counting rules for rows: each alone (`Added`), bounded per user (`Bounded`), or in order.
+"""Rules by which rows count: each alone (`Added`), bounded per user (`Bounded`), or in order.
 
 The three kinds have one interface, so callers need not ask which one a stream has.
 """
@@ -22,7 +22,9 @@ from counton.privacy.guarantees import plural
 
 
 class Counting:
-    """Base of all kinds, with defaults for rows without a bound on users or an order."""
+    """Base class of counting rules. Its methods fit rules without a bound on users and without
+    order.
+    """
 
     most: int = 1
     per: str | None = None
@@ -37,24 +39,26 @@ class Counting:
     of_people: bool = False
 
     def of(self, unit: str) -> str:
-        """Return the words for one protected unit, given the word for a row or a user."""
+        """Return the name of the protected unit, given the name of a row or a user."""
         return unit
 
     def unit_of(self, word: str | None, own: str) -> str:
-        """Return the name of one protected unit of a stream.
+        """Return the name of the protected unit of a stream.
 
         Args:
             word: the stated name of a row, or of a user; None: none is stated.
-            own: the name in the statistic.
+            own: the name that the statistic uses by default.
         """
         return self.of(word or own)
 
     def bounding(self, row: Contribution, norms: tuple[int, int] | None = None) -> Contribution:
-        """Return the change of the counts by all counting rows of one unit: see `Bounded`."""
+        """Return the largest change of the counts by all rows of one unit: see
+        `Bounded.bounding`.
+        """
         return row
 
     def late_rows(self, window: str, unit: str, *, ids: bool) -> str:
-        """Return words for the place of rows that come after the release of their window.
+        """Return words for what happens to rows that come after the release of their window.
 
         Args:
             window: the name of a window, such as "day".
@@ -68,7 +72,8 @@ class Counting:
         return local_text(said + ", or do not count", window=local_text(window))
 
     def beyond(self, cut: Windows, unit: str, groups: int | None) -> str | None:
-        """Return the rows or groups that a bound leaves out, in words; None: there is no bound.
+        """Return words for the rows or groups that a bound per user leaves out; None without a
+        bound.
 
         Args:
             cut: how rows are assigned to steps.
@@ -78,42 +83,48 @@ class Counting:
         return None
 
     def late_note(self, cut: Windows, unit: str, groups: int | None) -> str | None:
-        """Return the note that late windows are counted too low; None if no bound spans several
+        """Return a note that late windows are counted too low; None if no bound spans several
         windows.
         """
         return None
 
     def subject(self, unit: str, groups: int | None, *, alone: bool) -> str:
-        """Return the counted quantity, in words.
+        """Return words for the counted quantity, such as "number of visits".
 
         Args:
             unit, groups: see `beyond`.
-            alone: True if single windows are released, and not added up.
+            alone: True if single windows are released, and not running totals.
         """
         return f"number of {plural(unit)}"
 
     def cells_count(self, unit: str, *, alone: bool) -> str:
-        """Return what the cells of a statistic count, in words."""
+        """Return words for the number in one cell, such as "number of loans".
+
+        Args:
+            alone: True if single windows are released, and not running totals.
+        """
         return f"number of {plural(unit)}"
 
     def with_groups(self, each: int) -> Counting:
-        """Return this rule with a bound on a user's rows in each group, if it bounds users."""
+        """Return the rule with a bound on a user's rows in each group; unchanged if it bounds no
+        users.
+        """
         return self
 
     def to_dict(self) -> dict[str, Any] | None:
-        """Return the bound as JSON values; None: there is none."""
+        """Return the bound per user as JSON values; None if there is none."""
         return None
 
     def check_any_order(self, what: str, remedy: str) -> None:
-        """Refuse rows in unknown order, if the order matters."""
+        """Refuse rows whose order is unknown, if the rule depends on it."""
 
     def check_forgets(self, name: str, statistic: object) -> None:
-        """Refuse to forget a user, if it is impossible."""
+        """Refuse to delete a user's data, if this rule or the statistic makes it impossible."""
 
 
 @dataclass(frozen=True)
 class Added(Counting):
-    """Rows are added up in any order, and each is protected by itself."""
+    """Rule under which rows are added up in any order, and each row is a protected unit."""
 
 
 ADDED = Added()
@@ -121,7 +132,7 @@ ADDED = Added()
 
 @dataclass(frozen=True)
 class Ordered(Counting):
-    """Rows are taken one after the other, in their order.
+    """Rule under which rows are taken one after the other, in their order.
 
     Attributes:
         of_people: True if the statistic protects users.
@@ -153,7 +164,7 @@ class Ordered(Counting):
 
 @dataclass(frozen=True)
 class Bounded(Counting):
-    """A bound on the counting rows of a user: a user, or a user's period, is protected.
+    """Rule under which only some rows of each user count; a user, or a user's period, is protected.
 
     Attributes:
         most: most events of a user that count; with ``per`` in each period; with ``each`` the most
@@ -190,7 +201,7 @@ class Bounded(Counting):
         return f"{said}, as those that came more than {LATE_DAYS} days after the {unit}"
 
     def _may_exceed(self, cut: Windows, groups: int | None) -> bool:
-        """Return whether a unit can have rows beyond the bound that would otherwise count.
+        """Return whether a unit can have more rows than the bound lets count.
 
         It cannot if so few of its rows count in each window that all of them stay within the bound.
         """
@@ -219,10 +230,10 @@ class Bounded(Counting):
 
     @override
     def late_note(self, cut: Windows, unit: str, groups: int | None) -> str | None:
-        """Return the note that late windows are counted too low; None if the bound does not do
-        that.
+        """Return a note that late windows are counted too low; None if the bound has no such
+        effect.
 
-        A bound is used up in the order of rows (`counton.run.contribution_bounds`), so rows beyond
+        Rows use up the bound in their order (`counton.run.contribution_bounds`), so the rows beyond
         it are those of late windows.
         """
         if self.each is not None or cut.windows_within(self.per) <= 1:
@@ -264,12 +275,13 @@ class Bounded(Counting):
 
     @override
     def bounding(self, row: Contribution, norms: tuple[int, int] | None = None) -> Contribution:
-        """Return the change of the counts by all counting rows of one unit.
+        """Return the largest change of the counts by all rows of one unit.
 
         Args:
             row: the change by one row; with ``each`` the change by the rows of one group together.
-            norms: the norms of the change by all rows, if smaller than a multiple of one row's: l1,
-                and the square of l2.
+            norms: 1-norm and squared 2-norm of the change by all rows, if they are smaller than one
+                row's
+                change implies.
 
         Raises:
             InvalidInput: a bound for each window, and rows of several cells; or the presence of a

@@ -51,14 +51,17 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
 
 
 def period_anew(statistic: Statistic, per: str | None) -> int | str | None:
-    """Return the period in which a statistic counts each user anew; None: each user counts once."""
+    """Return the period in which a statistic counts each user once more; None if each counts once.
+
+    It is a number of steps, or a length of time such as "1w".
+    """
     if statistic.card.anew_every is not None or per is None or members_of(statistic):
         return statistic.card.anew_every
     return per if getattr(statistic, "counted_ranks", ()) else None
 
 
 def counted_anew(period: str) -> str:
-    """Return a note about users who count in each period, if all periods are added up.
+    """Return a note that users count once in each period, so that one user counts several times.
 
     >>> counted_anew("week")
     'each counted anew in each week'
@@ -72,7 +75,7 @@ class Predecessor(NamedTuple):
     Attributes:
         name: the name of the stream.
         guarantee: its own guarantee; None: its state is older than this field.
-        apart: True if no unit of the data is in both streams.
+        apart: True if no protected unit has data in both streams.
 
     >>> from counton.privacy import PureDP
     >>> one = Predecessor("visits of 2023", PureDP(1))
@@ -98,7 +101,7 @@ class Predecessor(NamedTuple):
 
 
 class Threshold(NamedTuple):
-    """The rule that shows only rows of a release with large enough numbers.
+    """The rule by which a release shows only rows whose numbers are large enough.
 
     Attributes:
         value: the value that a number must exceed.
@@ -119,11 +122,11 @@ class Threshold(NamedTuple):
 
 
 class GroupBlock(NamedTuple):
-    """Consecutive groups of a release, in a file of their own.
+    """Consecutive groups of a release that are published in a file of their own.
 
     Attributes:
         number: the number of the block, from 0 on.
-        declared: number of all groups.
+        declared: number of groups in all blocks together.
     """
 
     number: int
@@ -148,9 +151,9 @@ class Description:
             users counted anew in each period, the number of the period so far.
         metric: the error by which the strategy was chosen.
         cells: whether groups are declared, or how they are found; if found, ``domain`` is empty.
-        above: which rows are shown, if not all; then ``domain`` has only their groups.
-        block: which of all groups a file has, if it has some; then ``domain`` has these, and the
-            rows name them.
+        above: threshold above which rows are shown, if not all are; then ``domain`` has only the
+            shown groups.
+        block: the part of all groups that a file has, if not all; then ``domain`` has only these.
         drops: True if rows of undeclared groups were left out in at least one run.
         skips: columns whose missing values left rows out, in at least one run, whether or not there
             were such rows.
@@ -196,7 +199,9 @@ class Description:
 
     @classmethod
     def of_stream(cls, terms: Design) -> Description:
-        """Return the description of a stream that was not made from events, without windows."""
+        """Return the description of a stream without windows, to which a program gave numbers,
+        not events.
+        """
         return cls(
             what="stream",
             statistic=statistic_kept(terms, "stream"),
@@ -215,7 +220,7 @@ class Description:
 
     @property
     def windows(self) -> Windows:
-        """The windows of time into which rows fall; one step for all rows has no times.
+        """The windows of time into which rows fall. If all rows are one step, it has no times.
 
         Raises:
             InvalidInput: each row is a step.
@@ -224,38 +229,41 @@ class Description:
 
     @property
     def window(self) -> str:
-        """Word for one of its windows, such as "day"."""
+        """Word for one window of the stream, such as "day"."""
         return self.cut.period or f"period of {self.cut.every}"
 
     @property
     def ranks(self) -> bool:
-        """True if the largest of undeclared groups are shown."""
+        """True if the stream shows a ranking: the largest of groups that nobody declared."""
         return not self.cells.named_beforehand and statistic_named(self.what).card.ranks
 
     @property
     def of_windows(self) -> str:
-        """Prefix of the names of columns of single windows: empty if all columns are of windows."""
+        """Prefix of the names of table columns about single windows: "window_".
+
+        It is empty for revised windows, where no column is about totals.
+        """
         return "" if self.cut.lags else "window_"
 
     @property
     def shows_cells(self) -> bool:
-        """True if its cells themselves are shown: counts and sums."""
+        """True if the published numbers are the cells themselves, as for counts and sums."""
         return self.statistic.card.additive and not self.ranks
 
     @property
     def holds(self) -> str:
-        """The content of the stream, in words."""
+        """The content of the stream in words, such as "number of visits"."""
         return self.subject if self.statistic.card.additive else repr(self.statistic)
 
     @property
     def of_people(self) -> bool:
-        """True if a user, or a user's period, is protected, with all rows that count."""
+        """True if the protected unit is a user, or a user's period, with all rows that count."""
         return self.counting.of_people
 
     @property
     def people_note(self) -> str | None:
-        """Note on the privacy loss of a person if only some rows of theirs are protected together;
-        else None.
+        """Note on the privacy loss of a person whose rows are not all protected together; else
+        None.
         """
         if not self.of_people:
             return people_in_words(self.guarantee, self.unit)
@@ -263,7 +271,7 @@ class Description:
 
     @property
     def beyond_bound(self) -> str | None:
-        """The rows or groups that a bound on people leaves out, in words; None: none."""
+        """Words for the rows or groups that a bound per user leaves out; None if there are none."""
         return self.counting.beyond(self.cut, self.unit, self._groups_apart)
 
     @property
@@ -272,10 +280,11 @@ class Description:
         return None if self.by is None else self.declares
 
     def anew_every(self, of: Statistic | None = None) -> int | str | None:
-        """Return the period in which each user is counted anew: a number of steps, or a length.
+        """Return the period in which each user counts once more: a number of steps, or a length
+        of time.
 
         Args:
-            of: one statistic of a report; None: the statistic.
+            of: one statistic of a report; None: the statistic of the stream.
 
         Returns:
             None if each user counts once.
@@ -292,7 +301,9 @@ class Description:
 
     @property
     def counting_rule(self) -> str | None:
-        """The window in which a late row counts: that of its arrival, or its own; None: none."""
+        """Words for the window in which a late row counts: by arrival, or by its time; None if
+        neither.
+        """
         if not (self.cut.timed and self.cut.goes_on) or self.counting.in_order:
             return None
         if not self.cut.lags:
@@ -301,46 +312,50 @@ class Description:
 
     @property
     def adds_users_up(self) -> str | None:
-        """Note that users are counted anew in each period, and all counts are added up."""
+        """Note that a user counts once in each period, and that all these counts are added up."""
         anew = self.anew()
         return None if anew is None or self.release != "totals" else counted_anew(anew)
 
     @property
     def late_note(self) -> str | None:
-        """Note that late windows are counted too low, if a bound spans several windows."""
+        """Note that late windows are counted too low, since users have used up their bound; else
+        None.
+        """
         return self.counting.late_note(self.cut, self.unit, self._groups_apart)
 
     @property
     def inner(self) -> Statistic:
-        """The statistic of one group."""
+        """The statistic that is computed for each group."""
         return inner_of(self.statistic)
 
     @property
     def least(self) -> Literal["mean", "max"]:
-        """The error that the strategy minimises."""
+        """The error metric that the strategy minimises."""
         return "max" if self.metric == "max" else "mean"
 
     @property
     def groups(self) -> GroupNames:
-        """Names of the shown cells of one step."""
+        """Names of the groups that each step shows; "all" if there is one total."""
         return GroupNames(["all"]) if self.domain is None else self.domain
 
     @property
     def declares(self) -> int:
-        """Number of declared groups, shown or not."""
+        """Number of declared groups, including those that are not shown."""
         of = self.above or self.block
         return len(self.domain or ()) if of is None else of.declared
 
     @property
     def subject(self) -> str:
-        """The counted or added-up quantity, in words."""
+        """Words for the counted or added-up quantity, such as "number of visits"."""
         if self.value is not None:
             return f"sum of {self.value}"
         alone = self.release == "windows"
         return self.counting.subject(self.unit, self._groups_apart, alone=alone)
 
     def public(self) -> dict[str, Any]:
-        """Return the description as JSON values, without the design of the stream."""
+        """Return the description as JSON values, without the design of the stream (strategy and
+        noise).
+        """
         named = self.domain if self.block is None else None if self.domain is None else ()
         return {
             "what": self.what,
@@ -366,7 +381,8 @@ class Description:
 
     @classmethod
     def of(cls, terms: Design, public: Mapping[str, Any]) -> Description:
-        """Rebuild a description from `public` and the design of its stream.
+        """Rebuild a description from the design of its stream and from the JSON values of
+        `public`.
 
         Raises:
             InvalidInput: a part that has to be a text, or one of some words, is not.
@@ -412,11 +428,11 @@ class Description:
 
 @dataclass(frozen=True)
 class CarriedTotals:
-    """The totals that a stream continues.
+    """Last totals of earlier streams, from which a stream counts on.
 
     Attributes:
         estimates: the released totals by group, in data units.
-        variance: variance of their noise, in data units.
+        variance: variance of their noise, in squared data units.
         releases: strategy, law and step of each release that they add up.
     """
 
@@ -429,12 +445,12 @@ class CarriedTotals:
         return replace(self, estimates=self.estimates[:groups])
 
     def facts(self, groups: Sequence[str], terms: Design) -> dict[str, Any]:
-        """Return the totals of these groups as the part of a description."""
+        """Return the totals as the part of a description that a file contains."""
         of = self.of(len(groups)).to_dict(terms.resolution)
         return {"carried": {"groups": list(groups), **of}}
 
     def to_dict(self, resolution: Fraction) -> dict[str, Any]:
-        """Return the totals as JSON values, with laws in data units.
+        """Return the totals as JSON values, with noise distributions in data units.
 
         Args:
             resolution: one unit of the exact sums, in data units.
@@ -464,15 +480,24 @@ class CarriedTotals:
 
 
 def statistic_kept(terms: Design, what: str) -> Statistic:
-    """Return the statistic of a stream, by its terms and its name."""
+    """Return the statistic of a stream.
+
+    Args:
+        terms: the design of the stream, which describes all statistics but counts and sums.
+        what: name of the statistic.
+    """
     if terms.statistic is not None:
         return statistic_of(terms.statistic)[0]
     return statistic_of_rows(what, terms.contribution)
 
 
 def cut_from_dict(kept: Mapping[str, Any] | None, *, once: bool) -> Windows:
-    """Rebuild `Windows` from `to_dict`; without windows, all rows are one step or each row is
-    one."""
+    """Rebuild windows from the values of `Windows.to_dict`.
+
+    Args:
+        kept: the values; None: there are no windows.
+        once: without windows, True if all rows are one step, False if each row is one.
+    """
     if kept is None:
         return Once() if once else EachRow()
     start = datetime.fromisoformat(kept["from"])

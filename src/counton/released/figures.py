@@ -60,7 +60,12 @@ AVERAGES = {
 
 
 def figures_of(released: ReleasedNumbers, look: Look, *, panels: bool) -> dict[str, Figure]:
-    """Return charts by subject: see `counton.Release.figures`."""
+    """Return the charts of a release by subject: see `counton.Release.figures`.
+
+    Args:
+        look: words, width and language.
+        panels: True for a small chart of each group.
+    """
     if isinstance(released.said, Releases):
         raise InvalidInput(
             f"stream {released.design.name!r} was not made from events, so that its steps have no "
@@ -90,7 +95,10 @@ def _figures_of(released: ReleasedNumbers, look: Look, *, panels: bool) -> dict[
 
 
 def _charts_of_cells(released: ReleasedNumbers, look: Look, *, panels: bool) -> dict[str, Figure]:
-    """Return charts of totals, of windows, or of both; with many groups, of the largest."""
+    """Return charts of counts or sums: of totals, of windows, or of both.
+
+    With many groups they show the largest.
+    """
     from counton.charts.totals import MOST_PANELS, plot_totals
 
     definition, part = released.definition, released.largest(MOST_PANELS)
@@ -133,7 +141,7 @@ def _charts_of_cells(released: ReleasedNumbers, look: Look, *, panels: bool) -> 
 
 
 def _by(what: str, grouped: str | None) -> str:
-    """Return the title of a chart: the counted quantity, and its grouping columns."""
+    """Return a chart's title, made of the counted quantity and the grouping columns."""
     begin = f"{what[0].upper()}{what[1:]}"
     if grouped is None:
         return begin
@@ -141,7 +149,7 @@ def _by(what: str, grouped: str | None) -> str:
 
 
 def totals_curves(released: ReleasedNumbers) -> Curves:
-    """Return the data of a chart of totals, over the times up to which they count."""
+    """Return the data of a chart of totals, each at the end of the windows that it counts."""
     # Before the delay is over nothing is counted.
     start = min(max(released.delay, released.first - 1), len(released.steps) - 1)
     part = slice(start, None)
@@ -150,10 +158,10 @@ def totals_curves(released: ReleasedNumbers) -> Curves:
 
 
 def window_curves(released: ReleasedNumbers, most: int = 400) -> tuple[Curves, str]:
-    """Return the data of a chart of windows, and the length of these.
+    """Return the data of a chart of single windows, and the length of these.
 
-    If there are more than ``most`` windows, they are added up to days, weeks or months, and only
-    whole ones are shown.
+    More than ``most`` windows are added up to days, weeks, months or years. Then only periods are
+    shown that the released windows cover wholly.
     """
     windows = released.definition.windows
     if len(released.shown_steps) > most:
@@ -206,8 +214,10 @@ def _curves(
 
 
 def _drawn_rows(released: ReleasedNumbers) -> pl.DataFrame:
-    """Return the table rows that a chart of a statistic shows; those of the last step are among
-    them."""
+    """Return the rows of a statistic's table that a chart shows: those of evenly spaced steps.
+
+    The last step is among them.
+    """
     if released.statistic.card.on_demand and released.shown.ask is None:
         return released.table()
     count, after = released.steps.stop - released.first, released.steps.stop - 1
@@ -226,12 +236,12 @@ def _drawn_rows(released: ReleasedNumbers) -> pl.DataFrame:
 def _chart_of_readings(
     released: ReleasedNumbers, statistic: Statistic, table: pl.DataFrame, look: Look
 ) -> Figure:
-    """Return a chart of rows.
+    """Return a chart of a statistic's table over time.
 
     Args:
-        released: the release of the rows.
-        statistic: the statistic of the rows.
-        table: the rows.
+        released: the release that has the table.
+        statistic: the statistic of the table.
+        table: the rows to draw.
         look: words and width of the chart.
     """
     from counton.charts.statistic_charts import plot_statistic
@@ -289,14 +299,14 @@ def figure_of_answers(
     steps: range,
     other_steps: range | None = None,
 ) -> Figure:
-    """Return a chart of answers, with their subject and time above it.
+    """Return a chart of answers to questions about groups, with their subject and time above it.
 
     Args:
         released: the release that answered.
         answers: the answers.
-        questions: the questions: ``"difference"``, ``"share"``.
-        steps: the steps of the answers.
-        other_steps: the steps with which they are compared; None: none.
+        questions: kinds of the questions, such as ``"difference"`` and ``"share"``.
+        steps: the steps that the answers are about.
+        other_steps: earlier steps with which answers compare; None: none.
     """
     from counton.charts.answer_charts import plot_answers
     from counton.charts.style import Caption
@@ -328,7 +338,9 @@ def figure_of_answers(
 
 
 def _as_drawn(one: Answer, time: str) -> Answer:
-    """Return an answer for a chart that states its time in the heading; a share in per cent."""
+    """Return an answer for a chart: without its time, which the heading states, and shares in
+    per cent.
+    """
     times = 100 if one.per_cent else 1
     ends = {name: times * getattr(one, name) for name in ("value", "std", "lower", "upper")}
     return replace(one, what=one.what.removesuffix(time), **ends)
@@ -337,7 +349,7 @@ def _as_drawn(one: Answer, time: str) -> Answer:
 def figure_of_pattern(
     released: ReleasedNumbers, table: pl.DataFrame, by: str | Sequence[str], steps: range
 ) -> Figure:
-    """Return a chart of a table of `Release.pattern` for some steps."""
+    """Return a chart of averages by hour or weekday, from a table of `Release.pattern`."""
     from counton.charts.answer_charts import plot_pattern, plot_week
     from counton.charts.style import Caption
 

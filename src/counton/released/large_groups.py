@@ -1,4 +1,4 @@
-"""The large groups among many: a function of released numbers."""
+"""Selection of large groups among many, by their released numbers."""
 
 from __future__ import annotations
 
@@ -21,10 +21,14 @@ if TYPE_CHECKING:
 def large_only(
     released: ReleasedNumbers, above: float | None = None, surely_above: float | None = None
 ) -> ReleasedNumbers:
-    """Return the rows above a threshold, or all without one: see `only_above`.
+    """Return the groups above a threshold, or all groups without a threshold: see `only_above`.
+
+    Args:
+        above: threshold for estimates.
+        surely_above: threshold for lower ends of intervals.
 
     Raises:
-        InvalidInput: both thresholds, or as `only_above`.
+        InvalidInput: both thresholds are given, or as `only_above`.
     """
     check_thresholds(above, surely_above)
     if surely_above is not None:
@@ -33,10 +37,10 @@ def large_only(
 
 
 def check_thresholds(above: float | None, surely_above: float | None) -> None:
-    """Refuse two thresholds, or a malformed one, before anything is released.
+    """Refuse two thresholds at once, or a malformed one, before anything is released.
 
     Raises:
-        InvalidInput: names them.
+        InvalidInput: names the thresholds.
     """
     if above is not None and surely_above is not None:
         raise InvalidInput(
@@ -53,14 +57,14 @@ def check_thresholds(above: float | None, surely_above: float | None) -> None:
 def only_above(
     released: ReleasedNumbers, value: float, of: Literal["estimate", "lower"] = "estimate"
 ) -> ReleasedNumbers:
-    """Return the rows whose number is above a value; there may be none.
+    """Return the rows whose number is above a threshold; there may be none.
 
     The number is the total, or that of the window if no totals are published. This costs no
     privacy: the choice is a function of released numbers.
 
     Args:
         released: counts or sums of declared groups.
-        value: a threshold chosen beforehand. A number shown because it is large is on average
+        value: the threshold, chosen beforehand. A number shown because it is large is on average
             larger than the true one; three standard deviations of the noise keep nearly all groups
             away whose number is 0.
         of: the compared number: the estimate, or the lower end of the interval.
@@ -105,7 +109,11 @@ def only_above(
 
 
 def _at(released: ReleasedNumbers, places: NDArray[np.intp], **facts: Any) -> ReleasedNumbers:
-    """Return a release of the groups at some positions; its public facts still name all groups."""
+    """Return the release of the groups at some positions.
+
+    Args:
+        facts: fields of its description that change, such as the threshold.
+    """
     found = released._at_places(places)
     held = {one.name: getattr(released.definition, one.name) for one in fields(Description)}
     definition = Description(**held | {"domain": GroupNames(found.groups)} | facts)
@@ -113,7 +121,12 @@ def _at(released: ReleasedNumbers, places: NDArray[np.intp], **facts: Any) -> Re
 
 
 def block_of(released: ReleasedNumbers, places: range, number: int) -> ReleasedNumbers:
-    """Return consecutive groups of counts or sums, for a file of their own."""
+    """Return the release of consecutive groups of counts or sums, for a file of their own.
+
+    Args:
+        places: positions of the groups.
+        number: number of the block, from 0.
+    """
     none = {"domain": None} if released.definition.domain is None else {}
     block = GroupBlock(number, released.definition.declares)
     return _at(released, np.asarray(places), block=block, **none)

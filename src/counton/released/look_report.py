@@ -1,6 +1,7 @@
-"""Results of a private look at events: a bound on a user's events, or bounds of values.
+"""Results of a private look at events, which helps to choose bounds before a stream begins.
 
-All of it is a function of released numbers, so further questions cost nothing.
+It finds a bound on the events of a user, or bounds of values. All results are functions of released
+numbers, so further questions cost no privacy.
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ _LEAST, _LARGEST = -6, 34
 
 
 def numbers_of_events(at_most: int) -> list[float]:
-    """Return edges of cells for numbers of events.
+    """Return the edges of the histogram cells in which users are counted by their number of
+    events.
 
-    Each number up to 16 has a cell, then come 20, 25, 30, 40, 50, 60, 80, 100, 120, 160, 200 and so
-    on; the last cell has all larger numbers.
-
-    So 20, 50, 100, 200 can be judged as bounds. Powers of two would give 23 cells instead of 36 up
-    to 1,024, and 6% (Gaussian) to 12% (Laplace) less noise.
+    Each number up to 16 has a cell, then cells end at 20, 25, 30, 40, 50, 60, 80, 100, 120, 160,
+    200 and so on; the last cell has all larger numbers. So 20, 50, 100, 200 can be judged as
+    bounds. Powers of two would give 23 cells instead of 36 up to 1,024, and 6% (Gaussian) to 12%
+    (Laplace) less noise.
 
     Args:
         at_most: the largest number that is distinguished from larger ones.
@@ -65,7 +66,8 @@ def numbers_of_events(at_most: int) -> list[float]:
 
 
 def powers_of_two() -> list[float]:
-    """Return edges of cells for values of unknown size: 0, and powers of two on either side.
+    """Return the edges of histogram cells for values of unknown size: 0 and powers of two, also
+    negative.
 
     >>> edges = powers_of_two()
     >>> len(edges), edges[-1] == 2.0**34, edges[40:44]
@@ -76,7 +78,7 @@ def powers_of_two() -> list[float]:
 
 
 class Most(NamedTuple):
-    """The number of events that a share of the users do not exceed.
+    """Estimate of the number of events that a share of the users do not exceed.
 
     Attributes:
         share: the share of all users, or users' periods.
@@ -94,18 +96,19 @@ class Most(NamedTuple):
 
     @property
     def options(self) -> dict[str, Any]:
-        """Field of a `Job` that sets this bound."""
+        """Field of a `Job` that sets this number as the bound."""
         return {} if self.most is None else {"most": self.most}
 
 
 class ValueBounds(NamedTuple):
-    """Bounds that contain a share of the values; equally many lie below and above.
+    """Estimated bounds that contain a share of the values; equally many values lie below and
+    above.
 
     Attributes:
         share: the share of all examined values.
         lower, upper: ends of the cells with the estimated quantiles; None: apparently no values.
         lower_from, lower_to: the interval of the lower quantile.
-        upper_from, upper_to: the interval of the upper one.
+        upper_from, upper_to: the interval of the upper quantile.
 
     >>> ValueBounds(0.95, 0.0, 256.0, 0.0, 1.0, 128.0, 256.0).options
     {'lower': '0', 'upper': '256'}
@@ -128,7 +131,8 @@ class ValueBounds(NamedTuple):
 
 
 class Swept(NamedTuple):
-    """The kept events, and the cost, of a bound on the events of a user.
+    """Effect of one bound on the events of a user: the events that it keeps, and the noise it
+    causes.
 
     Attributes:
         most: the bound.
@@ -154,7 +158,7 @@ class Inspection:
     """A private look at the number of events of users, or at the size of values.
 
     Attributes:
-        released: numbers of users by their events, or of values by size, released once.
+        released: histogram of users by their events, or of values by size, released once.
         shares: the requested shares of users, or of values.
         of_values: True if it looks at the values of a column.
 
@@ -195,7 +199,7 @@ class Inspection:
 
     @property
     def protection(self) -> str:
-        """The protection, in words."""
+        """Whom the noise of the look protects, in words."""
         definition, whose = self.released.numbers.definition, "with all events"
         if self.of_values:
             most = definition.counting.most
@@ -224,7 +228,7 @@ class Inspection:
 
     @cached_property
     def answers(self) -> tuple[Most, ...] | tuple[ValueBounds, ...]:
-        """One answer for each share."""
+        """One estimate for each requested share: the bound on events, or the bounds of values."""
         if self.of_values:
             return tuple(map(self._bounds, self.shares))
         return tuple(map(self._most, self.shares))
@@ -256,7 +260,7 @@ class Inspection:
 
     @property
     def recommendation(self) -> Most | ValueBounds | None:
-        """The recommended answer: that of the largest share which the cells can show.
+        """The recommended bound: that of the largest share for which the cells can show one.
 
         None: the cells show none, because an interval has no upper end or covers all cells.
         """
@@ -265,11 +269,11 @@ class Inspection:
 
     @property
     def suggestion(self) -> dict[str, Any]:
-        """Fields of a job for the recommended answer."""
+        """Fields of a `Job` that set the recommended bound; empty if there is none."""
         return {} if self.recommendation is None else self.recommendation.options
 
     def _is_open(self, one: Most | ValueBounds) -> bool:
-        """Return whether an interval is unbounded on a side."""
+        """Return whether the interval of an estimate has no end on one side."""
         if isinstance(one, Most):
             return one.upper is None
         ends = float(self._edges[0]), float(self._edges[-1])
@@ -285,16 +289,16 @@ class Inspection:
         most_a_window: int | None = None,
         **options: Unpack[StreamOptions],
     ) -> tuple[Swept, ...]:
-        """Return what bounds on a user's events keep and cost.
+        """Compare bounds on a user's events: the share of events that each keeps, and its error.
 
-        It is a function of released numbers, and of the plan.
+        The comparison reads only released numbers and a plan.
 
         Args:
             most: bounds to try; None: 1, 2, 5, 10, ... up to the numbers found for the shares.
             steps, guarantee: number of steps and guarantee of the planned stream.
-            of: its statistic; None: a count.
+            of: statistic of the planned stream; None: a count.
             most_a_window: most events of a user that count in one window.
-            options: options of its plan, such as ``release="windows"`` (`counton.plan`).
+            options: options of the plan, such as ``release="windows"`` (`counton.plan`).
 
         Raises:
             InvalidInput: a look at values, a bound below 1, steps without a guarantee, or a
@@ -323,11 +327,13 @@ class Inspection:
         return sorted({*tried, *(one.most for one in found if one.most is not None)})
 
     def _kept_share(self, most: int) -> tuple[float | None, float, float]:
-        """Return the share of events that count, and its interval.
+        """Return the share of events that count with at most ``most`` for each user, and its
+        interval.
 
         Counted and lost events are two sums over users, each with an interval of half the remaining
-        probability; the kept share grows with the first and falls with the second. In a cell of
-        several numbers of events the sums lie between those of its ends.
+        probability; the kept share grows with the first and falls with the second. If a cell holds
+        users with several numbers of events, each sum lies between its values for the least and the
+        largest.
         """
         least = self._edges[:-1].copy()
         largest = self._edges[1:] - 1
@@ -357,7 +363,8 @@ class Inspection:
 
     @property
     def events(self) -> float | None:
-        """Estimated number of events, with at most the largest distinguished number for each user.
+        """Estimated number of events. Of each user at most the largest distinguished number
+        counts.
 
         None: apparently no users.
         """
@@ -366,16 +373,16 @@ class Inspection:
         return float(np.diff(self._reading.monotone) @ middle) or None
 
     def table(self) -> pl.DataFrame:
-        """Return the answers as a table, with a row for each share of users or values."""
+        """Return the estimates as a table, with a row for each share of users or values."""
         numbers = pl.Float64 if self.of_values else pl.Int64
         names = (ValueBounds if self.of_values else Most)._fields
         types = {name: pl.Float64 if name == "share" else numbers for name in names}
         return pl.DataFrame([one._asdict() for one in self.answers], schema=types)
 
     def describe(self) -> str:
-        """Return the answers in words, with the protected unit and the guarantee.
+        """Return the estimates in words, with the protected unit and the guarantee.
 
-        There is a line for each share; then the options for the recommended answer.
+        There is a line for each share; then the options that set the recommended bound.
         """
         lines = [*self.words(), "", self.released.describe()]
         if self.suggestion:
@@ -385,13 +392,13 @@ class Inspection:
 
     @property
     def advice(self) -> str:
-        """The words that introduce the options of the recommended answer."""
+        """Words that introduce the options which set the recommended bound."""
         if len(self.answers) == 1 or self.recommendation is None:
             return "to take it over"
         return f"to take that of {100 * self.recommendation.share:g}% over"
 
     def notes(self) -> list[str]:
-        """Return notes to read before using an answer."""
+        """Return notes to read before using the estimates."""
         found, ends = [], (float(self._edges[0]), float(self._edges[-1]))
         open_ended = [one for one in self.answers if self._is_open(one)]
         if open_ended and self.of_values:
@@ -413,7 +420,7 @@ class Inspection:
         return found
 
     def words(self) -> list[str]:
-        """Return a sentence for each answer."""
+        """Return a sentence for each estimate."""
         return [
             self._most_in_words(one) if isinstance(one, Most) else self._bounds_in_words(one)
             for one in self.answers
@@ -442,7 +449,7 @@ class Inspection:
         return f"{who} lie between {plain(one.lower)} and {plain(one.upper)} ({interval}: {ends})"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as JSON values."""
+        """Return estimates, recommendation, protection and notes as JSON values."""
         definition = self.released.numbers.definition
         return {
             "name": self.released.numbers.design.name,
@@ -477,7 +484,7 @@ def planned_halfwidths(
         most: the bounds.
         steps, guarantee: number of steps and guarantee of the planned stream; None: nothing is
             planned.
-        of: its statistic; None: a count.
+        of: statistic of the planned stream; None: a count.
         level: probability with which the intervals hold.
         most_a_window, options: as in `Inspection.sweep`.
 
@@ -518,10 +525,10 @@ def planned_halfwidths(
 
 
 def check_share(share: Any) -> float:
-    """Return a share of users, or of values, after a check.
+    """Check that a share of users, or of values, is above 0 and below 1, and return it.
 
     Raises:
-        InvalidInput: it is not above 0 and below 1.
+        InvalidInput: it is not.
     """
     if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
         raise InvalidInput(
@@ -532,7 +539,7 @@ def check_share(share: Any) -> float:
 
 
 def plain(number: float) -> str:
-    """Return an exact number as options write it.
+    """Format a float with all its digits and no exponent, as options are written.
 
     >>> plain(0.0), plain(-1024.0), plain(0.0009765625), plain(2.0**40)
     ('0', '-1024', '0.0009765625', '1099511627776')

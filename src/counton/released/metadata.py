@@ -37,7 +37,7 @@ _MEASURES = {"": "TOTAL", "window_": "WINDOW"}
 def metadata_of(
     released: ReleasedNumbers, name: str, kind: str, style: CsvStyle = USUAL
 ) -> dict[str, Any] | pl.DataFrame:
-    """Return metadata of a released table that is written as CSV.
+    """Return metadata that a data catalogue needs about a released table in a CSV file.
 
     Args:
         released: the release.
@@ -68,7 +68,7 @@ def metadata_of(
 
 
 def _text(facts: Mapping[str, Any]) -> str:
-    """Return the description of the numbers, in sentences for a catalogue."""
+    """Return a description of the released numbers in sentences, for a catalogue."""
     said = [f"Protected: {facts['protected']}.", f"Guarantee: {facts['guarantee']}."]
     said += [f"{note[:1].upper()}{note[1:]}." for note in facts.get("besides_noise", ())]
     return " ".join(said)
@@ -153,7 +153,7 @@ def _dataset(released: ReleasedNumbers, name: str) -> dict[str, Any]:
 
 
 def _duration(start: datetime, end: datetime) -> str:
-    """Return a length of time by ISO 8601; calendar months are whole months."""
+    """Format a length of time by ISO 8601; whole calendar months are stated as months."""
     months = 12 * (end.year - start.year) + end.month - start.month
     same = start.replace(year=end.year, month=end.month, day=1) == end.replace(day=1)
     if months and start.day == end.day == 1 and same:
@@ -163,7 +163,7 @@ def _duration(start: datetime, end: datetime) -> str:
 
 
 def _period(start: datetime, end: datetime) -> str:
-    """Return a time period of SDMX: a day, a month, or a beginning with its length."""
+    """Format a time period for SDMX: a day, a month, or a beginning with its length."""
     length = _duration(start, end)
     plain = start.replace(tzinfo=None)
     if plain.time().isoformat() == "00:00:00":
@@ -213,7 +213,12 @@ def _sdmx_rows(released: ReleasedNumbers) -> pl.DataFrame:
 
 
 def _decimals(table: pl.DataFrame, prefix: str) -> pl.Series:
-    """Return the digits behind the point: none of whole numbers, else two digits of the noise."""
+    """Return how many decimals each row of a table has: 0 for integers, else two digits of its
+    noise.
+
+    Args:
+        prefix: prefix of the columns of the number.
+    """
     if table.schema[f"{prefix}estimate"].is_integer():
         return pl.repeat(0, table.height, dtype=pl.Int64, eager=True)
     # A code list of SDMX, CL_DECIMALS, has the numbers 0 to 15.

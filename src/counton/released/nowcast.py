@@ -47,11 +47,11 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Nowcast:
-    """Forecasts of the final numbers of provisional windows.
+    """Forecasts of the final numbers of windows that are provisional, since rows still arrive.
 
     Attributes:
         windows: numbers of the provisional windows, from 1: shape ``(windows,)``.
-        lags: lag of the newest version of each.
+        lags: number of windows that had ended since each one when its newest version was released.
         estimates: forecast of the final number, without its noise.
         std: standard deviation of the forecast's error.
         degrees: degrees of freedom of each std.
@@ -127,7 +127,9 @@ def forecast_final(
 
 
 class _Triangle:
-    """Versions of all windows, and the forecasts possible on earlier nights."""
+    """Released versions of all windows by lag, with the forecasts that earlier nights could have
+    made.
+    """
 
     def __init__(self, versions: Floats, covariance: Floats, season: int, row: float) -> None:
         self.versions, self.covariance = versions / row, covariance / row**2
@@ -149,7 +151,9 @@ class _Triangle:
 
     @cached_property
     def ratios(self) -> dict[int, Floats]:
-        """Ratio of the final number to the version of each lag and season, by night from 0."""
+        """Estimated ratio of a final number to a version: for each night an array by lag and
+        season.
+        """
         first = max(self.nights - HISTORY - 2 * self.last, self.last + LEAST - 1)
         return {night: self._ratios(night) for night in range(first, self.nights)}
 
@@ -160,10 +164,11 @@ class _Triangle:
         return np.asarray(np.cumprod(growth[::-1], axis=0)[::-1], np.float64)
 
     def _growth(self, night: int, lag: int) -> Floats:
-        """Return the factor by which windows grow from a lag to the next one, by season.
+        """Return the factor by which a window's number grows from one lag to the next, for each
+        season.
 
-        The factors of seasons are shrunk towards the common one, by the part of their differences
-        that chance does not explain.
+        It is estimated from the windows known at a night. The factors of seasons are shrunk towards
+        a common one, by the part of their differences that chance explains.
         """
         stop = night - lag
         windows = np.arange(max(0, stop - HISTORY), stop)
@@ -186,19 +191,31 @@ class _Triangle:
         return np.asarray(np.maximum(shrunk, 1.0))
 
     def _ladder(self, window: int, lag: int) -> tuple[float, float]:
-        """Return the chain ladder's forecast when a window had a lag, and its ratio."""
+        """Return the chain ladder's forecast of a window's final number, and the ratio that it
+        used.
+
+        Args:
+            lag: lag of the version from which it forecasts; later versions are ignored.
+        """
         ratio = float(self.ratios[window - 1 + lag][lag, (window - 1) % self.season])
         return ratio * float(self.versions[window - 1, lag]), ratio
 
     def _level(self, window: int, lag: int) -> float:
-        """Return the mean of windows of the same season that were final by then."""
+        """Return the mean of the last windows of the same season whose numbers were final.
+
+        Args:
+            lag: number of windows that had ended since this one.
+        """
         final = np.arange(window - 1 + lag - self.last + 1)
         same = final[final % self.season == (window - 1) % self.season][-3:]
         chosen = same if len(same) > 1 else final[-LEAST:]
         return float(self.versions[chosen, self.last].mean())
 
     def forecast(self, window: int) -> tuple[float, float, float, float]:
-        """Return a window's estimate, its std, degrees of freedom and the chain ladder's weight."""
+        """Return the forecast of a window, its std, the std's degrees of freedom, and a weight.
+
+        The weight is the chain ladder's; the level of recent windows has the rest.
+        """
         lag, final = self.nights - window, self.nights - self.last
         known = [w for w in range(final, 0, -1) if w - 1 + lag in self.ratios][:HISTORY]
         weight = _weights(len(known))[::-1]
@@ -226,14 +243,17 @@ class _Triangle:
         return self.row * estimate, self.row * std, degrees, share
 
     def _noise(self, lag: int, ratio: Floats) -> Floats:
-        """Return the variance of a final number's noise minus ratio times that of a version."""
+        """Return the variance of the noise in a final number less ``ratio`` times a version.
+
+        Both have noise in common.
+        """
         of = self.covariance
         last = self.last
         return np.asarray(of[last, last] + ratio**2 * of[lag, lag] - 2 * ratio * of[last, lag])
 
     def delays_changed(self) -> bool:
-        """Return whether arrivals of the last nights differ much from the forecast by earlier
-        delays.
+        """Return whether the arrivals of the last nights contradict the delays of earlier
+        windows.
         """
         found = np.array([self._surprise(night) for night in sorted(self.ratios)[1:]])
         before = found[: -max(_NIGHTS)]
@@ -243,7 +263,7 @@ class _Triangle:
         return any(abs(found[-n:].sum()) > _CHANGED * usual * math.sqrt(n) for n in _NIGHTS)
 
     def _surprise(self, night: int) -> float:
-        """Return a night's arrivals minus their forecast of the night before, in deviations."""
+        """Return a night's arrivals less their forecast, in standard deviations."""
         lags = np.arange(self.last)
         windows = night - 1 - lags
         ratios = self.ratios[night - 1]
@@ -257,7 +277,10 @@ class _Triangle:
 
 
 def _usual(start: Floats, end: Floats) -> NDArray[np.bool_]:
-    """Return which windows grew as most did, unlike a file that came late as a whole."""
+    """Return which windows grew about as much as most, boolean by window.
+
+    A window whose rows came late as a whole file is unusual.
+    """
     sizes = np.sqrt(np.maximum(end, 1.0))
     grown = (end - _median(end / np.maximum(start, 1.0)) * start) / sizes
     away = np.abs(grown - _median(grown))
@@ -276,7 +299,9 @@ def _median(values: Floats) -> float:
 
 @lru_cache(maxsize=8)
 def _weights(count: int) -> Floats:
-    """Return the weights of consecutive windows; the newest is last with weight 1."""
+    """Return exponentially falling weights of consecutive windows; the last, newest has weight
+    1.
+    """
     found = np.asarray(0.5 ** (np.arange(count)[::-1] / HALF_LIFE))
     found.flags.writeable = False
     return found

@@ -1,4 +1,4 @@
-"""Nowcasts of a release: forecasts of the final numbers of provisional windows."""
+"""Nowcasts of a release: forecasts of the final numbers of windows to which rows still come."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Nowcasts:
 
     Attributes:
         released: the release.
-        found: nowcasts by group.
+        found: a `Nowcast` for each group.
     """
 
     released: Release
@@ -32,7 +32,10 @@ class Nowcasts:
 
     @property
     def changed_groups(self) -> tuple[str, ...]:
-        """Groups whose delays changed in the last windows, so their intervals do not hold."""
+        """Groups whose rows came sooner or later than usual in the last windows.
+
+        Their intervals do not hold.
+        """
         return tuple(group for group, each in self.found.items() if each.changed)
 
     def table(self) -> pl.DataFrame:
@@ -72,7 +75,7 @@ class Nowcasts:
         return table if released.definition.domain is not None else table.drop("group")
 
     def describe(self) -> str:
-        """Describe the numbers, and warn about those that cannot be trusted."""
+        """Describe the forecasts in words, and warn about those that cannot be trusted."""
         level = f"{100 * self.released.numbers.level:g}%"
         said = (
             f"Each estimate is a forecast of the number when it is final, from the delays of "
@@ -145,6 +148,6 @@ def nowcast(released: Release, groups: str | Sequence[str] | None = None) -> Now
 
 
 def _versions_of(released: ReleasedNumbers) -> Revisions:
-    """Return the versions that had been published by the night of a release."""
+    """Return the versions of windows that had been published by the newest night of a release."""
     found = versions_at_hand(released.revisions, released.design.name)
     return found.up_to(released.design.strategy.horizon or len(found.values))

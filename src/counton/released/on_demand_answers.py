@@ -1,4 +1,6 @@
-"""Answers of a statistic whose cells are read on demand, as rows of its table."""
+"""Released cells of a statistic that computes cells only on request, read from rows of its
+table.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,10 @@ from counton.statistics.statistic import NamedCells
 
 
 class Answers:
-    """Rows of a table, in place of the state that computes cells with the key.
+    """Stand-in for the state of such a statistic: it reads cells from rows of a table.
 
-    Cells that were not requested when the rows were written have no row, and are refused.
+    The state would compute any cell with the key. A cell that was not requested when the rows were
+    written has no row, and is refused.
 
     Args:
         design: the design of the stream.
@@ -68,19 +71,19 @@ class Answers:
 
     @staticmethod
     def named_by(statistic: Statistic, shown: View) -> str:
-        """Return the column of a table with the requested names."""
+        """Return the name of the table column that holds the names of the requested cells."""
         return "cell" if shown.ask is None else statistic.card.chart.cells
 
     def readings(self, statistic: Statistic) -> Readings:
-        """Return the readings of all steps."""
+        """Return the statistic's readings of all steps, which take their cells from here."""
         machine: Any = self
         return Readings(statistic, range(1, self.step + 1), None, machine)
 
     def history(self, cells: NDArray[np.int64], steps: range) -> NDArray[Any]:
-        """Return the sum of the requested cells after each step; 0 if a row was left out.
+        """Return, for each step, the sum of some cells after it; 0 if a row was left out.
 
         Raises:
-            InvalidInput: the cells were not requested.
+            InvalidInput: the cells were not requested when the rows were written.
         """
         known = self._known.get(_key(cells))
         if known is None:
@@ -88,17 +91,17 @@ class Answers:
         return np.array([[known.get(step, 0)] for step in steps], self._dtype)
 
     def check_rows(self, cells: NDArray[np.int64], steps: Sequence[int]) -> None:
-        """Refuse a request at steps without a row.
+        """Refuse a sum of cells if one of the steps has no row for it.
 
         Raises:
-            InvalidInput: it was not requested, or a row was left out.
+            InvalidInput: the cells were not requested, or a row was left out.
         """
         known = self._known.get(_key(cells), {})
         if not all(step in known for step in steps):
             raise self._not_asked()
 
     def values(self, cells: NDArray[np.int64], step: int) -> NDArray[Any]:
-        """Return cells at a step.
+        """Return the released values of some cells after a step.
 
         Raises:
             InvalidInput: a cell was not requested, or its row was left out.
@@ -109,7 +112,7 @@ class Answers:
         return np.array(found, self._dtype)
 
     def describe(self) -> str:
-        """Return name, protected unit and guarantee, in words."""
+        """Return the stream's name, protected unit and guarantee in words."""
         return Releases(range(1, 1), np.zeros(0), self.design).describe()
 
     def _not_asked(self) -> InvalidInput:

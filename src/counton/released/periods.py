@@ -50,9 +50,12 @@ class Periods:
     whole: NDArray[np.bool_]
 
     def table(self, windows: Windows, rows: Sequence[int]) -> pl.DataFrame:
-        """Return the times of the periods, each repeated for its rows.
+        """Return the beginning and end of each period, repeated for its rows in another table.
 
         Columns: window_start, window_end, first_step, last_step, whole.
+
+        Args:
+            rows: number of rows of each period.
         """
         first, last = self.edges[:-1], self.edges[1:]
         ends = windows.ends(range(int(self.edges[-1]) + 1))  # from the stream's beginning
@@ -72,8 +75,8 @@ def periods_of(windows: Windows, every: str, steps: int) -> Periods:
     """Return the periods of the first ``steps`` windows, by the local calendar.
 
     The first may begin before the first window. Days begin at midnight, weeks on Monday, months on
-    the first. Several days or weeks are counted from the first window's, several months from a
-    January.
+    the first. Periods of several days or weeks are counted from the day or week of the first
+    window, periods of several months from a January.
 
     Raises:
         InvalidInput: not a length, or a period that begins inside a window.
@@ -119,10 +122,10 @@ WEEK = ("weekday", "hour")
 
 
 class Occurrences(NamedTuple):
-    """Whole hours, or whole days, by the local clock: the class and the steps of each.
+    """Hours, days, or hours of the week that some steps cover wholly; one entry for each.
 
     Attributes:
-        of: hour of the day from 0, or day of the week from Monday, 0; or the hour of the week.
+        of: hour of the day from 0, day of the week (Monday is 0), or hour of the week from 0.
         starts: the step before the first step of each.
         stops: the last step of each.
     """
@@ -133,7 +136,7 @@ class Occurrences(NamedTuple):
 
 
 def patterns_of(by: str | Sequence[str]) -> tuple[str, ...]:
-    """Return the classes of a pattern: hours, days of the week, or hours of each of these days.
+    """Return a pattern's columns of time: hour, weekday, or both for each hour of the week.
 
     Raises:
         InvalidInput: anything else.
@@ -151,15 +154,17 @@ def patterns_of(by: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def occurrences_of(windows: Windows, by: str | Sequence[str], steps: range) -> Occurrences:
-    """Return each hour, or each day, that some steps cover from end to end.
+    """Return the hours or days of a pattern that some steps cover from beginning to end.
 
     Args:
         windows: the windows of the stream.
-        by: see `patterns_of`; both stand for each hour of the week.
+        by: see `patterns_of`; both names stand for each hour of the week.
         steps: the steps to examine.
 
     Raises:
-        InvalidInput: an unknown class, windows that do not divide it, or steps that cover none.
+        InvalidInput: an unknown name, windows that do not divide the hours or days, or steps that
+            cover
+            none.
 
     >>> from datetime import UTC
     >>> windows = Windows(datetime(2024, 3, 1, 12, tzinfo=UTC), "30m", 999)
@@ -178,8 +183,8 @@ def occurrences_of(windows: Windows, by: str | Sequence[str], steps: range) -> O
     if len(wrong := np.flatnonzero(first // length != last // length)):
         since = windows.at(int(starts[wrong[0]]))
         raise InvalidInput(
-            f"{field('by', by)} adds up windows that lie within {'an hour' if hourly else 'a day'},"
-            f" and that of {windows.every} from {since} does not"
+            f"{field('by', by)} needs windows that lie within {'an hour' if hourly else 'a day'},"
+            f" and the window of {windows.every} from {since} does not"
             + (f": use {PATTERNS[1]}" if hourly else "")
         )
     which = starts - first % length if hourly else first // length  # an hour may occur twice
@@ -219,7 +224,7 @@ def parsed_period(every: str) -> tuple[int, str]:
 
 
 def check_sums(definition: Description, every: str) -> None:
-    """Refuse periods if there are no windows, or if releases cannot give their numbers.
+    """Refuse sums over periods if there are no windows, or if releases cannot give such sums.
 
     Raises:
         InvalidInput: see above.
@@ -237,10 +242,10 @@ def check_sums(definition: Description, every: str) -> None:
 
 
 def check_periods(windows: Windows, every: str, delay: int = 0) -> None:
-    """Refuse periods that windows of the next ten years do not divide.
+    """Refuse periods that do not consist of whole windows at some time in the next ten years.
 
     Raises:
-        InvalidInput: as `periods_of`, or a delay: then releases count other windows.
+        InvalidInput: as `periods_of`, or a delay: then a release does not count its own window.
 
     >>> check_periods(Windows(datetime.fromisoformat("2024-03-01T00:00Z"), "1d", 30), "1w")
     """
@@ -250,10 +255,15 @@ def check_periods(windows: Windows, every: str, delay: int = 0) -> None:
 
 
 def check_delay(request: str, delay: int) -> None:
-    """Refuse sums of windows in a stream with a delay, whose releases end before their window.
+    """Refuse sums of windows in a stream with a delay, whose releases leave out the latest
+    windows.
+
+    Args:
+        request: the refused option, for the message.
+        delay: number of windows that a release leaves out.
 
     Raises:
-        InvalidInput: names the request.
+        InvalidInput: the delay is above 0.
     """
     if delay:
         raise InvalidInput(
@@ -263,7 +273,7 @@ def check_delay(request: str, delay: int) -> None:
 
 
 def _begin(start: datetime, amount: int, unit: str) -> datetime:
-    """Return the beginning of the period of a local time."""
+    """Return the beginning of the period of ``amount`` units that contains a local time."""
     day = start.date()
     if unit == "w":
         day -= timedelta(days=day.weekday())
@@ -278,7 +288,9 @@ _LENGTHS = {"s": 1_000_000, "m": 60_000_000, "h": _HOUR}
 
 
 def period_of(us: pl.Expr, per: str | None, timezone: str) -> pl.Expr:
-    """Return the aligned period of each moment: by the zone's calendar, or by whole hours.
+    """Return a polars expression for the number of the period in which each moment lies.
+
+    Periods follow the zone's calendar, or whole hours. Number 0 contains 1970-01-01.
 
     >>> frame = pl.DataFrame({"us": [4 * 3_600_000_000, 5 * 3_600_000_000]})
     >>> frame.select(period_of(pl.col("us"), "1d", "America/New_York"))["us"].to_list()
@@ -303,7 +315,7 @@ def period_of(us: pl.Expr, per: str | None, timezone: str) -> pl.Expr:
 
 
 def made_of_windows(cut: Windows, per: str) -> bool:
-    """Return whether each window of the next ten years lies within one period of a user.
+    """Return whether each window of the next ten years lies within one period of length ``per``.
 
     >>> from datetime import UTC
     >>> days = Windows(datetime(2024, 2, 28, tzinfo=UTC), "1d", 366)
@@ -328,7 +340,7 @@ def made_of_windows(cut: Windows, per: str) -> bool:
 
 
 def begun_anew(cut: Windows, anew: int | str | None, last: int) -> NDArray[np.int64]:
-    """Return for each step the step before its period, in which users count anew.
+    """Return, for each step, the last step before its period; users count anew in each period.
 
     Args:
         cut: how rows are assigned to steps.
@@ -351,7 +363,7 @@ def begun_anew(cut: Windows, anew: int | str | None, last: int) -> NDArray[np.in
 
 
 def _numbers(us: NDArray[np.int64], per: str, timezone: str) -> NDArray[np.int64]:
-    """Return the periods of some moments, by number."""
+    """Return the number of the period in which each moment lies: see `period_of`."""
     found = pl.DataFrame({"us": us}).select(period_of(pl.col("us"), per, timezone))
     return found["us"].to_numpy().astype(np.int64)
 
@@ -361,7 +373,7 @@ Moment = str | datetime
 
 
 def steps_between(given: str | range | None, last: int, cut: Windows) -> range:
-    """Return the requested steps, all of them released.
+    """Parse a selection of steps, all of which must be released.
 
     Args:
         given: ``"25:48"`` for the steps 25 to 48, both included, ``"25:"``, ``":48"`` or ``"25"``;
@@ -415,7 +427,9 @@ _Times = tuple[int | None, int | None]
 
 
 def _times(given: object, timezone: str) -> _Times | None:
-    """Return the microseconds between which windows lie, for days or times; else None."""
+    """Parse a range of days or times to its two ends in microseconds; None if the text is no
+    such range.
+    """
     text = str(given).strip()
     if "-" not in text.lstrip("-"):
         return None
@@ -433,7 +447,11 @@ def _times(given: object, timezone: str) -> _Times | None:
 
 
 def _moment_of(text: str, timezone: str, *, end: bool) -> int:
-    """Return a time in microseconds; for a day that ends a range its end."""
+    """Parse a day or a time to microseconds.
+
+    Args:
+        end: True for the end of a range, so that a day stands for its end.
+    """
     text = text.strip()
     if re.fullmatch(r"\d{4}-\d\d-\d\d", text) is None:
         if "T" not in text and " " not in text:
@@ -449,7 +467,9 @@ _SEASONS = {"1h": 24, "1d": 7}
 
 
 def season_of(every: str) -> int:
-    """Return after how many windows days of the week or hours of the day repeat; 1: no season.
+    """Return after how many windows the day of the week, or the hour of the day, repeats.
+
+    It is 1 if there is no such season.
 
     >>> season_of("1d"), season_of("15m")
     (7, 1)
@@ -458,7 +478,9 @@ def season_of(every: str) -> int:
 
 
 def groups_named(given: str | Sequence[str], known: Sequence[str]) -> list[str]:
-    """Return the requested groups; a text lists them with commas, unless a group has that name."""
+    """Parse a list of groups; a text separates them by commas, unless the text itself is a
+    group.
+    """
     if isinstance(given, str):
         return [given] if given in known else [group.strip() for group in given.split(",")]
     found = list(given)
@@ -472,7 +494,7 @@ def groups_named(given: str | Sequence[str], known: Sequence[str]) -> list[str]:
 def steps_within(
     definition: Description, steps: range, start: Moment | None, until: Moment | None
 ) -> range:
-    """Return the steps among these whose windows lie between two times."""
+    """Return those of some steps whose windows lie between two times."""
     windows = definition.windows
     ends = []
     for given in (start, until):
@@ -483,7 +505,7 @@ def steps_within(
 
 
 def _steps_of(windows: Windows, steps: range, times: _Times, request: str) -> range:
-    """Return the steps among these whose windows lie between two times."""
+    """Return those of some steps whose windows lie between two times; refuse times without any."""
     kept = np.ones(len(steps), dtype=bool)
     if times[0] is not None:
         kept &= windows.starts(steps) >= times[0]

@@ -1,4 +1,4 @@
-"""Options that select the shown readings of a statistic, and word its charts."""
+"""Options that select what is shown of a statistic, and the words of its charts."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ ROOM = 1_000_000
 
 @dataclass(frozen=True)
 class View:
-    """The part of a statistic's readings that is shown; None leaves a choice to the statistic.
+    """Selection of a statistic's released numbers to show; None leaves a choice to the statistic.
 
     Attributes:
-        ask: names of cells, if they are read on demand; sets of nodes, whose cuts are requested;
-            shares of quantiles; or groups, instead of the largest.
+        ask: names of cells, if cells are computed on request; sets of nodes, whose cuts are
+            requested; shares of quantiles; or groups to show instead of the largest.
         over: number of steps shown together; None: all so far.
         top: number of ranked groups.
         room: publicly known number of possible groups, if nobody declares them.
@@ -47,7 +47,7 @@ class View:
     room: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the view as JSON values."""
+        """Return the selection as JSON values."""
         ask = None if self.ask is None else list(self.ask)
         found: dict[str, Any] = {"ask": ask, "over": self.over, "top": self.top}
         if self.room is not None:
@@ -55,7 +55,9 @@ class View:
         return found if self.fit is None else found | {"fit": self.fit.to_dict()}
 
     def of_ranking(self) -> View:
-        """Return the view of a ranking of undeclared groups, with defaults filled in."""
+        """Return the selection for a ranking of groups that nobody declared, with defaults
+        filled in.
+        """
         return View(self.ask, top=TOP if self.top is None else self.top, room=self.room or ROOM)
 
     @classmethod
@@ -79,7 +81,7 @@ LOOK = ("title", "axis", "source", "width", "locale")
 
 
 def check_look(options: Any) -> None:
-    """Refuse words for a chart that is not requested, and a malformed width.
+    """Refuse words for a chart if no chart is requested, and a malformed width.
 
     Args:
         options: an object with the fields of `LOOK`, ``plot``, and ``out``, which may be a page
@@ -118,7 +120,9 @@ class Look:
     locale: str | os.PathLike[str] | None = None
 
     def around(self, subtitle: str, foot: str, *, title: str = "", axis: str = "") -> Caption:
-        """Return the caption of a chart with these default words."""
+        """Return the title, subtitle, axis label and foot of a chart; stated words replace the
+        defaults.
+        """
         from counton.charts.style import Caption, check_width
 
         title = title if self.title is None else self.title
@@ -127,7 +131,7 @@ class Look:
 
 
 def as_shown(definition: Description, shown: View) -> Description:
-    """Return a definition whose statistic shows the requested number of groups.
+    """Return a description whose statistic shows the requested number of ranked groups.
 
     Raises:
         InvalidInput: an option that the statistic does not have.
@@ -141,11 +145,11 @@ def as_shown(definition: Description, shown: View) -> Description:
 
 
 def check_shown(shown: View, statistic: Statistic) -> None:
-    """Refuse options that a statistic's readings do not have.
+    """Refuse a selection that does not fit a statistic.
 
     Raises:
         InvalidInput: unknown names of cells, or names for a statistic whose cells are all released;
-            or a malformed number of steps, or one for cells that are read on demand.
+            or a malformed number of steps, or one for cells that are computed on request.
     """
     inner = inner_of(statistic)
     if shown.over is not None:
@@ -161,7 +165,8 @@ def check_shown(shown: View, statistic: Statistic) -> None:
 
 
 def check_fit(fit: Fit, statistic: Statistic) -> None:
-    """Refuse constraints for anything but a table, and known totals that contradict each other.
+    """Refuse constraints unless the statistic is a table, and known totals that contradict each
+    other.
 
     Raises:
         InvalidInput: see above.
@@ -176,10 +181,10 @@ def check_fit(fit: Fit, statistic: Statistic) -> None:
 
 
 def check_over(over: int, statistic: Statistic) -> int:
-    """Return the number of steps shown together.
+    """Check a number of steps whose numbers are shown together, and return it.
 
     Raises:
-        InvalidInput: below 1, or for a statistic whose cells are read on demand.
+        InvalidInput: below 1, or for a statistic whose cells are computed on request.
     """
     if statistic.card.on_demand:
         raise InvalidInput(

@@ -1,4 +1,4 @@
-"""A record for the public register of deployments, in YAML, by the register's own schema.
+"""A record for the public register of deployments of differential privacy, in YAML.
 
 The register is at github.com/opendp/deployments-registry-data; fields, types and allowed words are
 those of ``schemas/deployments-schema.yaml`` there. Facts that a release does not contain, such as
@@ -39,7 +39,7 @@ def record(
 
     Args:
         terms: the design of the stream.
-        methods: its whole account (`Release.methods`), the source of the texts.
+        methods: full description of the stream (`Release.methods`), from which texts are taken.
         unit: the name of one protected unit.
         began: the day on which the stream was created, ISO 8601.
         ledger: the budget spent by other releases of the data, in words.

@@ -69,8 +69,7 @@ _MOST_TIMES = 2048
 
 
 class Comparison(TypedDict, total=False):
-    """Options of a comparison: steps, the number to compare, another stream; see
-    `Release.difference`."""
+    """Keyword arguments of a comparison of groups: see `Release.difference`."""
 
     steps: Steps
     other_steps: Steps
@@ -80,7 +79,7 @@ class Comparison(TypedDict, total=False):
 
 
 class ChartWords(TypedDict, total=False):
-    """Words, width and language of a chart; see `Release.figures`."""
+    """Keyword arguments for the words, width and language of a chart: see `Release.figures`."""
 
     title: str | None
     axis: str | None
@@ -91,10 +90,10 @@ class ChartWords(TypedDict, total=False):
 
 @dataclass(frozen=True, repr=False)
 class Release:
-    """The released steps of a stream: all or some, for all groups or some.
+    """The released numbers of a stream, for all steps and groups or some.
 
-    All of it is public. Every statistic answers about differences, ratios and shares as far as its
-    numbers have any; an error names what a statistic does not answer.
+    All of it is public. Questions about differences, ratios and shares are answered if they make
+    sense for the statistic; else an error says why not.
 
     Attributes:
         numbers: the published numbers, with the description and the design of their stream.
@@ -124,7 +123,7 @@ class Release:
 
     @property
     def reading(self) -> Reading:
-        """The last reading of all cells: sums of a set of them, covariances."""
+        """The statistic's cells after the last step, with sums and covariances of sets of cells."""
         return self.numbers.reading
 
     def table(self, steps: range | None = None) -> pl.DataFrame:
@@ -142,7 +141,7 @@ class Release:
         return self.numbers.table(steps)
 
     def sums(self, every: str) -> pl.DataFrame:
-        """Return the number of each day, week or month: the statistic of its rows alone.
+        """Return the statistic of each day, week or month, from the rows of that period alone.
 
         Columns: window_start, window_end, first_step, last_step, whole; then for counts and sums
         group, sum, std, lower, upper, and for others those of `table`. The sums of all periods add
@@ -159,7 +158,7 @@ class Release:
         return self.numbers.sums(every)
 
     def only(self, steps: range | None = None, groups: Sequence[str] | None = None) -> Self:
-        """Return some of the steps, and some of the groups; None: all.
+        """Return the release of some steps and some groups; None: all.
 
         Args:
             steps: consecutive steps, all released.
@@ -288,7 +287,7 @@ class Release:
 
     @with_keywords(Comparison, {"at_once": 1})
     def ratio(self, one: Groups, other: Groups, **asked: Unpack[Comparison]) -> Answer:
-        """Estimate how many times as much happened in one group, or in some steps, as in another.
+        """Estimate the ratio of the number of one group, or of some steps, to that of another.
 
         The interval is Fieller's: unbounded if the divisor may be 0.
 
@@ -299,7 +298,9 @@ class Release:
 
     @with_keywords(Comparison, {"at_once": 1})
     def change(self, one: Groups, other: Groups, **asked: Unpack[Comparison]) -> Answer:
-        """Estimate by how many per cent one is above another: 100 times their ratio, minus 100.
+        """Estimate by how many per cent the number of one group is above that of another.
+
+        It is 100 times their ratio, minus 100.
 
         Args and errors as in `ratio`.
         """
@@ -355,12 +356,19 @@ class Release:
         return replace(self._answer(asked, words, steps, at_once), per_cent=True)
 
     def _answer(self, asked: Estimate, words: str, steps: Steps, at_once: int) -> Answer:
-        """Return the answer to a question about some steps, with its words."""
+        """Return an answer: an estimate about some steps, with an interval and words.
+
+        Args:
+            asked: the estimate.
+            words: the question in words.
+            steps: the steps.
+            at_once: number of answers whose intervals hold together.
+        """
         numbers, words = self.numbers, words + _within_words(self.numbers, steps)
         return answer(asked, numbers.level, at_once=at_once * numbers._comparisons, what=words)
 
     def _as_part(self, estimate: Estimate) -> Estimate:
-        """Return an estimate of a share; for counts its bounds are 0 and 1."""
+        """Return an estimate of a share with its bounds, which for counts are 0 and 1."""
         numbers = self.numbers
         exact = numbers.design.contribution.resolution is None
         counts = exact and isinstance(numbers.said, CellValues)
@@ -409,11 +417,11 @@ class Release:
         return answer(asked, self.numbers.level, at_once=at_once, what=words)
 
     def as_of(self, when: When) -> Self:
-        """Return the numbers that had been published by a time, for revised windows (``revise``).
+        """Return the release as it was known at a time, if windows are revised (``revise``).
 
         Args:
             when: a day, up to its end, a moment, or a number of ended windows. A time after the
-                newest night stands for that night.
+                newest release stands for that release.
 
         Raises:
             InvalidInput: windows that are released once, or a time before the first window ended.
@@ -442,7 +450,9 @@ class Release:
         return type(self)(self._at_night(found, night))
 
     def _at_night(self, revisions: Revisions, night: int) -> ReleasedNumbers:
-        """Return the newest versions as of a night, with the steps and groups shown here."""
+        """Return the versions that were newest after a night, for the steps and groups shown
+        here.
+        """
         terms, numbers = revisions.design_at(night), self.numbers
         definition = replace(numbers.definition, strategy=terms.strategy)
         newest = revisions.newest(night)
@@ -458,7 +468,7 @@ class Release:
 
     @property
     def _last_night(self) -> int:
-        """The night as of which windows are shown."""
+        """The night (the number of the last ended window) as of which windows are shown."""
         strategy = self.numbers.design.strategy
         return (strategy.horizon or 0) if strategy.facts.reads_another else 0
 
@@ -477,7 +487,7 @@ class Release:
 
         if form not in FORMS:
             known = " or ".join(FORMS)
-            raise InvalidInput(f"{field('form', form)} is no form of versions; use {known}")
+            raise InvalidInput(f"{field('form', form)} is not known; use {known}")
         found, numbers, last = self._revisions, self.numbers, self._last_night
         cut = numbers.definition.cut
         if isinstance(numbers.said, CellValues):
@@ -585,11 +595,11 @@ class Release:
         return self._answer(asked, _question_in_words(one, of), steps, at_once)
 
     def band(self) -> pl.DataFrame:
-        """Return the rows of `numbers`, with intervals that hold for all of them at once.
+        """Return the rows of `table`, with intervals that hold for all of them at once.
 
         They hold for all shown steps and groups (`only` leaves some out), and so for every change
-        of the series between two of them. For a statistic they follow from the union bound over its
-        rows.
+        of the series between two of them. For a statistic that is no count or sum they follow from
+        the union bound over its rows.
         """
         return self.numbers.with_band().plain_table()
 
@@ -757,7 +767,7 @@ class Release:
 
     @with_keywords(ChartWords, {})
     def plot(self, *, panels: bool = False, **words: Unpack[ChartWords]) -> Figure:
-        """Return the first of `figures`, with the same arguments; a notebook shows it.
+        """Return the first chart of `figures`, with the same arguments; a notebook shows it.
 
         Raises:
             InvalidInput: see `figures`.
@@ -867,13 +877,13 @@ class Release:
 
 
 def _refuse_unknown(method: str, given: Iterable[str], keys: type) -> None:
-    """Refuse options that a method of `Release` has not, as Python does."""
+    """Refuse keyword arguments that a method of `Release` does not have, as Python does."""
     if unknown := [name for name in given if name not in keys.__annotations__]:
         raise TypeError(f"Release.{method}() got an unexpected keyword argument {unknown[0]!r}")
 
 
 def _within_words(numbers: ReleasedNumbers, steps: Steps) -> str:
-    """Return the times of some steps, in parentheses; "" for all of them."""
+    """Return the times of some steps in words, in parentheses; "" for all steps."""
     definition = numbers.definition
     anew = definition.anew()
     if not definition.cut.goes_on or (steps is None and anew is None):
@@ -889,7 +899,11 @@ def _pair_in_words(
     numbers: ReleasedNumbers, one: Groups, steps: Steps, other: Groups, later: Steps,
     of: str | None, second: ReleasedNumbers, how: str,
 ) -> str:  # fmt: skip
-    """Return words for a comparison: both compared numbers, with their times."""
+    """Return the words of a comparison: both compared numbers, each with its times if they differ.
+
+    Args:
+        how: the word between them, such as "minus".
+    """
     apart = second is not numbers
     counts = apart and second.statistic.card.additive
     first, last = _question_in_words(one, of), _question_in_words(other, None if counts else of)
@@ -902,9 +916,10 @@ def _pair_in_words(
 
 
 def _reach(numbers: ReleasedNumbers) -> dict[str, float]:
-    """Return how far the last numbers may be off, at most, with the probability ``level`` each.
+    """Return the half-width of the last numbers' intervals, by the name of the number.
 
-    Keys are the names of numbers, if there are several for each group; empty: not known.
+    The name is "" if there is one kind of number; the result is empty if the half-width is not
+    known.
     """
     if not numbers._by_group:
         if numbers._all_on_demand:  # that of any cell
@@ -963,13 +978,13 @@ def _errors_in_words(numbers: ReleasedNumbers) -> list[str]:
 
 
 def _question_in_words(groups: Groups, of: str | None) -> str:
-    """Return the subject of a question, in words."""
+    """Return the words for a number, such as "mean of home"."""
     name = groups if isinstance(groups, str) else " and ".join(groups)
     return name if of is None else f"{of} of {name}"
 
 
 def answers_table(names: Sequence[str], answers: Sequence[Answer]) -> pl.DataFrame:
-    """Return answers in rows: group, estimate, std, lower, upper."""
+    """Return answers as a table with columns group, estimate, std, lower, upper."""
     each = zip(names, answers, strict=True)
     rows = [(name, one.value, one.std, one.lower, one.upper) for name, one in each]
     return pl.DataFrame(rows, _ANSWERED, orient="row")

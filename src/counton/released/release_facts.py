@@ -1,4 +1,6 @@
-"""Facts in a table of released numbers: its guarantee, and all that it needs to answer."""
+"""Facts that a file of released numbers contains: the guarantee, and what answers to questions
+need.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ MOST_CELLS = 2**22
 
 
 def pack(values: NDArray[Any]) -> dict[str, Any]:
-    """Return integers or floats by step, to the bit, as JSON values.
+    """Return an array of integers or floats, by step, as compressed JSON values without any loss.
 
     >>> pack(np.array([[3, 5], [4, 5]]))["steps"]
     2
@@ -47,6 +49,10 @@ def unpack(
     packed: Mapping[str, Any], shape: tuple[int, ...], most: int = MOST_CELLS
 ) -> NDArray[Any]:
     """Decode the values of `pack`: shape ``(steps, *shape)``.
+
+    Args:
+        shape: shape of one step.
+        most: largest number of cells in all steps.
 
     Raises:
         InvalidInput: more than ``most`` cells.
@@ -67,7 +73,9 @@ EARLIER: dict[int, Callable[[Mapping[str, Any]], dict[str, Any]]] = {}
 
 
 def as_written_now(described: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a description of an earlier format in the present one; an unknown one unchanged.
+    """Convert a description of an earlier file format to the present format.
+
+    A description of an unknown format is returned unchanged.
 
     >>> as_written_now({"format": FORMAT})
     {'format': 3}
@@ -82,7 +90,7 @@ _SEPARATORS = (",", ";", "|", "\t")
 
 
 class CsvStyle(NamedTuple):
-    """The format of a CSV file.
+    """Format of a CSV file.
 
     Attributes:
         formulas: "text": an apostrophe precedes names that a spreadsheet would read as a formula;
@@ -102,7 +110,7 @@ class CsvStyle(NamedTuple):
 
     @classmethod
     def of_signs(cls, formulas: str, separator: str, decimal: str) -> CsvStyle:
-        """Return the style with these characters.
+        """Return the style with these characters, after a check.
 
         Raises:
             InvalidInput: an unusual character, or one character for both.
@@ -119,7 +127,7 @@ class CsvStyle(NamedTuple):
 
     @classmethod
     def of(cls, facts: Mapping[str, Any] | None) -> CsvStyle:
-        """Return the style that a file's facts state.
+        """Return the style that the facts of a file state.
 
         Raises:
             InvalidInput: as `of_signs`.
@@ -174,9 +182,10 @@ def about(
         terms: the design of the release.
         level: probability with which each interval of the table holds.
         people: a note on the privacy loss of people whose rows are not all protected together.
-        steps: steps in the table; the size of the noise is that of the last of them.
+        steps: steps in the table; the stated size of the noise is that of the last step.
         once: the name of a table released once; None: a stream.
-        since: the step before the shown numbers of the last step begin; None: as released.
+        since: if the last row is a sum of several steps, the step before the first of these; None:
+            a number as released.
 
     >>> from counton import Counter, Key, PureDP
     >>> from counton.strategies import Binary
@@ -205,7 +214,11 @@ def about(
 
 
 def _noise(terms: Design, steps: Sequence[int], since: int | None) -> dict[str, Any]:
-    """Return the size of the noise in data units; the law of one draw is in its own units."""
+    """Return the noise distribution, and the standard deviation at the last step in data units.
+
+    Args:
+        since: the step before the first one of a sum; None: a number as released.
+    """
     noise: dict[str, Any] = {"family": law_to_dict(terms.law)["law"]}
     if not len(steps):
         return noise
@@ -217,7 +230,7 @@ def _noise(terms: Design, steps: Sequence[int], since: int | None) -> dict[str, 
 
 
 def promise_of(released: ReleasedNumbers) -> dict[str, Any]:
-    """Return the guarantee of these numbers, as JSON values; `facts_of` adds all other facts."""
+    """Return the guarantee of released numbers as JSON values, a part of `facts_of`."""
     definition = released.definition
     once = None if definition.cut.goes_on else definition.what
     people = definition.people_note
@@ -231,7 +244,10 @@ def promise_of(released: ReleasedNumbers) -> dict[str, Any]:
 
 
 def facts_of(released: ReleasedNumbers) -> dict[str, Any]:
-    """Return the facts in a file of these numbers, as JSON values: guarantee and description."""
+    """Return the facts that a file of released numbers contains, as JSON values.
+
+    They are the guarantee and the description of the stream.
+    """
     facts = promise_of(released) | released.facts()
     if isinstance(released.said, Releases) or not released.design.whole:
         return facts  # rows are not enough for `counton.read` to restore it
@@ -241,7 +257,7 @@ def facts_of(released: ReleasedNumbers) -> dict[str, Any]:
 
 
 def own_facts_of(released: ReleasedNumbers) -> dict[str, Any]:
-    """Return the statistic's own part of the description in a file."""
+    """Return the part of a file's description that depends on the kind of statistic."""
     found: dict[str, Any] = {}
     definition, since = released.definition, released.since
     if definition.statistic.card.additive:
@@ -261,9 +277,9 @@ def own_facts_of(released: ReleasedNumbers) -> dict[str, Any]:
 
 
 def cells_of(released: ReleasedNumbers) -> NDArray[Any] | None:
-    """Return the released cells by step that make readings, if a description holds them.
+    """Return the released cells by step, from which a file's reader computes the statistic.
 
-    None: the rows suffice, or there are too many cells.
+    None: the rows of the table suffice, or there are too many cells.
     """
     values = None
     if isinstance(released.said, Readings) and not released.statistic.card.on_demand:
@@ -276,7 +292,13 @@ def cells_of(released: ReleasedNumbers) -> NDArray[Any] | None:
 def description_of(
     terms: Design, definition: Description, level: float, own: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return all public facts of a stream, as JSON values; `own_facts_of` makes its own ones."""
+    """Return the public facts of a stream as JSON values.
+
+    Args:
+        terms, definition: the design and description of the stream.
+        level: probability with which each interval holds.
+        own: facts that depend on the kind of statistic, from `own_facts_of`.
+    """
     return {
         "format": FORMAT,
         "terms": terms.public(),

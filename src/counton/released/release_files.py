@@ -79,27 +79,27 @@ _NO_FORMULA = r"^'('*[=+\-@\t\r\uFF1D\uFF0B\uFF0D\uFF20])"
 
 
 class FromDatabase(Protocol):
-    """The published rows and facts of a stream in a database: all of it is public."""
+    """Interface of a stream's published rows and facts in a database; all of it is public."""
 
     @property
     def place(self) -> str:
-        """The place of the database, in words."""
+        """Name of the database in messages."""
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """The facts that a file would contain."""
+        """The facts that a file of the stream would contain."""
 
     @property
     def columns(self) -> Mapping[str, list[Any]]:
-        """Rows by column."""
+        """The published rows, by column."""
 
     @property
     def cells(self) -> Sequence[tuple[int, int, Any]]:
-        """Released cells: first and last step of each part, and the part."""
+        """Released cells in parts: the first and last step of each part, and its cells."""
 
     @property
     def last(self) -> int:
-        """The newest step."""
+        """The newest released step."""
 
 
 #: Reads the published rows of a stream of a database.
@@ -107,7 +107,10 @@ Databases: TypeAlias = Callable[[str, str | None], FromDatabase]
 
 
 class _File(NamedTuple):
-    """The rows of one table with the facts of its stream; rows may be missing unless ``whole``."""
+    """Rows of one file or database, with the facts of their stream.
+
+    Rows may be missing unless ``whole``.
+    """
 
     label: str
     rows: pl.DataFrame
@@ -131,11 +134,13 @@ def read(
     like: str | os.PathLike[str] | None = None,
     databases: Databases | None = None,
 ) -> Release:
-    """Return the release: see `counton.read`, which also knows databases.
+    """Read the release in a file, a service or a database: see `counton.read`.
 
     Args:
         source, name, level, token, like: as in `counton.read`.
-        databases: reads the published rows of a stream; None: only files and services.
+        databases: function that reads a stream's published rows from a database; None: databases
+            are
+            refused.
 
     Raises:
         InvalidInput, StateError: as in `counton.read`.
@@ -175,7 +180,7 @@ def read(
 def _release_of(
     files: Sequence[_File], described: Mapping[str, Any], level: float | None
 ) -> ReleasedNumbers:
-    """Return the release in files of one stream."""
+    """Return the release that some files of one stream hold together."""
     if "block" in described and described["groups"] is not None:  # their rows name the groups
         files = sorted(files, key=lambda one: (one.described["block"]["number"], one.last()))
         rows = [one.rows["group"].unique(maintain_order=True) for one in files]
@@ -195,7 +200,9 @@ def _release_of(
 
 
 def _with_revisions(release: ReleasedNumbers, described: Mapping[str, Any]) -> ReleasedNumbers:
-    """Return the release with all versions, which the description of revised windows contains."""
+    """Return a release of revised windows together with all their versions, from the
+    description.
+    """
     from counton.released.revisions import Revisions
 
     newest: Any = release.design.strategy
@@ -208,11 +215,11 @@ def _with_revisions(release: ReleasedNumbers, described: Mapping[str, Any]) -> R
 
 @contextmanager
 def _naming(label: str, *, hidden: bool = False) -> Iterator[None]:
-    """Add the file's name to errors raised in the block, which reads it.
+    """Context manager that adds the name of the file being read to errors.
 
     Args:
         label: the name of the file.
-        hidden: True if errors of counton already contain it, without its secrets.
+        hidden: True if errors of counton already contain the name, without its secrets.
     """
     try:
         yield
@@ -236,7 +243,7 @@ def _naming(label: str, *, hidden: bool = False) -> Iterator[None]:
 
 
 def _check_steps(files: Sequence[_File], described: Mapping[str, Any], terms: Design) -> None:
-    """Refuse steps that the stream cannot have, and more than memory holds."""
+    """Refuse files with steps that the stream cannot have, or with more steps than memory holds."""
     last = max(map(_File.last, files)) or int(described.get("steps", 0))
     horizon = terms.strategy.horizon
     if horizon is not None and last > horizon:
@@ -254,7 +261,15 @@ def _one(
     databases: Databases | None,
     like: _File | None = None,
 ) -> _File:
-    """Return the requested stream of one place."""
+    """Read one stream from a file, a service or a database.
+
+    Args:
+        place: path or address.
+        name: the requested stream; None: the only one.
+        token: token for a service.
+        databases: see `read`.
+        like: for a file without facts, another file that has them.
+    """
     if place.startswith(ADDRESSES):
         with _naming(place):
             return _with_names(_fetch(place, token), name)
@@ -270,7 +285,7 @@ def _one(
 
 
 def _with_names(file: _File, name: str | None) -> _File:
-    """Refuse a file that is not of the requested stream; return it otherwise."""
+    """Return a file if it holds the requested stream; otherwise refuse it."""
     own = file.described["terms"]["name"]
     if name is not None and name != own:
         raise InvalidInput(f"{file.label!r} is of stream {own!r}: correct {field('name', name)}")
@@ -278,7 +293,9 @@ def _with_names(file: _File, name: str | None) -> _File:
 
 
 def is_database(place: str) -> bool:
-    """Return whether a place is a database, by its address or the first bytes of a file."""
+    """Return whether a path or address is a database, by its form or the first bytes of the
+    file.
+    """
     if place.startswith(_DATABASE_URLS):
         return True
     try:
@@ -288,7 +305,7 @@ def is_database(place: str) -> bool:
 
 
 def _from_database(kept: FromDatabase) -> _File:
-    """Return a stream of a database, of which another room reads the public data."""
+    """Return the published rows and facts of a database as if they were read from a file."""
     facts = {**kept.facts, "description": dict(kept.facts["description"])}
     described = facts["description"]
     try:
@@ -306,14 +323,16 @@ def _from_database(kept: FromDatabase) -> _File:
 
 
 def _width(described: Mapping[str, Any]) -> int:
-    """Return the number of cells per step in a stream's readings; for found groups, those so
-    far."""
+    """Return the number of cells in each step.
+
+    For groups that nobody declared it is the number of those found so far.
+    """
     since = described.get("since")
     return math.prod(described["terms"]["shape"]) if since is None else len(since)
 
 
 def _numbers(name: str, values: list[Any]) -> pl.Series:
-    """Return a column of values from JSON: texts, integers, or floats if some are not integers."""
+    """Return a column of JSON values as texts, integers, or floats if some are not integers."""
     if name == "group":
         return pl.Series(name, values, dtype=pl.String)
     whole = name == "step" or all(value is None or isinstance(value, int) for value in values)
@@ -321,7 +340,12 @@ def _numbers(name: str, values: list[Any]) -> pl.Series:
 
 
 def _join(parts: Iterable[tuple[int, int, Any]], newest: int) -> list[Any]:
-    """Return the cells of all steps from parts of consecutive steps."""
+    """Return the parts of the released cells, which together must cover all steps.
+
+    Args:
+        parts: first step, last step and cells of each part, in order.
+        newest: the last step.
+    """
     found, before = [], 0
     for first, last, cells in parts:
         if first != before + 1 or int(cells["steps"]) != last - before:
@@ -394,14 +418,14 @@ def _open_file(path: Path, like: _File | None = None) -> _File:
 
 
 def _nothing() -> pl.DataFrame:
-    """Return a table without rows, with the columns that some formats do not store."""
+    """Return a table without rows, for formats that do not store columns without rows."""
     whole = pl.Int64
     schema = {"step": whole, "group": pl.String, "estimate": whole, "window_estimate": whole}
     return pl.DataFrame(schema=schema)
 
 
 def _rows(path: Path, kind: str, style: CsvStyle) -> pl.DataFrame:
-    """Return the rows of a table that is not a workbook, if they are not too many."""
+    """Return the rows of a file that is no spreadsheet workbook; refuse too many."""
     if kind == "parquet":
         check_bytes(path)
         check_frame(pl.scan_parquet(path))
@@ -453,7 +477,7 @@ def _file(label: str, rows: pl.DataFrame, facts: Mapping[str, Any]) -> _File:
 
 
 def _fetch(address: str, token: str | None) -> _File:
-    """Return a stream of a service."""
+    """Fetch a stream's published rows and facts from a service."""
     from counton.released.service_address import answer_of
 
     try:
@@ -490,7 +514,7 @@ def _facts(path: Path, kind: str | None) -> dict[str, Any] | None:
 
 
 def _check_fits(one: _File, release: ReleasedNumbers) -> None:
-    """Refuse rows that are not of the release of the given description.
+    """Refuse rows that do not belong to a release, whose description was read from another file.
 
     Raises:
         InvalidInput: a row that the release does not have, a number that is not a multiple of its
@@ -529,10 +553,14 @@ def _check_fits(one: _File, release: ReleasedNumbers) -> None:
 
 
 def check_one_release(path: Path, described: Mapping[str, Any]) -> None:
-    """Refuse a file that does not continue the described release at its level.
+    """Refuse to write into a file that holds another release, or intervals of another level.
+
+    Args:
+        path: the existing file.
+        described: the description of the release to write.
 
     Raises:
-        InvalidInput: it is of another release, or shows it differently.
+        InvalidInput: the file is of another release, or shows it differently.
     """
     with _naming(str(path)):
         facts = _facts(path, TABLES[path.suffix.lower()]) or {}
@@ -547,7 +575,10 @@ def check_one_release(path: Path, described: Mapping[str, Any]) -> None:
 
 
 def _refuse_others(one: _File, newest: _File) -> None:
-    """Refuse files of one release that differ in anything but their last step."""
+    """Refuse a file that is not of the same release as the newest file.
+
+    Only the last step may differ.
+    """
     for name in ("terms", "what", "windows", "once", "release", "shown", "unit", "above"):
         of: Any = one.described.get(name)
         others: Any = newest.described.get(name)
@@ -567,7 +598,7 @@ def _cells(
     terms: Design,
     level: float,
 ) -> ReleasedNumbers:
-    """Return counts or sums."""
+    """Return the release of counts or sums that some files hold."""
     files, since = list(files), _since(described)
     groups = definition.groups if since is None else tuple(since)
     place = {group: number for number, group in enumerate(groups)}
@@ -639,7 +670,10 @@ def _cells(
 
 
 def _since(described: Mapping[str, Any]) -> dict[str, int] | None:
-    """Return found groups in the order of appearance, with their first step; None: declared."""
+    """Return the first step of each group, in order of appearance, if nobody declared the groups.
+
+    None: the groups are declared.
+    """
     since = described.get("since")
     if since is None:
         return None
@@ -649,10 +683,12 @@ def _since(described: Mapping[str, Any]) -> dict[str, int] | None:
 def _parts(
     files: Sequence[_File], described: Mapping[str, Any], terms: Design
 ) -> list[NDArray[Any]]:
-    """Return the cells of readings, by consecutive steps, each of shape ``(steps, -1)``.
+    """Return the released cells that files describe, as parts of consecutive steps.
+
+    Each part has shape ``(steps, -1)``.
 
     Raises:
-        InvalidInput: too many cells.
+        InvalidInput: too many cells for a description, so that it has none.
     """
     if (cells := described.get("cells")) is None:
         raise InvalidInput(
@@ -668,7 +704,9 @@ def _parts(
 
 
 def _steps_there(files: Sequence[_File], steps: range) -> range:
-    """Return the range from the first to the last step that has a row; all steps if none has."""
+    """Return the range from the first to the last step with a row; ``steps`` if there are no
+    rows.
+    """
     there = {int(step) for one in files for step in one.rows["step"].unique().to_list()}
     return range(min(there), max(there) + 1) if there else steps
 
@@ -678,7 +716,9 @@ def _rows_there(
     released: ReleasedNumbers,
     of: int = 0,
 ) -> pl.DataFrame | None:
-    """Return the columns that distinguish existing rows, if some were left out; None: all exist.
+    """Return which rows the files have, as a table of the columns that distinguish rows.
+
+    None: the files have all rows.
 
     Args:
         files: the files with the rows.
@@ -712,7 +752,10 @@ def _rows_there(
 def _carried_totals(
     files: Iterable[_File], described: Mapping[str, Any], groups: Sequence[str], kind: Any
 ) -> CarriedTotals | None:
-    """Return the totals before this stream, by group: a file has those of its own groups."""
+    """Return the totals from which the stream counts on, by group, put together from all files.
+
+    Each file has the totals of its own groups.
+    """
     if described.get("carried") is None:
         return None
     told: dict[str, Any] = {}
@@ -732,7 +775,9 @@ def _readings(
     terms: Design,
     level: float,
 ) -> ReleasedNumbers:
-    """Return a statistic, or a ranking of undeclared groups, from cells."""
+    """Return the release of a statistic, or a ranking of undeclared groups, from its released
+    cells.
+    """
     shown, since = View.from_dict(described["shown"]), _since(described)
     definition = definition if definition.ranks else as_shown(definition, shown)
     statistic = definition.statistic

@@ -1,8 +1,8 @@
 """Published values with the description of their stream: selection, tables and sums.
 
-For counts and sums the published values are cells, by step and group; for every other statistic
-readings, step by step; for a stream fed with numbers by step, these numbers. No other module needs
-to know which.
+Published values have three forms: for counts and sums cells by step and group; for other statistics
+readings by step, from which their tables are computed; for a stream to which a program gives
+numbers, these numbers. Other modules need not know which.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ _ROWS = 2**18
 
 @dataclass(frozen=True, repr=False)
 class ReleasedNumbers:
-    """The released steps of a stream: all or some, for all groups or some.
+    """The released numbers of a stream, for all steps and groups or some.
 
     Attributes:
         definition: the public definition of the stream.
@@ -88,22 +88,20 @@ class ReleasedNumbers:
         level: probability with which each interval holds.
         first: the first step that tables and charts show.
         chosen: the selected groups, if not all.
-        shown: which readings, or groups by their size, are shown.
+        shown: selection of the readings, or of the number of largest groups, that are shown.
         notes: sentences shown with the release everywhere.
-        carried: totals of the streams that this one continues.
+        carried: last totals of earlier streams, from which this one counts on.
         since: for undeclared groups, the step from which on each is shown; None if groups are
-            declared. Earlier releases of these groups are not here: they are 0.
-        there: for a file of counts or sums with rows left out, which rows exist, by step and group;
-            None: all. A series with missing values refuses its estimates.
-        rows_there: for a file of another table with rows left out, the columns that distinguish
-            existing rows; None: all exist. Readings themselves have all cells, from the file's
-            description.
-        own_windows: windows' own numbers beside totals, if a file has them.
-        by_size: True if the groups are the largest among others.
-        together: half-widths by step of intervals of totals, or of windows alone, that hold all at
-            once; None: each interval holds alone.
-        kept_in: the state into which it was just released; None: it was read.
-        revisions: for revised windows, all numbers that their nights published.
+            declared. Before this step the values of the group are 0.
+        there: for counts or sums from a file, which rows it has, by step and group; None: all. An
+            estimate from a missing row is refused.
+        rows_there: for another table from a file, the rows that it has, by the columns that
+            distinguish them; None: all. The released cells are complete, from the description.
+        own_windows: numbers of single windows, if a file has them beside totals.
+        by_size: True if only the largest groups are here.
+        together: True if the intervals of totals, or of windows alone, hold all at once.
+        kept_in: the state from which it was just released; None: it was read from a file.
+        revisions: for revised windows, all versions that were released.
     """
 
     definition: Description
@@ -203,17 +201,17 @@ class ReleasedNumbers:
 
     @property
     def statistic(self) -> Statistic:
-        """The statistic."""
+        """The statistic of the stream."""
         return self.definition.statistic
 
     @property
     def _by_group(self) -> bool:
-        """True if a table has the number of each group, as for counts and sums."""
-        return isinstance(self.said, CellValues) and not self.definition.ranks
+        """True if tables have one number for each group, as for counts and sums."""
+        return isinstance(self.said, Series) and not self.definition.ranks
 
     @property
     def groups(self) -> Sequence[str]:
-        """Names of the groups here; ``("all",)`` for counts and sums without groups."""
+        """Names of the selected groups; ``("all",)`` for counts and sums without groups."""
         if self.chosen is not None:
             return self.chosen
         if self.since is not None:
@@ -224,8 +222,7 @@ class ReleasedNumbers:
 
     @property
     def own(self) -> Series:
-        """The released numbers of this stream, without the totals of the stream that it
-        continues."""
+        """The released numbers of this stream alone, without the totals from which it counts on."""
         if self.carried is None:
             return self.series
         return replace(self.series, values=self.series.values - self.carried.estimates)
@@ -237,9 +234,10 @@ class ReleasedNumbers:
 
     @property
     def over(self) -> int | str | None:
-        """Number of steps shown together, or the period up to each, such as "week".
+        """Number of steps whose rows each shown number covers, or a period up to each step, such
+        as "week".
 
-        None: all so far.
+        None: all steps so far.
         """
         if self.shown.over is not None or isinstance(self.said, CellValues):
             return self.shown.over
@@ -250,12 +248,12 @@ class ReleasedNumbers:
 
     @cached_property
     def _period_begins(self) -> NDArray[np.int64]:
-        """For each step the step before its period, in which users are counted anew."""
+        """For each step, the last step before its period; users count anew in each period."""
         every, cut = self.definition.anew_every(), self.definition.cut
         return begun_anew(cut, every, self.steps.stop - 1)
 
     def _begins(self, steps: Sequence[int]) -> NDArray[np.int64]:
-        """Return, for each step, the step before the first one that is shown with it."""
+        """Return, for each step, the last step before those whose rows its shown number covers."""
         ends = np.asarray(steps, np.int64)
         if self.shown.over is not None:
             return ends - self.shown.over
@@ -264,21 +262,23 @@ class ReleasedNumbers:
         return ends - 1 if self.over == 1 else np.zeros_like(ends)
 
     def _begins_of_periods(self, steps: NDArray[np.int64]) -> NDArray[np.int64] | None:
-        """Return for each step the step before its period; None: no periods are shown."""
+        """Return, for each step, the last step before its period; None if no periods are shown."""
         return self._begins(steps.tolist()) if isinstance(self.over, str) else None
 
     @property
     def _request(self) -> TableRequest:
-        """The chosen rows of a statistic's table, and whether their numbers are made consistent."""
+        """Selection of rows of a statistic's table, with the constraints that its numbers must
+        meet.
+        """
         return TableRequest(self.shown.ask, self.shown.fit, self.chosen)
 
     @property
     def delay(self) -> int:
-        """Number of windows between a release's own and the last one that it counts."""
+        """Number of latest windows that each release leaves out."""
         return self.definition.strategy.facts.delay
 
     def only(self, steps: range | None = None, groups: Sequence[str] | None = None) -> Self:
-        """Return some of the steps, and some of the groups: see `Release.only`."""
+        """Return the release of some steps and some groups: see `Release.only`."""
         found = self
         if steps is not None:
             found = replace(self, first=steps.start, steps=range(1, steps.stop))
@@ -288,9 +288,12 @@ class ReleasedNumbers:
                 found = replace(found, said=self.said[: steps.stop - self.said.steps.start])
         return found if groups is None else found._of_groups(tuple(groups))
 
-    def _until(self, last: int, cells: CellValues) -> Self:
-        """Return the cells up to a last step; later groups are not known."""
-        values, known, since = cells.values[:last], self.chosen, self.since
+    def _until(self, last: int, series: Series) -> Self:
+        """Return the release of counts or sums up to a step, without groups that were found
+        later.
+        """
+        own, known = series.part(range(1, last + 1)), self.chosen
+        since = self.since
         if since is not None:
             names = [group for group in self.groups if since[group] <= last]
             values = values[:, GroupNames(self.groups).places(names)]
@@ -323,7 +326,7 @@ class ReleasedNumbers:
         return replace(self, chosen=groups)
 
     def _of_cells(self, groups: tuple[str, ...]) -> Self:
-        """Return the cells of some groups."""
+        """Return the release of counts or sums for some groups only."""
         of = GroupNames(self.groups).places(groups)
         again = np.ones(len(of), np.bool_)
         again[np.unique(of, return_index=True)[1]] = False
@@ -337,7 +340,7 @@ class ReleasedNumbers:
         return self._at_places(of)
 
     def _at_places(self, of: NDArray[np.int64]) -> Self:
-        """Return the cells of some groups, by their places."""
+        """Return the release of counts or sums for the groups at some positions."""
         carried, there, windows = self.carried, self.there, self.own_windows
         groups = tuple(GroupNames(self.groups).at(of))
         return replace(
@@ -351,9 +354,11 @@ class ReleasedNumbers:
         )
 
     def largest(self, count: int) -> Self:
-        """Return the groups with the largest totals, if there are more than ``count``.
+        """Return the release of the ``count`` groups with the largest totals, or of all if there
+        are fewer.
 
-        For windows alone it compares sums over all shown windows: the last window is mostly noise.
+        If only windows are published, sums over all shown windows are compared: the last window is
+        mostly noise.
 
         Raises:
             InvalidInput: a statistic without such groups.
@@ -368,7 +373,9 @@ class ReleasedNumbers:
         return replace(self._at_places(places), by_size=True)
 
     def at_hand(self) -> Self:
-        """Return the release with all its rows in memory, so that its state may be closed."""
+        """Return the release with all its rows in memory, so that it can be used after its state
+        is closed.
+        """
         if not isinstance(self.said, Readings) or not self.statistic.card.on_demand:
             return self
         from counton.released.on_demand_answers import Answers
@@ -419,8 +426,8 @@ class ReleasedNumbers:
         return self._windows(self.steps)
 
     def _windows(self, steps: range) -> Series | None:
-        """Return the windows of some steps."""
-        self._cells  # noqa: B018 - which another statistic has not
+        """Return the numbers of single windows for some steps; None if they are not published."""
+        series = self.series
         if self.definition.release == "totals":
             return None
         if self.design.strategy.facts.workload == "windows":
@@ -434,22 +441,25 @@ class ReleasedNumbers:
 
     @property
     def _last_series(self) -> tuple[Series | None, Series | None]:
-        """Totals and windows of the last step alone."""
+        """Totals and window numbers of the last step; None for those that are not published."""
         steps = self.steps[-1:]
         return None if self.totals is None else self.totals.part(steps), self._windows(steps)
 
     def _main_of(self, steps: range | None = None) -> Series:
-        """Return the totals of some steps, or the windows if there are no totals; None: all."""
+        """Return the totals of some steps, or the numbers of windows if no totals are published.
+
+        None stands for all steps.
+        """
         steps = self.steps if steps is None else steps
         found = self._windows(steps) if self.totals is None else self.totals.part(steps)
         assert found is not None
         return found
 
     def between(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> Series:
-        """Return the number of the steps start + 1 .. stop, for each pair of ends.
+        """Return sums over ranges of steps, start + 1 .. stop, with the noise of each sum.
 
         Args:
-            starts, stops: integers with 0 <= start <= stop <= last step.
+            starts, stops: integers with 0 <= start <= stop <= last step, shape ``(ranges,)``.
 
         Raises:
             InvalidInput: undeclared groups, which are shown from some step on; or a statistic
@@ -465,11 +475,12 @@ class ReleasedNumbers:
         return Series(estimates, self.design.window_std(starts, stops), half)
 
     def _so_far(self, steps: NDArray[np.int64], places: Any = None) -> Numbers:
-        """Return totals after steps, where 0 is the beginning: shape ``(len(steps), groups)``.
+        """Return the totals after some steps, shape ``(len(steps), groups)``; step 0 is the
+        beginning.
 
         Args:
             steps: the steps.
-            places: places of the groups; None: all.
+            places: positions of the groups; None: all.
         """
         steps = np.atleast_1d(steps)
         if self.there is not None:
@@ -498,7 +509,7 @@ class ReleasedNumbers:
         return cast("Numbers", np.cumsum(estimates, axis=0))
 
     def _refuse_found(self) -> None:
-        """Refuse groups that nobody declared."""
+        """Refuse a question if nobody declared the groups."""
         if self.since is not None:
             raise InvalidInput(
                 "groups that nobody declared have totals alone, since each is shown from some "
@@ -507,12 +518,18 @@ class ReleasedNumbers:
 
     @property
     def _unshown(self) -> str:
-        """The reason why a row may be missing, in parentheses, for messages."""
+        """Threshold below which rows are not shown, in parentheses, for messages; "" if there is
+        none.
+        """
         above = self.definition.above
         return "" if above is None else f" ({above})"
 
     def _refuse_chosen(self, what: str) -> None:
-        """Refuse claims that hold only for groups chosen beforehand, or for all groups."""
+        """Refuse a claim if the groups here were selected by their size.
+
+        Args:
+            what: the claim; it holds only for all groups, or for groups chosen beforehand.
+        """
         why = self.definition.above or ("the largest were chosen" if self.by_size else None)
         if why is not None:
             raise InvalidInput(
@@ -521,7 +538,7 @@ class ReleasedNumbers:
             )
 
     def number_of(self, one: Groups, steps: Steps = None, of: str | None = None) -> Estimate:
-        """Return a number of one group, or of several together, in some steps, with its noise.
+        """Return a number about one group, or several together, in some steps, with all its noise.
 
         Args:
             one: a group, several that are added up, or a mapping of weights by group. For a
@@ -554,7 +571,7 @@ class ReleasedNumbers:
         return Formula.total(parts)
 
     def _sum_of_cells(self, weights: Mapping[str, float], steps: Steps, of: str | None) -> Formula:
-        """Return the weighted sum of groups of counts or sums."""
+        """Return a weighted sum over groups, for counts or sums, with its noise."""
         if of is not None:
             raise InvalidInput(
                 f"{field('of', of)} names one of several numbers of a statistic, and "
@@ -572,8 +589,8 @@ class ReleasedNumbers:
         places = GroupNames(self.groups).places(names)
         if (places < 0).any():
             raise InvalidInput(
-                f"{field('groups')} leaves {names[int(np.argmin(places))]!r} out, which is asked "
-                f"for; take all groups"
+                f"{field('groups')} leaves out {names[int(np.argmin(places))]!r}, which the "
+                f"question is about; take all groups"
             )
         start, stop = self.ends(steps)
         totals = {
@@ -589,7 +606,12 @@ class ReleasedNumbers:
         return sum_formula(self.design, parts, lambda cell, step: totals[step][cell])
 
     def _number(self, name: str, steps: Steps, of: str | None) -> Estimate:
-        """Return one number of one group of a statistic, or of all groups."""
+        """Return one number of a statistic other than counts and sums, with its noise.
+
+        Args:
+            name: the group, or the name of a number.
+            of: which number of the group; None: the only one.
+        """
         start, stop = self.ends(steps)
         statistic = self.statistic
         if isinstance(statistic, Grouped):
@@ -607,7 +629,9 @@ class ReleasedNumbers:
 
     @cached_property
     def _reading_of(self) -> Callable[[int, int], Reading]:
-        """Function that reads the steps start + 1 .. stop; of many groups one at a time."""
+        """Function (start, stop) that returns the statistic's reading of the steps start + 1 ..
+        stop.
+        """
 
         @lru_cache(maxsize=2)
         def read(start: int, stop: int) -> Reading:
@@ -625,11 +649,15 @@ class ReleasedNumbers:
         return read
 
     def _numbers(self, start: int, stop: int) -> TableNumbers:
-        """Return the numbers of a table of these steps."""
+        """Return the numbers of the statistic's table for the steps start + 1 .. stop."""
         return self._reading_of(start, stop).numbers(self._request)
 
     def _on_demand(self, name: str | None, start: int, stop: int) -> Formula:
-        """Return the sum of cells that are computed on demand."""
+        """Return the sum over steps start + 1 .. stop of cells that are computed only on request.
+
+        Args:
+            name: the requested cells.
+        """
         if name is None:
             raise InvalidInput(f"{self.definition.what} has cells of many names; name one")
         from counton.released.on_demand_answers import Answers
@@ -648,7 +676,7 @@ class ReleasedNumbers:
         return Formula.of(CellSum(value, self.design, parts))
 
     def whole(self, steps: Steps = None, of: str | None = None) -> Estimate:
-        """Return the number of all groups together: the divisor of a share.
+        """Return the number of all groups together, by which a share is divided.
 
         Args and errors as in `number_of`.
         """
@@ -663,13 +691,15 @@ class ReleasedNumbers:
 
     @property
     def _comparisons(self) -> int:
-        """Number of pairs of groups that a reader may compare: 1 unless groups are shown by
-        size."""
+        """Number of pairs of groups of which a reader may have chosen one to compare.
+
+        It is 1 unless groups are shown because of their size.
+        """
         count = math.prod(self.statistic.cells) if self.statistic.card.ranks else 1
         return max(count * (count - 1) // 2, 1)
 
     def ends(self, steps: Steps) -> tuple[int, int]:
-        """Return the step before the first of some steps, and the last.
+        """Return the last step before some steps, and the last of these steps.
 
         Raises:
             InvalidInput: steps that are not released.
@@ -680,7 +710,7 @@ class ReleasedNumbers:
     def steps_asked(
         self, steps: Steps = None, start: Moment | None = None, until: Moment | None = None
     ) -> range:
-        """Return the steps of a question: as `steps_named`, with a default if none are named.
+        """Return the steps of a question: those that `steps_named` selects, or a default.
 
         The default is what the last step shows: all steps, or a single window or period.
         """
@@ -692,7 +722,7 @@ class ReleasedNumbers:
     def steps_named(
         self, steps: Steps = None, start: Moment | None = None, until: Moment | None = None
     ) -> range:
-        """Return some of the steps, as people name them.
+        """Return the steps that a caller selects by numbers or times.
 
         Args:
             steps: as in `number_of`.
@@ -708,7 +738,7 @@ class ReleasedNumbers:
         return steps_within(definition, chosen, start, until)
 
     def table(self, steps: range | None = None) -> pl.DataFrame:
-        """Return a row for each step and each group or number: see `Release.table`."""
+        """Return a table with a row for each step and each group or number: see `Release.table`."""
         if steps is None:
             steps = self.steps[-1:] if self._all_on_demand else self.shown_steps
         found = [self._rows(some) for some in self._chunks(steps)]
@@ -716,11 +746,13 @@ class ReleasedNumbers:
 
     @property
     def _all_on_demand(self) -> bool:
-        """True if cells are read on demand, and none are named."""
+        """True if cells are computed on request, and no request names any."""
         return self.statistic.card.on_demand and self.shown.ask is None
 
     def lazy(self) -> pl.LazyFrame:
-        """Return the rows of `table` as a lazy frame, which computes them some at a time."""
+        """Return the rows of `table` as a lazy frame of polars, which computes some of them at a
+        time.
+        """
         if not self._by_group:
             return self.table().lazy()
         from polars.io.plugins import register_io_source
@@ -745,13 +777,16 @@ class ReleasedNumbers:
         return register_io_source(rows, schema=schema, is_pure=True)
 
     def _chunks(self, steps: range) -> Iterator[range]:
-        """Yield steps whose rows fit together into memory; for a statistic all of them."""
+        """Yield ranges of steps whose rows fit into memory together.
+
+        Steps of a statistic other than counts and sums stay in one range.
+        """
         size = max(1, _ROWS // max(1, len(self.groups)) if self._by_group else len(steps))
         for start in range(0, max(len(steps), 1), size):
             yield steps[start : start + size]
 
     def _rows(self, steps: range) -> pl.DataFrame:
-        """Return the rows of some steps."""
+        """Return the table rows of some steps."""
         said = self.said
         if self._by_group:
             return self._rows_of_cells(steps)
@@ -786,12 +821,13 @@ class ReleasedNumbers:
         return table if kept.all() else table.filter(pl.Series(kept.ravel(), dtype=pl.Boolean))
 
     def _rankings(self, steps: range) -> Iterator[TableNumbers]:
-        """Yield the k largest groups shown at each step; a function of released numbers.
+        """Yield, for each step, the k groups with the largest released numbers, and how certain
+        that is.
 
         A group surely belongs to the k largest if no group that is not shown can be larger. Showing
         some groups is a choice among all possible ones, so lower ends allow for the largest noise
         of all of them, and upper ends for that of k. If a reader chose the groups, perhaps by
-        released numbers, upper ends allow for the noise of all groups too. How sure each one is
+        released numbers, upper ends allow for the noise of all groups too. The certainty of each
         depends on all groups, so a file contains the numbers of all shown groups.
         """
         own, shown = self.own, self.shown
@@ -839,7 +875,7 @@ class ReleasedNumbers:
         return self._with_versions(pl.concat([when, columns_below(parts)], how="horizontal"))
 
     def _with_versions(self, table: pl.DataFrame) -> pl.DataFrame:
-        """Return a table with columns ``as_of``, ``lag`` and ``final`` if windows are revised."""
+        """Add columns ``as_of``, ``lag`` and ``final`` to a table if windows are revised."""
         if not self.design.strategy.facts.reads_another:
             return table
         from counton.released.revisions import version_columns
@@ -852,8 +888,11 @@ class ReleasedNumbers:
         return table.with_columns(**more).select(told)
 
     def _as_shown(self, table: pl.DataFrame, there: pl.DataFrame | None) -> pl.DataFrame:
-        """Return the rows that exist, without the step if there is one release, with names split in
-        parts."""
+        """Return a table in its published form.
+
+        It has only rows that ``there`` contains, no column of steps if there is one release, and a
+        column for each part of a group's name.
+        """
         if there is not None:
             table = rows_among(table, there)
         if not (self.definition.cut.goes_on or isinstance(self.said, CellValues)):
@@ -861,7 +900,11 @@ class ReleasedNumbers:
         return table if self.definition.ranks else with_parts(table, self.definition)
 
     def _history(self, ask: Sequence[Any], steps: range) -> dict[str, Any]:
-        """Return requested cells, or cuts, after each of some steps: a row for each, by step."""
+        """Return the columns of requested sums of cells, with a row for each step and request.
+
+        Args:
+            ask: names of cells, or sets of nodes whose cuts are requested.
+        """
         statistic, terms, machine = self.statistic, self.design, self.readings.machine
         names, asked = zip(*map(cast("NamedCells", statistic).asked_cells, ask), strict=True)
         stops, stds = np.asarray(steps, np.int64), terms.std(range(1, steps[-1] + 1))
@@ -878,7 +921,7 @@ class ReleasedNumbers:
         return {statistic.card.chart.cells: np.array(names * len(steps)), **columns}
 
     def plain_table(self, of: str | None = None) -> pl.DataFrame:
-        """Return a row for each step and group, with equal column names for all releases.
+        """Return a row for each step and group, with the same column names for every release.
 
         Args:
             of: ``"totals"`` or ``"windows"``; None: totals, if they are released.
@@ -907,7 +950,8 @@ class ReleasedNumbers:
         return table.select(when).with_columns(**self.between(begins, stops).columns())
 
     def with_band(self) -> Self:
-        """Return these numbers with the intervals of `band`, for a chart.
+        """Return these numbers with intervals that hold for all steps and groups at once, for a
+        chart.
 
         For counts and sums they follow from the joint law of all steps, if that is narrower. Groups
         have independent noise, so each holds with ``level ** (1 / groups)``.
@@ -972,7 +1016,11 @@ class ReleasedNumbers:
         return self.only(self.steps[-1:]).table()
 
     def last_rows(self, most: int | None = None) -> pl.DataFrame:
-        """Return the rows of the last step; of many groups at most this many, the largest."""
+        """Return the table rows of the last step.
+
+        Args:
+            most: largest number of groups; of more the largest are returned. None: all.
+        """
         if most is None:
             return self._last
         if self._by_group:
@@ -980,10 +1028,10 @@ class ReleasedNumbers:
         return self._last.head(most)
 
     def last_numbers(self) -> dict[str, Any]:
-        """Return the last step as JSON values.
+        """Return the numbers of the last step as JSON values.
 
-        For counts and sums there are numbers by group, with windows under ``window_`` names; for
-        others the ``rows`` of the table.
+        For counts and sums they are by group, numbers of windows under ``window_`` names; for other
+        statistics they are the ``rows`` of the table.
         """
         if not self._by_group:
             return {"rows": finite(self._last.drop(*WHEN, "as_of", strict=False)).to_dicts()}
@@ -1007,7 +1055,7 @@ class ReleasedNumbers:
 
     @property
     def reading(self) -> Reading:
-        """The last reading of all cells: sums of a set of them, covariances."""
+        """The statistic's cells after the last step, with sums and covariances of sets of cells."""
         last = self.steps.stop - 1
         if self.definition.release == "periods":
             return self._reading_of(int(self._period_begins[last - 1]), last)
@@ -1015,7 +1063,9 @@ class ReleasedNumbers:
 
     @cached_property
     def _repeats(self) -> list[str]:
-        """Numbers of a report that are measured twice, and the more accurate measurement."""
+        """Sentences on numbers that a report measures more than once, and on the most accurate
+        of them.
+        """
         inner = inner_of(self.statistic)
         if not members_of(inner) or self.definition.domain is not None or not self.steps:
             return []
@@ -1040,14 +1090,14 @@ class ReleasedNumbers:
 
     @property
     def rows(self) -> int | None:
-        """Number of rows of `table`; None for a statistic whose table has to be made to count them.
+        """Number of rows of `table`; None if only making the table tells it.
 
         With undeclared groups there may be fewer.
         """
         return len(self.shown_steps) * len(self.groups) if self._by_group else None
 
     def left_out(self) -> tuple[int, int]:
-        """Return the number of rows left out of the file, and the number of all rows."""
+        """Return how many rows the file lacks, and how many rows the release has."""
         if self.rows_there is not None:
             of = math.prod(self.statistic.cells)
             if not self._all_on_demand:
@@ -1062,7 +1112,7 @@ class ReleasedNumbers:
 
     @property
     def drawable(self) -> bool:
-        """True if there is anything to draw."""
+        """True if there is anything to show in a chart."""
         if self._by_group:
             return bool(self.groups)
         if self.definition.ranks:
@@ -1074,27 +1124,30 @@ class ReleasedNumbers:
         return self.definition.windows if isinstance(self.said, CellValues) else self.definition.cut
 
     def _times(self, steps: range) -> NDArray[np.datetime64] | NDArray[np.int64]:
-        """Return ends of windows in local time, without a zone (step 0: the start); else steps.
+        """Return the ends of windows as local times without a zone, or steps if there are no
+        windows.
 
-        Args:
-            steps: the steps.
+        Step 0 stands for the start of the first window.
         """
         cut = self._cut
         return self._local(cut.ends(steps)) if cut.timed else np.asarray(steps, np.int64)
 
     def _counted_until(self) -> NDArray[np.int64]:
-        """Return until when each release counts, in microseconds: ends of windows, or earlier."""
+        """Return the time up to which each release counts, in microseconds.
+
+        It is the end of the step's window, or with a delay of an earlier one.
+        """
         last_windows = np.maximum(np.asarray(self.steps) - self.delay, 0)
         ends = self.definition.windows.ends(range(self.steps.stop))  # from the stream's beginning
         return np.asarray(ends[last_windows], dtype=np.int64)
 
     def _local(self, us: NDArray[np.int64]) -> NDArray[np.datetime64]:
-        """Return microseconds as local times without a zone."""
+        """Convert microseconds since 1970-01-01 UTC to local times without a zone."""
         local = local_times(self._cut, us).dt.replace_time_zone(None).to_numpy()
         return np.asarray(local, dtype="datetime64[us]")
 
     def _check_released(self) -> None:
-        """Refuse questions about the last step if there is none.
+        """Refuse questions about the last step if nothing is released yet.
 
         Raises:
             InvalidInput: nothing is released yet.
@@ -1106,7 +1159,9 @@ class ReleasedNumbers:
             )
 
     def facts(self) -> dict[str, Any]:
-        """Return a file's facts about these numbers besides the description, as JSON values."""
+        """Facts about these numbers that a file contains besides the description, as JSON
+        values.
+        """
         over, fit = self.over, self.shown.fit
         found: dict[str, Any] = {}
         if self.definition.ranks:  # the number of possible groups, from which these are chosen

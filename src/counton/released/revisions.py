@@ -1,8 +1,9 @@
-"""Versions of revised windows: what was known when, and how two versions differ.
+"""Versions of revised windows: what was known when, and by how much two versions differ.
 
-Night t published the number known then of each of the last windows. The newest versions form a
-stream of windows whose errors depend on their age (`counton.strategies.AsOf`), which answers all
-questions of a stream. Two versions of one window share noise; versions of two windows share none.
+Night t is the release after window t. It published the numbers then known of the last windows. The
+newest versions form a stream of windows whose errors depend on their age
+(`counton.strategies.AsOf`), which answers all questions of a stream. Two versions of one window
+share noise; versions of two windows share none.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ When = int | str | date | datetime
 
 @dataclass(frozen=True)
 class Revisions:
-    """All numbers that nights published: public.
+    """All versions of all windows, as released: public.
 
     Attributes:
         design: the design of the stream.
@@ -50,11 +51,14 @@ class Revisions:
 
     @property
     def lags(self) -> int:
-        """Number of further windows after which a window is final."""
+        """Number of further windows that end before a window is final."""
         return self.design.strategy.lags
 
     def lags_of(self, windows: NDArray[np.int64] | range, night: int) -> NDArray[np.int64]:
-        """Return the lag of the newest version of each window, as of a night."""
+        """Return, as of a night, how many windows had ended after each window, up to `lags`.
+
+        This number, the lag, identifies its newest version.
+        """
         return np.minimum(night - np.asarray(windows, np.int64), self.lags)
 
     def up_to(self, night: int) -> Revisions:
@@ -69,25 +73,29 @@ class Revisions:
         return found
 
     def design_at(self, night: int) -> Design[AsOf]:
-        """Return the design of the newest versions, as of a night: one step per window."""
+        """Return the design of the newest versions as of a night, as a stream with one step per
+        window.
+        """
         strategy = AsOf(self.design.strategy, night)
         found: Design[Any] = replace(self.design, strategy=strategy)  # type: ignore[arg-type]
         return found
 
     @cached_property
     def design_of_versions(self) -> Design[EveryVersion]:
-        """The design of all versions, each as one step, which knows their common noise."""
+        """The design of a stream in which each version is a step, so that their common noise is
+        known.
+        """
         strategy = EveryVersion(self.design.strategy)
         found: Design[Any] = replace(self.design, strategy=strategy)  # type: ignore[arg-type]
         return found
 
     def value(self, window: int, lag: int) -> NDArray[Any]:
-        """Return a version of a window, shape ``cells``."""
+        """Return the version of a window with a lag, shape ``cells``."""
         found: NDArray[Any] = self.values[window + lag - 1, ..., lag]
         return found
 
     def triangle(self, cell: int = 0) -> NDArray[np.float64]:
-        """Return each window's versions of a cell, ``(windows, versions)``; NaN if unpublished."""
+        """Return all versions of a cell: shape ``(windows, versions)``, NaN if not released yet."""
         nights, versions = len(self.values), self.lags + 1
         found = np.full((nights, versions), np.nan)
         of_cell = self.values.reshape(nights, -1, versions)[:, cell]
@@ -104,9 +112,10 @@ class Revisions:
         return np.array(between) * unit
 
     def number(self, window: int, lag: int, cell: int = 0) -> Formula:
-        """Return one cell in a version of a window, for sums with other versions and windows.
+        """Return one cell of a version as a formula, from which sums with other versions can be
+        made.
 
-        It knows the noise that they share: two versions of one window are not independent.
+        The formula knows the noise that two versions of one window share.
         """
         terms = self.design_of_versions
         step = terms.strategy.step_of(window, lag)
@@ -115,21 +124,26 @@ class Revisions:
 
 
 def versions_at_hand(revisions: Revisions | None, name: str) -> Revisions:
-    """Return the versions of a release.
+    """Return the versions of a release, or refuse a release without versions.
+
+    Args:
+        name: name of the stream, for the message.
 
     Raises:
-        InvalidInput: it has none.
+        InvalidInput: there are no versions.
     """
     if revisions is None:
         raise InvalidInput(
-            f"{name!r} has no versions at hand: its windows are released once, or it was read from "
+            f"{name!r} has no versions here: its windows are released once, or it was read from "
             f"a file of the newest ones; read the state"
         )
     return revisions
 
 
 def night_of(when: When, cut: Windows, last: int) -> int:
-    """Return the number of windows that had ended by a day or a moment, and were published.
+    """Return how many windows had ended by a time, and were released.
+
+    This number is the night of the release that knew them.
 
     Args:
         when: the number of windows itself; a day, up to its end; or a moment.
@@ -175,12 +189,12 @@ FORMS = ("all", "epiprocess")
 def versions_of_cells(
     revisions: Revisions, cut: Windows, cells: Mapping[str, int], level: float, last: int
 ) -> pl.DataFrame:
-    """Return all versions of counts or sums up to a last night, by lag and window.
+    """Return a table of all versions of counts or sums up to a last night, by lag and window.
 
     Args:
-        revisions: the versions that nights published.
+        revisions: the versions that were released.
         cut: how rows are assigned to steps.
-        cells: places of the shown groups, by name.
+        cells: positions of the shown groups, by name.
         level: probability with which each interval holds.
         last: the newest night.
     """
@@ -211,9 +225,10 @@ def versions_of_cells(
 
 
 def as_archive(table: pl.DataFrame, cut: Windows) -> pl.DataFrame:
-    """Return an archive of the R package epiprocess: a number for each place, day and version.
+    """Convert a table of versions to an archive of the R package epiprocess.
 
-    Times are days if windows are days or longer, so that a version is the day of its publication.
+    It has a number for each place, day and version. Times are days if windows are days or longer,
+    so that a version is the day of its publication.
     """
     when = {"time_value": pl.col("window_start"), "version": pl.col("as_of")}
     if cut.length is None:

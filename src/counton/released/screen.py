@@ -28,13 +28,13 @@ MOST = 20
 
 
 class Screen(NamedTuple):
-    """The text and tables of the last step on a screen.
+    """The text and tables with which a terminal shows the last step of a release.
 
     Attributes:
         words: pairs of a name and its text.
         heading: the words above the tables.
         tables: tables of the last step.
-        left_out: which rows of these tables only a file has; "": none.
+        left_out: sentence on rows that these tables leave out and a file has; "": none.
         notes: the notes below all.
 
     >>> Screen(heading="after step 2").tables
@@ -49,7 +49,7 @@ class Screen(NamedTuple):
 
 
 def text_table(table: pl.DataFrame) -> TextTable:
-    """Return all rows as text; moments that are all midnights are shown as days."""
+    """Format all rows of a table as text; a column of times that are all midnights shows days."""
     columns: Mapping[str, Sequence[Any]] = table.to_dict(as_series=False)
     texts = []
     for values, column in zip(columns.values(), readable(columns), strict=True):
@@ -60,7 +60,7 @@ def text_table(table: pl.DataFrame) -> TextTable:
 
 
 def largest_rows(table: pl.DataFrame) -> tuple[TextTable, str]:
-    """Return the rows with the largest estimates, and a note about the others.
+    """Return the rows with the largest estimates as text, and a note about the rows left out.
 
     In a report they are the largest rows of each statistic, in the order of the statistics.
     """
@@ -77,7 +77,10 @@ def largest_rows(table: pl.DataFrame) -> tuple[TextTable, str]:
 
 
 def screen_of(released: ReleasedNumbers) -> Screen:
-    """Return the screen of the last step; for counts and sums the largest groups, as declared."""
+    """Return what a terminal shows of the last step.
+
+    For counts and sums these are the largest groups, in the order of their declaration.
+    """
     released._check_released()
     if isinstance(released.said, CellValues) and not released.definition.ranks:
         return _screen_of_cells(released)
@@ -105,11 +108,12 @@ def _besides(released: ReleasedNumbers) -> list[str]:
 
 
 def _heading_of_readings(released: ReleasedNumbers, at_once: str) -> str:
-    """Return the heading above the rows of the last step.
+    """Return the heading above the rows of the last step, for statistics other than counts and
+    sums.
 
     Args:
         released: the release.
-        at_once: the set for which intervals hold together.
+        at_once: words for the numbers whose intervals hold together; "": each holds alone.
     """
     after, cut, over = released.steps.stop - 1, released.definition.cut, released.over
     level = f"intervals of {100 * released.level:g}%{at_once}"
@@ -130,7 +134,9 @@ def _heading_of_readings(released: ReleasedNumbers, at_once: str) -> str:
 
 
 def _screen_of_cells(released: ReleasedNumbers) -> Screen:
-    """Return the largest groups of counts and sums, in the order of declaration."""
+    """Return what a terminal shows of counts or sums: the largest groups, in the order of
+    declaration.
+    """
     heading, groups = _heading_of_cells(released), released.groups
     noise = [
         ("error", f"standard deviation {_noise_in_words(released)}"),
@@ -191,7 +197,7 @@ def _heading_of_cells(released: ReleasedNumbers) -> str:
 
 
 def _last_table(released: ReleasedNumbers) -> TextTable:
-    """Return the last step, with a row for each group."""
+    """Return the last step as a table with a row for each group."""
     names = [(local_name(released.definition.by or ""), False)]
     columns: list[Sequence[str]] = [[*map(local_name, released.groups)]]
     shown = [series for series in released._last_series if series is not None]
@@ -215,7 +221,10 @@ def _interval(released: ReleasedNumbers) -> str:
 
 
 def _versions_table(released: ReleasedNumbers) -> TextTable:
-    """Return the newest versions of the last windows; of many groups the newest and the final."""
+    """Return a table of the newest versions of the last windows.
+
+    With many groups it shows only the newest window and the newest final window.
+    """
     cut, last = released.definition.cut, released.steps[-1]
     steps = range(max(released.first, last - cut.lags), last + 1)
     many = len(steps) * len(released.groups) > MOST

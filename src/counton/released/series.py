@@ -1,4 +1,4 @@
-"""Numbers by step and group with their noise, rows of tables, and times of steps."""
+"""Arrays of released numbers by step and group, with their noise, and tables of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Numbers = NDArray[np.int64] | NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Series:
-    """Numbers with their noise: one for each step and group.
+    """Released numbers with the std of their noise: one for each step and group.
 
     Attributes:
         values: the published numbers, in data units, shape ``(steps, groups)``; 0 if a row was left
@@ -63,7 +63,7 @@ class Series:
         return self.values
 
     def with_zeros(self) -> Series:
-        """Return the series with 0 for missing rows, for callers who leave them out too."""
+        """Return the series with 0 for missing numbers, for callers who leave out their rows."""
         return replace(self, there=None)
 
     @property
@@ -82,7 +82,7 @@ class Series:
         return np.asarray(self.estimates + by[:, None], dtype=np.float64)
 
     def part(self, steps: range) -> Series:
-        """Return consecutive steps of a series that begins at step 1."""
+        """Return the part of a series for consecutive steps; the series must begin at step 1."""
         of = slice(steps.start - 1, steps.stop - 1)
         there = None if self.there is None else self.there[of]
         return Series(self.values[of], self.std[of], self.half[of], there, steps.start)
@@ -137,7 +137,9 @@ class CellValues:
 
 @dataclass(frozen=True)
 class LateValues:
-    """Values by step as an array of all steps, of which the first ones may be missing.
+    """Array of the values of all steps, of which the first may be missing.
+
+    It is indexed by step, less 1, as an array without missing steps would be.
 
     Attributes:
         values: values from step ``start`` on, shape ``(steps, groups)``.
@@ -168,12 +170,12 @@ class LateValues:
             first = np.min(key)
             key = key - before
         if first < before:
-            raise IndexError(f"step {first + 1:,} is not at hand, which begins at {self.start:,}")
+            raise IndexError(f"step {first + 1:,} has no values: they begin at step {self.start:,}")
         return self.values[key]
 
 
 def steps_in_words(steps: NDArray[np.int64]) -> str:
-    """Return ascending steps as ranges: the first few, and the number of others."""
+    """Format ascending steps as ranges: the first few ranges, and how many steps there are more."""
     parts = np.split(steps, np.flatnonzero(np.diff(steps) > 1) + 1)
     told = [f"{a[0]:,}" if len(a) == 1 else f"{a[0]:,} to {a[-1]:,}" for a in parts]
     if len(steps) == 1:
@@ -182,7 +184,7 @@ def steps_in_words(steps: NDArray[np.int64]) -> str:
 
 
 def local_times(windows: Windows, us: NDArray[np.int64]) -> pl.Series:
-    """Return microseconds as moments in the time zone of the windows."""
+    """Convert microseconds since 1970-01-01 UTC to times in the windows' time zone."""
     series = pl.Series(np.asarray(us, dtype=np.int64)).cast(pl.Datetime("us", "UTC"))
     return series.dt.convert_time_zone(windows.timezone)
 
@@ -205,7 +207,7 @@ NUMBERS = (
 
 
 def labels_of(table: pl.DataFrame) -> list[str]:
-    """Return the columns that distinguish rows of readings: numbers only if needed.
+    """Return the columns that identify the rows of a table: labels first, numbers only if needed.
 
     >>> labels_of(pl.DataFrame({"step": [1, 1], "share": [0.1, 0.5], "value": [3.0, 4.0]}))
     ['step', 'share']
@@ -217,7 +219,8 @@ def labels_of(table: pl.DataFrame) -> list[str]:
 
 
 def rows_among(table: pl.DataFrame, there: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows of a table that are in another table, by their common columns.
+    """Return the rows of a table that another table contains too, compared in their common
+    columns.
 
     >>> rows = pl.DataFrame({"step": [1, 2], "value": [3, 4]})
     >>> rows_among(rows, pl.DataFrame({"step": [2]}))["value"].to_list()
@@ -242,7 +245,7 @@ def when_columns(
     over: int | None,
     begins: NDArray[np.int64] | None = None,
 ) -> pl.DataFrame:
-    """Return the step of each row, and its window.
+    """Return the step of each row, and the beginning and end of the windows that it covers.
 
     Args:
         steps: the steps of the rows.
@@ -262,7 +265,7 @@ def when_columns(
 
 
 def columns_below(parts: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
-    """Return the columns of several readings, one below the other."""
+    """Return the rows of several tables, one below the other, as one table."""
     columns: dict[str, Any] = {}
     for name in parts[0] if parts else ():
         values = np.concatenate([part[name] for part in parts])

@@ -1,4 +1,6 @@
-"""The address of a stream of a service, the token for it, and its answer, for every client."""
+"""The address of a stream of a counton service, the token for it, and the fetching of its
+answer.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ _TIME_OUT, _LONGEST = 60, 600
 
 
 def check_stream_address(address: str) -> str:
-    """Return the address of a stream of a service, without a slash at its end.
+    """Check the address of a stream of a service, and return it without a slash at its end.
 
     Raises:
         InvalidInput: it is not an address.
@@ -66,18 +68,18 @@ def held_token(given: str | None) -> str | None:
 
 
 class NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A handler that sends a token only to the given address, and follows no redirect."""
+    """HTTP handler that follows no redirect, so that a token reaches only the given address."""
 
     def redirect_request(self, *_: Any) -> None:
-        """Follow no redirect: the redirect itself is the answer."""
+        """Return None, so that the redirect itself is the answer."""
 
 
 def answer_of(address: str, token: str | None) -> bytes:
-    """Return the answer of a service that is asked for a stream.
+    """Fetch a stream from a service, and return the bytes of the answer.
 
     Raises:
-        InvalidInput: it does not answer, or refuses.
-        StateUnavailable: it cannot read its state now.
+        InvalidInput: the service does not answer, or refuses.
+        StateUnavailable: the service cannot read its state now.
         ValueError: the address is malformed.
     """
     place = check_stream_address(address)
@@ -102,7 +104,7 @@ def answer_of(address: str, token: str | None) -> bytes:
 
 
 def _body(answer: http.client.HTTPResponse) -> bytes:
-    """Return the answer of a service, which must be complete."""
+    """Return the bytes of an answer; refuse one that ends early."""
     end, found = time.monotonic() + _LONGEST, bytearray()
     while part := answer.read1(2**20):
         found += part

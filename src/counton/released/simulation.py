@@ -1,4 +1,4 @@
-"""Simulated releases of invented numbers, with a stream's noise, and marked as simulated."""
+"""Simulated releases: invented numbers with noise like a stream's, marked as simulated."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ _MOST = 10_000
 
 
 def as_simulation(terms: Design, definition: Description) -> tuple[Design, Description]:
-    """Return a stream's terms and description marked as simulated, with noise of its own."""
+    """Return the design and description of a simulated stream.
+
+    Its noise is independent of the real stream's, and both are marked as simulated.
+    """
     name = terms.name
     if not definition.simulated:
         name = f"{SIMULATED} {name}"
@@ -32,7 +35,7 @@ def as_simulation(terms: Design, definition: Description) -> tuple[Design, Descr
 
 
 def check_numbers(numbers: Any, shape: tuple[int, ...], terms: Design) -> NDArray[np.float64]:
-    """Return the numbers of each step, in data units, after checks.
+    """Check the invented true numbers of a simulation, and return them as an array, in data units.
 
     Args:
         numbers: numbers of consecutive steps from 1 on.

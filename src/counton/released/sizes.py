@@ -29,7 +29,7 @@ _BLOCK = 2**20
 
 
 def check_bytes(path: Path, most: int = MOST_BYTES) -> None:
-    """Refuse a file of more bytes.
+    """Refuse a file of more than ``most`` bytes.
 
     Raises:
         InvalidInput: the file is too large; names both numbers.
@@ -40,7 +40,7 @@ def check_bytes(path: Path, most: int = MOST_BYTES) -> None:
 
 
 def too_large(what: str, most: str) -> InvalidInput:
-    """Return the error for a file beyond a bound."""
+    """Return the error for a file that is larger than allowed."""
     return InvalidInput(
         f"it has {what}, and at most {most} are read: give parts of it, by groups or steps "
         f"(counton export)"
@@ -70,7 +70,7 @@ def check_shape(rows: int, columns: int, size: int | None = None) -> None:
 
 
 def check_csv(path: Path, separator: str = ",") -> None:
-    """Refuse a table of text that is too large.
+    """Refuse a CSV file that is too large.
 
     Args:
         path: path of the file.
@@ -90,7 +90,7 @@ def check_csv(path: Path, separator: str = ",") -> None:
 
 
 def check_json_table(data: bytes) -> None:
-    """Refuse rows as JSON objects that are too many, too wide, or too deep.
+    """Refuse a JSON list of rows with too many rows, too many columns, or too much nesting.
 
     Raises:
         InvalidInput: the table is too large; names the bound.
@@ -106,7 +106,7 @@ def check_json_table(data: bytes) -> None:
 
 
 def check_frame(rows: pl.LazyFrame) -> None:
-    """Refuse a large table of a format that states its numbers of rows and columns.
+    """Refuse a large table, by the numbers of rows and columns that its file format states.
 
     Raises:
         InvalidInput: the table is too large; names the bound.

@@ -1,4 +1,4 @@
-"""Released numbers as frames of Spark, and their inverse: a frame contains its description."""
+"""Conversion of released numbers to Spark data frames that contain their description, and back."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ _METADATA: Final = "counton"
 
 
 def frame_of(table: pl.DataFrame, facts: Mapping[str, Any], session: SparkSession) -> DataFrame:
-    """Return a table as a frame of Spark, with the table's facts in its last column.
+    """Return a table as a Spark data frame, with the table's facts in the metadata of its last
+    column.
 
     Args:
         table: the table of a release.
-        facts: the facts that a file of it would contain.
+        facts: the facts that a file of the table would contain.
         session: a session of Spark.
 
     Raises:
@@ -40,7 +41,7 @@ def frame_of(table: pl.DataFrame, facts: Mapping[str, Any], session: SparkSessio
 
 
 def rows_of(frame: DataFrame) -> tuple[pl.DataFrame, dict[str, Any]]:
-    """Return the rows of a frame of released numbers, and their facts.
+    """Return the rows of a Spark data frame of released numbers, and the facts in its metadata.
 
     Raises:
         InvalidInput: no column contains a description.

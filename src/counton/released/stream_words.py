@@ -1,4 +1,4 @@
-"""Descriptions in words of the releases of a stream of events."""
+"""Sentences that describe a stream of events and its releases."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def methods_of(
     reach: Mapping[str, float],
     over: int | str | None = None,
 ) -> str:
-    """Return the text that a website prints with published numbers, for all readers.
+    """Return the text that a publication prints with released numbers, for all readers.
 
     It states the subject and time, whom noise protects, the size of the error, and where to read
     more.
@@ -72,7 +72,7 @@ def methods_of(
 
 
 def protection_in_words(definition: Description) -> str:
-    """Return whom noise protects, and whom it protects less, for all readers."""
+    """Return sentences on whom noise protects, and whom it protects less, for all readers."""
     unit = definition.unit
     hidden = difference(unit, definition.contribution.relation)
     fades = isinstance(definition.guarantee, AgesWithData)
@@ -87,7 +87,9 @@ def protection_in_words(definition: Description) -> str:
 
 
 def measured_in(definition: Description) -> dict[str, str]:
-    """Return the units of its numbers, by their names; "": of all numbers without a name.
+    """Return the units of the released numbers, by the name of the number.
+
+    The name "" stands for all numbers that are not named.
 
     >>> from counton.job.job import Job
     >>> from counton.run.new_stream import define
@@ -122,7 +124,7 @@ def _simulated_in_words(name: str) -> str:
 def _published_in_words(
     definition: Description, name: str, steps: range, over: int | str | None
 ) -> str:
-    """Return a sentence about the published numbers, their groups and times."""
+    """Return a sentence on the subject, groups and times of the published numbers."""
     cut, statistic = definition.cut, definition.statistic
     called = definition.subject if statistic.card.additive else statistic_in_words(definition)
     if statistics := members_of(definition.inner):
@@ -160,13 +162,13 @@ def _published_in_words(
 
 
 def _so_far(definition: Description, period: str) -> str:
-    """Return " so far" if a period has several windows and shows numbers before its end."""
+    """Return " so far" if numbers are shown before the end of their period; else ""."""
     cut = definition.cut
     return "" if (cut.period or f"period of {cut.every}") == period else " so far"
 
 
 def error_in_words(series: Series, what: str, level: float) -> str:
-    """Return a sentence about the noise of some numbers."""
+    """Return a sentence about the noise of some numbers, which ``what`` names."""
     low, high, last = (
         quantity(one, one)
         for one in map(float, (series.std.min(), series.std.max(), series.std[-1]))
@@ -180,7 +182,7 @@ def error_in_words(series: Series, what: str, level: float) -> str:
 
 
 def far_in_words(reach: Mapping[str, float]) -> str:
-    """Return how far numbers may be off, by name if they are few; "": unknown.
+    """Return how far numbers may be off, in words, by name if they are few; "" if it is not known.
 
     >>> far_in_words({"": 7.8}), far_in_words({"mean": 0.52, "sum": 112.0})
     ('7.8', '0.52 (mean) and 112 (sum)')
@@ -196,7 +198,11 @@ def _far(far: float) -> str:
 
 
 def reach_of(rows: pl.DataFrame) -> dict[str, float]:
-    """Return the largest distance from numbers to the ends of their intervals, by name."""
+    """Return, by the name of the number, the largest distance to an end of its interval.
+
+    Args:
+        rows: a table of released numbers.
+    """
     value = next((name for name in ("estimate", "value") if name in rows.columns), None)
     if value is None or not {"lower", "upper"} <= {*rows.columns}:
         return {}
@@ -215,19 +221,26 @@ def reach_of(rows: pl.DataFrame) -> dict[str, float]:
 
 
 def _besides_in_words(definition: Description) -> list[str]:
-    """Return a sentence about errors besides noise, if there are any."""
+    """Return a sentence about errors other than noise, in a list; an empty list if there are
+    none.
+    """
     lines = besides_noise(definition)
     return [f"Besides noise: {'; '.join(lines)}."] if lines else []
 
 
 def _people_in_words(definition: Description) -> list[str]:
-    """Return a sentence on the privacy loss of people whose rows are not all protected together."""
+    """Return a sentence on the privacy loss of people whose rows are not all protected together.
+
+    It is in a list, which is empty if there are no such people.
+    """
     note = definition.people_note
     return [] if note is None else [f"{note[:1].upper()}{note[1:]}."]
 
 
 def _before_in_words(definition: Description) -> list[str]:
-    """Return a sentence about the guarantees of the streams that this one continues."""
+    """Return a sentence about the guarantees of earlier streams that this one continues, in a
+    list.
+    """
     said = []
     for one in definition.follows:
         loss = "a guarantee of its own"
@@ -293,7 +306,7 @@ def _shown_in_words(definition: Description, over: int | str | None) -> str:
 
 
 def _released_in_words(definition: Description, terms: Design, steps: int) -> str:
-    """Return a sentence about the releases so far."""
+    """Return a sentence about what has been released so far."""
     cut = definition.cut
     additive = definition.statistic.card.additive
     called = definition.subject if additive else statistic_in_words(definition)
@@ -327,7 +340,7 @@ def _released_in_words(definition: Description, terms: Design, steps: int) -> st
 
 
 def statistic_in_words(definition: Description) -> str:
-    """Return the quantity released over time, without an article."""
+    """Return the name of the quantity that is released over time, without an article."""
     inner = definition.inner
     given = dict(inner.parameters)
     edges = given.get("edges") or [0, 0]
@@ -357,19 +370,23 @@ def _plain(edge: object) -> str:
 
 
 def series_in_words(definition: Description) -> str:
-    """Return the name of a chart's only curve, if there are no groups."""
+    """Return the name of a chart's only curve, for a stream without groups."""
     if definition.what == "sum":
         return str(definition.value)
     return definition.subject.removeprefix("number of ").partition(",")[0].partition(" (")[0]
 
 
 def counted_in_words(definition: Description, over: int | str | None = None) -> str:
-    """Return what cells count, by the number of steps shown together; None: all so far."""
+    """Return words for the number in one cell, such as "number of loans".
+
+    Args:
+        over: number of steps shown together; None: all so far.
+    """
     return definition.counting.cells_count(definition.unit, alone=over == 1)
 
 
 def groups_in_words(definition: Description) -> str | None:
-    """Return the grouping columns, such as "region and sex"; None: no groups."""
+    """Return the names of the grouping columns, such as "region and sex"; None: no groups."""
     by = definition.by
     if by is None:
         return None
@@ -380,7 +397,10 @@ def groups_in_words(definition: Description) -> str | None:
 
 
 def subject_in_words(definition: Description) -> str:
-    """Return what a stream counts or adds up, such as "number of visits", in a chart's language."""
+    """Return words for the counted or added-up quantity, such as "number of visits".
+
+    They are in the chart's language.
+    """
     subject = definition.subject
     if (found := local_name(subject)) != subject:
         return found
@@ -394,7 +414,7 @@ def subject_in_words(definition: Description) -> str:
 def times_in_words(
     definition: Description, over: int | str | None = None, every: str | None = None
 ) -> str:
-    """Return the times of a chart's numbers.
+    """Return words for the times that a chart's numbers cover, such as "in each week".
 
     Args:
         definition: the description of the stream.
@@ -431,7 +451,7 @@ def times_in_words(
 
 
 def foot_of(definition: Description, source: str | None) -> str:
-    """Return the foot of a chart: the source of its numbers, and the protected unit."""
+    """Return the text below a chart: the source of its numbers, and the protected unit."""
     cut = definition.cut
     whence = "" if source is None else f"{local_text('Source: {source}.', source=source)} "
     zone = f"; {local_text('times: {zone}', zone=cut.timezone)}" if cut.timed else ""
@@ -478,15 +498,15 @@ def in_words(definition: Description, name: str, steps: range, new: int | None =
 
 
 def meaning_in_words(definition: Description) -> str:
-    """Return the meaning of a release's guarantee, without terms of the field."""
+    """Return a sentence on what the guarantee means for a person, without terms of the field."""
     return definition.guarantee.meaning_for(definition.unit, definition.contribution.relation)
 
 
 def promise_in_words(definition: Description, loss: str | None = None) -> str:
-    """Return the promise of a release in a sentence: bound, its size, and who is left out.
+    """Return a sentence on the guarantee of a release: its size, and whom it leaves out.
 
     Args:
-        loss: the loss in words; None: as in the guarantee.
+        loss: the privacy loss in words; None: as in the guarantee.
     """
     said = str(definition.guarantee).partition(" with ")[2] if loss is None else loss
     shown = definition.cut.in_the_middle
@@ -495,7 +515,9 @@ def promise_in_words(definition: Description, loss: str | None = None) -> str:
 
 
 def protected_in_words(definition: Description) -> str:
-    """Return the protected unit; for counts and sums cells are groups, and steps are windows.
+    """Return words for the protected unit and for how much it counts.
+
+    For counts and sums they speak of groups and windows instead of cells and steps.
 
     >>> from types import SimpleNamespace as Named
     >>> from counton.base.windows import Windows
@@ -536,7 +558,7 @@ def cost_in_words(definition: Description) -> str:
 
 
 def strategy_in_words(strategy: StreamStrategy, noun: str = "step") -> str:
-    """Return the name of a strategy in plans; its parameters are for experts.
+    """Return the name of a strategy as plans show it, without parameters.
 
     Args:
         noun: what a step is called, such as "window".
@@ -580,7 +602,7 @@ _NAMES = {
 
 
 def sharing_in_words(strategy: StreamStrategy) -> str:
-    """Return how the noise is arranged, without the strategy's name, which is for experts.
+    """Return words for how releases share noise, without the name of the strategy.
 
     >>> from counton.strategies import Binary, KAry
     >>> sharing_in_words(Binary(365))
@@ -600,7 +622,7 @@ def sharing_in_words(strategy: StreamStrategy) -> str:
 
 
 def hidden_in_words(definition: Description) -> str:
-    """Return what the guarantee hides about a unit, without terms of the field."""
+    """Return words for what the guarantee hides about a unit, without terms of the field."""
     hidden = difference(definition.unit, definition.contribution.relation)
     return (
         f"the guarantee below limits how well anybody can tell, from the released numbers, {hidden}"
@@ -608,7 +630,8 @@ def hidden_in_words(definition: Description) -> str:
 
 
 def with_parts(table: pl.DataFrame, definition: Description) -> pl.DataFrame:
-    """Return a table whose groups, made of several columns, also have a column for each.
+    """Add a column for each part of a group's name to a table, if groups are made of several
+    columns.
 
     Args:
         table: a table with a column ``group``.

@@ -1,4 +1,4 @@
-"""The chart of revised windows: the number known at each time."""
+"""Charts of revised windows: what was known of each at different times."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def figure_of_versions(released: Release, look: Look) -> Figure:
-    """Draw the known numbers of revised windows by time; of many groups the largest.
+    """Draw how the known numbers of revised windows changed over time; of many groups the largest.
 
     Raises:
         InvalidInput: windows that are released once, or a statistic without sums.
@@ -44,8 +44,9 @@ def figure_of_versions(released: Release, look: Look) -> Figure:
 
 
 def figure_of_nowcast(found: Nowcasts) -> Figure:
-    """Draw the newest versions, and forecasts of those that will be final; of many groups the
-    largest.
+    """Draw the newest versions of windows, and forecasts of their final numbers.
+
+    Of many groups it draws the largest.
     """
     from counton.charts.style import Caption
     from counton.charts.version_charts import MOST_PANELS, Forecasts, plot_nowcast
@@ -84,7 +85,7 @@ def _times_of(released: ReleasedNumbers) -> str:
 
 
 def _versions_of(released: Release) -> Versions:
-    """Return all versions, as a chart draws them.
+    """Return all versions of a release's windows in the form that a chart needs.
 
     Raises:
         InvalidInput: windows that are released once, or a statistic without sums.

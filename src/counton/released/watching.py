@@ -1,4 +1,4 @@
-"""Alarms over a release: the watched series, their noise, and the rate of false alarms."""
+"""Alarms over a release: which numbers are watched, their noise, and the rate of false alarms."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class WatchReport:
         chart: the rule for each group.
         alarms: alarms by group.
         false_alarms: expected false alarms in a year, of all groups together.
-        of_change: by group, the size of a lasting change in one window and the mean delay of its
-            alarm in windows, None if there may be no alarm at all; empty if no change is requested.
+        of_change: for a requested lasting change, by group: its size in one window, and the mean
+            delay of its alarm in windows, None if there may be no alarm at all.
     """
 
     released: Release
@@ -182,10 +182,11 @@ def delays_in(
     season: int,
     trend: bool = False,
 ) -> list[float | None]:
-    """Return mean delays of the alarm of a change, in windows; None: there may be no alarm.
+    """Return the mean number of windows from a change to its alarm, for each given variance.
 
-    Where windows are revised, the noise is that of final windows, and a delay counts windows up to
-    the one whose final number gives the alarm. That number comes some windows later.
+    None: there may be no alarm. Where windows are revised, the noise is that of final windows, and
+    a delay counts windows up to the one whose final number gives the alarm. That number comes some
+    windows later.
 
     Args:
         design: design of counts or sums of windows.
@@ -211,7 +212,7 @@ def delays_in(
 
 
 def _of_final_windows(design: Design) -> tuple[Design, int | None]:
-    """Return the design whose windows alarms compare, and the number of these; None: no end.
+    """Return the design whose windows alarms compare, and its number of windows (None: no end).
 
     Revised windows have the noise of their final versions. The last windows of a stream are never
     final.
@@ -225,7 +226,7 @@ def _of_final_windows(design: Design) -> tuple[Design, int | None]:
 
 
 def delay_in_words(change: str, delay: float | None, lags: int = 0) -> str:
-    """State the mean delay of a change's alarm, in a sentence.
+    """Return a sentence on the mean delay of a change's alarm.
 
     Args:
         change: the change, as the subject of the sentence.
@@ -253,12 +254,14 @@ def last_watched(released: ReleasedNumbers) -> int:
 
 
 def windows_to_learn(released: ReleasedNumbers, *, trend: bool = False) -> int:
-    """Return the number of windows from which the level is learnt before an alarm is possible."""
+    """Return the number of first windows that only teach the level, so that no alarm is
+    possible.
+    """
     return least_windows(season_of(released.definition.windows.every), trend=trend)
 
 
 def chart_for(false_alarms: float, over: str | None, every: str, groups: int) -> Chart:
-    """Return the rule for each of several groups.
+    """Return the rule of alarms for each of several groups.
 
     Args:
         false_alarms: expected number in a year without changes, of all groups together.
@@ -267,7 +270,7 @@ def chart_for(false_alarms: float, over: str | None, every: str, groups: int) ->
         groups: number of groups.
 
     Raises:
-        InvalidInput: ``over`` is no length, or a term is out of range.
+        InvalidInput: ``over`` is no length, or a value is out of range.
     """
     if over is not None and not LENGTH.fullmatch(over):
         raise InvalidInput(
@@ -284,8 +287,8 @@ def chart_for(false_alarms: float, over: str | None, every: str, groups: int) ->
 def _numbers_of_windows(
     released: ReleasedNumbers,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return steps, their numbers by group, and the covariance of the noise of one group."""
-    if not isinstance(released.said, CellValues) or not released.definition.cut.timed:
+    """Return the watched steps, their numbers by group, and the covariance of one group's noise."""
+    if not isinstance(released.said, Series) or not released.definition.cut.timed:
         raise InvalidInput(
             f"alarms are of counts and sums by window, and {released.design.name!r} releases "
             f"{released.definition.what}; watch a count or a sum"
@@ -305,10 +308,9 @@ def _numbers_of_windows(
 
 
 def _noise_of_windows(design: Design, steps: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return variances if windows have independent noise, else the covariance.
+    """Return the covariance of the noise of windows, or variances if their noise is independent.
 
-    The covariance of two windows follows from the variances of sums of windows: it is half the
-    excess of the variance of the sum from the first to the second over its parts.
+    The covariance of two windows follows from the variances of sums over ranges of windows.
     """
     if design.strategy.facts.workload == "windows":
         return np.asarray(design.window_std(steps - 1, steps) ** 2)

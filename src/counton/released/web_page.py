@@ -1,4 +1,4 @@
-"""A website page in one file: newest numbers, chart, methods, and a download of all numbers.
+"""A web page in one file: newest numbers, chart, methods, and a download of all numbers.
 
 It loads nothing and runs no program: it contains its pictures and files.
 """
@@ -80,13 +80,13 @@ def web_page(
     locale: str | os.PathLike[str] | None = None,
     **look: Any,
 ) -> str:
-    """Return the page of a release, as HTML.
+    """Return the web page of a release, as HTML.
 
     In another language the methods, the promise and the notes stay English, and are marked so.
 
     Args:
         released: the release.
-        csv: all its numbers, as in a CSV file.
+        csv: all its numbers, as the text of a CSV file.
         panels: True draws one small chart for each group.
         title: the title of the page; None: the counted quantity.
         locale: its language; None: English.
@@ -106,7 +106,7 @@ def web_page(
 
 
 def _page(released: ReleasedNumbers, csv: str, title: str | None, look: dict[str, Any]) -> str:
-    """Return the page in the present language."""
+    """Return the HTML of the page in the present language."""
     definition, name = released.definition, released.design.name
     heading = _title(released) if title is None else title
     screen, table = screen_of(released), released.table()
@@ -172,7 +172,7 @@ style-src 'unsafe-inline'">
 
 
 def _title(released: ReleasedNumbers) -> str:
-    """Return the counted quantity, and its grouping columns."""
+    """Return the title of a page: the counted quantity, and its grouping columns."""
     definition = released.definition
     if not isinstance(released.said, CellValues):
         return f"{released.design.name}: {statistic_in_words(definition)}"
@@ -184,14 +184,14 @@ def _title(released: ReleasedNumbers) -> str:
 
 
 def _about_files(table: str, facts: str, level: str) -> str:
-    """Return the sentence with the links to both files, as HTML."""
+    """Return an HTML sentence with links to the file of numbers and the file of facts."""
     text = "{table}, with intervals of {level}%; {facts} says what they promise."
     said = escape(local_text(text, table="\0", facts="\1", level=level))
     return said.replace("\0", table).replace("\1", facts)
 
 
 def _with_local_numbers(table: TextTable) -> TextTable:
-    """Return a table whose columns of numbers have the signs of the present language."""
+    """Return a table whose numbers are written with the signs of the present language."""
     numbers = [number for _, number in table.columns]
     rows = [
         [local_number(text) if number else text for text, number in zip(row, numbers, strict=True)]
@@ -205,7 +205,7 @@ def _lines(texts: Sequence[str], attributes: str = "") -> str:
 
 
 def _table(table: TextTable, caption: str) -> str:
-    """Return a table of words, with numbers aligned right."""
+    """Return a table of words as HTML, with numbers aligned right."""
 
     def cell(tag: str, text: str, number: bool) -> str:
         kind = ' class="number"' if number else ""
@@ -227,7 +227,11 @@ def _table(table: TextTable, caption: str) -> str:
 
 
 def _picture(figures: Sequence[Figure], says: str) -> str:
-    """Return a chart in two widths; a browser shows one of them."""
+    """Return HTML with a chart in two widths, of which a browser shows the one that fits.
+
+    Args:
+        says: description of the chart for people who cannot see it.
+    """
     wide, narrow = (_data(_svg(figure), "image/svg+xml") for figure in figures)
     return (
         f'<picture><source media="(max-width: {_NARROW}px)" srcset="{narrow}">'

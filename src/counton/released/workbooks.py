@@ -1,4 +1,4 @@
-"""Tables as workbooks for spreadsheets, which support neither time zones nor large integers.
+"""Released tables as spreadsheet workbooks, which know neither time zones nor large integers.
 
 A workbook can be read back: its numbers have all their digits, and a hidden sheet has the public
 facts of the stream. Another sheet, "about", states the guarantee in words.
@@ -66,7 +66,8 @@ def write_workbook(table: pl.DataFrame, name: str, facts: Mapping[str, Any] | No
             digits. Text is text, even if it begins like a formula or an address. A column whose
             times are all midnight shows dates.
         name: the name of the file. If the rows do not fit into one sheet, there are several.
-        facts: the facts of the table, JSON values: in a hidden sheet, and in words in "about".
+        facts: the facts of the table, JSON values. They go to a hidden sheet, and in words to the
+            sheet "about".
 
     Raises:
         MissingExtra: XlsxWriter is not installed.
@@ -95,7 +96,7 @@ def write_workbook(table: pl.DataFrame, name: str, facts: Mapping[str, Any] | No
 
 
 class _Digits(float):
-    """A number that is written with all its digits, up to 17."""
+    """A number that a workbook shows with all its digits, up to 17."""
 
     def __format__(self, spec: str) -> str:
         return repr(float(self)).removesuffix(".0")
@@ -107,9 +108,9 @@ _LINK = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id
 
 
 def read_workbook(path: Path, numbers: Sequence[str]) -> tuple[pl.DataFrame, dict[str, Any]]:
-    """Return the rows of a workbook that `write_workbook` wrote, and its facts.
+    """Return the rows and the facts of a workbook that `write_workbook` wrote.
 
-    Its parts are read as streams, without a tree in memory.
+    The XML is read as a stream, without a tree in memory.
 
     Args:
         path: the path of the file, which a spreadsheet may have saved again.
@@ -158,15 +159,17 @@ def _series(name: str, values: list[Any], number: bool) -> pl.Series:
 
 
 def _number(text: str) -> float:
-    """Return a number that is stored as text because a spreadsheet would round it."""
+    """Convert a text to the number that it states; it is text because a spreadsheet would round
+    it.
+    """
     return int(text) if re.fullmatch(r"-?\d+", text) else float(text)
 
 
 class _Part:
-    """A part of a workbook, read from start to end.
+    """Parser target for one XML file inside a workbook, which handles tags from start to end.
 
     Args:
-        room: how many cells, and characters, may still be held; each one lowers it.
+        room: how many cells and how many characters may still be kept. All parts lower both.
     """
 
     #: Tags whose text is needed.
@@ -177,7 +180,7 @@ class _Part:
         self._text: list[str] | None = None
 
     def doctype(self, *_: Any) -> None:
-        """Refuse entities: no ordinary workbook declares them."""
+        """Refuse XML that declares entities: no ordinary workbook does."""
         raise ValueError("it declares entities, which no workbook has")
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
@@ -211,7 +214,7 @@ class _Part:
 
 
 class _TextPool(_Part):
-    """The texts to which cells refer."""
+    """Parser target for the shared texts, to which cells refer by number."""
 
     def __init__(self, room: list[int]) -> None:
         super().__init__(room)
@@ -231,7 +234,7 @@ class _TextPool(_Part):
 
 
 class _TagList(_Part):
-    """Attributes of the tags of one name."""
+    """Parser target that collects the attributes of all tags of one name."""
 
     def __init__(self, tag: str, room: list[int]) -> None:
         super().__init__(room)
@@ -246,7 +249,9 @@ class _TagList(_Part):
 
 
 class _Sheet(_Part):
-    """Cells of a sheet by column, each up to its last cell; None for empty cells."""
+    """Parser target for a sheet: cells by column, each column up to its last cell; None if
+    empty.
+    """
 
     texts = (f"{_MAIN}t", f"{_MAIN}v")
 
@@ -296,7 +301,7 @@ class _Sheet(_Part):
 
 
 def _unescape(text: str) -> str:
-    """Return a text whose characters that XML forbids were written as codes.
+    """Return a text with the characters that XML forbids, which a workbook stores as codes.
 
     >>> _unescape("_x0041_, _x005F_x0041_, _xD800_")
     'A, _x0041_, _xD800_'
@@ -305,7 +310,7 @@ def _unescape(text: str) -> str:
 
 
 def _sheets(archive: zipfile.ZipFile) -> dict[str, dict[int, list[Any]]]:
-    """Return cells by column, by the names of sheets."""
+    """Return the cells of each sheet, by its name and by the number of the column."""
     room, size = list(_ROOM), 0
 
     def fill(path: str, part: _Part) -> None:
@@ -346,7 +351,7 @@ def _texts(table: pl.DataFrame) -> list[str]:
 
 
 def _fill(book: Any, table: pl.DataFrame) -> None:
-    """Write a sheet, or several, with a header each."""
+    """Write a table to a workbook, on several sheets if it is long, each with a header."""
     zones = {
         column: kind.time_zone
         for column, kind in table.schema.items()
@@ -394,7 +399,7 @@ def _fill(book: Any, table: pl.DataFrame) -> None:
 
 
 def _tell(book: Any, facts: Mapping[str, Any]) -> None:
-    """Write the facts of the table: a sheet of words for people, and a hidden sheet of JSON."""
+    """Write the facts of the table to two sheets: in words for people, and hidden as JSON."""
     sheet = book.add_worksheet("about")
     sheet.set_column(0, 0, 16)
     sheet.set_column(1, 1, 100)
@@ -421,10 +426,10 @@ def _tell(book: Any, facts: Mapping[str, Any]) -> None:
 
 
 def _digits(names: Sequence[str], values: Sequence[Any]) -> list[int | None]:
-    """Return how many decimals the cells of a row show; None: all.
+    """Return how many decimals each cell of a row shows; None: all.
 
-    A cell contains the published number, and shows the digits that the noise leaves, as a screen
-    does.
+    A cell contains all digits of the published number, and shows those that the noise leaves
+    meaningful.
     """
     errors = errors_of({name: [value] for name, value in zip(names, values, strict=True)})
     found: list[int | None] = []
