@@ -1,4 +1,4 @@
-"""Charts of released numbers and of losses; only `plot_bounds` shows private data."""
+"""Charts of released numbers and of privacy losses. Only `plot_bounds` shows private data."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def plot_answers(answers: Sequence[Answer], words: Caption) -> Figure:
 
 
 def _number(one: Answer) -> str:
-    """Return a value with its interval, as far as they are known.
+    """Format an estimate with its interval, as far as both are known.
 
     >>> from counton.numbers import Answer
     >>> [_number(Answer(one, 1.0, 0.5, math.inf, 0.95)) for one in (2.0, math.nan)]
@@ -142,7 +142,7 @@ _PATTERNS = len(PALETTE)
 def plot_pattern(table: pl.DataFrame, words: Caption) -> Figure:
     """Draw averages by hour of the day, or by day of the week, with intervals, for each group.
 
-    Of more than 8 groups the chart shows those with the largest sum of averages, and says so.
+    Of more than 8 groups the chart shows those with the largest averages, and states it.
 
     Args:
         table: a table of `Release.pattern`.
@@ -194,7 +194,8 @@ def plot_pattern(table: pl.DataFrame, words: Caption) -> Figure:
 
 
 def _legend_columns(names: Sequence[str], width: float) -> tuple[int, int]:
-    """Return how many names fit side by side above a chart, and the most letters of one.
+    """Return how many names fit side by side above a chart, and the largest number of letters of
+    a name.
 
     >>> _legend_columns(["north", "south"], 7.5), _legend_columns(["n" * 200], 7.5)
     ((2, 76), (1, 76))
@@ -213,9 +214,10 @@ _WEEKS = 6
 
 @drawing
 def plot_week(table: pl.DataFrame, words: Caption) -> Figure:
-    """Draw averages in each hour of the week: a coloured table for each group, on one scale.
+    """Draw averages in each hour of the week as a coloured table for each group, on one colour
+    scale.
 
-    Of more than 6 groups the chart shows those with the largest sum of averages, and says so.
+    Of more than 6 groups the chart shows those with the largest averages, and states it.
 
     Args:
         table: a table of `Release.pattern` by weekday and hour.

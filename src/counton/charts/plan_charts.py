@@ -1,4 +1,6 @@
-"""Charts of plans: errors of releases, loss by age, and the cost of a bound on people."""
+"""Charts of plans: errors of releases, privacy loss by age, and the cost of a bound for each
+user.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,7 @@ _MEASURE = {"mean": "mean", "max": "largest"}
 
 
 class _Curve(NamedTuple):
-    """A strategy's errors, and the name beside them."""
+    """Standard deviations of a strategy by step, as a curve with a name beside it."""
 
     name: str
     std: Floats  # shape (parts, steps of each)
@@ -60,18 +62,18 @@ class _Curve(NamedTuple):
 
     @property
     def line(self) -> Floats:
-        """Root of the mean variance of each part."""
+        """Root of the mean variance over the steps of each part of the time axis."""
         return np.asarray(np.sqrt((self.std**2).mean(axis=1)))
 
 
 @drawing
 def plot_plan(ranked: StreamPlan, title: str, *, width: float | None = None) -> Figure:
-    """Draw standard deviations of a plan's best choice over time, with and without a last step.
+    """Draw the standard deviation of a plan's best strategy by step.
 
-    Lines are the mean over some neighbouring steps, bands their least and largest. If the plan has
-    a last step, the second curve is the best choice without a last step, and the reverse: it shows
-    the cost of an unknown end. A dashed line is the least error of any mechanism. The foot states
-    the ratios of the plan's error to lower bounds.
+    A line is the mean over neighbouring steps, a band reaches from their least to their largest. A
+    second curve shows the cost of an unknown end: if the plan has a last step, the best strategy
+    without one, else the best strategy with one. A dashed line is the least error of any mechanism.
+    The foot states the ratios of the plan's error to lower bounds.
 
     Args:
         ranked: the result of `plan`.
@@ -199,7 +201,11 @@ def plot_over(
 
 
 def _curves(ranked: StreamPlan, shown: Integers) -> list[_Curve]:
-    """Return curves of the plan's best choice, and of the best choice with another kind of end."""
+    """Return the curves of the plan's best strategy and of the best with, or without, a last step.
+
+    Args:
+        shown: steps, shape ``(parts, steps of each part)``.
+    """
     best = ranked.best
     bounded = ranked.horizon is not None
     names = {True: "last step known:\n{}", False: "no last step:\n{}"}
@@ -238,7 +244,10 @@ def _std(ranked: StreamPlan, choice: Design, shown: Integers) -> Floats:
 
 
 def _parts(steps: int) -> Integers:
-    """Return steps from each part of the time; shape (parts, steps of each)."""
+    """Divide the steps into parts, longer with time, and return some steps of each part.
+
+    The shape is ``(parts, steps of each part)``.
+    """
     edges = np.unique(np.geomspace(1, steps + 1, _PARTS + 1).astype(np.int64))
     if len(edges) == 1:
         edges = np.array([1, 2])
@@ -262,7 +271,7 @@ _WIDE = 10
 def plot_loss(
     plan: FadingPlan, ages: Mapping[str, int], title: str, *, width: float | None = None
 ) -> Figure:
-    """Draw privacy loss by age: of the plan, of the paper's analysis, and of a restarted counter.
+    """Draw privacy loss by age: of the plan, by the paper's analysis, and of a restarted counter.
 
     Args:
         plan: from ``counton.plan_expiring(...)``.
@@ -373,7 +382,9 @@ def plot_bounds(
     *,
     width: float | None = None,
 ) -> Figure:
-    """Draw noise and lost events by bound, in percent of all events, on a logarithmic axis.
+    """Draw noise and lost events against the bound on a user's events, in percent of all events.
+
+    The percent axis is logarithmic. This chart shows private data.
 
     Args:
         most: the bounds, ascending.
@@ -425,7 +436,7 @@ def plot_bounds(
 
 
 def _apart(numbers: Sequence[int], inches: float) -> list[int]:
-    """Return the numbers whose names have room on a logarithmic axis, including the largest.
+    """Return the numbers whose labels have room on a logarithmic axis, always with the largest.
 
     >>> _apart([1, 2, 3, 500, 1000, 1520], 5.6)
     [1, 2, 3, 500, 1520]

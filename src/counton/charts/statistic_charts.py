@@ -1,4 +1,6 @@
-"""Charts of statistics: their growth over time, with bands, or their cells side by side."""
+"""Charts of statistics: numbers over time, with bands, or the cells of the last step side by
+side.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,7 @@ def plot_statistic(
     begins: NDArray[np.int64] | None = None,
     anew: str | None = None,
 ) -> Figure:
-    """Draw the growth of a statistic, or its cells after the last step.
+    """Draw a statistic's numbers over time, or its cells after the last step.
 
     Args:
         statistic: the statistic.
@@ -78,7 +80,8 @@ def plot_statistic(
         over: number of steps shown together, or the period up to each, such as "week"; None: all so
             far.
         begins: for each step, the last step before its period; None: there are no periods.
-        anew: words that users are counted anew in each period and added up; None: they are not.
+        anew: note that users count once in each period and all periods are added up; None: they are
+            not.
 
     Raises:
         MissingExtra: matplotlib is not installed.
@@ -158,12 +161,15 @@ def plot_statistic(
 def _begun_anew(
     ends: NDArray[Any], begun: NDArray[Any], grids: NDArray[np.float64]
 ) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    """Return times and numbers with a gap, and a start at 0, before each period.
+    """Insert a gap and a value 0 before each period, so that a curve begins anew there.
 
     Args:
         ends: ends of the steps, whose numbers are of the period so far.
         begun: start of the period of each step.
         grids: estimates and both ends of intervals, shape ``(3, steps, curves)``.
+
+    Returns:
+        Times, and the grids at these times.
     """
     first = np.flatnonzero(begun[1:] != begun[:-1]) + 1
     twice = np.repeat(first, 2)
@@ -174,7 +180,11 @@ def _begun_anew(
 
 
 def _leave_out_unknown(statistic: Statistic, grids: NDArray[np.float64]) -> None:
-    """Leave out averages and quantiles whose interval covers all possible values."""
+    """Replace averages and quantiles by NaN if their interval covers all possible values.
+
+    Args:
+        grids: estimates and both ends of intervals, shape ``(3, steps, curves)``; changed in place.
+    """
     bounds = statistic.card.chart.bounds
     if bounds is None:
         return
@@ -189,10 +199,17 @@ def _upper(words: str) -> str:
 def _by_group(
     table: Mapping[str, NDArray[Any]], chosen: tuple[str, ...] | None
 ) -> tuple[dict[str, NDArray[Any]], str | None]:
-    """Return one curve for each group, and the share that it shows, if any.
+    """Reduce a table to one number for each step and group.
 
-    If a group has several numbers, the curve shows the number of the group's own chart; of several
-    shares it shows the middle one.
+    If a group has several numbers, the table keeps the number of the group's own chart; of several
+    quantiles it keeps the middle one.
+
+    Args:
+        table: columns of the table.
+        chosen: names of the numbers to keep; None: all.
+
+    Returns:
+        The columns, and the share of the kept quantile in words, if there is one.
     """
     found = dict(table)
     if chosen is not None and "name" in found:
@@ -216,12 +233,12 @@ def _share(share: float) -> str:
 
 @drawing
 def plot_line(bars: Bars, words: Caption, along: str) -> Figure:
-    """Draw ordered cells side by side: bars with intervals, or for many a line with a band.
+    """Draw ordered cells side by side: bars with intervals, or with many cells a line with a band.
 
     Args:
         bars: the cells, in their order.
         words: the words around the chart.
-        along: the name of the cells.
+        along: label of the axis along which the cells stand.
 
     >>> counts = np.array([5.0, 2.0, 1.0])
     >>> bars = Bars("123", counts, counts - 1, counts + 1)

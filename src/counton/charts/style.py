@@ -59,9 +59,10 @@ _Given = ParamSpec("_Given")
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Draw without matplotlib's warnings about fonts and folders, which would fill a nightly mail.
+    """Context manager for drawing without matplotlib's warnings about fonts and folders.
 
-    Letters that matplotlib's font lacks come from an installed font, or remain boxes.
+    They would fill the mail of a nightly run. Letters that matplotlib's font lacks come from an
+    installed font, or remain boxes.
 
     Raises:
         MissingExtra: matplotlib is not installed.
@@ -84,7 +85,9 @@ def quietly() -> Iterator[None]:
 
 
 def drawing(draw: Callable[_Given, Figure]) -> Callable[_Given, Figure]:
-    """Return a drawing function that runs under `quietly`; notebooks show the figure by itself."""
+    """Decorator of a drawing function: it runs under `quietly`, and a notebook shows its figure
+    once.
+    """
 
     @wraps(draw)
     def quiet(*args: _Given.args, **more: _Given.kwargs) -> Figure:
@@ -99,7 +102,7 @@ def drawing(draw: Callable[_Given, Figure]) -> Callable[_Given, Figure]:
 
 
 def _write_signs_as_codes(figure: Figure) -> None:
-    """Write control characters of texts as codes: SVG files must not contain them."""
+    """Replace control characters in a figure's texts by codes: SVG files must not contain them."""
     from matplotlib.text import Text
     from matplotlib.ticker import FixedFormatter
 
@@ -114,7 +117,7 @@ def _write_signs_as_codes(figure: Figure) -> None:
 
 
 def _as_drawn(text: str) -> str:
-    """Return a text without control characters, and without two others that XML forbids."""
+    """Replace control characters, and two other characters that XML forbids, by codes."""
     return printable(text).replace("\ufffe", r"\ufffe").replace("\uffff", r"\uffff")
 
 
@@ -127,7 +130,7 @@ def _png(figure: Figure) -> bytes:
 
 
 def colours(count: int) -> list[str]:
-    """Return different colours, with unlike hues side by side; at most 40.
+    """Return at most 40 different colours, with unlike hues next to each other.
 
     >>> colours(9)[0], colours(9)[8]
     ('#0072B2', '#00476e')
@@ -139,7 +142,10 @@ def colours(count: int) -> list[str]:
 
 
 def shade(colour: str, strength: float) -> str:
-    """Return a colour made darker (below 1: that part of its light) or lighter (2: white).
+    """Return a colour made darker or lighter.
+
+    Args:
+        strength: from 0 (black) to 1 (unchanged) to 2 (white).
 
     >>> shade("#0072B2", 1), shade("#0072B2", 0.5), shade("#0072B2", 1.5)
     ('#0072B2', '#003959', '#80b8d8')
@@ -155,9 +161,9 @@ def shade(colour: str, strength: float) -> str:
 
 
 def colours_at(places: Sequence[int]) -> list[str]:
-    """Return a colour for each group by its place among all groups, equal in every chart.
+    """Return a colour for each group by its position among all groups, the same in every chart.
 
-    If two groups are 40 places apart, the later one gets the next free colour.
+    If two groups are 40 positions apart, the later one gets the next free colour.
 
     >>> colours_at([2, 0]), colours_at([0, 2])
     (['#009E73', '#0072B2'], ['#0072B2', '#009E73'])
@@ -173,7 +179,7 @@ def colours_at(places: Sequence[int]) -> list[str]:
 
 
 def check_width(width: Any) -> float:
-    """Return the width of a chart in inches; None: the width of all charts.
+    """Check the width of a chart in inches, and return it; None stands for the default width.
 
     Raises:
         InvalidInput: too narrow for words, or too wide.
@@ -193,7 +199,7 @@ def check_width(width: Any) -> float:
 
 
 def heading_inches(title: str, subtitle: str, width: float = WIDTH) -> float:
-    """Return the height that `write_heading` takes at the top.
+    """Return the height, in inches, that `write_heading` takes at the top of a chart.
 
     >>> heading_inches("Visits", "each one is protected") < heading_inches("Visits", "long " * 40)
     True
@@ -222,12 +228,12 @@ class Caption(NamedTuple):
     width: float = WIDTH
 
     def adding(self, words: str) -> Caption:
-        """Return a caption with more words in the subtitle."""
+        """Return the caption with more words in its subtitle."""
         return self._replace(subtitle=self.subtitle + words)
 
 
 class Bars(NamedTuple):
-    """Cells side by side: their names, numbers and intervals."""
+    """Data of bars side by side: names, numbers, and lower and upper ends of intervals."""
 
     names: Sequence[str]
     estimates: NDArray[np.float64]
@@ -235,7 +241,7 @@ class Bars(NamedTuple):
     high: NDArray[np.float64]
 
     def at(self, places: Sequence[int]) -> Bars:
-        """Return some of the bars, in this order."""
+        """Return the bars at some positions, in this order."""
         numbers = (part[places] for part in (self.estimates, self.low, self.high))
         return Bars([self.names[place] for place in places], *numbers)
 
@@ -243,10 +249,10 @@ class Bars(NamedTuple):
 def frame(
     words: Caption, middle: float, *, above: float = 0.0, below: float = 0.0
 ) -> tuple[Figure, float, float]:
-    """Return a figure with heading and foot, and the ends of its middle.
+    """Return an empty chart with heading and foot, and where its middle part begins and ends.
 
     Args:
-        words: the words around it.
+        words: the words around the chart.
         middle, above, below: heights in inches of the middle, and of the free space around it.
 
     Returns:
@@ -286,7 +292,7 @@ def _lines(title: str, subtitle: str, width: float) -> tuple[list[str], list[str
 
 
 def axis_lines(name: str, width: float = WIDTH) -> list[str]:
-    """Return the name of an axis, in as many lines as needed above the axes.
+    """Break the name of an axis into as many lines as it needs above the axes.
 
     >>> axis_lines("number of users (each in the first 2 groups alone)", 4)
     ['number of users (each in the first 2', 'groups alone)']
@@ -295,12 +301,12 @@ def axis_lines(name: str, width: float = WIDTH) -> list[str]:
 
 
 def axis_inches(name: str, width: float = WIDTH) -> float:
-    """Return the height of the lines of an axis name beyond the first."""
+    """Return the height, in inches, of all lines of an axis name but the first."""
     return 0.16 * (len(axis_lines(name, width)) - 1)
 
 
 def foot_inches(foot: str, width: float = WIDTH) -> float:
-    """Return the height that `write_foot` takes at the bottom.
+    """Return the height, in inches, that `write_foot` takes at the bottom of a chart.
 
     >>> foot_inches(""), foot_inches("Source: the museums") > 0
     (0.0, True)
@@ -322,7 +328,10 @@ def _foot(foot: str, width: float) -> list[str]:
 
 
 def names_inches(names: Sequence[tuple[str, str]], width: float) -> float:
-    """Return the height that `names_below` takes; 0 if there is room beside the curves.
+    """Return the height, in inches, that `names_below` takes; 0 if names fit beside the curves.
+
+    Args:
+        names: names of curves with their colours.
 
     >>> names_inches([("this plan", "black")], 7.5), names_inches([("this plan", "black")], 4) > 0
     (0.0, True)
@@ -382,7 +391,7 @@ def _name_lines(name: str, width: float) -> list[str]:
 
 
 def clean(ax: Axes, *, grid: str | None = None) -> None:
-    """Remove the box of axes; draw lines across one axis or "both"."""
+    """Remove the box around axes, and draw grid lines across one axis or "both"."""
     ax.spines[["top", "right", "left"]].set_visible(False)
     ax.spines["bottom"].set_color("#b0b0b0")
     ax.tick_params(colors=FAINT, labelsize=9, length=0)
@@ -392,7 +401,7 @@ def clean(ax: Axes, *, grid: str | None = None) -> None:
 
 
 def tick(value: float) -> str:
-    """Return a round number in full, with thousands separators.
+    """Format a round number in full, with thousands separators.
 
     >>> tick(180_000_000.0), tick(0.25)
     ('180,000,000', '0.25')
@@ -402,9 +411,9 @@ def tick(value: float) -> str:
 
 
 def number_ticks(text: str = "{number}") -> FuncFormatter:
-    """Return a formatter of numbers on an axis, in the present language.
+    """Return a matplotlib formatter that writes numbers on an axis in the present language.
 
-    It keeps this language: a figure may be written when another language is present.
+    It keeps this language, even if another is present when the figure is written to a file.
 
     >>> number_ticks("step {number}")(1000.0, None)
     'step 1,000'
@@ -421,7 +430,7 @@ def number_ticks(text: str = "{number}") -> FuncFormatter:
 
 
 def shorten(name: str, longest: int = _LONGEST_NAME) -> str:
-    """Return a name that fits beside the chart.
+    """Shorten a name so that it fits beside the chart.
 
     >>> shorten("a" * 30, longest=5)
     'aaaa…'
@@ -430,7 +439,7 @@ def shorten(name: str, longest: int = _LONGEST_NAME) -> str:
 
 
 def draw_bars(ax: Axes, bars: Bars, *, values: Sequence[str]) -> None:
-    """Draw bars one below the other, each with interval, name and number, the first on top."""
+    """Draw horizontal bars, the first on top, each with its interval, name and number."""
     from matplotlib.ticker import MaxNLocator
 
     names, estimates, low, high = bars

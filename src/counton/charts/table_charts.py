@@ -1,4 +1,4 @@
-"""Charts of tables released once: how certain, and how large, each number is."""
+"""Charts of tables that are released once: the size of each number, and how accurate it is."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ def plot_table(
     fit: Fit | None = None,
     level: float = 0.95,
 ) -> Figure:
-    """Draw a table that was released once.
+    """Draw a table that was released once: a hierarchy, a line of cells, or a contingency table.
 
     Args:
-        reading: the reading of a hierarchy, a line, or a contingency table.
+        reading: the released numbers.
         words: the words around the chart; defaults replace a missing title or axis.
         what: the name of what is counted.
-        fit: how the numbers are made consistent.
+        fit: constraints to which the numbers are adjusted; None: as released.
         level: probability with which each interval holds.
     """
     head, own = what[:1].upper() + what[1:], cast("Any", reading)
@@ -103,7 +103,7 @@ def plot_hierarchy(reading: HierarchyReading, words: Caption, *, fit: Fit | None
         reading: the released numbers.
         words: the words around the chart: the counted and the protected units; the axis has the
             meaning of areas.
-        fit: how the numbers are made consistent; None: as released.
+        fit: constraints to which the numbers are adjusted; None: as released.
 
     >>> from counton import ZCDP, Hierarchy, Key, Running
     >>> from counton.strategies.trees import Tree
@@ -128,7 +128,11 @@ def plot_hierarchy(reading: HierarchyReading, words: Caption, *, fit: Fit | None
 
 
 def _panels_below(words: Caption, tall: Sequence[float]) -> tuple[Figure, Sequence[Axes]]:
-    """Return a figure and panels one below the other, with these heights in inches."""
+    """Return a figure with panels one below the other, and their axes.
+
+    Args:
+        tall: height of each panel in inches.
+    """
     width = words.width
     narrow = width < NARROW  # names then have two lines
     gap = 0.85 + 0.3 * narrow
@@ -159,7 +163,8 @@ def _call(ax: Axes, name: str) -> None:
 
 
 def _cell_name(values: Sequence[str], longest: int = 24) -> str:
-    """Return the name of a table's cell: its values, the longest shortened so that all are seen.
+    """Return the name of a cell: its values, of which the longest are shortened so that each is
+    shown.
 
     >>> _cell_name(["Bavaria and the Palatinate", "men"]), _cell_name(["Berlin", "men"])
     ('Bavaria and the Pa…, men', 'Berlin, men')
@@ -249,7 +254,7 @@ def _error_by_level(
 
 
 def _percent(value: float) -> str:
-    """Return a percentage with two digits, however small.
+    """Format a percentage with two significant digits, however small it is.
 
     >>> _percent(5.43e-7), _percent(12.0)
     ('0.00000054%', '12%')
@@ -300,7 +305,12 @@ def squarify(sizes: NDArray[np.float64], box: tuple[float, float, float, float])
 
 
 def _worst(row: Sequence[float], short: float) -> float:
-    """Return the largest ratio of the sides of a box in a row."""
+    """Return the largest ratio of long to short side, among rectangles laid out in a row.
+
+    Args:
+        row: areas of the rectangles, falling.
+        short: length of the row.
+    """
     whole = sum(row) ** 2
     return max(short**2 * row[0] / whole, whole / (short**2 * row[-1]))
 
@@ -340,7 +350,10 @@ def _tree_map(ax: Axes, tree: Tree, estimates: Sequence[NDArray[Any]], what: str
 def _parts(
     sizes: NDArray[np.float64], labels: Sequence[object], box: _Box, most: int | None = None
 ) -> Iterator[tuple[int | None, str, float, _Box]]:
-    """Yield place, name, size and box of each large enough part, and of the others together."""
+    """Yield the rectangles of a treemap: one for each large number, and one for all small ones.
+
+    Each comes with its position among the numbers (None for the small ones), name and size.
+    """
     order = np.argsort(-sizes, kind="stable")
     order = order[sizes[order] > 0]
     large = sizes[order] * box.wide * box.tall >= _SMALLEST * sizes.sum()
@@ -400,7 +413,13 @@ def _text(ax: Axes, box: _Box, name: str, size: float, *, bold: bool = False) ->
 def fitting(
     name: str, number: str, wide: float, tall: float, *, one_line: bool = False
 ) -> tuple[str, float] | None:
-    """Return text that fits a block of this many inches, and its letter size; None: none fits.
+    """Break a name and a number into lines that fit a rectangle, and return them with the letter
+    size.
+
+    None: nothing fits. If only the name fits, the number is left out.
+
+    Args:
+        wide, tall: size of the rectangle in inches.
 
     >>> fitting("South America", "349", 1.5, 0.5), fitting("South America", "349", 0.7, 0.5)
     (('South America\\n349', 10.0), ('South\\nAmerica\\n349', 8.5))
@@ -425,7 +444,7 @@ def fitting(
 
 @drawing
 def plot_ranges(reading: RangesReading, words: Caption) -> Figure:
-    """Draw two panels: the cells with their noise, and noise against the length of an interval.
+    """Draw cells on a line with their noise, and below the noise of an interval by its length.
 
     Args:
         reading: the released numbers on a line.
@@ -511,7 +530,7 @@ def _spread(reading: RangesReading, length: int) -> tuple[float, float, float]:
 def plot_contingency(
     names: Sequence[str], margins: Mapping[str, NDArray[Any]], words: Caption
 ) -> Figure:
-    """Draw bars with intervals: the margin of each column, or for two columns their cells.
+    """Draw bars with intervals: the margin of each column, or the cells of two columns.
 
     Args:
         names: names of the columns.

@@ -1,4 +1,4 @@
-"""Charts of released numbers: totals as curves, windows as bars or steps; each with its band.
+"""Charts of released numbers over time: totals as curves, windows as bars or steps, with bands.
 
 Only released values are drawn, and they also decide the layout. So a chart is as private as the
 numbers it shows.
@@ -101,12 +101,12 @@ class Curves:
 
     @property
     def last(self) -> Bars:
-        """The last step of each curve."""
+        """The numbers of the last step, as bars."""
         return Bars(self.groups, self.estimates[-1], self.lower[-1], self.upper[-1])
 
     @property
     def sizes(self) -> NDArray[np.float64]:
-        """Size of each group over the whole series: the last total, or the mean of windows.
+        """Size of each group over the whole series: its last total, or the mean of its windows.
 
         The last window alone would select groups by noise.
 
@@ -121,16 +121,16 @@ class Curves:
 
     @property
     def colours(self) -> dict[int, str]:
-        """Colour of each curve by its number; a group has one colour in every chart."""
+        """Colour of each curve by its index. A group has the same colour in every chart."""
         places = range(len(self.groups)) if self.places is None else self.places
         return dict(enumerate(colours_at(places)))
 
     def largest(self, count: int) -> Curves:
-        """Return the ``count`` largest groups at most, largest first: see `sizes`."""
+        """Return the curves of the ``count`` largest groups, largest first: see `sizes`."""
         return self._of(largest_groups(self.sizes, count))
 
     def first(self, count: int) -> Curves:
-        """Return the first ``count`` groups."""
+        """Return the curves of the first ``count`` groups."""
         return self._of(range(len(self.groups))[:count])
 
     def _of(self, kept: Sequence[int]) -> Curves:
@@ -145,7 +145,7 @@ class Curves:
         )
 
     def thin(self, most: int = _MOST_POINTS) -> Curves:
-        """Return about ``most`` steps at most, including the last."""
+        """Return the curves at about ``most`` evenly spaced steps, always with the last."""
         stride = -(-len(self.times) // most)
         keep = slice((len(self.times) - 1) % stride, None, stride)
         estimates, lower, upper = (
@@ -163,7 +163,7 @@ class Curves:
 
 
 def largest_groups(last: NDArray[Any], count: int) -> list[int]:
-    """Return the places of the largest numbers, largest first; among equal ones the earlier first.
+    """Return the positions of the largest numbers, largest first; of equal ones the earlier first.
 
     >>> largest_groups(np.array([4, 9, 7, 9]), 3)
     [1, 3, 2]
@@ -180,7 +180,7 @@ def plot_totals(
     alike: bool = True,
     from_zero: bool = True,
 ) -> Figure:
-    """Draw running totals, or windows; groups of very different size get their own axes.
+    """Draw running totals, or the numbers of windows; groups of very different size get two panels.
 
     A window's number is drawn over its window: a bar if there is one group and few windows, else a
     level from start to end. A group's colour depends only on its place among all groups.
@@ -193,7 +193,7 @@ def plot_totals(
         curves: the data; at least one step and one group.
         words: the words around the chart; on a narrow chart names are below it.
         panels: True draws a small chart for each group, even for few groups.
-        alike: True if all curves have one unit; False: each has a small chart, in the given order.
+        alike: True if all curves have one unit; False: each gets a small chart, in the given order.
         from_zero: True if the axis reaches down to 0, as it should for counts.
 
     Raises:
@@ -254,7 +254,7 @@ def bands_hide(curves: Curves) -> bool:
 
 
 def _is_thin(curves: Curves, part: Sequence[int], *, from_zero: bool) -> bool:
-    """Return whether a band at the end is indistinguishable from its line."""
+    """Return whether the band of a curve is so narrow at the end that its line hides it."""
     low, high = reach(curves, part, from_zero=from_zero)
     wide = curves.upper[-1, part] - curves.lower[-1, part]
     return bool((wide < _THIN * (high - low)).any())
@@ -267,7 +267,7 @@ def _last_window(curves: Curves) -> str:
 
 
 def _one_step(curves: Curves, words: Caption) -> Figure:
-    """Draw groups as bars with numbers; a single group as a number."""
+    """Draw a release of a single step: groups as bars with numbers, a single group as a number."""
     when = until_in_words(curves.times[0]) if curves.starts is None else _last_window(curves)
     words, wide = words.adding(f"; {when}"), words.width
     if len(curves.groups) > 1:
@@ -285,7 +285,7 @@ def _one_step(curves: Curves, words: Caption) -> Figure:
 
 @drawing
 def plot_bars(bars: Bars, words: Caption) -> Figure:
-    """Draw cells side by side, each with interval and number; if there are many, the largest.
+    """Draw cells as bars, each with interval and number; of many cells only the largest.
 
     >>> counts = np.array([5.0, 2.0])
     >>> bars = Bars(["AC", "GT"], counts, counts - 1, counts + 1)
@@ -357,7 +357,7 @@ def _one_chart(
 def _list_below(
     figure: Figure, labels: Labels, order: Sequence[int], shades: dict[int, str], top: float
 ) -> None:
-    """Write names and last values under a narrow chart, one per line."""
+    """Write the names and last values of groups below a narrow chart, one per line."""
     line, wide = _LEGEND_INCHES / figure.get_figheight(), figure.get_figwidth()
     for number, index in enumerate(order):
         y = top - (number + 0.5) * line
@@ -373,7 +373,7 @@ def _list_below(
 def _small_charts(
     curves: Curves, panels: list[list[int]], words: Caption, *, from_zero: bool
 ) -> Figure:
-    """Draw small multiples, as many side by side as their headings allow."""
+    """Draw a small chart for each panel, as many side by side as their headings allow."""
     from matplotlib.ticker import MaxNLocator
 
     words = words.adding(f"; {words.axis}" if words.axis else "")
@@ -427,9 +427,9 @@ def _small_charts(
 
 
 def split_by_size(last: NDArray[np.float64]) -> list[list[int]]:
-    """Return groups, largest first, split where a much smaller one follows: one panel per part.
+    """Divide groups into at most two panels: large ones, and much smaller ones.
 
-    There are at most two parts, each with two groups or more.
+    Each panel has two groups or more, by their indices, largest first.
 
     >>> split_by_size(np.array([50_000.0, 700.0, 48_000.0, 40.0]))
     [[0, 2], [1, 3]]
@@ -452,10 +452,13 @@ def split_by_size(last: NDArray[np.float64]) -> list[list[int]]:
 
 
 def reach(curves: Curves, panel: Sequence[int], *, from_zero: bool = True) -> tuple[float, float]:
-    """Return the ends of an axis for curves: all estimates, and bands as far as they help.
+    """Return the lower and upper end of the axis for some curves.
 
-    A band that is infinite, or much wider than its curve's changes, extends beyond the axis.
-    Otherwise early values from very few rows would hide the changes of later ones.
+    It contains all estimates. A band that is infinite, or much wider than its curve's changes,
+    extends beyond the axis: otherwise early values from very few rows would hide later changes.
+
+    Args:
+        panel: indices of the curves.
 
     >>> estimates = np.array([[4.0], [5.0]])
     >>> band = np.array([[np.inf], [1.0]])
@@ -510,7 +513,12 @@ def _draw_panel(
 def _draw_curve(
     ax: Axes, times: NDArray[np.float64], curves: Curves, index: int, colour: str, each: int = 1
 ) -> None:
-    """Draw a line and its band; for a level each number is repeated ``each`` times."""
+    """Draw the line of one curve with its band.
+
+    Args:
+        each: how often each number is repeated: 2 draws a level from the start to the end of a
+            window.
+    """
     estimates, lower, upper = (
         np.repeat(part[:, index], each) for part in (curves.estimates, curves.lower, curves.upper)
     )
@@ -545,13 +553,13 @@ def _draw_windows(ax: Axes, curves: Curves, panel: list[int], shades: dict[int, 
 
 
 def hatch(ax: Axes, start: float, end: float) -> None:
-    """Hatch the time of windows that may still change, behind their numbers."""
+    """Hatch the background of windows whose numbers may still change."""
     ax.axvspan(start, end, facecolor="none", edgecolor=_HATCH, hatch="////", linewidth=0, zorder=0)
     ax.axvline(start, color=_HATCH, linewidth=0.8, zorder=0)
 
 
 def _numbers(times: NDArray[Any]) -> NDArray[np.float64]:
-    """Return times as an axis counts them: days; or numbers of steps."""
+    """Convert times to positions on an axis, in days; numbers of steps stay."""
     from matplotlib.dates import date2num
 
     if times.dtype.kind != "M":
@@ -576,10 +584,10 @@ def _name_axes(
 
 
 def name_times(ax: Axes, curves: Curves, least: int, most: int) -> None:
-    """Set between ``least`` and ``most`` ticks of an axis of times, or of numbers of steps.
+    """Set between ``least`` and ``most`` ticks on an axis of times, or of numbers of steps.
 
-    A tick is a moment, and its label begins there: a window's number is to its right. A few windows
-    of days or longer are named instead, if their names have room.
+    A tick is a moment, and its label begins there: a window's number is to its right. If there are
+    only a few windows of days or longer, each window has its name instead, if the names have room.
     """
     from matplotlib.dates import AutoDateLocator
     from matplotlib.ticker import MaxNLocator
@@ -627,7 +635,7 @@ def _side_by_side(ax: Axes, names: Sequence[str]) -> bool:
 
 
 def _align_names(names: list[str]) -> list[str]:
-    """Return names with equal numbers of lines, so that their first lines are level."""
+    """Add empty lines to names so that all have the same number of lines, and begin level."""
     lines = max((name.count("\n") for name in names), default=0)
     return [name + "\n " * (lines - name.count("\n")) for name in names]
 
@@ -669,11 +677,11 @@ def tick_names(ticks: NDArray[np.float64], end: float) -> list[str]:
 def window_names(
     starts: NDArray[np.datetime64], ends: NDArray[np.datetime64], *, between: str = " "
 ) -> list[str]:
-    """Return a name for each of a few windows: its day, month or year, or its start.
+    """Return a name for each of a few windows: its day, month or year, or the time of its start.
 
     Args:
         starts, ends: the windows.
-        between: what stands between a weekday and its day: a space, or a new line.
+        between: text between a weekday and its day: a space, or a new line.
 
     >>> days = np.array(["2024-03-29", "2024-03-30", "2024-03-31"], "datetime64[us]")
     >>> window_names(days[:-1], days[1:])
@@ -707,7 +715,7 @@ def window_names(
 
 
 def moment_in_words(time: np.datetime64) -> str:
-    """Return a moment as date and time; midnight as the end of a day.
+    """Format a moment as date and time; midnight is the end of the day before.
 
     >>> moment_in_words(np.datetime64("2024-03-29T12:30"))
     '29 Mar 2024, 12:30'
@@ -722,7 +730,7 @@ def moment_in_words(time: np.datetime64) -> str:
 
 
 def until_in_words(time: Any) -> str:
-    """Return until when a number counts, or after which step.
+    """Say in words up to which time, or after which step, a number counts.
 
     >>> until_in_words(np.int64(3)), until_in_words(np.datetime64("2024-03-29T12:30"))
     ('after step 3', 'up to 29 Mar 2024, 12:30')
@@ -787,7 +795,9 @@ def _label_ends(
 
 @dataclass(frozen=True)
 class Labels:
-    """The labels beside the ends of the curves, and their width."""
+    """Labels beside the ends of the curves: names and last values, with the width that they
+    need.
+    """
 
     names: list[str]
     values: list[str]
@@ -803,10 +813,12 @@ class Labels:
         *,
         room: float | None = None,
     ) -> Labels:
-        """Return labels from names, last estimates and last bands.
+        """Build labels from the names, last estimates and last intervals of the curves.
 
         Args:
-            groups, last, low, high: name, last estimate and band of each curve.
+            groups: names of the curves.
+            last: last estimate of each.
+            low, high: ends of its interval.
             room: width of a line with name and value, in inches, if names may be longer.
 
         >>> ends = np.array([18.0, 0.0]), np.array([22.0, 2.0])
@@ -838,7 +850,7 @@ class Labels:
 
 
 def _inches(text: str, size: float, weight: str = "normal") -> float:
-    """Return the width of a text, as far as the font has its letters."""
+    """Return the width of a text in inches, as far as the font has its letters."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import TextPath
 
@@ -852,10 +864,10 @@ def _inches(text: str, size: float, weight: str = "normal") -> float:
 
 
 def spread(wanted: NDArray[np.float64], gap: float, height: float) -> NDArray[np.float64]:
-    """Return places nearest to the wanted ones, at least ``gap`` apart, within the height.
+    """Move positions apart so that they do not overlap, with the least change.
 
-    They minimise squared distances under the ordering (pool adjacent violators). If they cannot all
-    fit, the gap shrinks.
+    They are at least ``gap`` apart, between 0 and ``height``, in the same order, and minimise the
+    sum of squared moves (pool adjacent violators). If they cannot all fit, the gap shrinks.
 
     >>> spread(np.array([5.0, 5.0, 90.0]), 10.0, 100.0)
     array([ 0., 10., 90.])

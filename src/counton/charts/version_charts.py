@@ -1,4 +1,4 @@
-"""Charts of revised windows: the number known at each time."""
+"""Charts of windows that are released again with late rows: what was known at different times."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ _PANEL_INCHES, _MAP_INCHES = 1.75, 1.5
 
 @dataclass(frozen=True)
 class Versions:
-    """Released versions of windows. Contains released values only.
+    """Data of a chart: released versions of windows. Contains released values only.
+
+    The lag of a version is the number of windows that had ended after its own.
 
     Attributes:
         starts, ends: starts and ends of the windows, ``datetime64``, shape ``(windows,)``.
@@ -66,11 +68,14 @@ class Versions:
     final: int
 
     def largest(self, count: int) -> Versions:
-        """Return the largest groups by the mean of their newest versions, largest first."""
+        """Return the versions of the ``count`` largest groups, largest first.
+
+        The mean of a group's newest versions is its size.
+        """
         return self.of(largest_groups(self.newest(self.estimates).mean(axis=0), count))
 
     def of(self, places: Sequence[int]) -> Versions:
-        """Return some groups, by their places."""
+        """Return the versions of the groups at some positions."""
         return replace(
             self,
             groups=[self.groups[place] for place in places],
@@ -80,7 +85,7 @@ class Versions:
         )
 
     def last(self, count: int) -> Versions:
-        """Return the last windows."""
+        """Return the versions of the last ``count`` windows."""
         parts = {
             name: getattr(self, name)[-count:]
             for name in ("starts", "ends", "estimates", "lower", "upper")
@@ -94,7 +99,9 @@ class Versions:
         return np.asarray(known.sum(axis=1) - 1, np.int64)
 
     def newest(self, values: Floats) -> Floats:
-        """Return the newest version of each window, shape ``(windows, groups)``."""
+        """Select from an array by window, lag and group the newest version: ``(windows,
+        groups)``.
+        """
         return np.asarray(values[np.arange(len(values)), self.lags])
 
     @property
@@ -104,7 +111,11 @@ class Versions:
 
     @property
     def shares(self) -> Floats:
-        """Share of each version in the final number of all groups, for final windows."""
+        """Share of the final number, all groups together, that each version had: ``(windows,
+        lags)``.
+
+        NaN for windows that are not final.
+        """
         total = self.estimates.sum(axis=2)
         final = total[:, -1:] if total.shape[1] > self.final else np.full((len(total), 1), np.nan)
         return np.asarray(total / np.where(final > 0, final, np.nan))
@@ -115,8 +126,8 @@ class Forecasts:
     """Forecasts of the final numbers of the last windows. Contains released values only.
 
     Attributes:
-        estimates, lower, upper: arrays of shape ``(windows, groups)``, for the groups of the
-            versions.
+        estimates, lower, upper: arrays of shape ``(windows, groups)``, with the groups of the
+            `Versions` that are drawn with them.
     """
 
     estimates: Floats
@@ -248,7 +259,7 @@ def _edges(versions: Versions) -> Floats:
 
 
 def _reach(ax: Axes, *shown: NDArray[np.float64]) -> None:
-    """Let the vertical axis hold zero and all values: noise takes small numbers below zero."""
+    """Extend the vertical axis to zero and all values, since noise makes small numbers negative."""
     low = min(0.0, *(float(np.nanmin(part)) for part in shown))
     high = max(0.0, *(float(np.nanmax(part)) for part in shown))
     margin = 0.06 * ((high - low) or 1.0)
@@ -299,7 +310,7 @@ def _legend(ax: Axes, names: Sequence[tuple[str, str]]) -> None:
 
 
 def _draw_map(figure: Figure, ax: Axes, versions: Versions, period: str, narrow: bool) -> None:
-    """Draw the share of the final number that was known, by window and lag."""
+    """Draw a table of coloured cells: the share of each window's final number known at each lag."""
     shares = np.clip(versions.shares, 0, 1).T
     edges = _edges(versions)
     lags = np.arange(len(shares) + 1) - 0.5

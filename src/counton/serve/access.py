@@ -1,4 +1,4 @@
-"""Permissions of requests: a bearer token with the scope that a request needs."""
+"""Permissions of requests: each needs a bearer token with the scope of its path."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Access:
             return None
 
     def needs(self, scope: str) -> Any:
-        """Return a dependency of a path that refuses requests without a token of this scope."""
+        """Return a FastAPI dependency that refuses requests without a token of this scope."""
 
         def check(request: Request, given: Given) -> None:
             token = self.token(given)

@@ -1,4 +1,4 @@
-"""The paths of a service, and its log and metrics for the operator."""
+"""The web application of a service, with its log and its metrics for the operator."""
 
 from __future__ import annotations
 
@@ -150,13 +150,15 @@ _LONGEST = 80
 
 
 class RequestLog:
-    """Logs each request, and adds headers to answers; streams pass unchanged."""
+    """ASGI middleware that logs each request and adds headers to answers; streams pass
+    unchanged.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
+        """Handle one connection, as ASGI prescribes."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -187,7 +189,7 @@ _METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH")
 
 
 def _document(app: FastAPI) -> None:
-    """Add the page /docs about all paths; its scripts come from this service."""
+    """Add the page /docs, which documents all paths; its scripts come from this service."""
     from swagger_ui_bundle import swagger_ui_path
 
     app.mount("/docs/files", StaticFiles(directory=swagger_ui_path), name="docs files")
@@ -205,7 +207,7 @@ def _document(app: FastAPI) -> None:
     made = app.openapi
 
     def openapi() -> dict[str, Any]:
-        """Return the document in OpenAPI 3.0, which the page reads."""
+        """Return the description of all paths in OpenAPI 3.0, which the page /docs understands."""
         if app.openapi_schema is None:
             found = _older(made())
             found["openapi"] = "3.0.3"
@@ -216,7 +218,7 @@ def _document(app: FastAPI) -> None:
 
 
 def _older(value: Any) -> Any:
-    """Convert a schema from OpenAPI 3.1: null as a type, and exclusive bounds."""
+    """Convert a schema from OpenAPI 3.1 to 3.0: null as a type, and exclusive bounds, differ."""
     if isinstance(value, list):
         return [_older(one) for one in value]
     if not isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The number of rows in a stream of Arrow record batches, counted before anything is decoded.
+"""Number of rows in a stream of Arrow record batches, found before anything is decoded.
 
 A request's body may claim to be larger than it is. The parts of Arrow's format are flatbuffers:
 tables of fields at positions that the message itself states.
@@ -13,7 +13,9 @@ _DICTIONARY, _RECORDS = 2, 3
 
 
 def rows_of_stream(body: bytes) -> int:
-    """Count the rows of a stream without compressed buffers, so that its bytes bound its size.
+    """Count the rows of an Arrow stream.
+
+    Compressed buffers are refused, so the number of bytes bounds the size in memory.
 
     Raises:
         ValueError: the bytes are no such stream, claim to be larger than they are, or are
@@ -46,7 +48,7 @@ def _part(body: bytes | memoryview, at: int, size: int) -> memoryview:
 
 
 def _rows_of_batch(message: memoryview, body: memoryview) -> int:
-    """Return the number of rows of a batch; no part may claim to be larger than its bytes."""
+    """Return the number of rows of a record batch; refuse parts that claim to exceed its bytes."""
     kind, header, _ = _message(message)
     if kind not in (_DICTIONARY, _RECORDS):
         return 0
@@ -78,7 +80,13 @@ def _pairs(message: memoryview, table: int, field: int) -> list[tuple[int, int]]
 
 
 def _vector(message: memoryview, table: int, field: int, size: int) -> tuple[int, int]:
-    """Return the position of the items of a table's vector, and their number."""
+    """Return where the items of a vector field begin, and how many there are.
+
+    Args:
+        table: position of the flatbuffer table that has the field.
+        field: number of the field.
+        size: bytes of one item.
+    """
     place = _slot(message, table, field)
     if not place:
         return 0, 0
@@ -91,7 +99,9 @@ def _vector(message: memoryview, table: int, field: int, size: int) -> tuple[int
 
 
 def _message(message: memoryview) -> tuple[int, int, int]:
-    """Return kind, position of the header, and length of the body of a message (a flatbuffer)."""
+    """Return the kind of an Arrow message, the position of its header, and the length of its
+    body.
+    """
     (root,) = struct.unpack_from("<I", message, 0)
     place = _slot(message, root, 1)
     kind = message[root + place] if place else 0
@@ -104,7 +114,9 @@ def _message(message: memoryview) -> tuple[int, int, int]:
 
 
 def _slot(message: memoryview, table: int, field: int) -> int:
-    """Return the position of a field in a table, from its beginning; 0 if it is missing."""
+    """Return the offset of a field from the beginning of its flatbuffer table; 0 if it is
+    missing.
+    """
     (back,) = struct.unpack_from("<i", message, table)
     places = table - back
     if places < 0:
@@ -118,7 +130,10 @@ def _slot(message: memoryview, table: int, field: int) -> int:
 
 
 def _table(message: memoryview, table: int, field: int) -> int | None:
-    """Return the position of a table in a field of another table; None if it is missing."""
+    """Return the position of the flatbuffer table that a field of another table refers to.
+
+    None if the field is missing.
+    """
     place = _slot(message, table, field)
     if not place:
         return None

@@ -1,4 +1,4 @@
-"""The page at ``/``: static files, read once, sent compressed, kept by browsers until they change.
+"""The page at ``/``: static files that browsers keep until the files change.
 
 The page reads the paths that are open to every reader, and nothing else. It draws with
 uPlot 1.6.16, whose files and licence are in ``uplot``.
@@ -38,12 +38,12 @@ _FOREVER, _ASK_AGAIN = "public, max-age=31536000, immutable", "no-cache"
 
 @dataclass(frozen=True)
 class Asset:
-    """A file of the page.
+    """A static file of the page.
 
     Attributes:
         kind: its media type.
         plain, packed: its bytes, plain and compressed.
-        tag: identifies this version.
+        tag: HTTP entity tag, which identifies this version of the file.
     """
 
     kind: str
@@ -53,7 +53,7 @@ class Asset:
 
     @classmethod
     def of(cls, name: str, plain: bytes) -> Asset:
-        """Build the asset of a name and its bytes."""
+        """Build a static file from its name and its bytes."""
         tag = f'"{hashlib.sha256(plain).hexdigest()[:20]}"'
         return cls(_KINDS[Path(name).suffix], plain, gzip.compress(plain, 9, mtime=0), tag)
 

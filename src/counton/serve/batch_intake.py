@@ -1,4 +1,6 @@
-"""Intake of batches: checked as the job reads rows, then committed, then acknowledged."""
+"""Intake of batches of rows: each is checked by its job's policies, committed, then
+acknowledged.
+"""
 
 from __future__ import annotations
 
@@ -39,11 +41,11 @@ _LONG = 3_600_000_000
 
 
 class Full(Exception):
-    """Too much waits already, so no batch is taken now."""
+    """So many batches wait already that no more is taken now."""
 
 
 def digest_of(media: str, body: bytes) -> bytes:
-    """Return the digest of sent rows, independent of their compression."""
+    """Return a digest of the rows in a request, which does not depend on their compression."""
     return hashlib.sha256(f"{media}\n".encode() + body).digest()
 
 
@@ -57,9 +59,15 @@ def checked_batch(
     now: int,
     sender: Sender,
 ) -> Batch:
-    """Check the rows of a batch by the job's policies, and return the batch.
+    """Check the rows of a batch by the job's policies, and return the batch, ready to be
+    committed.
 
     Args:
+        served: the job.
+        id: the sender's identifier of the batch.
+        media: media type of the rows.
+        sent: the rows, decompressed.
+        digest: from `digest_of`.
         most: largest number of rows.
         now: microseconds since 1970.
         sender: sender whose share of the stream the rows fill.
@@ -142,13 +150,20 @@ def checked_batch(
 
 
 def _bad_rows(steps: pl.Series) -> pl.DataFrame:
-    """Return the numbers of rows that cannot be counted, from 0, with the problem of each."""
+    """Return a table of the rows that cannot be counted: their numbers, from 0, and their
+    problems.
+
+    Args:
+        steps: step of each row, or the negative code of its problem.
+    """
     rows = (steps < 0).arg_true()
     return pl.DataFrame({"row": rows.cast(pl.Int64), "problem": -steps.gather(rows)})
 
 
 def _with_moments(frame: pl.DataFrame, us: pl.Series, served: ServedJob) -> pl.DataFrame:
-    """Replace the text of times by moments, so that each run need not parse them again."""
+    """Replace the column of times as text by parsed times, so that later runs need not parse
+    them.
+    """
     columns = served.definition.columns
     others = (columns.group, *columns.parts, columns.user, columns.id)
     if not columns.time or columns.time in others:
@@ -166,7 +181,10 @@ _LACKING = [
 
 
 def _aside(served: ServedJob, id: str, body: Body, bad: pl.DataFrame) -> list[tuple[Any, ...]]:
-    """Return the rows to set aside, without rows that lack a value if these are skipped."""
+    """Return rows that cannot be counted, to be kept aside for the operator.
+
+    If the job skips rows that lack a value, these are not kept.
+    """
     policies, columns = served.reading.policies, served.definition.columns.names
     if policies.missing == "skip":
         bad = bad.filter(~pl.col("problem").is_in(_LACKING))
@@ -187,7 +205,7 @@ def _aside(served: ServedJob, id: str, body: Body, bad: pl.DataFrame) -> list[tu
 
 
 class UnderWay:
-    """Batches that have arrived whole and are not committed yet, by time of arrival.
+    """Times of arrival of the batches that have arrived whole and are not committed yet.
 
     A fold is the batches that are counted together. It waits until all earlier batches are
     committed. So the time to check one sender's rows does not decide which rows of other senders
@@ -199,27 +217,30 @@ class UnderWay:
         self._came: dict[str, Counter[int]] = {}
 
     def enter(self, stream: str) -> int:
-        """Note a batch's arrival; return its time in microseconds since 1970."""
+        """Note that a batch arrives now; return the time in microseconds since 1970."""
         with self._lock:
             now = microseconds(self._clock())
             self._came.setdefault(stream, Counter())[now] += 1
         return now
 
     def leave(self, stream: str, came: int) -> None:
-        """Note that a batch is committed, or refused."""
+        """Note that the batch which arrived at ``came`` is committed, or refused."""
         with self._lock:
             self._came[stream][came] -= 1
             if not self._came[stream][came]:
                 del self._came[stream][came]
 
     def past(self, stream: str) -> int:
-        """Return the time until which nothing is under way: now, or the earliest open arrival."""
+        """Return the time before which all arrived batches are committed or refused, in
+        microseconds.
+        """
         with self._lock:
             return min(microseconds(self._clock()), *self._came.get(stream, ()), _FOREVER)
 
 
 class Committer:
-    """Commits the batches of all waiting senders together, one transaction after the other.
+    """Thread that commits the batches of all waiting senders together, in one transaction at a
+    time.
 
     Args:
         most: largest number of batches that may wait.
@@ -233,7 +254,7 @@ class Committer:
         self._thread.start()
 
     def put(self, batch: Batch) -> Future[Verdict]:
-        """Queue a batch, and return its future verdict."""
+        """Queue a batch, and return a future of the outcome of its commit."""
         done: Future[Verdict] = Future()
         try:
             self._queue.put_nowait((batch, done))
@@ -242,7 +263,7 @@ class Committer:
         return done
 
     def close(self) -> None:
-        """Commit waiting batches, and end."""
+        """Commit the waiting batches, and end the thread."""
         self._queue.put(None)
         self._thread.join()
 

@@ -1,5 +1,4 @@
-"""Bodies of requests: decompressed within a bound, then read as rows; their content is
-untrusted."""
+"""Untrusted bodies of requests: decompressed within a bound, then read as rows."""
 
 from __future__ import annotations
 
@@ -41,10 +40,10 @@ class TooLarge(Exception):
 
 
 class NoRow(NamedTuple):
-    """A line that is no row.
+    """A line of a request's body that cannot be read as a row.
 
     Attributes:
-        number: number of the row, from 1.
+        number: number of the line among the rows, from 1.
         text: beginning of the line.
         problem: problem of the line, in words.
     """
@@ -55,12 +54,12 @@ class NoRow(NamedTuple):
 
 
 class Body(NamedTuple):
-    """Rows of a batch.
+    """Rows read from the body of a request.
 
     Attributes:
         rows: readable rows.
         numbers: their numbers in the batch, from 1.
-        no_rows: lines that are no rows.
+        no_rows: lines that cannot be read as rows.
         missing: columns that every row lacks.
     """
 
@@ -104,7 +103,10 @@ def decompress(body: bytes, encoding: str, most: int) -> bytes:
 
 
 def _gunzip(body: bytes, most: int) -> bytes:
-    """Decompress gzip in small steps, so that no member's end copies the whole rest of the body."""
+    """Decompress gzip, which may consist of several members, in small steps.
+
+    One step for each member would copy the whole rest of the body each time.
+    """
     found, place, members = bytearray(), 0, 0
     inflate = None
     while place < len(body):
@@ -136,7 +138,7 @@ def read_rows(
     Args:
         most: largest number of rows.
         name: name of the body in messages.
-        aside: report lines that are no rows, and keep the other rows.
+        aside: report lines that cannot be read, and keep the other rows.
 
     Raises:
         TooLarge: there are more rows.
@@ -180,7 +182,9 @@ def no_column(name: str, column: str) -> InvalidInput:
 
 
 def _row_of(line: bytes, columns: Sequence[str]) -> dict[str, str | None] | tuple[str, str]:
-    """Return the wanted columns of a line, as texts; otherwise its problem and the remedy."""
+    """Parse a JSON line to the wanted columns as texts, or return its problem and the full
+    sentence.
+    """
     try:
         row = _AS_TEXTS.decode(line.decode("utf-8"))
     except UnicodeDecodeError:

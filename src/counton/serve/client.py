@@ -2,7 +2,7 @@
 
 A batch is sent again, with its id, until the service answers: nothing is lost and nothing counts
 twice, whatever process is killed meanwhile. Acknowledged batches are noted in a file, so that a
-killed sender continues after them. Needs the standard library alone.
+killed sender continues after them. The client needs only Python's standard library.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ _ANSWER = 2**16
 
 
 class Receipt(NamedTuple):
-    """The answer of a service for a batch.
+    """A service's answer to a batch that it has taken.
 
     Attributes:
         batch: id of the batch.
         rows: number of its rows.
         counted: number of rows that count.
         counted_nowhere: numbers of the other rows, by reason.
-        known: whether the service had the batch already, and took nothing.
+        known: True if the service had the batch already, and took nothing.
     """
 
     batch: str
@@ -118,7 +118,10 @@ class Client:
             time.sleep(wait)
 
     def _try(self, batch: str, body: bytes) -> tuple[Receipt | str, float]:
-        """Return the receipt; otherwise the reason, and the least time until the next attempt."""
+        """Send a batch once, and return the receipt.
+
+        After a failure return its reason, and the least number of seconds until the next attempt.
+        """
         headers = {
             "Authorization": f"Bearer {self._token}",
             "Content-Type": "application/x-ndjson",
@@ -145,8 +148,10 @@ class Client:
 
 
 def _wait(batch: str, tried: int) -> float:
-    """Return the seconds to wait: doubled each time, and spread, so that senders do not
-    coincide."""
+    """Return the seconds to wait before the next attempt.
+
+    They double each time, and differ between batches, so that senders do not come at the same time.
+    """
     spread = hashlib.sha256(f"{batch} {tried}".encode()).digest()[0] / 255
     return min(_LONGEST_WAIT, _FIRST_WAIT * 2.0**tried) * (0.5 + spread / 2)
 
@@ -176,11 +181,11 @@ def _refusal(address: str, batch: str, error: urllib.error.HTTPError) -> Excepti
 
 
 class Shipment(NamedTuple):
-    """The result of sending rows.
+    """The result of sending rows of a file or a pipe.
 
     Attributes:
         batches: number of batches acknowledged now, without those of an earlier run.
-        rows: number of their rows.
+        rows: number of rows in these batches.
         counted: number of rows that count.
         counted_nowhere: numbers of the other rows, by reason.
     """
@@ -193,15 +198,15 @@ class Shipment(NamedTuple):
 
 @dataclass(frozen=True)
 class _Notes:
-    """The progress of a sender: the content of its file of notes.
+    """Progress of a sender, as its file of notes keeps it.
 
     Attributes:
         address: address of the stream.
-        ids: beginning of the ids of its batches.
+        ids: prefix of the ids of its batches.
         number: number of the last planned batch.
-        begin, end: its bytes in the file of rows.
+        begin, end: positions in bytes, in the file of rows, between which this batch lies.
         digest: SHA-256 of these bytes.
-        acknowledged: whether the service has acknowledged it.
+        acknowledged: whether the service has acknowledged the batch.
     """
 
     address: str
@@ -223,7 +228,7 @@ class _Notes:
 
 
 def read_notes(path: Path, address: str) -> _Notes:
-    """Read the notes of an earlier run, or begin new ones.
+    """Read the notes that an earlier run left, or begin new ones if there is no file.
 
     Raises:
         InvalidInput: the file holds no notes, or those of another stream.
@@ -250,7 +255,7 @@ def _note(path: Path, notes: _Notes) -> None:
 
 
 def _keep(path: Path, text: bytes) -> None:
-    """Write a file; it is whole and on the disk when this returns."""
+    """Write a file so that it is never half written, and is on the disk on return."""
 
     def write(new: str) -> None:
         with open(new, "wb") as file:
@@ -401,7 +406,7 @@ def send_stream(
 
 
 def _batches_of(stream: BinaryIO, rows: int, seconds: float) -> Iterator[bytes]:
-    """Yield whole lines as they come, some at a time."""
+    """Yield batches of whole lines from a pipe, of at most ``rows`` lines or after ``seconds``."""
     left, number, waiting, since = b"", stream.fileno(), io.BytesIO(), 0.0
     many = 0
     while True:

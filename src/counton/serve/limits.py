@@ -1,4 +1,4 @@
-"""Limits on requests and rows of each caller, so that one leaves room for the others."""
+"""Limits on the requests and rows of each caller, so that every caller is served."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ _AT_ONCE = 16
 
 
 class Rates:
-    """The remaining allowance of each caller: a bucket that fills again.
+    """Rate limits by caller: each has an allowance that is used up and grows again (token bucket).
+
+    Args:
+        rate: growth of the allowance in a second, up to ten seconds' worth; 0: no limit.
+        clock: returns seconds.
 
     >>> rates = Rates(2, clock=iter([0.0, 0.0, 0.0, 0.0, 1.0]).__next__)
     >>> rates.wait("a")
@@ -29,10 +33,6 @@ class Rates:
     >>> rates.spend("a", 21)
     >>> rates.wait("a"), rates.wait("b"), rates.wait("a")
     (1.0, 0.0, 0.0)
-
-    Args:
-        rate: allowance for a second, over ten seconds; 0: no limit.
-        clock: returns seconds.
     """
 
     def __init__(self, rate: int, clock: Callable[[], float] = monotonic) -> None:
@@ -40,7 +40,7 @@ class Rates:
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def wait(self, caller: str) -> float:
-        """Return the seconds until a caller may come again; 0: now."""
+        """Return the seconds until a caller has an allowance again; 0 if there is some left."""
         if not self._rate:
             return 0.0
         left, _ = self._now(caller)
@@ -63,7 +63,7 @@ class Rates:
 
 
 class Rooms:
-    """Memory for bodies of requests, with a room for each sender.
+    """Memory for bodies of requests, of which each sender may fill only a part.
 
     The first sender has room for sixteen batches at once, the second for eight, the n-th for
     sixteen divided by n, and every sender for at least one.
@@ -80,25 +80,25 @@ class Rooms:
         self._batch, self._held = batch, Counter[str]()
 
     def take(self, sender: Sender, size: int) -> bool:
-        """Take room if there is enough; return whether it was taken."""
+        """Reserve ``size`` bytes of a sender's part; return False if not enough are free."""
         if self._held[sender.id] + size > self._batch * max(1.0, _AT_ONCE / sender.number):
             return False
         self._held[sender.id] += size
         return True
 
     def give(self, sender: Sender, size: int) -> None:
-        """Give room back."""
+        """Release ``size`` reserved bytes of a sender's part."""
         self._held[sender.id] -= size
         if not self._held[sender.id]:
             del self._held[sender.id]
 
 
 class ReadingLimit:
-    """Limits on the requests of each reader, and of all together.
+    """Limits on the requests for reading: of each reader, and of all together.
 
-    A token identifies a reader; without one, the address does. Requests from this machine itself
-    have only the common limit: they come through a proxy, behind which readers cannot be told
-    apart.
+    A token identifies a reader; without a token, the network address does. Requests from this
+    machine itself have only the common limit: they come through a proxy, behind which readers
+    cannot be told apart.
 
     Args:
         each: requests per second of one reader; 0: no limit.
@@ -123,8 +123,9 @@ class ReadingLimit:
 
     @property
     def check(self) -> Any:
-        """Return a dependency of a path that refuses too frequent requests, after the check of
-        tokens."""
+        """Return a FastAPI dependency that refuses too frequent requests, after tokens are
+        checked.
+        """
 
         async def check(request: Request) -> None:
             token = getattr(request.state, "token", None)
@@ -144,9 +145,10 @@ class ReadingLimit:
 
 
 def address_of(request: Request, proxies: int) -> str | None:
-    """Return the address of a request; None: this machine.
+    """Return the network address of a request's sender; None: this machine.
 
-    For IPv6 return the first 64 bits: a client may use all addresses that begin with them.
+    Of IPv6 only the first 64 bits are returned: a client may use all addresses that begin with
+    them.
     """
     hops = [
         hop.strip()
@@ -168,5 +170,7 @@ def address_of(request: Request, proxies: int) -> str | None:
 
 
 def later(status: int, why: str, seconds: float) -> HTTPException:
-    """Build the refusal that asks a client to come later; nothing was done."""
+    """Build the HTTP error that asks a client to come again after some seconds; nothing was
+    done.
+    """
     return HTTPException(status, why, {"Retry-After": str(max(1, round(seconds + 0.5)))})

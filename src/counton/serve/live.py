@@ -1,4 +1,4 @@
-"""New releases as they happen: one look at the journal for all listeners of a stream."""
+"""New releases as they happen. All listeners of a stream share one look at its journal."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ _KEPT = 256
 
 
 class Feed:
-    """New steps of a stream, for any number of listeners.
+    """Sends the new steps of a stream to any number of listeners.
 
     Each step is read and written as text once. All listeners wait for the next step on one shared
     event, so a thousand listeners cost a thousand wakes per release, and nothing in between.
 
     Args:
-        heartbeat: seconds after which a listener gets a sign that the connection lives.
+        heartbeat: seconds after which an idle listener gets an empty message, which shows that the
+            connection works.
     """
 
     def __init__(self, journal: Journal, heartbeat: float = HEARTBEAT) -> None:
@@ -37,11 +38,11 @@ class Feed:
 
     @property
     def step(self) -> int:
-        """Last step that listeners know of."""
+        """Last step that was sent to listeners."""
         return self._step
 
     async def look(self) -> None:
-        """Look for new steps, and wake all listeners."""
+        """Look in the journal for new steps, and wake all listeners if there are some."""
         step = await asyncio.to_thread(self._journal.refresh)
         if step <= self._step:
             return
@@ -52,7 +53,7 @@ class Feed:
         self._wake()
 
     def close(self) -> None:
-        """Tell all listeners that the stream is over."""
+        """Tell all listeners that no more steps will come."""
         self._closed = True
         self._wake()
 
@@ -61,7 +62,7 @@ class Feed:
         self._changed = asyncio.Event()
 
     def _read(self, after: int) -> list[tuple[int, bytes]]:
-        """Return the steps after a step, as server-sent events."""
+        """Return all steps later than ``after``, each as the text of a server-sent event."""
         found = self._journal.series(since=after)
         events: list[tuple[int, bytes]] = []
         # The first new step brings the windows that were revised since.
@@ -79,7 +80,7 @@ class Feed:
         return events
 
     async def listen(self, after: int | None) -> AsyncIterator[bytes]:
-        """Yield releases after a step; None: from now on."""
+        """Yield the releases of steps later than ``after`` as they happen; None: from now on."""
         self.listeners += 1
         try:
             known = self._step if after is None else min(max(after, 0), self._step)

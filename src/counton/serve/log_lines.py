@@ -1,4 +1,4 @@
-"""Log lines of a service: JSON without data.
+"""Log lines of a service, as JSON. They contain no data.
 
 No row, no value, no token and no name of a client's batch is written; only events, with their
 stream, number and duration.
@@ -30,7 +30,7 @@ class _Lines(logging.Formatter):
 
 
 def begin() -> None:
-    """Write lines to stderr from now on, including those of uvicorn."""
+    """Start the log: from now on lines, including those of uvicorn, go to stderr as JSON."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Lines())
     for name in ("counton.serve", "uvicorn.error"):

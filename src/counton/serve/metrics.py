@@ -1,4 +1,4 @@
-"""Numbers for the operator, in the format of Prometheus.
+"""Metrics for the operator, in the format of Prometheus.
 
 Numbers of rows are exact functions of the data, without noise: only tokens with the scope
 ``operate`` may read them.
@@ -23,7 +23,7 @@ __all__ = ["MEDIA", "text"]
 
 
 class Number(NamedTuple):
-    """A number with its labels."""
+    """A metric's value with its labels."""
 
     labels: dict[str, str]
     value: float
@@ -32,20 +32,27 @@ class Number(NamedTuple):
 def text(
     service: Service, batches: Counter[tuple[str, str]], rows: Counter[tuple[str, str]]
 ) -> str:
-    """Format all numbers of a service."""
+    """Format all metrics of a service as Prometheus reads them.
+
+    Args:
+        batches: number of batches by stream and outcome.
+        rows: number of rows by stream and outcome.
+    """
     registry = CollectorRegistry()
     registry.register(_Numbers(service, batches, rows))
     return generate_latest(registry).decode()
 
 
 class _Numbers(Collector):
-    """The numbers for `text`, read when they are collected."""
+    """Collector of the metrics that `text` formats; it reads them when it is asked for them."""
 
     def __init__(self, *given: Any) -> None:
         self._given = given
 
     def describe(self) -> list[Metric]:
-        """Return nothing: otherwise the numbers would be read for their names."""
+        """Return nothing. Otherwise the library would collect all metrics only to learn their
+        names.
+        """
         return []
 
     @override
@@ -134,7 +141,9 @@ def _by_stream(values: Mapping[str, float]) -> list[Number]:
 
 
 def _budgets_left(service: Service) -> list[Number]:
-    """Return the rest of the limit, as a share, for streams whose state has one."""
+    """Return, for each stream whose state has a limit, the part of the privacy budget that is
+    left.
+    """
     found = []
     for name, journal in list(service.journals.items()):
         left = journal.budget_left()

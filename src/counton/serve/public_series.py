@@ -1,4 +1,4 @@
-"""Released series for readers: from a stream's journal and its public facts, and nothing else.
+"""Released series for readers, from a stream's journal of releases and its public facts alone.
 
 No exact sum passes here: `counton.state.Store.reader` needs no key and reads only releases.
 """
@@ -45,7 +45,7 @@ MOST_FORECASTS = 1_000
 
 @dataclass(frozen=True)
 class SeriesAnswer:
-    """Rows of a series.
+    """Rows of a series that answer a reader's request.
 
     Attributes:
         name: name of the stream.
@@ -80,7 +80,7 @@ def json_rows(rows: pl.DataFrame) -> list[dict[str, Any]]:
 
 
 class Against(NamedTuple):
-    """The group and the times of the number to subtract; None: as in the number itself.
+    """Group and times of a number that is subtracted; None: those of the number itself.
 
     >>> Against(group="shop").until is None
     True
@@ -92,7 +92,7 @@ class Against(NamedTuple):
 
 
 class Journal:
-    """A stream as its readers see it. Threads may share one.
+    """A stream as its readers see it: its releases and its public facts. Threads may share one.
 
     Args:
         job: the job, as returned by `counton.run.recall`.
@@ -109,9 +109,10 @@ class Journal:
         self._found = self._look()
 
     def refresh(self) -> int:
-        """Look for new steps, and return the number of steps.
+        """Read new steps from the state, and return the number of released steps.
 
-        If the state has forgotten releases, `refused` becomes true and the earlier facts stay.
+        If the state has lost releases, since an old copy was restored, `refused` becomes true and
+        the earlier facts stay.
         """
         try:
             position = self._store.position(self.name, self.job.keeping.key)
@@ -133,12 +134,12 @@ class Journal:
 
     @property
     def step(self) -> int:
-        """Number of steps known to be released."""
+        """Number of released steps, as of the last `refresh`."""
         return self._found[0].step
 
     @property
     def definition(self) -> Definition:
-        """Definition of the stream."""
+        """Definition of the stream: its public facts and how its rows are read."""
         return self._found[1]
 
     def ends(self, step: int) -> datetime | None:
@@ -149,8 +150,10 @@ class Journal:
         return windows.local(int(windows.ends(range(step, step + 1))[0]))
 
     def due(self, step: int) -> datetime | None:
-        """Return the time of a step's release: its window's end and the watermark; None: there is
-        none."""
+        """Return the time at which a step is to be released; None if there is no such step.
+
+        It is the end of the step's window, plus the wait for late rows (the watermark).
+        """
         end = self.ends(step)
         if end is None or self.definition.ended is not None:
             return None
@@ -158,7 +161,7 @@ class Journal:
         return self.definition.windows.local(microseconds(end) + late)
 
     def about(self) -> dict[str, Any]:
-        """Return public facts of the stream."""
+        """Return the public facts of the stream as JSON values."""
         definition, step = self.definition, self.step
         last, due = self.ends(step), self.due(step + 1)
         forever = definition.strategy.horizon is None
@@ -202,7 +205,7 @@ class Journal:
         return list(getattr(self.read(), "groups", None) or ()) if self.step else []
 
     def describe(self) -> dict[str, Any]:
-        """Return public facts of the stream in more words, and the rest of the budget."""
+        """Return more public facts of the stream, in words, and the rest of the privacy budget."""
         found, definition = self._found
         ledger = self._store.ledger
         unit = definition.unit
@@ -236,8 +239,10 @@ class Journal:
         }
 
     def budget_left(self) -> float | None:
-        """Return the rest of the state's limit for this unit, as a share; None: there is no
-        limit."""
+        """Return the part of the state's privacy limit that is left for this unit, from 0 to 1.
+
+        None: there is no limit.
+        """
         ledger = self._store.ledger
         if ledger is None:
             return None
@@ -252,15 +257,15 @@ class Journal:
 
     @property
     def level(self) -> float:
-        """Default level of the intervals: that of the stream's files."""
+        """Default level of the intervals: that of the files which the stream's job writes."""
         return level_of(self.definition)
 
     def read(self, level: float | None = None) -> ReleasedNumbers:
-        """Read all releases, with their intervals.
+        """Read all released numbers of the stream, with their intervals.
 
         Raises:
             InvalidInput: the level is out of range, or nothing is released yet.
-            StateError: the state has forgotten releases.
+            StateError: the state is an old copy, which has lost releases.
         """
         level = check_level(self.level if level is None else level)
         found, definition = self._found
@@ -293,11 +298,15 @@ class Journal:
         last: int | None = None,
         since: int = 0,
     ) -> SeriesAnswer:
-        """Return released steps.
+        """Return the rows of some released steps and groups.
 
         Args:
+            groups: only these; none: all.
             start, until: only windows that begin at ``start`` or later, and end by ``until``.
             of: totals or windows; None: totals, if they are released.
+            level: level of the intervals; None: the default.
+            last: only this many newest steps.
+            since: only steps later than this one.
 
         Raises:
             InvalidInput: the stream lacks the selection, or there are too many rows.
@@ -343,10 +352,10 @@ class Journal:
         level: float | None = None,
         against: Against | None = None,
     ) -> dict[str, Any]:
-        """Return the number of events between two moments with its interval, or its difference to
-        the number of another group or time.
+        """Return the number of events between two moments, with its interval.
 
-        The moments are moved to the nearest ends of released windows before or at them.
+        With ``against``, the number of another group or time is subtracted. The moments are moved
+        to the nearest ends of released windows before or at them.
 
         Raises:
             InvalidInput: the stream has no differences, the moments are in the wrong order or not
@@ -395,7 +404,9 @@ class Journal:
     def _between(
         self, released: ReleasedNumbers, start: str, until: str
     ) -> tuple[range, tuple[int, int]]:
-        """Return the windows between two moments, and the ends to which the moments are moved."""
+        """Return the steps of the windows between two moments, and the moments moved to ends of
+        windows.
+        """
         windows = self.definition.windows
         ends = windows.ends(released.steps and range(released.steps.stop))
         begin, end = (microseconds(parse_time(text, windows.timezone)) for text in (start, until))
@@ -417,7 +428,7 @@ class Journal:
         return range(first + 1, last + 1), (int(ends[first]), int(ends[last]))
 
     def whole(self) -> dict[str, Any]:
-        """Return the content of a file of the stream, with its rows, for `counton.read`."""
+        """Return what a file of the stream would contain, rows included, for `counton.read`."""
         released = self.read()
         if (released.rows or 0) > MOST_ROWS:
             raise InvalidInput(
@@ -464,7 +475,10 @@ class Journal:
         }
 
     def _forecast(self, released: ReleasedNumbers, groups: Sequence[str]) -> Nowcasts:
-        """Return forecasts, each computed once for a step: readers may ask for any level."""
+        """Return the forecasts of some groups, with intervals of the release's level.
+
+        Each is computed once for a step, and reused for any level.
+        """
         step, level, release = released.steps.stop, released.level, Release(released)
         named = list(dict.fromkeys(groups or released.groups))
         with self._forecasting:  # several readers at once wait for one computation
@@ -489,7 +503,7 @@ def _what(definition: Definition) -> str:
 
 
 def _nothing(windows: Windows) -> pl.DataFrame:
-    """Return the columns of a stream that has released nothing yet."""
+    """Return an empty table with the columns of a series, for a stream without releases."""
     time = pl.Datetime("us", windows.timezone)
     schema: dict[str, Any] = {"step": pl.Int64, "window_start": time, "window_end": time}
     schema |= {"group": pl.String, "estimate": pl.Int64, "std": pl.Float64}

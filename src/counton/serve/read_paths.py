@@ -178,7 +178,11 @@ FAILED = "the job of this stream cannot run (the log of the service says why); t
 
 
 def refusals(says: Mapping[int, str]) -> dict[int | str, dict[str, Any]]:
-    """Return a path's documentation of refusals with these statuses."""
+    """Return the documentation of the refusals of a path, by HTTP status.
+
+    Args:
+        says: explanation of each status.
+    """
     return {status: {"model": Refusal, "description": why} for status, why in says.items()}
 
 
@@ -196,7 +200,7 @@ REFUSALS = refusals(
 
 
 def as_json(status: int) -> dict[str, Any]:
-    """Return the documentation of a refusal, which is JSON, on a path with another media type."""
+    """Return the documentation of a refusal as JSON, for a path whose answers are not JSON."""
     content = {"application/json": {"schema": Refusal.model_json_schema()}}
     return {"description": REFUSALS[status]["description"], "content": content}
 
@@ -217,7 +221,14 @@ def router(
     access: Access,
     limit: ReadingLimit,
 ) -> APIRouter:
-    """Build the paths for reading streams; their arguments give no access to rows or exact sums."""
+    """Build the paths for reading streams.
+
+    The arguments give no access to rows or exact sums.
+
+    Args:
+        journals, feeds: readers' views of streams by name.
+        failed: names of streams whose jobs could not begin.
+    """
     paths = APIRouter(
         prefix="/v1/streams",
         tags=["read"],
@@ -344,7 +355,7 @@ def router(
 
 
 def _preferred_format(accept: str) -> str:
-    """Return the format that a request prefers; JSON unless it names another."""
+    """Return the format that the header Accept prefers; JSON unless it names another known one."""
     for one in accept.lower().split(","):
         kind = one.split(";")[0].strip()
         for name, media in _FORMATS.items():

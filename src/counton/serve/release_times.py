@@ -1,10 +1,11 @@
 """Releases at their time: rows in the inbox are counted, and windows that have ended are released.
 
-Only the times of arrival decide which batches are counted together, and with which release. Time is
-cut at fixed multiples of the interval between two folds, and at the moments when windows are due;
-all batches between two cuts are one fold. The number of rows, their content and the duration of a
-run play no part. If people are protected, the rows given to a run together decide which of a user's
-rows count, and one user's rows must not decide that for another.
+A fold is a set of batches that are counted together. Only their times of arrival decide which
+batches form a fold, and with which release it is counted. Time is cut at fixed multiples of an
+interval, and at the moments when windows are due; all batches between two cuts are one fold. The
+number of rows, their content and the duration of a run play no part. If people are protected, the
+rows given to a run together decide which of a user's rows count, and one user's rows must not
+decide that for another.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ def clock() -> datetime:
 
 
 def begin(served: ServedJob) -> None:
-    """Create the stream of a new job; refuse a stream that cannot go on."""
+    """Create the stream of a new job; refuse an existing stream whose state does not let it go
+    on.
+    """
     with open_job(served.job) as opened:
         if opened.store is not None and opened.saved is not None:
             _check(served.job, opened.store)
@@ -72,7 +75,7 @@ def _check(job: Job, store: Store) -> None:
 
 @dataclass
 class RunCounts:
-    """Exact counts of runs since the service began: only for the operator.
+    """Exact counts about a job's runs since the service began: only for the operator.
 
     Attributes:
         rows, late, over, known, closed: see `counton.run.Outcome`.
@@ -101,12 +104,12 @@ _FOREVER = 2**62
 
 
 class Releaser:
-    """Counts and releases for one job, while it is this process's turn.
+    """Counts the rows of one job and releases its windows, while this process has the right to.
 
     Args:
         store: state of the job.
         inbox: inbox of the same state.
-        every: seconds between two folds.
+        every: seconds between two cuts of folds.
         under_way: batches that are not in the inbox yet, and the clock.
     """
 
@@ -136,15 +139,17 @@ class Releaser:
 
     @property
     def last(self) -> int:
-        """Time at which the last window is due: a batch at or after it is not taken."""
+        """Time at which the last window is due, in microseconds. Later batches are not taken."""
         return self._served.definition.windows.end + self._late()
 
     def forget(self) -> None:
-        """Forget what is known of the stream, since another process may have released."""
+        """Discard what is cached about the stream, since another process may have released
+        meanwhile.
+        """
         self._step, self._looked, self._perhaps_written = None, False, True
 
     def work(self) -> bool:
-        """Do the work that is due; return whether a step was released."""
+        """Count and release whatever is due; return whether a step was released."""
         if self._over:
             return False
         try:
@@ -172,7 +177,7 @@ class Releaser:
         return self._release(past) or released
 
     def _cut(self, us: int) -> int:
-        """Return the end of the fold of a batch that came at a microsecond."""
+        """Return when the fold ends to which a batch belongs that came at ``us`` (microseconds)."""
         windows = self._served.definition.windows
         fold = (us // self._every + 1) * self._every
         ended = windows.ended_by(us - self._late())
@@ -181,11 +186,16 @@ class Releaser:
         return min(fold, int(windows.ends(range(ended + 1, ended + 2))[0]) + self._late())
 
     def _release(self, us: int) -> bool:
-        """Release the windows that are due at a microsecond."""
+        """Release the windows that are due at ``us`` (microseconds); return whether there were
+        any.
+        """
         return self._due(us) and self._run(None, us)
 
     def _take(self, fold: Fold, us: int) -> bool:
-        """Count a fold. If its rows make that fail, leave the wrong batches out instead."""
+        """Count the batches of a fold; return whether a step was released.
+
+        If the rows make the run fail, take the batches that cause it out of the inbox instead.
+        """
         try:
             return self._run(fold, us)
         except BaseException as error:
@@ -195,7 +205,11 @@ class Releaser:
         return False  # the other batches are the next fold
 
     def _leave_out(self, fold: Fold, batches: dict[int, str], error: str) -> None:
-        """Take batches that no run can count out of the inbox, and log them."""
+        """Take batches that no run can count out of the inbox, and log them.
+
+        Args:
+            batches: reason for each, by the number of the batch.
+        """
         rows = self._inbox.leave_out(fold, batches)
         self._unwritten |= fold.has_aside
         warn(
@@ -207,7 +221,7 @@ class Releaser:
         )
 
     def _wrong(self, fold: Fold, us: int, error: BaseException) -> dict[int, str]:
-        """Find the batches of a fold that no run can count, with the reason for each.
+        """Return the batches of a fold that no run can count, with the reason for each.
 
         The good batches are found without counting them, and are then given to one run together:
         how a batch is counted must not depend on the bad ones.
@@ -234,12 +248,12 @@ class Releaser:
         return wrong
 
     def _has_ended(self) -> bool:
-        """Whether a command has ended the stream."""
+        """Whether the stream was ended by the operator."""
         found = self._store.find(self.name)
         return found is not None and found.details.get("ended") is not None
 
     def _try_run(self, bodies: Sequence[Private[bytes]], us: int) -> str | None:
-        """Return why a run cannot count batches; None if it can. Nothing is counted."""
+        """Try whether a run can count batches, without counting them; return why not, or None."""
         try:
             with resolve(self._served.with_rows(unpack_rows(bodies))) as settled:
                 check_rows(settled, read_rows(settled, now=moment(us)))
@@ -265,8 +279,10 @@ class Releaser:
         return new
 
     def _look_for_alarms(self, terms: AlarmTerms) -> None:
-        """Report an alarm to the log, the metrics and the webhook; releases go on after any
-        failure."""
+        """Report an alarm of the newest window to the log, the metrics and the webhook.
+
+        A failure is logged, and releases go on.
+        """
         from counton.run.exports import released_in
         from counton.run.job_alarms import alarm_of, send
 
@@ -283,7 +299,9 @@ class Releaser:
             warn("alarm not sent", stream=self.name, error=failure)
 
     def _removal(self, fold: Fold) -> CommitHook:
-        """Return a hook that removes the rows of a fold in the transaction that counts them."""
+        """Return a function that removes a fold's rows from the inbox, in the transaction that
+        counts them.
+        """
         keep_aside = self._served.reading.policies.quarantine is not None
         return partial(self._inbox.take, fold=fold, keep_aside=keep_aside)
 
@@ -291,12 +309,14 @@ class Releaser:
         return length_of(self._served.job.times.watermark)
 
     def due_by(self, us: int) -> int:
-        """Return how many windows have ended at a microsecond, with their watermark."""
+        """Return how many windows are due at ``us`` (microseconds).
+
+        A window is due when the wait for late rows after its end (the watermark) is over.
+        """
         return self._served.definition.windows.ended_by(us - self._late())
 
     def _due(self, us: int) -> bool:
-        """Whether an unreleased window has ended, and its watermark has passed, at a moment in
-        microseconds."""
+        """Whether a window that is not released yet is due at ``us`` (microseconds)."""
         if self._step is None:
             found = self._store.find(self.name)
             self._step = 0 if found is None else found.step
@@ -316,10 +336,11 @@ class Releaser:
             note("released", stream=self.name, step=outcome.after, seconds=round(seconds, 3))
 
     def _set_aside(self) -> None:
-        """Add rows that are set aside to their file: those of the last fold, and older ones.
+        """Write rows that could not be counted to the file for them: those of the last fold, and
+        older ones.
 
         Each row names its batch and its number there. It is written once, even if a process was
-        killed while it wrote it, or before it could note that.
+        killed while it wrote the row, or before it could note that.
         """
         file = self._served.reading.policies.quarantine
         kept = [] if file is None else self._inbox.unwritten(self.name)
@@ -348,7 +369,7 @@ _NOT_OF_ROWS = (
 
 
 def _of_rows(error: BaseException) -> bool:
-    """Whether the error may come from the rows, so that it will come again."""
+    """Whether an error may be caused by the rows, so that it would come again."""
     if isinstance(error, pl.exceptions.PanicException):  # of polars; no Exception
         return True
     return isinstance(error, Exception) and not isinstance(error, _NOT_OF_ROWS)

@@ -1,4 +1,4 @@
-"""Rows of a growing file by their byte positions: JSON lines, or CSV as JSON lines."""
+"""Rows of a growing file by their byte positions, from JSON lines or CSV."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _JSON = (".jsonl", ".ndjson")
 
 
 class RowsOfFile(Closing):
-    """Rows of a file of JSON lines.
+    """Reader of the rows of a file of JSON lines.
 
     Args:
         path: path of the file.
@@ -50,8 +50,13 @@ class RowsOfFile(Closing):
         return hashlib.sha256(self.bytes_of(begin, end)).hexdigest()
 
     def end_of_rows(self, begin: int, rows: int, size: int) -> int:
-        """Return the position at the end of this many whole rows, or of fewer within a size in
-        bytes."""
+        """Return the position in bytes after the next whole rows.
+
+        Args:
+            begin: position of the first row.
+            rows: largest number of rows.
+            size: largest number of bytes; a single longer row is allowed.
+        """
         end = begin
         for number, place in enumerate(self._ends(begin), 1):
             if number > rows or (place - begin > size and end > begin):
@@ -68,8 +73,10 @@ class RowsOfFile(Closing):
         return sum(1 for _ in takewhile(lambda place: place <= end, self._ends(begin)))
 
     def _ends(self, begin: int) -> Iterator[int]:
-        """Yield the end of each row from a position on, except a last line that is still being
-        written."""
+        """Yield the position at which each row ends, from a position on.
+
+        A last line that is still being written is left out.
+        """
         self._file.seek(begin)
         for line in iter(self._file.readline, b""):
             if not line.endswith(b"\n") and not _is_object(line):
@@ -86,7 +93,7 @@ def _is_object(line: bytes) -> bool:
 
 
 class CsvRows(RowsOfFile):
-    """CSV with a header: rows are sent as JSON lines, each value as its text."""
+    """Reader of the rows of a CSV file with a header, which returns rows as JSON lines of texts."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -99,7 +106,9 @@ class CsvRows(RowsOfFile):
             raise InvalidInput(f"{str(path)!r} has two columns of one name; rename one of them")
 
     def _records(self, begin: int) -> Iterator[tuple[list[str], int]]:
-        """Yield records from a position on, with the end of each."""
+        """Yield the fields of each record, and the position at which it ends, from a position
+        on.
+        """
         self._file.seek(begin)
         end = begin
 
@@ -125,7 +134,7 @@ class CsvRows(RowsOfFile):
             yield end
 
     def _is_last(self, end: int) -> bool:
-        """Whether the file ends there, without the end of a line."""
+        """Whether the file ends at a position, and its last line has no newline yet."""
         place = self._file.tell()
         self._file.seek(end - 1)
         last = self._file.read(2)
@@ -153,7 +162,7 @@ class CsvRows(RowsOfFile):
 
 
 def open_rows(path: Path) -> RowsOfFile:
-    """Open the rows of a file, in the format of its ending.
+    """Open a file of rows; the ending of its name decides its format.
 
     >>> path = Path("visits.csv")
     >>> _ = path.write_text('time,page\\n2024-03-01T09:00,"home, sweet"\\n')

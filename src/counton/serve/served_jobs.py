@@ -1,4 +1,4 @@
-"""The jobs of a service: refusals at the start, and rows that come by request."""
+"""The jobs of a service: what is refused at the start, and rows that come by request."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from counton.run.unordered_rows import reading_of
 
 
 class InboxRows(EventFrame):
-    """Rows from an inbox, or of one batch."""
+    """A table of rows from the inbox, or of one batch, as a source for a run."""
 
     def __init__(self, frame: pl.DataFrame, name: str) -> None:
         super().__init__(frame)
@@ -39,7 +39,7 @@ class InboxRows(EventFrame):
 
 
 class AcceptedRows(Source):
-    """Accepted rows: rows that cannot be counted were sorted out on arrival."""
+    """Source of rows that were checked on arrival, so that a run need not check them again."""
 
     @property
     @override
@@ -49,26 +49,28 @@ class AcceptedRows(Source):
     @property
     @override
     def comes_once(self) -> bool:
-        """Whether rows come once; they do: see `counton.state.inbox.Inbox.take`."""
+        """True: each row comes in one run only, since `counton.state.inbox.Inbox.take` removes
+        it.
+        """
         return True
 
 
 def empty_inbox(columns: Sequence[str] = ("time",)) -> Any:
-    """Return a source without rows: windows end even if nothing happened."""
+    """Return a source without rows, with which a run ends windows even if nothing happened."""
     nothing = pl.DataFrame(schema=dict.fromkeys(columns, pl.String))
     return Source((InboxRows(nothing, "the inbox"),), "the inbox")
 
 
 @dataclass(frozen=True)
 class ServedJob:
-    """A job of a service.
+    """A job that a service runs.
 
     Attributes:
         called: name of the job in its file.
-        job: the job, completed with the memory of its stream.
-        definition: definition of its stream.
+        job: the job, with the options that its stream's state remembers.
+        definition: definition of the stream.
         reading: how its rows are read.
-        alarm: terms of its alarms; None: there are none.
+        alarm: when to give alarms; None: never.
     """
 
     called: str
@@ -79,24 +81,24 @@ class ServedJob:
 
     @cached_property
     def bounds(self) -> SumBounds:
-        """Largest sums of the stream."""
+        """Bounds on the sums of rows that the stream can hold exactly."""
         return SumBounds.of(self.definition)
 
     def with_rows(self, parts: Sequence[Rows]) -> Job:
-        """Return the job with rows from the inbox."""
+        """Return the job with these rows as its source."""
         given = tuple(parts) or empty_inbox(self.definition.columns.names).parts
         source: Any = AcceptedRows(given, "the inbox")
         return self.job.having(events=source)
 
 
 def explain(error: CountonError) -> str:
-    """Translate an error to the words of job files."""
+    """Return an error's message with option names as job files write them."""
     return error.translate(words_of_files())
 
 
 @contextmanager
 def about(name: str) -> Iterator[None]:
-    """Turn any error into an error that names the job."""
+    """Context manager that turns any error into an error of counton that names the job."""
     try:
         yield
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
@@ -114,11 +116,11 @@ def about(name: str) -> Iterator[None]:
 def prepare(
     path: str | Path, only: str | Sequence[str] | None = None
 ) -> tuple[dict[str, ServedJob], dict[str, CountonError]]:
-    """Prepare the jobs of a file separately, by their streams; only a stated limit is written.
+    """Prepare the jobs of a file, each separately. Nothing is written but a stated privacy limit.
 
     Returns:
-        Jobs that a service can carry out, or show if their stream has ended; and for other jobs a
-        sentence with the reason.
+        Jobs by the names of their streams: those that a service can run, or only show since their
+        stream has ended. And the errors of all other jobs by name.
 
     Raises:
         InvalidInput: the file cannot be read, or two jobs exclude each other.
@@ -162,7 +164,7 @@ def prepare(
 
 
 def serve_job(name: str, job: Job) -> ServedJob:
-    """Prepare a job for a service, to carry it out, or to show it if its stream has ended.
+    """Prepare a job for a service, which runs it, or only shows it if its stream has ended.
 
     Raises:
         InvalidInput: a service cannot run the job; the message names value and remedy.
@@ -210,14 +212,14 @@ def _as_served(name: str, opened: OpenedJob) -> ServedJob:
 
 
 def pack_rows(frame: pl.DataFrame) -> Private[bytes]:
-    """Encode rows as bytes of the inbox."""
+    """Encode rows as the bytes that the inbox stores (an Arrow stream)."""
     whole = io.BytesIO()
     frame.write_ipc_stream(whole, compression="lz4")
     return Private(whole.getvalue())
 
 
 def unpack_rows(bodies: Sequence[Private[bytes]]) -> list[Rows]:
-    """Decode bytes of the inbox to parts of a source: one for each set of columns."""
+    """Decode the bytes of several batches to tables of rows: one table for each set of columns."""
     kinds: dict[tuple[Any, ...], list[pl.DataFrame]] = {}
     for body in bodies:
         frame = pl.read_ipc_stream(io.BytesIO(open_private(body)))

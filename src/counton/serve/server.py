@@ -1,4 +1,4 @@
-"""The server below the application: its address, and its limits on slow clients."""
+"""The HTTP server below the application: its address, and its limits on slow clients."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ _FEWEST = 16
 
 
 def connections_for(readers: int) -> int:
-    """Return the largest possible number of connections up to ``readers``: each takes a descriptor.
+    """Return how many connections the process can hold open, at most ``readers``.
 
-    The process raises its limit of descriptors to the maximum, and reserves some for its work.
+    Each needs a file descriptor. The process raises its limit of descriptors to the maximum, and
+    reserves some for its work.
     """
     try:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -58,11 +59,15 @@ def connections_for(readers: int) -> int:
 
 
 def _patient_for(seconds: float, most: int) -> type[asyncio.Protocol]:
-    """Return a protocol that closes connections without a request, or with an incomplete one.
+    """Return a protocol class that closes connections whose request does not come or is
+    incomplete.
 
     If there are more than ``most``, the connection that has waited longest without a request is
     closed, otherwise the new one: each takes a descriptor from the work. Between two requests
     uvicorn's own limit holds; bodies have a limit of their own.
+
+    Args:
+        seconds: time for which it waits for a whole request.
     """
 
     class Patient(H11Protocol):
@@ -123,15 +128,17 @@ def listening(host: str, port: int) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """Tells the service at once that it must end: open streams of releases would not end
-    themselves."""
+    """HTTP server that tells the service at once to stop.
+
+    Otherwise open streams of releases would never end, and the server would wait for them.
+    """
 
     def __init__(self, config: uvicorn.Config, service: Service) -> None:
         super().__init__(config)
         self._service = service
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """End in good order; at once, if told again."""
+        """Stop after open requests are answered; at a second signal stop at once."""
         self._service.stopping.set()
         self.force_exit = self.should_exit
         self.should_exit = True

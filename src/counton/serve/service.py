@@ -1,4 +1,4 @@
-"""A service: its streams, and the threads that take rows, release, and tell readers."""
+"""A service: its streams, and its threads for taking rows, for releases, and for listeners."""
 
 from __future__ import annotations
 
@@ -56,7 +56,10 @@ _QUEUE = 1024
 
 
 class State:
-    """One database of the service: its inbox, and this process's turn to release its streams."""
+    """One database of the service, with its inbox and the right to release its streams.
+
+    Several servers may share a database; one at a time has this right, the turn.
+    """
 
     def __init__(self, address: str, keys: Mapping[str, Kept]) -> None:
         self.names = frozenset(keys)
@@ -76,7 +79,7 @@ class State:
         self.unseen: frozenset[str] = frozenset()  # streams that may be old copies
 
     def add(self, name: str, key: Kept) -> None:
-        """Serve one more stream."""
+        """Take rows for one more stream of this database."""
         self.turn.add(name)
         self.inbox.add(name, key)
         self.names |= {name}
@@ -94,7 +97,7 @@ def _warn_of_failure(error: Exception) -> None:
 
 
 class Service:
-    """The shared facts and threads behind the paths of a service.
+    """The streams, settings and threads that all paths of a service share.
 
     Args:
         file: job file.
@@ -136,7 +139,7 @@ class Service:
             raise
 
     def _open(self) -> None:
-        """Open the states of the jobs; one failing job stops no other."""
+        """Open the databases of all jobs; if one fails, the other jobs are served."""
         self._each(begin)
         self._each(self._open_stream)
         for address, state in self.states.items():
@@ -146,7 +149,7 @@ class Service:
             raise type(first)("\n".join(map(str, (first, *more))))
 
     def _each(self, work: Callable[[ServedJob], None]) -> None:
-        """Do work for each job; stop serving the jobs for which it fails."""
+        """Call a function for each job; stop serving the jobs for which it fails."""
         for name, served in list(self.served.items()):
             try:
                 with about(served.called):
@@ -175,7 +178,9 @@ class Service:
 
     @property
     def remarks(self) -> list[str]:
-        """Remarks at the start: on missing witnesses, ended streams, and jobs that cannot run."""
+        """Sentences for the operator at the start: on missing witnesses, ended streams, failed
+        jobs.
+        """
         ended = [
             f"job {self.served[name].called!r}: stream {name!r} has ended at step "
             f"{journal.definition.ended:,}: what it released is shown, and it takes no rows"
@@ -193,11 +198,11 @@ class Service:
         return [*witnesses, *ended, *map(str, self.failed.values())]
 
     def state_of(self, name: str) -> State:
-        """Return the state of a stream."""
+        """Return the database of a stream."""
         return self.states[str(self.served[name].job.keeping.state)]
 
     def why_closed(self, name: str, came: int) -> str | None:
-        """Return why a stream does not take a batch; None if it takes it.
+        """Return why a stream does not take a batch; None if it takes the batch.
 
         The stream may still be closed before the batch is committed.
 
@@ -218,8 +223,10 @@ class Service:
 
     @property
     def why_not_ready(self) -> str | None:
-        """Return why rows cannot be taken or series read, without names of streams; None if both
-        can."""
+        """Return why the service cannot take rows or answer readers; None if it can do both.
+
+        The text names no stream.
+        """
         if self.stopping.is_set():
             return "the service stops"
         if any(failures >= _OFTEN for failures, _ in list(self._wait.values())):
@@ -231,10 +238,10 @@ class Service:
         return BEHIND if self._ahead_of_clock() else None
 
     def _ahead_of_clock(self) -> set[str]:
-        """Return streams with released windows that have not ended by the present clock.
+        """Return the streams with released windows that have not ended by the present clock.
 
-        The clock was ahead, or was set back. Until it reaches the end of these windows nothing more
-        is released, and rows of that time are late.
+        Either the clock was ahead, or it was set back. Until it reaches the end of these windows
+        nothing more is released, and rows of that time are late.
         """
         now = microseconds(self.clock()) + _CLOCKS_APART
         return {
@@ -244,13 +251,13 @@ class Service:
         }
 
     def is_old_copy(self, name: str) -> bool:
-        """Look whether a stream's state has forgotten releases."""
+        """Return whether a stream's state is an old copy, which has lost releases."""
         with suppress(CountonError):
             self.journals[name].refresh()
         return self.journals[name].refused
 
     def start(self) -> None:
-        """Begin to release, in a thread for each state."""
+        """Start one thread for each database, which counts rows and releases."""
         for address, state in self.states.items():
             self._start(address, state)
         note("started", streams=sorted(self.served))
@@ -265,7 +272,7 @@ class Service:
             self._threads.append(thread)
 
     def _begin_failed(self) -> None:
-        """Serve jobs whose state could not be used at the start, if it can be used now."""
+        """Try again to serve the jobs whose database could not be used at the start."""
         waiting = {name for name, error in self.failed.items() if isinstance(error, _PASSES)}
         if not waiting:
             return
@@ -300,7 +307,11 @@ class Service:
             state.close()
 
     def _hold(self, address: str, state: State) -> None:
-        """Ask for the turn to release, repeatedly, even during a long run."""
+        """Renew this server's right to release from a database, again and again until the
+        service stops.
+
+        It runs in a thread of its own, so that a long run does not lose the right.
+        """
         while not self.stopping.is_set():
             self._watch(address, state)
             leads = state.turn.mine(state.watch.unknown | self._left_to_others(state))
@@ -316,9 +327,10 @@ class Service:
             self.stopping.wait(LASTS / 4)
 
     def _left_to_others(self, state: State) -> frozenset[str]:
-        """Return streams that this server leaves to others, since their jobs cannot run here.
+        """Return the streams for which this server does not ask for the right to release.
 
-        Streams whose last runs failed are asked for again when their next run is due.
+        Their jobs cannot run here, or failed in the last runs. For failing jobs it asks again when
+        their next run is due.
         """
         now = monotonic()
         failing = [
@@ -329,7 +341,7 @@ class Service:
         return frozenset({*failing, *(state.names - self.served.keys())})
 
     def _watch(self, address: str, state: State) -> None:
-        """Write what another server has released into this server's witnesses.
+        """Note what another server has released in this server's witness files.
 
         A witness tells an old copy of a state from the newest one, so this server can take over
         later. A stream for which no server can release takes no rows.
@@ -396,7 +408,7 @@ class Service:
             self._wait[releaser.name] = (0, 0.0)
 
     async def watch(self) -> None:
-        """Tell listeners of new releases, until the service stops."""
+        """Look for new releases and send them to listeners, until the service stops."""
         broken, ahead = set[str](), set[str]()
         tried = monotonic()
         while not self.stopping.is_set():

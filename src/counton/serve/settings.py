@@ -17,7 +17,7 @@ _MEGABYTE = 2**20
 
 @dataclass(frozen=True)
 class Settings(JobPart):
-    """Settings of a service; each has a default.
+    """Settings of a service, the keys of the table ``[serve]``; each has a default.
 
     >>> Settings().fold_seconds
     10.0
@@ -76,17 +76,17 @@ class Settings(JobPart):
 
     @property
     def fold_seconds(self) -> float:
-        """Seconds between two folds of rows into the state."""
+        """Seconds after which waiting rows are counted together (a fold)."""
         return length_of(self.fold) / 1e6
 
     @property
     def remember_microseconds(self) -> int:
-        """Time for which ids of batches are known."""
+        """Time for which the service knows the ids of batches, in microseconds."""
         return length_of(self.remember)
 
     @property
     def timeout_seconds(self) -> float:
-        """Longest time for a request to arrive."""
+        """Longest time in which a request must arrive whole, in seconds."""
         return length_of(self.timeout) / 1e6
 
 
@@ -115,7 +115,7 @@ def settings_of(path: str | Path) -> Settings:
 
 
 def _is_within(value: Any, least: Any, most: Any) -> bool:
-    """Whether an integer, or a length of time, lies between two others."""
+    """Whether a value lies between two bounds; all are integers, or lengths of time as text."""
     if not isinstance(value, str):
         return bool(least <= value <= most)
     try:

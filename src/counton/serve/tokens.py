@@ -33,11 +33,11 @@ _BYTES = 32
 
 @dataclass(frozen=True)
 class Token:
-    """The stored facts of a token.
+    """What is stored about a token; not the token itself.
 
     Attributes:
         id: identifier for listing and revoking; not secret.
-        scopes: scopes of the token.
+        scopes: permitted uses of the token.
         digest: SHA-256 of the token, in hexadecimal. A token has 256 random bits, so nobody finds
             it from its digest.
         made: time of creation, UTC.
@@ -52,7 +52,7 @@ class Token:
 
 
 class Tokens:
-    """The tokens of a file.
+    """The tokens that a file stores.
 
     Args:
         file: path of the file; made with the first token.
@@ -77,7 +77,7 @@ class Tokens:
         return self._known
 
     def find(self, token: str) -> Token | None:
-        """Return the facts of a token; None if it is unknown."""
+        """Return what is stored about a token; None if it is unknown."""
         given = hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
         found: Token | None = None
         for known in self.all():  # compare with each, so that the time reveals nothing
@@ -86,7 +86,7 @@ class Tokens:
         return found
 
     def make(self, scopes: Sequence[str]) -> str:
-        """Draw a token and keep its digest. The token itself is not kept anywhere.
+        """Create a random token and return it. The file keeps only its digest.
 
         Raises:
             InvalidInput: there is no scope, or an unknown one; or no number is left for a sender.
@@ -140,7 +140,10 @@ class Tokens:
         return found.st_ino, found.st_size, found.st_mtime_ns, found.st_mode
 
     def _read(self) -> tuple[tuple[Token, ...], int]:
-        """Return the tokens, and the largest number given. Older files have no numbers."""
+        """Read the tokens from the file, and the largest number that a sender ever got.
+
+        Older files have no numbers.
+        """
         if os.name == "posix" and stat.S_IMODE(self.file.stat().st_mode) & 0o022:
             raise InvalidInput(
                 f"tokens in {str(self.file)!r} may be written by others; make it 0600 (chmod 600)"

@@ -1,4 +1,4 @@
-"""Batches that a service has acknowledged and no run could count, for its operator."""
+"""Batches that a service acknowledged and that no run can count, for the operator to look at."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from counton.state.sqlite_file import NoState
 
 
 def facts_of(one: LeftOut) -> dict[str, Any]:
-    """Return facts of a batch that is left out, without its rows. Exact: only for the operator."""
+    """Return facts about such a batch as JSON values, without its rows.
+
+    They are exact: only for the operator.
+    """
     came = moment(one.arrived).isoformat()
     return {
         "id": one.id,
@@ -32,7 +35,9 @@ def facts_of(one: LeftOut) -> dict[str, Any]:
 
 
 class LeftOutBatches:
-    """Batches left out of the streams of a job file; a service of these jobs may run.
+    """The batches that could not be counted, for all streams of a job file.
+
+    A service of these jobs may run meanwhile.
 
     Args:
         file: job file.
@@ -52,7 +57,7 @@ class LeftOutBatches:
         }
 
     def all(self) -> list[LeftOut]:
-        """Return the batches left out, stream by stream. Secret."""
+        """Return these batches, stream by stream. The result is secret."""
         found: list[LeftOut] = []
         for name, job in self._jobs.items():
             with _inbox(job) as inbox:
@@ -60,7 +65,7 @@ class LeftOutBatches:
         return found
 
     def rows(self, id: str) -> str:
-        """Return the rows of a batch, as CSV. Secret.
+        """Return the rows of a batch as CSV. The result is secret.
 
         Raises:
             InvalidInput: there is no such batch.
@@ -69,7 +74,7 @@ class LeftOutBatches:
         return rows.frame().collect().write_csv()
 
     def put_back(self, id: str) -> int:
-        """Let a batch wait to be counted again, and return its number of rows.
+        """Put a batch back into the inbox, to be counted again, and return its number of rows.
 
         Raises:
             InvalidInput: there is no such batch.
@@ -79,7 +84,7 @@ class LeftOutBatches:
         return self._perform("put_back", id, lambda inbox, name: inbox.put_back(name, id, now))
 
     def drop(self, id: str) -> int:
-        """Drop a batch, and return its number of rows.
+        """Delete a batch, and return its number of rows.
 
         Raises:
             InvalidInput: there is no such batch.
@@ -101,7 +106,7 @@ class LeftOutBatches:
 
 
 def _is_begun(job: Job) -> bool:
-    """Whether a job's state has its stream."""
+    """Whether the stream of a job exists in its state."""
     try:
         with Store(job.keeping.state) as store:
             return store.find(job.keeping.name) is not None

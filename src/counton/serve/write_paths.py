@@ -1,4 +1,4 @@
-"""The path for sending rows."""
+"""The HTTP path to which senders post rows."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def full_up(sender: Sender) -> str:
 
 
 class StreamEnded(Exception):
-    """A stream takes no rows any more."""
+    """The stream has ended, and takes no rows any more."""
 
 
 _SCHEMA = {
@@ -73,7 +73,11 @@ _MORE = refusals(
 
 
 def router(service: Service, count: Callable[[str, str, int], None]) -> APIRouter:
-    """Build the path for the streams of a service."""
+    """Build the path to which senders post batches of rows.
+
+    Args:
+        count: notes the outcome and the number of rows of each batch, for the metrics.
+    """
     paths = APIRouter(prefix="/v1/streams", tags=["ingest"])
     settings = service.settings
     rates, rooms = Rates(settings.rows_per_second), Rooms(settings.batch_bytes)
@@ -194,7 +198,7 @@ def _too_large(service: Service) -> str:
 def _take_batch(
     service: Service, name: str, batch: str, media: str, whole: bytes, came: int, sender: Sender
 ) -> tuple[Verdict, int]:
-    """Check a batch and commit it."""
+    """Check a batch and commit it; return the outcome and the number of its rows."""
     settings, state = service.settings, service.state_of(name)
     digest = digest_of(media, whole)
     known = state.inbox.find(name, batch, digest)
