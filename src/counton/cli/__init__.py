@@ -1,1 +1,1 @@
-"""The command line. Thin: commands parse, call and print."""
+"""The command line. It is thin: commands parse options, call the library, and print."""

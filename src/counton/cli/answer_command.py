@@ -49,7 +49,7 @@ _ROWS = 40
 
 
 def perform(options: AnswerOptions) -> None:
-    """Read, answer and print."""
+    """Read a release, answer the questions that options ask, and print the answers."""
     released = _read_release(options, options.source, options.name)
     if options.part is not None:
         released = released.part(options.part)
@@ -112,14 +112,14 @@ def perform(options: AnswerOptions) -> None:
 
 
 def _about(released: Release) -> dict[str, Any]:
-    """Return the facts beside a file of answers: the promise behind their numbers."""
+    """Return the guarantee behind the answers, for a file of them, as JSON values."""
     return {"answers_from": released.numbers.design.name, **promise_of(released.numbers)}
 
 
 def _draw(
     found: Sequence[Answer] | pl.DataFrame, released: Release, options: AnswerOptions, steps: range
 ) -> None:
-    """Write a chart of answers, or of the selected rows."""
+    """Write a chart of answers, or of a table of selected rows, to a file."""
     assert options.plot is not None
     if options.band:
         draw_release(_steps_of(released, options).numbers.with_band(), options.plot)
@@ -164,14 +164,14 @@ def _table(released: Release, options: AnswerOptions, steps: range) -> pl.DataFr
 
 
 def _steps_of(released: Release, options: AnswerOptions) -> Release:
-    """Return the named steps of a release; all if none are named."""
+    """Return the release of the steps that the options name; of all steps if they name none."""
     named = options.steps, options.start, options.until
     given = named != (None, None, None)
     return released.only(released.numbers.steps_named(*named)) if given else released
 
 
 def _numbers(one: Answer) -> dict[str, Any]:
-    """Return an answer as JSON values; null for numbers that JSON does not have."""
+    """Return an answer as JSON values, with null for infinite numbers and NaN."""
     numbers = {name: values[0].item() for name, values in one.table_columns().items()}
     return {
         name: None if isinstance(value, float) and not math.isfinite(value) else value
@@ -280,7 +280,9 @@ _WEEKS = 6
 
 
 def _print_week(console: Console, table: pl.DataFrame, released: Release) -> None:
-    """Print hours below each other and days beside each other, for each group."""
+    """Print averages by hour and weekday, for each group: a row for each hour, a column for each
+    day.
+    """
     groups = table["group"].unique(maintain_order=True).to_list()
     half = (table["upper"] - table["lower"]) / 2
     far = max(half.to_list(), default=0.0)

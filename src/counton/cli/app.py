@@ -17,10 +17,13 @@ from counton.job.job import RowFormat
 
 
 def application(words: Sequence[str]) -> typer.Typer:
-    """Return the command line for some words: the command that they name, or all commands.
+    """Return the typer application that can run some words: with one command, or with all.
 
     Building all commands takes a twelfth of the time of a run that releases nothing. Once all are
     built, they are used for every call.
+
+    Args:
+        words: the words of the command line, after the program's name.
 
     >>> _whole.cache_clear()
     >>> [one.name for one in application(["plan", "--steps", "9"]).registered_commands]
@@ -42,7 +45,7 @@ def _whole() -> typer.Typer:
 
 
 def _with(*names: str) -> typer.Typer:
-    """Return the command line with some of its commands."""
+    """Return the typer application with the named commands; all without names."""
     found = typer.Typer(
         name="counton",
         cls=Commands,
@@ -83,7 +86,11 @@ _PASSED_ON: dict[str, Any] = {
 
 
 def _beside(name: str, says: str, app: typer.Typer) -> None:
-    """Add the command of a statistic that stands beside ``statistic``."""
+    """Add a statistic's command at the top level, beside the command ``statistic``.
+
+    Args:
+        says: first sentence of its help.
+    """
 
     def command(context: typer.Context) -> None:
         from counton.cli.statistic_command import perform
@@ -159,8 +166,14 @@ def _load(place: str) -> Any:
 def _command(
     name: str, heading: str, place: str, records: tuple[str | type, ...], app: typer.Typer
 ) -> None:
-    """Add a command whose module is loaded when it is called."""
-    kinds = [_load(record) if isinstance(record, str) else record for record in records]
+    """Add a command whose module is imported only when it is called.
+
+    Args:
+        heading: heading of the list of commands.
+        place: module and function of the command.
+        kinds: dataclasses of its options.
+    """
+    module, _, function = place.partition(".")
 
     def command(*given: Any) -> None:
         _load(place)(*given)
@@ -171,7 +184,7 @@ def _command(
 
 
 def _statistic(app: typer.Typer) -> None:
-    """Add the command of all other statistics."""
+    """Add the command ``statistic``, under which all further statistics have their commands."""
     app.command(name="statistic", rich_help_panel=RELEASE, **_PASSED_ON)(statistic)
 
 

@@ -1,4 +1,4 @@
-"""The list of commands: its headings, and the statistics that are commands of their own."""
+"""The list of commands: headings, and which statistics have commands at the top level."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Options of the command line, each stated once: the fields of dataclasses, with their defaults.
+"""Options of the command line: fields of dataclasses, with defaults. Each is stated once.
 
-The docstring of a command's record is its help. Rooms below the command line know fields, not
+The docstring of a command's dataclass is its help. Code below the command line knows fields, not
 options; here errors that name fields are translated to options.
 """
 
@@ -26,7 +26,7 @@ ENDINGS = ".parquet, .csv, .json, .jsonl, .arrow or .xlsx"
 
 
 def whole_number(text: str) -> int:
-    """Parse an integer as people write it; typer's own message does not name the value."""
+    """Parse an integer as people write it; refuse other text with its value in the message."""
     try:
         return int(str(text).replace(",", "_"))  # a default is a number already
     except ValueError as error:
@@ -41,12 +41,12 @@ def fraction(text: str) -> float:
 
 
 def argument(help: str, default: Any = ..., **more: Any) -> Any:
-    """Define a field of a dataclass that is the argument of a command."""
+    """Define a field of a dataclass that a command takes by position, without a name."""
     return option(default, help, argument=True, **more)
 
 
 def of_job(name: str) -> Any:
-    """Define a field of a dataclass for the option of the same name of a job."""
+    """Define a field of a dataclass that repeats the option of this name of `Job`."""
     item = options_of(Job)[name]
     return option(item.default, item.help, item.word, often=item.often)
 
@@ -97,7 +97,9 @@ def takes(
     unneeded: Mapping[str, Any] | None = None,
     **fixed: Any,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Turn a function of dataclasses into a command: typer sees their fields as parameters.
+    """Decorator that makes a command of a function whose arguments are dataclasses of options.
+
+    Typer sees the fields of the dataclasses as parameters.
 
     Args:
         kinds: one dataclass for each argument of the function.
@@ -168,7 +170,7 @@ def takes(
 
 
 def words_of(*kinds: type) -> Mapping[str, str]:
-    """Return the command line's names of all fields that an error about dataclasses may name."""
+    """Map each field that an error may name to its option, for commands with these dataclasses."""
     found = option_names(*kinds)
     if any(kind is Job or issubclass(kind, JobWords) for kind in kinds):
         from counton.job.stated_options import all_options
@@ -179,7 +181,9 @@ def words_of(*kinds: type) -> Mapping[str, str]:
 
 
 def of_statistic(name: str) -> dict[str, Any]:
-    """Return arguments of `takes` for a statistic: its own options, and values of absent ones.
+    """Return keyword arguments of `takes` for the command of a statistic.
+
+    They are its own options, and values for options that it does not have.
 
     >>> of_statistic("count")["own"], of_statistic("count")["what"]
     ((), 'count')
@@ -197,7 +201,7 @@ _OF_READINGS = ("shares", "ask", "cut", "over", "sums", "integers", "nonnegative
 
 
 def often_of(*kinds: type) -> list[str]:
-    """Return the fields of dataclasses that are on the first page of help.
+    """Return the fields of dataclasses that the short help (``-h``) shows.
 
     >>> often_of(Job)[:3]
     ['events', 'state', 'time']
@@ -206,7 +210,7 @@ def often_of(*kinds: type) -> list[str]:
 
 
 def option_names(*kinds: type) -> dict[str, str]:
-    """Map each field of some dataclasses to its name in the command line, such as ``--out``.
+    """Map each field of some dataclasses to its option on the command line, such as ``--out``.
 
     >>> option_names(Job)["start"]
     '--start'
@@ -219,7 +223,10 @@ def option_names(*kinds: type) -> dict[str, str]:
 
 
 def command_line(command: str, *values: Any) -> str:
-    r"""Write the command with these options, in lines that fit a page.
+    r"""Return a command with options as text to copy, in lines that fit a page.
+
+    Args:
+        values: dataclasses of options.
 
     >>> from counton.cli.keep_options import LedgerOptions
     >>> ledger = LedgerOptions("my visits.db", epsilon="2", age=24)
@@ -265,7 +272,7 @@ _TYPES: dict[str, Any] = {
 
 
 def _parameter_of(item: Option) -> Any:
-    """Return the type of an option for typer: a flag has no second name for false."""
+    """Return the typer annotation of an option; a flag has no second name for false."""
     given: Any = _TYPES[item.kind]
     if item.kind == "text" and (item.needed or isinstance(item.default, str)):
         given = str

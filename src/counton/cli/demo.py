@@ -1,4 +1,4 @@
-"""The first demonstration: its data, and the command that counts them.
+"""The example of the command ``demo``: its data, and the command that counts them.
 
 336,776 departures from New York's airports in 2013: 8,760 hours, 16 carriers, epsilon 1.
 """
@@ -23,7 +23,7 @@ _START, _END = "2013-01-01T00:00", "2014-01-01T00:00"
 
 
 def perform(options: DemoOptions) -> None:
-    """Show the command and run it; a second call finds everything released."""
+    """Print the command of the example, and run it. A second call finds everything released."""
     perform_job(options_for(options.folder, expire=options.expire), bar=True)
 
 

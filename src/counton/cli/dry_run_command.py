@@ -1,4 +1,4 @@
-"""``counton run --dry-run``: a whole night except its releases."""
+"""The option ``counton run --dry-run``: everything that a run does, except its releases."""
 
 from __future__ import annotations
 
@@ -26,8 +26,12 @@ def print_dry_run(
 ) -> None:
     """Plan jobs, check them and read their rows; print the windows that a run would release.
 
+    Args:
+        limit: privacy limit of each state; None: none is stated.
+        about: kind of unit that the limit is for.
+
     Raises:
-        SystemExit: a job would fail; the code is that of the run.
+        SystemExit: a job would fail; the exit code is the one that the run would have.
     """
     planned = planned_jobs(jobs, limit, about=about)
     done: dict[str, DryRun] = {}

@@ -89,7 +89,7 @@ _CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
 
 
 def exit_code(error: Exception) -> ExitCode:
-    """Return the code for an error.
+    """Return the exit code of the process for an error.
 
     >>> exit_code(InvalidInput("epsilon is -1")).name
     'INPUT'
@@ -98,7 +98,7 @@ def exit_code(error: Exception) -> ExitCode:
 
 
 def close_output() -> None:
-    """Redirect further output to nowhere: nobody reads it."""
+    """Discard all further output, since its reader has gone."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
@@ -106,7 +106,13 @@ def close_output() -> None:
 
 @contextmanager
 def explain_errors(options: Callable[[], Mapping[str, str]] | None = None) -> Iterator[None]:
-    """Turn errors raised on purpose, and failing files, into a line on stderr and an exit code."""
+    """Context manager that turns known errors into a line on stderr and an exit code.
+
+    Known errors are those that counton raises, and failures of files.
+
+    Args:
+        options: returns names of options by the fields that errors name.
+    """
     try:
         yield
     except ModuleNotFoundError as error:
@@ -139,7 +145,7 @@ def _words(error: Exception, options: Mapping[str, str]) -> str:
 
 
 def exit_code_table() -> list[str]:
-    """Return the table of exit codes for a page, in Markdown.
+    """Return a table of the exit codes in Markdown, line by line.
 
     >>> exit_code_table()[2]
     '| 0 | done, even if there was nothing new to release | nothing | |'
@@ -153,6 +159,6 @@ def exit_code_table() -> list[str]:
 
 
 def epilogue() -> str:
-    """Return the table of exit codes for the help text."""
+    """Return a table of the exit codes for the end of the help."""
     lines = "\n".join(f"  {int(code)}  {meaning}" for code, meaning in MEANINGS.items())
     return f"\b\nExit codes:\n{lines}"

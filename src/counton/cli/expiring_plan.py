@@ -1,5 +1,7 @@
-"""``counton plan-expiring``: the loss by age of a plan, of the paper's bound, and of common
-practice."""
+"""The command ``plan-expiring``: privacy loss by age, of a plan and of two alternatives.
+
+The alternatives are the paper's bound, and the common practice of restarting a counter.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from counton.planning.expiration_plans import FadingPlan, plan_expiring
 
 
 def perform(options: ExpiringPlanOptions) -> None:
-    """Find the plan, print it, draw it."""
+    """Make the plan, print it, and draw it if a chart is requested."""
     losses_by_unit = {name: options.option(name) for name in ("epsilon", "rho")}
     stated = {name: losses for name, losses in losses_by_unit.items() if losses is not None}
     if len(stated) != 1:
@@ -60,7 +62,7 @@ def perform(options: ExpiringPlanOptions) -> None:
 
 
 def _shown_ages(expire: str, targets: dict[int, float], every: str) -> dict[str, int]:
-    """Return the ages to show: at once, familiar ages, and the stated ones; in order.
+    """Return the ages to show, in steps by name: at once, familiar ages, and the stated ones.
 
     >>> _shown_ages("1d:1,20y:3", {1: 1.0, 7305: 3.0}, "1d")
     {'at once': 0, 'a day': 1, 'a week': 7, 'a year': 366, 'ten years': 3653, '20y': 7305}
@@ -77,7 +79,7 @@ def _shown_ages(expire: str, targets: dict[int, float], every: str) -> dict[str,
 
 
 def _options(plan: FadingPlan) -> str:
-    """Return options of ``counton count`` for the plan."""
+    """Return the options with which ``counton count`` follows the plan."""
     parameter = plan.guarantee.to_dict()[plan.unit]
     delay = f" --delay {plan.best.strategy.facts.delay}" if plan.best.strategy.facts.delay else ""
     growth = plan.best.strategy.parameters["growth"]

@@ -1,4 +1,4 @@
-"""The commands ``export`` and ``publish``: releases written again."""
+"""The commands ``export`` and ``publish``, which write existing releases once more."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ _ROWS = 40
 def perform(options: ExportOptions, fit: FitOptions) -> None:
     """Read a release from its state, and write it to a file, or print its description.
 
-    ``fit`` has the constraints that the numbers are adjusted to: whole, or non-negative.
+    Args:
+        fit: constraints to which the numbers are adjusted: whole, or non-negative.
     """
     ending = "" if options.out is None else options.out.suffix.lower()
     arguments: dict[str, Any] = {**vars(options), "fit": fit_of(vars(fit))}
@@ -85,7 +86,7 @@ def perform(options: ExportOptions, fit: FitOptions) -> None:
 
 
 def _perform_versions(options: ExportOptions, arguments: dict[str, Any]) -> None:
-    """Write or print a row for each version of windows that are revised."""
+    """Write or print all versions of revised windows, a row for each."""
     look = {name: arguments.pop(name) for name in LOOK}
     if options.out is not None and options.out.suffix.lower() == PAGE:
         raise InvalidInput(
@@ -122,7 +123,7 @@ def _perform_versions(options: ExportOptions, arguments: dict[str, Any]) -> None
 
 
 def _perform_all(options: ExportOptions, arguments: dict[str, Any]) -> None:
-    """Write all releases, a file for each."""
+    """Write all releases of a job file, each to a file of its own."""
     if options.out is None:
         raise InvalidInput(
             f"{options.state} is a job file, and each release is written to a file of its own: "
@@ -162,7 +163,7 @@ def _what(found: ReleasedNumbers) -> str:
 
 
 def _print_json(found: ReleasedNumbers, options: ExportOptions) -> None:
-    """Print the promise, and the rows unless they are in a file."""
+    """Print the guarantee as JSON, with the rows unless they went to a file."""
     report = {"about": facts_of(found), "steps": _reach(found)}
     if options.out is not None:
         print_json({**report, "out": str(options.out)})
@@ -172,7 +173,7 @@ def _print_json(found: ReleasedNumbers, options: ExportOptions) -> None:
 
 
 def print_methods(options: MethodsOptions) -> None:
-    """Print a text for each release of a state, for one, or for the release in a file."""
+    """Print the text for a publication: for each release of a state, or for one release."""
     if options.registry:
         _print_registry(options)
         return
@@ -198,7 +199,7 @@ def print_methods(options: MethodsOptions) -> None:
 
 
 def _print_registry(options: MethodsOptions) -> None:
-    """Print each record as a document of YAML, and mark the fields to fill in."""
+    """Print the record of each stream for the public register, as YAML with marked gaps."""
     from counton.released.registry import TO_WRITE, as_yaml
 
     if options.level is not None:
@@ -222,7 +223,7 @@ def _print_registry(options: MethodsOptions) -> None:
 
 
 def print_published(options: PublishOptions) -> None:
-    """Publish, and print the place and the number of steps."""
+    """Publish a release in a database, and print the place and the number of steps."""
     done = publish(**{name: value for name, value in vars(options).items() if name != "json"})
     if options.json:
         print_json(asdict(done))

@@ -1,4 +1,4 @@
-"""The message of a failed job among several."""
+"""The message of a failed job, where several jobs run."""
 
 from __future__ import annotations
 
@@ -34,5 +34,5 @@ def failure(error: BaseException) -> tuple[ExitCode, str]:
 
 
 def failed_report(code: ExitCode, said: str) -> dict[str, Any]:
-    """Return the machine-readable report of a failed job: its message may name a row's value."""
+    """Return the JSON report of a failed job. Its message may name a row's value."""
     return {"failed": int(code), "not_private": {"error": said}}

@@ -1,4 +1,4 @@
-"""The question before the first release of a new stream, for a person at a terminal."""
+"""The question to a person at a terminal before the first release of a new stream."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ if TYPE_CHECKING:
 
 
 def ask_before(settled: SettledJob, ended: int, console: Console) -> None:
-    """Ask whether a new stream may begin: its spending and publication cannot be taken back.
+    """Ask whether a new stream may begin, since its spending and publication cannot be taken back.
 
-    Nobody is asked if the stream exists, the job says yes, or there is no terminal.
+    Nobody is asked if the stream exists, the job states ``yes``, or there is no terminal.
+
+    Args:
+        ended: number of windows that would be released at once.
 
     Raises:
         SystemExit: the answer is not yes; nothing is released or kept.

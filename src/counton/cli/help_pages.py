@@ -43,7 +43,7 @@ REFUSED: Any = typer.BadParameter.__base__
 
 @contextmanager
 def without_passwords() -> Iterator[None]:
-    """Remove passwords from a parser's errors."""
+    """Context manager that removes passwords from a parser's error messages."""
     try:
         yield
     except REFUSED as error:
@@ -52,7 +52,7 @@ def without_passwords() -> Iterator[None]:
 
 
 class _PlainWords:
-    """A conversion of a parameter's words to a text, a path, or the result of its parser.
+    """Converter of the words after an option to a text, a path, or the result of a parser.
 
     Typer would use pydantic, whose import takes longer than many commands, and which builds a
     checker for each option, given or not. Wrong words are left to typer, which explains them.
@@ -64,7 +64,7 @@ class _PlainWords:
         self._by_typer = by_typer
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        """Convert a parameter's value to the type that its command takes."""
+        """Convert the words of a parameter to the type that its command takes."""
         if param.multiple or param.nargs == -1:
             if value is None:
                 return ()
@@ -82,14 +82,12 @@ class _PlainWords:
 
 
 def _can_be_read(path: str) -> bool:
-    """Whether a path can be read, or does not exist yet."""
+    """Return False if a path exists and cannot be read."""
     return os.access(path, os.R_OK) or not os.path.exists(path)
 
 
 def _taken_plainly(parameters: list[Any]) -> list[Any]:
-    """Convert the words of parameters by `_PlainWords` instead of pydantic; return the
-    parameters.
-    """
+    """Let `_PlainWords` convert the words of parameters, not pydantic; return the parameters."""
     for parameter in parameters:
         own = getattr(parameter, "get_runtime_param", None)
         if own is not None and not isinstance(own, partial):
@@ -98,29 +96,30 @@ def _taken_plainly(parameters: list[Any]) -> list[Any]:
 
 
 class CommandWithHeadings(TyperCommand):
-    """A command whose help has two pages: the options of most runs, and all options under
-    headings."""
+    """A command with two pages of help: the options of most runs, and all options under
+    headings.
+    """
 
     #: Names of parameters on the first page, and the lines of its example.
     often: Sequence[str] = ()
     example: Sequence[str] = ()
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the parameters of a command, with its help option."""
+        """Return the parameters of the command, including its help option."""
         return _taken_plainly(super().get_params(ctx))
 
     def make_context(self, *words: Any, **more: Any) -> Any:
-        """Parse a command's words; errors show no password."""
+        """Parse the words after the command; errors show no password."""
         with without_passwords():
             return super().make_context(*words, **more)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse words, and note which page of help they ask for."""
+        """Parse the words after the command, and note whether they ask for ``-h`` or ``--help``."""
         ctx.meta[_ASKED] = _SHORT if _SHORT in args else _LONG
         return super().parse_args(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the first page, or all options."""
+        """Write the short page of help, or the page with all options."""
         if not self.often or ctx.meta.get(_ASKED) != _SHORT:
             super().format_help(ctx, formatter)
             return
@@ -158,50 +157,57 @@ class CommandWithHeadings(TyperCommand):
 
 
 def _heading(parameter: Any) -> str:
-    """Return the heading of a parameter."""
+    """Return the heading under which help lists a parameter."""
     if parameter.param_type_name == "argument":
         return "Arguments"
     return getattr(parameter, "rich_help_panel", None) or "Other options"
 
 
 def _place(heading: str) -> int:
-    """Return the place of a heading; those of other packages come last."""
+    """Return the position of a heading in the help; headings of other packages come last."""
     return _ORDER.index(heading) if heading in _ORDER else len(_ORDER)
 
 
 def with_first_page(often: Sequence[str], example: Sequence[str]) -> type[CommandWithHeadings]:
-    """Return the class of a command whose first page has these parameters and this example."""
+    """Return a command class whose short page of help shows some parameters and an example.
+
+    Args:
+        often: names of the parameters.
+        example: lines of the example.
+    """
     return type("Command", (CommandWithHeadings,), {"often": often, "example": example})
 
 
 class Commands(TyperGroup):
-    """A group of commands, some of them statistics with further names."""
+    """A group of commands. Some of them are statistics, which may have several names."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the parameters before a command, with the help option."""
+        """Return the parameters that stand before a command's name, including the help option."""
         return _taken_plainly(super().get_params(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse words, and note which page of help the first one asks for."""
+        """Parse the words, and note whether the first asks for ``-h`` or ``--help``."""
         ctx.meta[_ASKED] = _LONG if args[:1] == [_LONG] else _SHORT
         return super().parse_args(ctx, args)
 
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
-        """Write the purpose of the commands, and where to begin."""
+        """Write what the commands are for, and with which command to begin."""
         super().format_help_text(ctx, formatter)
         if self.epilog is not None:
             with formatter.section("Begin here"):
                 formatter.write_dl([*INTENTS.items()])
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        """Write the exit codes, on the long page only."""
+        """Write the exit codes; only the long page of help has them."""
         if ctx.meta.get(_ASKED) == _LONG:
             super().format_epilog(ctx, formatter)
         elif self.epilog is not None:
             formatter.write(f"\n{ctx.command_path} --help: exit codes too\n")
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the commands under headings, each with its whole first sentence."""
+        """Write the list of commands under headings, each with the whole first sentence of its
+        help.
+        """
         sections: dict[str, list[tuple[str, str]]] = {}
         for name in self.list_commands(ctx):
             command = self.commands[name]
@@ -212,7 +218,7 @@ class Commands(TyperGroup):
                 formatter.write_dl(sections[heading])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command of a name; for another name of a statistic, its command."""
+        """Return the command of a name, also by a further name of a statistic."""
         name = args[0] if args else ""
         if name and not name.startswith("-") and self.get_command(ctx, name) is None:
             from difflib import get_close_matches
@@ -227,13 +233,17 @@ class Commands(TyperGroup):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        """Carry out a command; errors show no password."""
+        """Run the command that was parsed; errors show no password."""
         with without_passwords():
             return super().invoke(ctx)
 
 
 def example_of(command: str, *options: tuple[str, str]) -> list[str]:
-    r"""Return the lines of a command to copy, with as many options on each line as fit.
+    r"""Return a command with options as text to copy, with as many options on each line as fit.
+
+    Args:
+        command: the command with its arguments.
+        options: names and values of options.
 
     >>> example_of("counton count visits.csv", ("by", "page"), ("domain", "page=home,shop;a=b"))
     ["counton count visits.csv --by page --domain 'page=home,shop;a=b'"]

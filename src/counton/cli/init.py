@@ -1,4 +1,4 @@
-"""The command ``init``: from a file to a job file, by six questions."""
+"""The command ``init``: it makes a job file for a file of events, by six questions."""
 
 from __future__ import annotations
 
@@ -64,7 +64,9 @@ _RELEASES = ("windows", "totals", "both")
 
 
 def perform(options: InitOptions) -> None:
-    """Ask, write the job file, and print what it does and how it runs every night."""
+    """Ask the questions, write the job file, and print what the job does and how it runs every
+    night.
+    """
     console = Console()
     if options.save.exists() and not options.force:
         raise InvalidInput(
@@ -94,7 +96,7 @@ def perform(options: InitOptions) -> None:
 
 
 def _read_options(options: InitOptions) -> Said:
-    """Return the fields of the job that options state."""
+    """Return the fields of a job that the options of the command state."""
     found = {
         one.name: options.option(one.name)
         for one in fields(options)
@@ -108,7 +110,7 @@ def _is_open(stated: object) -> bool:
 
 
 def _refuse_unsaid(options: InitOptions, said: Said, look: FirstLook) -> None:
-    """Refuse missing options, all at once, and show a whole command to edit."""
+    """Refuse to go on without needed options: name all missing ones, and show a command to edit."""
     left = unsaid(said, look)
     if options.yes and not left:
         return
@@ -130,7 +132,7 @@ def _refuse_unsaid(options: InitOptions, said: Said, look: FirstLook) -> None:
 
 
 def _check_rows(job: Job, look: FirstLook, *, asked: bool) -> None:
-    """Read the first rows as a run does: raise its refusal, and print how many rows it leaves out.
+    """Read the first rows of events as a run does; print how many rows it leaves out.
 
     Args:
         asked: whether questions have shown the operator these rows; then a refusal is printed, not
@@ -163,7 +165,7 @@ def _check_rows(job: Job, look: FirstLook, *, asked: bool) -> None:
 
 
 class _Questions:
-    """Questions at a terminal, in their order, except those that options answer."""
+    """The questions at a terminal, in their order, except those that options answer."""
 
     def __init__(self, console: Console, look: FirstLook, said: Said) -> None:
         self.console, self.look, self.said = console, look, dict(said)
@@ -171,7 +173,7 @@ class _Questions:
 
     @property
     def job(self) -> Job:
-        """The job so far."""
+        """The job that options and answers state so far."""
         return job_of(self.said)
 
     def ask_all(self) -> Said:
@@ -192,18 +194,23 @@ class _Questions:
         self.console.write_line(text, bold=bold)
 
     def words(self, text: str) -> str:
-        """Return a text that names options of the command line."""
+        """Replace the names of fields in a text by the options of the command line."""
         return InvalidInput(text).translate(self.names)
 
     def exact(self, text: str) -> None:
         self.say(f"  {EXACT}: {text}")
 
     def facts(self, entered: str | None = None) -> FirstFacts:
-        """Return exact facts of the sample about the job so far."""
+        """Return exact facts about the sample of rows, as the job reads it so far."""
         return self.look.for_operator(complete_job(self.said, self.look), entered)
 
     def ask(self, text: str, usual: str | None, take: Callable[[str], Any]) -> None:
-        """Repeat a question until its answer is accepted, each time with the reason."""
+        """Ask a question until its answer is accepted; after each refusal print the reason.
+
+        Args:
+            usual: answer that an empty line stands for; None: there is none.
+            take: takes the answer, or raises the refusal.
+        """
         shown = text if usual is None else f"{text} [{usual}]"
         while True:
             try:
@@ -217,7 +224,7 @@ class _Questions:
                 self.say(f"Error: {error.translate(self.names)}")
 
     def field(self, name: str, text: str, usual: str | None) -> None:
-        """Ask for a field of the job, unless it is stated; a run must accept the answer."""
+        """Ask for a field of the job unless it is stated, until a run would accept the answer."""
         if name not in self.said:
             self.ask(text, usual, lambda answer: self.having(**{name: answer}))
 
@@ -254,7 +261,13 @@ class _Questions:
             self.ask(text, usual_start(), lambda answer: self.take_start(answer, refused))
 
     def take_start(self, answer: str, refused: list[str]) -> None:
-        """Refuse a first window after all rows once; accept the same answer the second time."""
+        """Take the beginning of the first window, or refuse it if it is later than all rows.
+
+        The same answer a second time is accepted.
+
+        Args:
+            refused: answers refused so far.
+        """
         said, newest = self.said | {"start": answer}, self.facts().newest
         begins = check_job(said, self.look)[1].definition.windows.start
         if newest is not None and newest < begins and answer not in refused:
@@ -346,7 +359,9 @@ class _Questions:
         self.having(domain=names)
 
     def compare_names(self) -> None:
-        """Show names in which answer and rows differ; ask again until the answer is kept."""
+        """Show declared group names that the rows lack, and the reverse; ask until an answer is
+        kept.
+        """
         kept = None
         while self.said["domain"] != kept:
             kept = self.said["domain"]
@@ -490,20 +505,20 @@ class _Questions:
 
 
 def _span(facts: FirstFacts) -> str:
-    """Describe the rows by the days from their first time to the newest."""
+    """Say in words over which days the rows reach, from the earliest time to the newest."""
     if facts.first is None or facts.newest is None:
         return "events"
     return f"events from {facts.first:%Y-%m-%d} to {facts.newest:%Y-%m-%d}"
 
 
 def _some(names: Sequence[str], most: int = 5) -> str:
-    """List the first names, and say how many more there are."""
+    """Join the first names, and say how many more there are."""
     rest = len(names) - most
     return ", ".join(names[:most]) + (f" and {rest:,} others" if rest > 0 else "")
 
 
 def _late_row(job: Job) -> str:
-    """Say where a late row counts, and the option that counts it in its own window."""
+    """Say in which window a late row counts, and which option lets it count in its own."""
     if job.times.revise is not None:
         return f"counts in its own, which is provisional for {job.times.revise}"
     new, known = holds_new_events(job.events) or job.rows.append, job.rows.id is not None
@@ -529,7 +544,9 @@ def _zone_here() -> str:
 
 
 def _comments(job: Job, plan: PlannedJob) -> dict[str, str]:
-    """Return the comments above the lines of the job file: no exact number."""
+    """Return the comments for the job file, by the key above which each stands; no exact
+    numbers.
+    """
     errors = "; ".join(errors_in_words(plan))
     noun = noun_of(job.times.every or "1d")
     heading = (
@@ -591,7 +608,7 @@ def _comments(job: Job, plan: PlannedJob) -> dict[str, str]:
 
 
 def _print(console: Console, job: Job, plan: PlannedJob, look: FirstLook, file: Path) -> None:
-    """Print the plan in words, and how the job runs: now, and every night."""
+    """Print the plan in words, and how to run the job now and every night."""
     definition = plan.definition
     of = (
         ""
@@ -634,13 +651,13 @@ def _print(console: Console, job: Job, plan: PlannedJob, look: FirstLook, file: 
 
 
 def _program() -> str:
-    """Return the command with its whole path: crontab and systemd search few folders."""
+    """Return the path of the program ``counton``, since crontab and systemd search few folders."""
     here = os.path.abspath(sys.argv[0])
     return shlex.quote(here if os.path.basename(here) == "counton" else "counton")
 
 
 def _clock(job: Job) -> tuple[str, str]:
-    """Return hour and minute, in the job's zone, at which a run can release the last day."""
+    """Return the hour and minute, in the job's zone, from which a run can release the last day."""
     wait = job.times.watermark or "0s"
     seconds = int(wait[:-1]) * {"s": 1, "m": 60, "h": 3600, "d": 86_400}[wait[-1]]
     minutes = seconds // 60 % 1440 + 5
@@ -648,7 +665,10 @@ def _clock(job: Job) -> tuple[str, str]:
 
 
 def _crontab(job: Job) -> str:
-    """Return cron's time for the job on this machine's clock; the later one if clocks change."""
+    """Return the time of the job for a crontab, by this machine's clock.
+
+    If clocks change during the year, it is the later of two times.
+    """
     every = job.times.every or "1d"
     if days_of(every) < 1:
         return "*/15 * * * *" if days_of(every) < 1 / 24 else "5 * * * *"
@@ -666,7 +686,7 @@ def _midnight(day: datetime, here: ZoneInfo) -> datetime:
 
 
 def _systemd(job: Job, name: str, folder: str, command: str) -> list[str]:
-    """Return a service and its timer, owned by a user."""
+    """Return the lines of a systemd service and its timer, which a user owns."""
     hour, minute = _clock(job)
     every = days_of(job.times.every or "1d")
     at = f"*-*-* {hour}:{minute} {job.times.timezone or 'UTC'}"

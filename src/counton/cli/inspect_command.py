@@ -1,4 +1,4 @@
-"""The command ``inspect``: a bound on events of a user, or a range of values."""
+"""The command ``inspect``: a private look that helps to bound events of a user, or values."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _BOUNDS = dict.fromkeys(("sweep", "plan", "plot"), ", which asks for values, not
 
 
 def print_inspection(options: InspectOptions, rows: RowFormat) -> None:
-    """Print a private answer and its suggestion, or exact facts with ``--exact``."""
+    """Print a private answer and its suggestion, or with ``--exact`` exact facts."""
     check_chart(options.plot, options.width)
     planned = _planned_releases(options)
     if options.exact:
@@ -53,7 +53,7 @@ def print_inspection(options: InspectOptions, rows: RowFormat) -> None:
 
 
 def _planned_releases(options: InspectOptions) -> dict[str, Any]:
-    """Return the planned releases that an option states; none without it."""
+    """Parse the option ``--plan``, which states the planned releases; empty without it."""
     if options.plan is None:
         return {}
     from counton.cli.statistic_command import parse_words
@@ -199,7 +199,7 @@ def _draw_private(options: InspectOptions, found: Inspection, swept: Sequence[Sw
 
 
 def _print_exact(options: InspectOptions, rows: RowFormat, planned: dict[str, Any]) -> None:
-    """Print what each bound on the events of a user drops, and the error of its noise."""
+    """Print, for each bound on the events of a user, the lost events and the error of the noise."""
     found = activity(
         options.events,
         options.user,

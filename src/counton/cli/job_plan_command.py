@@ -1,4 +1,6 @@
-"""``counton plan nightly.toml``: the releases of a file's jobs, and their cost."""
+"""The command ``counton plan nightly.toml``: what the jobs of a file would release, and its
+cost.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ _TAKES = ("asked", "level", "size", "simulate", "out", "json")
 
 
 def print_job_plan(options: PlanOptions) -> None:
-    """Print the releases of every job of a file."""
+    """Print what every job of a file would release, with its errors and its cost."""
     assert options.asked is not None
     refuse_others(options, _TAKES, options.asked, ", whose jobs say it themselves")
     if options.level is not None:
@@ -84,7 +86,7 @@ def print_job_plan(options: PlanOptions) -> None:
 
 
 def print_plan_of(job: Job, *, as_json: bool) -> None:
-    """Print what one command would spend and publish, and its errors.
+    """Print what a single job would spend and publish, and its errors.
 
     For counts and sums with windows all three series are shown: windows, totals, and both. No row
     is read, and nothing is written.
@@ -192,7 +194,9 @@ def _print(
 
 
 def _alarms_in_words(terms: AlarmTerms, planned: Sequence[PlannedAlarm]) -> str:
-    """Describe the noise and the delay of a job's alarms, with windows and with totals released."""
+    """Describe, for a job's alarms, the noise and the mean delay, if windows or totals are
+    released.
+    """
     if not planned:
         return (
             "no error can be planned: alarms need windows of counts or sums, and changes no "
@@ -222,7 +226,7 @@ def _alarms_in_words(terms: AlarmTerms, planned: Sequence[PlannedAlarm]) -> str:
 
 
 def promise_of(job: PlannedJob) -> str:
-    """Return the parameters of a job's guarantee, in one line."""
+    """Return the parameters of a job's guarantee in one line, such as "epsilon = 1"."""
     parameters = job.definition.guarantee.to_dict()
     return ", ".join(
         f"{name} = {value}" for name, value in parameters.items() if name != "guarantee"
@@ -277,7 +281,7 @@ def _table(
 
 
 def _delays(job: PlannedJob) -> Table:
-    """Return the table of the cost of delays: standard deviations of revised windows."""
+    """Return a table of standard deviations of revised windows, by how long they are revised."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("final after", overflow="fold")
     for name in ("first", "typical", "final", "a week", "a year"):
@@ -293,7 +297,7 @@ def _delays(job: PlannedJob) -> Table:
 
 
 def _write_delays(console: Console, job: PlannedJob) -> None:
-    """Print errors of versions and of sums of final windows, if windows are revised."""
+    """Print the errors of versions and of sums of final windows, if windows are revised."""
     if not job.delays:
         return
     console.write_table(_delays(job))
@@ -312,13 +316,15 @@ _SHOWN_LAGS = 16
 
 
 def _asked_delay(job: PlannedJob) -> PlannedDelay:
-    """Return the errors of a job's revised windows, for its own delay and number of corrections."""
+    """Return the errors of a job's revised windows, for the delay and corrections that it
+    states.
+    """
     cut, corrections = job.definition.cut, job.definition.corrections
     return next(one for one in job.delays if (one.lags, one.corrections) == (cut.lags, corrections))
 
 
 def _label(number: PlannedNumber, job: PlannedJob) -> str:
-    """Return the name of a number, or words for the quantity if its job or part has only one."""
+    """Return the name of a planned number; if the job has only one, words for its quantity."""
     definition = job.definition
     part = members_of(definition.inner).get(number.what)
     if number.what and (part is None or inner_of(part).card.known_beforehand is None):
@@ -331,7 +337,7 @@ def _label(number: PlannedNumber, job: PlannedJob) -> str:
 
 
 def account_in_words(account: Account) -> str:
-    """Describe spending, limit and rest of one unit, in one line."""
+    """Say in one line what one kind of unit has spent, the limit, and what is left."""
     whom = f"for one {account.unit} {NEIGHBOURS[account.relation]}"
     if account.limit is None:
         spent = "no one sum" if account.spent is None else str(account.spent)

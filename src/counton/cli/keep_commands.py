@@ -1,4 +1,4 @@
-"""The commands that keep a state: ``forget``, ``end``, ``upgrade``, ``backup`` and ``key``."""
+"""Commands that maintain a state: ``forget``, ``end``, ``upgrade``, ``backup`` and ``key``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def print_end(options: EndOptions) -> None:
-    """Print the step at which a stream has ended."""
+    """End a stream, and print its last step."""
     from counton.cli.run_words import EXACT
     from counton.run.continuation import end_stream
     from counton.run.exports import only_name
@@ -42,7 +42,7 @@ def print_end(options: EndOptions) -> None:
 
 
 def print_upgrade(options: UpgradeOptions) -> None:
-    """Print the old and the new format of a state, and the place of the copy."""
+    """Upgrade a state; print its old and new format, and the place of the copy."""
     from counton.cli.print_forms import print_json
     from counton.state.backup import upgrade
 
@@ -57,7 +57,7 @@ def print_upgrade(options: UpgradeOptions) -> None:
 
 
 def print_backup(options: BackupOptions) -> None:
-    """Print the place of the copy of a state."""
+    """Copy a state, and print the place of the copy."""
     from counton.state.backup import back_up
 
     copy = back_up(options.state, options.out)
@@ -68,7 +68,7 @@ def print_backup(options: BackupOptions) -> None:
 
 
 def print_key(options: KeyOptions) -> None:
-    """Print the place of a new key, and its fingerprint."""
+    """Write a new key to a file, and print its place and its fingerprint."""
     from counton.noise import Key
 
     drawn = Key.generate()
@@ -77,7 +77,10 @@ def print_key(options: KeyOptions) -> None:
 
 
 def print_forgotten(options: ForgetOptions) -> None:
-    """Print what was deleted and what stays. The words do not tell whether the person was known."""
+    """Delete what a state keeps of a person; print what was deleted and what stays.
+
+    The words do not tell whether the person was known.
+    """
     from counton.cli.print_forms import Console
     from counton.run.erasure import forget, forget_older
 

@@ -1,4 +1,4 @@
-"""The commands that show a state: ``ledger``, ``show``, ``verify``."""
+"""The commands ``ledger``, ``show`` and ``verify``, which show a state."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 def print_ledger(options: LedgerOptions) -> None:
-    """Print spending and limit; a new limit is set first."""
+    """Set a new limit if one is stated; then print what is spent and the limit."""
     from counton.state import Store
 
     limit = guarantee_from(options.epsilon, options.delta, options.rho)
@@ -245,7 +245,7 @@ def _event_as_json(event: LedgerEvent) -> dict[str, Any]:
 
 @contextmanager
 def _names_of(what: Literal["add", "quota"]) -> Iterator[None]:
-    """Name the options of ``--add`` or ``--quota`` in errors, and not those of the limit."""
+    """Context manager in which errors name the options of ``--add`` or ``--quota``."""
     try:
         yield
     except CountonError as error:
@@ -259,7 +259,9 @@ def _names_of(what: Literal["add", "quota"]) -> Iterator[None]:
 
 
 def _foreign_spend(options: LedgerOptions) -> dict[str, Any] | None:
-    """Return the arguments of `Store.add_spend` for ``--add``; None without ``--add``."""
+    """Return arguments of `Store.add_spend`, if ``--add`` records a spend outside counton; else
+    None.
+    """
     numbers = options.add_epsilon, options.add_delta, options.add_rho
     if options.add is None:
         for name in ("add_epsilon", "add_delta", "add_rho", "add_unit", "add_party"):
@@ -280,7 +282,7 @@ def _foreign_spend(options: LedgerOptions) -> dict[str, Any] | None:
 
 
 def _share_spent(ledger: Ledger) -> float:
-    """Return the largest share of the limit's epsilon or rho that a kind of unit has spent."""
+    """Return the largest part of the limit (epsilon or rho) that any kind of unit has spent."""
     number = "rho" if hasattr(ledger.limit, "rho") else "epsilon"
     most: Any = getattr(ledger.limit, number)
     costs = [ledger.cost(unit=unit) for unit in ledger.units]
@@ -290,13 +292,13 @@ def _share_spent(ledger: Ledger) -> float:
 
 
 def _end_of_warning(warned: bool) -> None:
-    """End the command with the code of an alarm."""
+    """End the command with the exit code of an alarm, if there was a warning."""
     if warned:
         raise SystemExit(int(ExitCode.ALARM))
 
 
 def _print_totals(console: Console, found: Mapping[str, tuple[Relation, Limit | None]]) -> None:
-    """Print the spending of all streams together if there is no limit."""
+    """Print what all streams together have spent, where there is no limit."""
     for unit, (relation, total) in found.items():
         words = "no one sum; against a limit (--limit-epsilon and --limit-delta) they add up"
         words = words if total is None else str(total)
@@ -308,7 +310,9 @@ def _print_totals(console: Console, found: Mapping[str, tuple[Relation, Limit | 
 def _counts_as(
     guarantee: Guarantee, counted: list[Limit | None] | None, number: int
 ) -> dict[str, dict[str, Any] | None]:
-    """Return for JSON the guarantee that a spend counts as, if that differs from its own."""
+    """Return, as JSON values, the guarantee as which a limit counts a spend; empty if it is the
+    same.
+    """
     if counted is None or counted[number] == guarantee:
         return {}
     present = counted[number]
@@ -316,7 +320,9 @@ def _counts_as(
 
 
 def _as_json(remaining: dict[str | None, Limit | None]) -> dict[str, Any] | None:
-    """Return the rest of the only unit; None if nothing is left or there are several units."""
+    """Return what is left as JSON values, if there is one kind of unit and anything is left;
+    else None.
+    """
     rest = next(iter(remaining.values()), None)
     return rest.to_dict() if rest is not None and len(remaining) == 1 else None
 
@@ -324,7 +330,7 @@ def _as_json(remaining: dict[str | None, Limit | None]) -> dict[str, Any] | None
 def _units_as_json(
     found: Mapping[str, tuple[Relation, Limit | None]], ledger: Ledger | None
 ) -> dict[str, Any]:
-    """Return by kind of unit its relation, its sum and, under a limit, the rest."""
+    """Return, for each kind of unit, its neighbouring relation, its spending and what is left."""
     shown: dict[str, Any] = {}
     for unit, (relation, spent) in found.items():
         shown[unit] = {
@@ -338,7 +344,7 @@ def _units_as_json(
 
 
 def print_held(options: ShowOptions) -> None:
-    """Print the content of a state, a released table, a published database or a service."""
+    """Print what a state, a released table, a published database or a service contains."""
     from counton.run.read_back import read_public
 
     public = read_public(options.state, name=options.name, like=options.like)
@@ -349,7 +355,7 @@ def print_held(options: ShowOptions) -> None:
 
 
 def print_state(state: str, name: str | None, as_json: bool, *, full: bool = False) -> None:
-    """Print a state, or one stream of it, without secrets."""
+    """Print the streams of a state, or one of them, without secrets."""
     from counton.state import Store
 
     with Store(state) as store:
@@ -375,7 +381,7 @@ def print_state(state: str, name: str | None, as_json: bool, *, full: bool = Fal
 
 
 def _tell_of_late_rows(store: Store, name: str) -> None:
-    """Print the share of late rows on standard error, if this process may read exact numbers."""
+    """Print the share of late rows on stderr, if this process may read exact numbers."""
     from counton.cli.run_words import EXACT
     from counton.run.continuation import late_rows_for_operator
 
@@ -393,7 +399,7 @@ _ROWS = 20
 
 
 def print_release(released: Release, as_json: bool, *, full: bool = False) -> None:
-    """Print the stream of a released table, a published database or a service."""
+    """Print the facts of a release from a table, a published database or a service."""
     from counton.base.literature import origin_of
     from counton.released.release_facts import promise_of
     from counton.released.stream_words import (
@@ -461,7 +467,7 @@ def print_release(released: Release, as_json: bool, *, full: bool = False) -> No
 
 
 def _write_last(console: Console, released: ReleasedNumbers) -> None:
-    """Print the numbers of the last step, and their differences from the truth besides noise."""
+    """Print the numbers of the last step, and why they differ from the truth besides noise."""
     from counton.released.screen import screen_of
 
     screen = screen_of(released)
@@ -476,7 +482,11 @@ def _write_last(console: Console, released: ReleasedNumbers) -> None:
 
 
 def _strategy(design: Design, noun: str = "step") -> str:
-    """Describe the strategy in a line: its name, its noise, and its paper or theorem."""
+    """Describe the strategy in one line: its name, its noise, and its paper or theorem.
+
+    Args:
+        noun: what a step is called, such as "window".
+    """
     from counton.base.literature import origin_of
     from counton.released.stream_words import strategy_in_words
 
@@ -486,7 +496,9 @@ def _strategy(design: Design, noun: str = "step") -> str:
 
 
 def _steps_there(steps: Sequence[int]) -> dict[str, int | None]:
-    """Return the first and the last step, and the number of missing steps between them."""
+    """Return the first and the last step of a table, and how many steps between them are
+    missing.
+    """
     first, last = (steps[0], steps[-1]) if steps else (None, None)
     missing = steps[-1] - steps[0] + 1 - len(steps) if steps else 0
     return {"first": first, "last": last, "missing_steps": missing}
@@ -498,7 +510,12 @@ def publishes(release: str) -> str:
 
 
 def _noise(std: float, of: str | None, *, once: bool) -> str:
-    """Describe the width of the noise."""
+    """Describe the standard deviation of the noise in words.
+
+    Args:
+        of: the number that has it; None: all numbers.
+        once: True for a table that is released once.
+    """
     what = "" if of is None else f" of {of}"
     if once:
         return f"standard deviation {figures(std)}{what.replace(' all steps and ', ' all ')}"
@@ -506,7 +523,7 @@ def _noise(std: float, of: str | None, *, once: bool) -> str:
 
 
 def _as_text(table: Any) -> list[Any]:
-    """Return expressions for a table's times in JSON's form."""
+    """Return polars expressions that convert a table's times to text for JSON."""
     import polars as pl
 
     times = [name for name, kind in table.schema.items() if kind.is_temporal()]
@@ -514,7 +531,7 @@ def _as_text(table: Any) -> list[Any]:
 
 
 def _in_zone(stream: dict[str, Any]) -> dict[str, Any]:
-    """Return a stream's facts with times in its own zone."""
+    """Return the facts of a stream with its times in its own time zone."""
     zone = record_in(stream["details"]).get("timezone")
     if zone is None:
         return stream
@@ -527,8 +544,7 @@ def _in_zone(stream: dict[str, Any]) -> dict[str, Any]:
 def _print_stream(
     console: Console, stream: dict[str, Any], store: Store, *, full: bool = False
 ) -> None:
-    """Print a stream: its last numbers, its promise and its strategy; with ``full``, all public
-    facts."""
+    """Print a stream's last numbers, guarantee and strategy; with ``full`` all public facts."""
     from counton.run.definition import KIND
 
     terms, details = stream["terms"], stream["details"]
@@ -565,7 +581,9 @@ def _write_events(console: Console, stream: dict[str, Any], store: Store) -> Non
 
 
 def _write_steps(console: Console, stream: dict[str, Any], store: Store) -> None:
-    """Print the numbers of a stream that a program feeds; only the program knows their meaning."""
+    """Print the numbers of a stream to which a program gives numbers; only it knows their
+    meaning.
+    """
     design, last = store.reader(stream["name"]).design, stream["last"]
     console.write_line(f"stream {stream['name']}: {_steps_of(stream)}", bold=True)
     if last is not None and last["values"] is not None:
@@ -584,7 +602,7 @@ def _steps_of(stream: dict[str, Any]) -> str:
 
 
 def _of_steps(stream: dict[str, Any], store: Store) -> list[tuple[str, str]]:
-    """Describe a stream that a program feeds."""
+    """Describe a stream to which a program gives numbers, as pairs of name and words."""
     from counton.base.literature import origin_of
     from counton.released.stream_words import strategy_in_words
 
@@ -610,7 +628,7 @@ def _error(stream: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _of_events(stream: dict[str, Any], store: Store) -> list[tuple[str, str]]:
-    """Describe a stream of events, or a table of them."""
+    """Describe a stream of events, or a table of events, as pairs of name and words."""
     from counton.base.literature import origin_of
     from counton.cli.run_words import protection
     from counton.released.periods import begun_anew
@@ -645,7 +663,7 @@ def _of_events(stream: dict[str, Any], store: Store) -> list[tuple[str, str]]:
 
 
 def _besides(definition: Description) -> list[tuple[str, str]]:
-    """Describe differences between numbers and the truth besides noise, a row each."""
+    """Describe why numbers differ from the truth besides noise, as pairs of name and words."""
     from counton.released.besides_noise import besides_noise
 
     lines = besides_noise(definition)
@@ -660,7 +678,7 @@ def _statistic(saved: dict[str, Any]) -> str:
 
 
 def _living(definition: Definition) -> Iterable[tuple[str, str]]:
-    """Describe changes of a stream since its creation, and open choices."""
+    """Describe what changed in a stream since its creation, and which options are still open."""
     yield "publishes", publishes(definition.release)
     if definition.other is not None:
         yield "other", f"rows of groups that are not declared count as {definition.other!r}"
@@ -675,7 +693,7 @@ def _living(definition: Definition) -> Iterable[tuple[str, str]]:
 
 
 def _in_words(reason: str) -> str:
-    """Translate a reason from Python's words to the command line's."""
+    """Replace names of Python fields in a sentence by the options of the command line."""
     return reason.replace("accept_old_copy=True", "counton verify --accept-old-copy")
 
 
@@ -693,7 +711,7 @@ def _accept_old_copy(options: VerifyOptions, keys: Sequence[str | None]) -> None
 
 
 def print_verification(options: VerifyOptions) -> None:
-    """Print the recomputed values and their differences, and exit with the fitting code."""
+    """Print how many values were recomputed and which differ; exit with the code of the result."""
     from counton.state import verify
 
     keys: list[str | None] = [*options.key] if options.key else [None]

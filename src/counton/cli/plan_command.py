@@ -1,4 +1,4 @@
-"""``counton plan``: strategies and their errors, from `counton.plan`."""
+"""The command ``counton plan``: strategies with their errors, as `counton.plan` finds them."""
 
 from __future__ import annotations
 
@@ -166,7 +166,11 @@ _BRIEF = 3
 def _write_strategies(
     console: Console, ranked: StreamPlan, seconds: Sequence[float | None], *, full: bool
 ) -> None:
-    """Print strategies with their errors; with ``full`` all of them, and their costs."""
+    """Print the best strategies with their errors; with ``full`` all of them, and their costs.
+
+    Args:
+        seconds: time of one release with each strategy; None: it would take too long.
+    """
     families = {choice.family for choice in ranked}
     table = Table(box=SIMPLE_HEAD)  # a kind's name and all numbers fit 80 columns
     table.add_column("strategy", overflow="fold")
@@ -196,7 +200,7 @@ def _write_strategies(
 
 
 def _write_limits(console: Console, ranked: StreamPlan) -> None:
-    """Print the best strategy's advantage, the papers' strategies, and lower bounds."""
+    """Print how the best strategy compares with the papers' strategies and with lower bounds."""
     from counton.base.literature import origin_of
 
     console.write_line(
@@ -222,8 +226,12 @@ def _write_limits(console: Console, ranked: StreamPlan) -> None:
 
 
 def _with_subject(options: PlanOptions) -> tuple[PlanOptions, dict[str, Any], str | None]:
-    """Return options completed from a statistic's words, and the further arguments of
-    `_print_plan`."""
+    """Complete the options by the statistic that they name in words.
+
+    Returns:
+        The options, the arguments of `counton.plan` that describe the statistic, and the protected
+        unit if there is no statistic.
+    """
     if options.of is None:
         check_most(options.most)
         unit = Contribution.add_remove(unit="count")
@@ -263,7 +271,7 @@ def _with_subject(options: PlanOptions) -> tuple[PlanOptions, dict[str, Any], st
 
 
 def _as_said(options: PlanOptions, job: Job) -> PlanOptions:
-    """Complete options by a job's statements about its stream."""
+    """Complete options by what a job, given in words, states about its stream."""
     stated = {name: job.option(name) for name in _OF_STREAM if job.states(name)}
     if options.within is None and job.promise.within is None:
         stated.pop("level", None)  # the level of intervals that a run prints
@@ -277,8 +285,9 @@ def _as_said(options: PlanOptions, job: Job) -> PlanOptions:
 
 
 def _target(options: PlanOptions) -> dict[str, Any]:
-    """Return the guarantee, or the half-width for which it is found, as arguments of
-    `counton.plan`."""
+    """Return the guarantee, or the half-width from which it is found, as arguments of
+    `counton.plan`.
+    """
     stated = {name: options.option(name) for name in ("level", "least", "size")}
     stated = {name: value for name, value in stated.items() if value is not None}
     if options.within is None:
@@ -289,7 +298,7 @@ def _target(options: PlanOptions) -> dict[str, Any]:
 
 
 def _with_steps(options: PlanOptions) -> PlanOptions:
-    """Return options whose argument is a number of steps."""
+    """Take the argument of the command as the number of steps, and return the options with it."""
     if options.asked is None:
         return options
     steps = options.asked.replace(",", "").replace("_", "")

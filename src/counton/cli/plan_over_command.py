@@ -1,4 +1,4 @@
-"""``counton plan --over``: errors of strategies at several numbers of windows."""
+"""The option ``counton plan --over``: errors of strategies at several numbers of windows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ _MOST, _LARGEST = 100, 2**26
 
 
 def print_over(options: PlanOptions, asked: dict[str, Any]) -> None:
-    """Print a row for each number of windows, and a column for each strategy."""
+    """Print a table of errors: a row for each number of windows, a column for each strategy.
+
+    Args:
+        asked: arguments of `counton.plan`.
+    """
     assert options.over is not None, "without --over there is one number of windows"
     for name in ("steps", "around", "within"):
         if options.option(name) is not None:
@@ -76,7 +80,7 @@ def _plan_of(steps: int, name: str, arguments: dict[str, Any]) -> Any:
 
 
 def strategies_named(text: str | None) -> tuple[str, ...] | None:
-    """Split names at commas.
+    """Split the option's names of strategies at commas; None stays None.
 
     >>> strategies_named("kary, smooth-paper")
     ('kary', 'smooth-paper')
@@ -85,7 +89,7 @@ def strategies_named(text: str | None) -> tuple[str, ...] | None:
 
 
 def parse_over(text: str) -> list[int]:
-    """Parse numbers of windows: from one to another, doubled each time, or a list.
+    """Parse numbers of windows: a range such as "16:100", which doubles each time, or a list.
 
     >>> parse_over("16:100"), parse_over("365,1000")
     ([16, 32, 64, 100], [365, 1000])

@@ -1,6 +1,6 @@
-"""Forms of printed output: lines, words beside names, tables, JSON, and a progress bar on stderr.
+"""Forms of printed output: lines, pairs of name and words, tables, JSON, and a progress bar.
 
-Nothing is marked up, and lines are wrapped only if their method says so.
+Nothing is marked up, and lines are wrapped only if their method states it.
 """
 
 from __future__ import annotations
@@ -40,47 +40,24 @@ _SPARED = ("window_end", "step")
 MOST_LOSS = 20
 
 
-#: Variables by which rich takes other output for a terminal.
-_FORCED = frozenset({"FORCE_COLOR", "TTY_COMPATIBLE"})
-
-
-class Console:
-    """The console for output: rich writes to a terminal.
-
-    Lines and tables that go elsewhere are written without it, because it is slow to import.
-
-    Args:
-        stderr: write to standard error.
-        more: arguments of its `Terminal`, in the place of what rich finds out by itself.
+class Console(rich.console.Console):
+    """Console for output, which prints names letter by letter: ``:x:`` does not become a
+    picture.
     """
 
-    def __init__(self, *, stderr: bool = False, **more: Any) -> None:
-        self._stderr, self._more = stderr, more
 
-    @cached_property
-    def terminal(self) -> Terminal:
-        """The console of a terminal."""
-        from counton.cli.terminal import Terminal
-
-        return Terminal(stderr=self._stderr, **self._more)
-
-    @property
-    def is_terminal(self) -> bool:
-        """Whether a person reads the output."""
-        if self._more or not _FORCED.isdisjoint(os.environ) or self._file.isatty():
-            return self.terminal.is_terminal
-        return False
-
-    @property
-    def _file(self) -> TextIO:
-        return self._more.get("file") or (sys.stderr if self._stderr else sys.stdout)
+    @override
+    def on_broken_pipe(self) -> None:
+        """End quietly if the program that reads the output has closed it, as ``head`` does."""
+        self.quiet = True
+        close_output()
 
     def write_line(self, text: str, *, bold: bool = False) -> None:
         """Print a line of any length, unwrapped."""
         self._write(f"{text}\n", bold=bold)
 
     def ask_line(self, prompt: str) -> str:
-        """Return the line that is typed after a prompt.
+        """Print a prompt, and return the line that is typed.
 
         A plain read would miss a Ctrl-C between the prompt and the read, and wait for ever. So the
         read begins when there is a line.
@@ -106,7 +83,7 @@ class Console:
             close_output()
 
     def write_folded(self, text: str) -> None:
-        """Print lines as wide as the screen; continuations are indented to the line's words."""
+        """Print lines, wrapped to the width of the screen; continuation lines are indented."""
         for line in printable(text).split("\n"):
             begin = re.match(r"(\w+: +| +|)", line)
             below = " " * (0 if begin is None else len(begin[0]))
@@ -116,14 +93,16 @@ class Console:
                 self.write_line(one)
 
     def write_words(self, rows: Iterable[tuple[str, str]]) -> None:
-        """Print names with words beside them; a row without a name continues the one before."""
-        self.terminal.write_words(rows)
+        """Print pairs of a name and words side by side; words without a name continue those
+        above.
+        """
+        self.write_table(_beside(rows))
 
-    def write_table(self, table: TextTable | Table) -> None:
-        """Print a table whose cells are shown as they are.
+    def write_table(self, table: Table) -> None:
+        """Print a table, with the text of its cells unchanged.
 
-        A narrow screen shows it row by row. Output that other programs read has no frame and is
-        never wrapped: a line for the names of columns, and one for each row.
+        On a narrow screen its rows are printed one after the other. Output that other programs read
+        has no frame and is never wrapped.
         """
         if self.is_terminal:
             self.terminal.write_table(table)
@@ -138,7 +117,7 @@ class Console:
             self.write_line(line)
 
     def write_released(self, table: pl.DataFrame) -> None:
-        """Print rows of a release without breaking a number or date, on any screen."""
+        """Print rows of a release so that no number and no date is broken over two lines."""
         from counton.released.screen import text_table
 
         if not self.is_terminal:
@@ -155,14 +134,37 @@ class Console:
             self.write_line(f"Files and --json also have {' and '.join(reversed(spared))}.")
 
     def write_files(self, table: Path | None, chart: Path | None) -> None:
-        """Print the paths of written files."""
+        """Print the paths of a table and a chart that were written."""
         for name, path in (("table", table), ("chart", chart)):
             if path is not None:
                 self.write_line(f"{name} written to {path}")
 
+    def _fits(self, table: Table) -> bool:
+        """Whether a table fits the screen without a line break within a cell."""
+        widest = Measurement.get(self, self.options.update(width=1000), table).maximum
+        return widest <= self.width
+
+    def _write_plain(self, table: Table) -> None:
+        """Print the column names and the rows of a table, each on a line of any length."""
+        columns = [(str(column.header), column.justify == "right") for column in table.columns]
+        rows = [*zip(*(map(str, column.cells) for column in table.columns), strict=True)]
+        for line in align_lines(TextTable(columns, rows, str(table.caption or ""))):
+            self.write_line(line)
+
+    def _write_cards(self, table: Table) -> None:
+        """Print the rows of a table one after the other: a line for each column, with name and
+        value.
+        """
+        _clean(table)
+        names = [str(column.header) for column in table.columns]
+        for row in zip(*(column.cells for column in table.columns), strict=True):
+            rows = [(name, str(cell)) for name, cell in zip(names, row, strict=True) if str(cell)]
+            self.print(_beside(rows), highlight=False, markup=False)
+            self.print("")
+
 
 class ReportLines(Console):
-    """Lines of a report, which are collected and printed nowhere.
+    """Console that collects the lines of a report and prints nothing.
 
     Attributes:
         lines: the lines so far.
@@ -178,7 +180,7 @@ class ReportLines(Console):
 
 
 def print_json(value: Any) -> None:
-    """Print one JSON value and nothing else; addresses show no password."""
+    """Print one value as JSON and nothing else; passwords in addresses are hidden."""
     sys.stdout.write(json.dumps(_without_passwords(value), indent=2) + "\n")
 
 
@@ -195,7 +197,7 @@ _ADDRESSES = ("state", "ledger", "shared_ledger", "place", "out")
 
 
 def tell_of_old_copies(store: Store, names: Iterable[str]) -> None:
-    """Report on standard error which of these streams may be old copies, and why."""
+    """Report on stderr which of some streams may be old copies of their states, and why."""
     for name in names:
         if (doubt := store.reader(name).doubt()) is not None:
             Console(stderr=True).write_line(f"note: {doubt}")
@@ -208,7 +210,9 @@ def warn_of_no_witness(
     opened: Callable[[Any], Store | None] = lambda _: None,
     in_file: bool = False,
 ) -> None:
-    """Warn once if an old copy of a state would not be noticed.
+    """Warn, once, if a restored old copy of a state would not be noticed for lack of a witness.
+
+    A witness is a small file away from the state that knows how far the stream had come.
 
     Args:
         states: each state with the places of its keys, and of its second witness if stated.
@@ -233,7 +237,7 @@ def warn_of_no_witness(
 def warn_of_weak(
     console: Console, guarantee: Guarantee, unit: str, stated: object, about: str = ""
 ) -> None:
-    """Warn in one line if a stated guarantee promises next to nothing."""
+    """Warn in one line if a stated guarantee is so weak that it hides next to nothing."""
     loss = getattr(guarantee, "epsilon", None) or getattr(guarantee, "rho", None)
     if stated is not None and loss is not None and loss > MOST_LOSS:
         console.write_line(
@@ -243,9 +247,40 @@ def warn_of_weak(
         )
 
 
+def _beside(rows: Iterable[tuple[str, str]]) -> Table:
+    words = Table.grid(padding=(0, 2))
+    words.add_column(style="dim", no_wrap=True)
+    words.add_column(overflow="fold")
+    for name, value in rows:
+        words.add_row(name, value)
+    return words
+
+
+def table_of_texts(table: TextTable, *, unbroken: bool = False) -> Table:
+    """Convert a table of texts to a table that a console prints.
+
+    Args:
+        unbroken: keep each number on one line, on any screen.
+    """
+    shown = Table(caption=table.caption or None)
+    for name, number in table.columns:
+        justify: Literal["right", "left"] = "right" if number else "left"
+        shown.add_column(name, justify=justify, overflow="fold", no_wrap=unbroken and number)
+    for row in table.rows:
+        shown.add_row(*row)
+    return shown
+
+
+def _clean(table: Table) -> None:
+    """Replace control characters in a table's texts, since names come with the data."""
+    for column in table.columns:
+        column.header = printable(str(column.header), "")
+        column._cells = [printable(str(cell)) for cell in column._cells]
+
+
 @contextmanager
 def working(console: Console, *, always: bool = False) -> Iterator[Progress]:
-    """Show a progress bar while the block runs: on terminals, or always."""
+    """Context manager that shows a progress bar: on terminals, or always."""
     if not (always or console.is_terminal):
         yield silent
         return
@@ -268,7 +303,7 @@ def working(console: Console, *, always: bool = False) -> Iterator[Progress]:
 
 
 def check_chart(plot: Path | None, width: float | None) -> None:
-    """Refuse a path that is no picture, and a width without a chart."""
+    """Refuse a file name that is of no chart format, and a width without a chart."""
     if plot is not None:
         from counton.charts.style import check_width
         from counton.run.written_files import PICTURES, check_output

@@ -1,4 +1,4 @@
-"""Ages in words, as steps of a stream, with the privacy loss at each."""
+"""Ages of items in words, such as "1d", as numbers of steps, with the privacy loss at each."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NAMED = {"an hour": "1h", "a day": "1d", "a week": "1w", "a year": "1y", "ten y
 
 
 def seconds(text: str) -> float:
-    """Return the seconds of a duration; months and years have their average length.
+    """Return the number of seconds of a duration; months and years have their average length.
 
     >>> seconds("1.5h"), seconds("2w")
     (5400.0, 1209600.0)
@@ -37,7 +37,11 @@ def seconds(text: str) -> float:
 
 
 def steps_in(age: str, every: str) -> int:
-    """Return the largest number of steps of length ``every`` that an item of this age has seen.
+    """Return the largest number of steps that can pass within an age.
+
+    Args:
+        age: the age, as a duration.
+        every: length of a step.
 
     >>> steps_in("1d", "1h"), steps_in("90m", "1h")
     (24, 2)
@@ -46,7 +50,8 @@ def steps_in(age: str, every: str) -> int:
 
 
 def named_ages(every: str) -> dict[str, int]:
-    """Return an hour, a day, a week, a year, ten years in steps; ages below one step are left out.
+    """Return familiar ages in steps: an hour, a day, a week, a year, ten years, if at least one
+    step.
 
     >>> named_ages("1d")
     {'a day': 1, 'a week': 7, 'a year': 366, 'ten years': 3653}
@@ -56,7 +61,8 @@ def named_ages(every: str) -> dict[str, int]:
 
 
 def targets_from(text: str, every: str) -> dict[int, float]:
-    """Parse largest losses by age in steps, from text such as ``1d:1,365d:3``.
+    """Parse the largest allowed losses by age from text such as ``1d:1,365d:3``; ages become
+    steps.
 
     >>> targets_from("1d:1,365d:3", "1h")
     {24: 1.0, 8760: 3.0}
@@ -83,7 +89,7 @@ def targets_from(text: str, every: str) -> dict[int, float]:
 
 
 def loss_in_words(guarantee: Guarantee, strategy: StreamStrategy, every: str) -> str | None:
-    """Describe an item's loss by age; None for guarantees that do not expire."""
+    """Describe what an item has lost at several ages; None for guarantees that do not expire."""
     if not isinstance(guarantee, (ExpiringDP, ExpiringZCDP)) or not isinstance(strategy, Expiring):
         return None
     bound = guarantee.bound_to(strategy)

@@ -26,7 +26,7 @@ from counton.run.shared_paths import JobStates, refuse_shared
 
 
 def perform(options: RunOptions) -> None:
-    """Carry out the jobs separately: one that fails stops no other."""
+    """Run the jobs of a file one after the other; if one fails, the others still run."""
     if options.schema:
         print_json(schema())
         return
@@ -106,7 +106,11 @@ def _print_dry_run(
 def _alarm(
     job: Job, terms: AlarmTerms, job_report: dict[str, Any], console: Console, options: RunOptions
 ) -> bool:
-    """Print alarms of a job's released numbers; return whether the newest window has one."""
+    """Look for alarms in a job's released numbers and print them.
+
+    Returns:
+        True if the newest window has an alarm.
+    """
     from counton.run.exports import released_in
     from counton.run.job_alarms import alarm_of, report, send
 
@@ -129,7 +133,7 @@ def _alarm(
 
 
 def _publish(job: Job, to: str, console: Console, *, silently: bool) -> None:
-    """Publish a job's releases in the file's common database."""
+    """Publish a job's releases in the database that the file states for all jobs."""
     from counton.run.exports import publish
 
     done = publish(job.keeping.state, to, name=job.keeping.name, key=job.keeping.key)
@@ -140,7 +144,10 @@ def _publish(job: Job, to: str, console: Console, *, silently: bool) -> None:
 
 
 def _tonight(job: Job, options: RunOptions, *, known: bool) -> Job:
-    """Return a job with the options of one night; a new job without times takes no ``until``."""
+    """Return a job with the options of the command, which override the file for this run.
+
+    A new job without times takes no ``until``.
+    """
     nightly = (name for name, stated in options_of(Job).items() if stated.nightly)
     stated = {name: options.option(name) for name in nightly if options.states(name)}
     if job.times.time is None and not known:

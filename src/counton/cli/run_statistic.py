@@ -1,7 +1,7 @@
 """The common part of all statistics' commands: run the job, write its outputs, print the release.
 
-Exact facts about the events are for the operator: they go to stderr, or, with JSON, into its
-`not_private`.
+Exact facts about the events are for the operator: they go to stderr, or in JSON under
+``not_private``.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _OUT = "--out"
 
 
 def perform(job: Job, printing: Printing | None = None, *, bar: bool = False) -> None:
-    """Release the due windows, then write and print from the journal."""
+    """Release the windows that are due; then write outputs and print, from published numbers."""
     printing = Printing() if printing is None else printing
     report = carried_out(job, silently=printing.json, bar=bar, asks=True)
     if printing.save is not None:
@@ -66,7 +66,7 @@ def perform(job: Job, printing: Printing | None = None, *, bar: bool = False) ->
 
 
 def perform_table(job: Job, printing: Printing, once: OnceOptions) -> None:
-    """Run a table over time, or one that is released once; or plan its accuracy."""
+    """Run a job of a table, over time or released once; or only plan its accuracy."""
     job = job.having(replace=job.option("replace") or once.move)
     if printing.plan:
         _print_table_plan(job, printing)
@@ -75,7 +75,9 @@ def perform_table(job: Job, printing: Printing, once: OnceOptions) -> None:
 
 
 def _print_table_plan(job: Job, printing: Printing) -> None:
-    """Print a planned table: only public facts are read, and nothing is released."""
+    """Print the planned accuracy of a table. Only public facts are read, and nothing is
+    released.
+    """
     from counton.run.job_plan import planned_table
 
     words, rows = planned_table(job)
@@ -96,9 +98,9 @@ def _print_table_plan(job: Job, printing: Printing) -> None:
 def carried_out(
     job: Job, *, silently: bool, bar: bool = False, about: str = "", asks: bool = False
 ) -> dict[str, Any]:
-    """Release the due windows and write them; print them, or return the machine-readable report.
+    """Release the windows that are due, write outputs, and print the release.
 
-    An error of a chart is only in the returned report: ``not_drawn``.
+    The JSON report is returned; it alone has an error of a chart, under ``not_drawn``.
 
     Args:
         silently: print nothing, and return the whole report.
@@ -148,7 +150,7 @@ def carried_out(
 
 
 def show(console: Console, outcome: Outcome, written: WrittenOutputs, outputs: Outputs) -> None:
-    """Print new windows, the tables of the last step, the promise, and the written files."""
+    """Print new windows, the last step, the guarantee, and the paths of written files."""
     console.write_line(progress_line(outcome), bold=True)
     watermark = outputs.job.times.watermark
     for line in next_release(outcome, watermark):
@@ -178,7 +180,7 @@ def show(console: Console, outcome: Outcome, written: WrittenOutputs, outputs: O
 
 
 def is_beside(job: Job) -> bool:
-    """Whether a stream's state is in its default place."""
+    """Whether a job's state is in its default place, beside the events."""
     if not str(job.keeping.state).endswith(".counton.db"):
         return False
     from counton.run.first_job import state_beside
@@ -197,7 +199,7 @@ def as_json(
     warnings: Sequence[str],
     notes: Sequence[str],
 ) -> dict[str, Any]:
-    """Return the machine-readable report.
+    """Return the report of a run as JSON values.
 
     Args:
         warnings: remarks without exact numbers.

@@ -27,7 +27,7 @@ EXACT = "exact, not to be published"
 
 
 class SetAside(NamedTuple):
-    """Rows that earlier runs set aside; reports leave them out.
+    """File of rows that could not be read, as it was before a run; reports count only new rows.
 
     Attributes:
         file: file of rows that are set aside; None: there is none.
@@ -39,13 +39,13 @@ class SetAside(NamedTuple):
 
     @classmethod
     def of(cls, job: Job) -> SetAside:
-        """Read the rows that were set aside before a job runs."""
+        """Read the file to which a job sets rows aside, before the job runs."""
 
         file = job.rows.policies().quarantine
         return cls(file, _lines(file))
 
     def new(self, now: int) -> int:
-        """Return how many of the ``now`` rows set aside are new in this run."""
+        """Return how many rows this run added, if it set ``now`` rows aside."""
         return min(now, len(_lines(self.file) - self.before))
 
 
@@ -59,11 +59,11 @@ def _lines(file: Path | None) -> frozenset[bytes]:
 
 
 def operator_notes(outcome: Outcome, aside: int, *, waits: bool) -> list[str]:
-    """Return exact facts about the input, for the operator's eyes only.
+    """Return exact facts about the rows of a run, in sentences for the operator only.
 
     Args:
         aside: number of new rows among those set aside.
-        waits: a watermark is set.
+        waits: True if windows wait for late rows (a watermark).
     """
     counts, windows = outcome.for_operator(), outcome.definition.cut
     of_each = [
@@ -120,12 +120,12 @@ def operator_notes(outcome: Outcome, aside: int, *, waits: bool) -> list[str]:
 
 
 def _remedy_of_late_rows(definition: Definition, windows: int, *, waits: bool) -> str:
-    """Return the options that count late rows in their own windows.
+    """Return words on the options that would let late rows count in their own windows.
 
     Args:
         definition: definition of their stream.
-        windows: number of windows within which 19 of 20 of them came.
-        waits: a watermark is set, and was too short for them.
+        windows: number of windows within which 19 of 20 of the late rows came.
+        waits: True if windows wait for late rows (a watermark), but not long enough.
     """
     cut = definition.cut
     after, name = cut.long(windows), cut.period or "window"
@@ -167,7 +167,7 @@ _AGAINST = (
 
 
 def promise(definition: Definition) -> str:
-    """Describe a release's promise in one sentence; `protection` has the details."""
+    """Describe the guarantee of a release in one sentence; `protection` has the details."""
     from counton.released.stream_words import promise_in_words
 
     guarantee, loss = definition.guarantee, None
@@ -179,7 +179,9 @@ def promise(definition: Definition) -> str:
 
 
 def protection(definition: Definition, law: NoiseDistribution) -> list[tuple[str, str]]:
-    """Describe the protection: unit, guarantee, cost, and arrangement of the noise."""
+    """Describe the guarantee in pairs of name and words: unit, loss, cost, and how noise is
+    shared.
+    """
     from counton.released.stream_words import (
         cost_in_words,
         hidden_in_words,
@@ -243,7 +245,10 @@ def _guarantee_lines(definition: Definition, unit: str) -> list[tuple[str, str]]
 
 
 def _surest(guarantee: Guarantee) -> list[tuple[str, str]]:
-    """Bound how well a reader can guess the protected fact, if epsilon alone tells it; rounded up.
+    """Return the largest probability, rounded up, with which a reader can guess the protected
+    fact.
+
+    It is in words, and only if epsilon alone determines it.
 
     >>> [_surest(PureDP(epsilon))[0][1].split()[-2] for epsilon in (0.2, 1, 20)]
     ['54.99%,', '73.11%,', '100%,']
@@ -256,7 +261,7 @@ def _surest(guarantee: Guarantee) -> list[tuple[str, str]]:
 
 
 def _of_table(definition: Definition, law: NoiseDistribution) -> list[tuple[str, str]]:
-    """Describe the promise of a table that is released once."""
+    """Describe the guarantee of a table that is released once, in pairs of name and words."""
     from counton.released.stream_words import cost_in_words
 
     of = getattr(definition.statistic, "mechanism", "")
@@ -276,7 +281,7 @@ def _statistic_in_words(definition: Definition) -> str:
 
 
 def _of_statistic(definition: Definition) -> list[tuple[str, str]]:
-    """Describe the protection if rows count in their order."""
+    """Describe the guarantee of a statistic that counts rows in their order."""
     from counton.released.stream_words import cost_in_words, protected_in_words, sharing_in_words
 
     people = [] if definition.people_note is None else [("", definition.people_note)]
@@ -294,7 +299,9 @@ def _of_statistic(definition: Definition) -> list[tuple[str, str]]:
 
 
 def until_newest(outcome: Outcome, watermark: str | None) -> list[str]:
-    """Note the time of the newest event, if it decided which windows are released."""
+    """Return a note that the time of the newest event decided which windows are released, if it
+    did.
+    """
     cut, until, after = outcome.definition.cut, outcome.until, outcome.after
     if until is None or outcome.until_stated:
         return []
@@ -311,7 +318,7 @@ def next_release(outcome: Outcome, watermark: str | None) -> list[str]:
     """Return a line on what the next window waits for, if nothing was released; else no line.
 
     Args:
-        outcome: of a run.
+        outcome: result of the run.
         watermark: how long after its end a window is released; None: at its end.
     """
     cut, after = outcome.definition.cut, outcome.after
@@ -326,7 +333,9 @@ def next_release(outcome: Outcome, watermark: str | None) -> list[str]:
 
 
 def _succession(definition: Definition, before: Continuation) -> list[tuple[str, str]]:
-    """Return words on the stream that this one continues, and on the cost of both together."""
+    """Return words on the earlier stream that this one continues, and on the cost of both
+    together.
+    """
     totals = (
         "totals go on from its last release, and contain its noise too"
         if before.totals
@@ -356,7 +365,7 @@ def _succession(definition: Definition, before: Continuation) -> list[tuple[str,
 
 
 def progress_line(outcome: Outcome) -> str:
-    """Describe how many steps are new."""
+    """Return a line on how many steps are released, and how many of them are new."""
     new = outcome.after - outcome.before
     if outcome.again and not new:
         return (

@@ -1,4 +1,4 @@
-"""``counton send``: rows of a file, or of a pipe, to a service."""
+"""The command ``counton send``: it sends rows of a file, or of a pipe, to a service."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _STDIN = "-"
 
 
 def perform(options: SendOptions) -> None:
-    """Send rows, and print their number."""
+    """Send rows to a service, and print how many were sent."""
     from counton.serve.client import Client, send_file, send_stream
 
     for name, least in (("batch_rows", 1), ("wait", 0), ("patience", 0)):

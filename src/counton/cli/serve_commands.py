@@ -14,7 +14,7 @@ from counton.cli.serve_options import LeftOutOptions, ServeOptions, TokenOptions
 
 
 def perform(options: ServeOptions) -> None:
-    """Serve until the process is told to end."""
+    """Run the service until the process is told to end."""
     for module in ("fastapi", "uvicorn", "zstandard", "swagger_ui_bundle", "prometheus_client"):
         require(module)
     from counton.serve.server import serve
@@ -32,7 +32,7 @@ def perform(options: ServeOptions) -> None:
 
 
 def perform_left_out(options: LeftOutOptions) -> None:
-    """List batches that are left out; print one's rows, put it back, or drop it."""
+    """List batches that could not be counted, or print one's rows, put it back, or drop it."""
     from counton.serve.uncounted_batches import LeftOutBatches, facts_of
 
     wanted = {
@@ -64,7 +64,7 @@ def perform_left_out(options: LeftOutOptions) -> None:
 
 
 def perform_token(options: TokenOptions) -> None:
-    """Make, revoke or list tokens."""
+    """Make, revoke or list the tokens of a service."""
     from counton.serve.settings import settings_of
     from counton.serve.tokens import Tokens
 

@@ -1,4 +1,7 @@
-"""``counton plan nightly.toml --simulate true.csv``: simulated releases of made-up numbers."""
+"""The option ``counton plan nightly.toml --simulate true.csv``: simulated releases.
+
+Their true numbers are those of the file.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ _STEP, _GROUP, _NUMBER = "step", "group", "number"
 
 
 def print_simulation(options: PlanOptions, jobs: Mapping[str, PlannedJob]) -> None:
-    """Simulate one of the jobs, and print or write its simulated release."""
+    """Simulate the releases of one job, and print or write them."""
     assert options.simulate is not None
     job, path = _which(options.simulate, jobs)
     out = None if options.out is None else checked_file(options.out, job.state)
@@ -45,7 +48,7 @@ def print_simulation(options: PlanOptions, jobs: Mapping[str, PlannedJob]) -> No
 
 
 def _which(given: str, jobs: Mapping[str, PlannedJob]) -> tuple[PlannedJob, Path]:
-    """Return a job and a file from ``NAME=FILE``, or from a file alone if there is one job."""
+    """Parse ``NAME=FILE`` to a job and a file; a file alone is enough if there is one job."""
     name, _, path = given.partition("=")
     if name in jobs and path:
         return jobs[name], Path(path)
@@ -58,7 +61,10 @@ def _which(given: str, jobs: Mapping[str, PlannedJob]) -> tuple[PlannedJob, Path
 
 
 def _numbers(path: Path, job: PlannedJob) -> NDArray[np.float64]:
-    """Read the numbers of each step and group from a CSV file; 0 if it has no row."""
+    """Read a number for each step and group from a CSV file; 0 where it has no row.
+
+    The shape is ``(steps, groups)``.
+    """
     definition = job.definition
     if not definition.statistic.card.additive:
         raise InvalidInput(

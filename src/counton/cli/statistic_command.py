@@ -1,5 +1,4 @@
-"""The commands ``statistic ...``, one for each statistic, and statistics from words of a
-command."""
+"""The commands ``statistic NAME``, one for each statistic, and the parsing of their words."""
 
 from __future__ import annotations
 
@@ -57,7 +56,7 @@ def commands() -> typer.Typer:
 
 
 def perform(name: str, words: list[str]) -> None:
-    """Carry out the command of a statistic that stands beside ``statistic``."""
+    """Run the command of a statistic at the top level, with the words after its name."""
     _beside(name)(words, prog_name=f"counton {name}")
 
 
@@ -72,12 +71,16 @@ def _beside(name: str) -> Any:
 
 
 def kinds_of(name: str) -> tuple[type, ...]:
-    """Return the records of options of a statistic's command."""
+    """Return the dataclasses of the options that a statistic's command has."""
     return (Job, OnceOptions, Printing) if statistic_class(name).card.is_table else (Job, Printing)
 
 
 def command_of(app: typer.Typer, name: str, says: str) -> None:
-    """Add the command of a statistic to a group of commands."""
+    """Add the command of a statistic to a group of commands.
+
+    Args:
+        says: first sentence of its help.
+    """
     command: Any
     kinds = kinds_of(name)
     if OnceOptions in kinds:
@@ -117,9 +120,10 @@ _USUAL = {"every": "1d", "steps": 365, "epsilon": "1", "most": 3, "domain": "A,B
 
 @contextmanager
 def whole_command(name: str, job: Job, *others: object) -> Iterator[None]:
-    """Complete a refusal of missing options: add the columns, and a command to edit.
+    """Context manager that adds help to an error about missing options.
 
-    Standard input can be read only once, so its columns are not shown.
+    It adds the columns of the events, and a whole command to edit. Standard input can be read only
+    once, so its columns are not shown.
     """
     try:
         yield
@@ -150,7 +154,7 @@ def whole_command(name: str, job: Job, *others: object) -> Iterator[None]:
 
 
 def _streams_there(job: Job) -> list[str]:
-    """Return the streams of the state that a job names, which may be meant."""
+    """Return the names of the streams that exist in a job's state; one of them may be meant."""
     from counton.state import Store, state_file
 
     file = state_file(job.keeping.state)
@@ -192,13 +196,12 @@ _DAYS = {
 
 
 def _command_words(name: str) -> str:
-    """Return the words of a statistic's command."""
+    """Return the words that name a statistic's command, such as "statistic top-k"."""
     return name if name in BESIDE else f"statistic {name}"
 
 
 def _example(name: str) -> list[str]:
-    """Return a command over the front page's visits.csv, after commands that make its other
-    files."""
+    """Return an example command for a statistic, after commands that make the files it needs."""
     card = statistic_class(name).card
     if card.example is None:
         return []
@@ -222,7 +225,7 @@ _UNPLANNED = {
 
 
 def parse_words(option: str, words: str) -> tuple[Statistic, Job]:
-    """Return the statistic and the job that the words of a command state.
+    """Parse the words of a command to its statistic and its job.
 
     The words may be a whole command, with options that change no noise. Events, state and columns
     may be left out.

@@ -13,7 +13,7 @@ from counton.run.read_back import read_public
 
 
 def perform(options: WatchOptions) -> None:
-    """Read, find alarms and print them; exit with a code of its own if one is new."""
+    """Read a release, find alarms and print them; a new alarm has an exit code of its own."""
     released = read_public(options.source, name=options.name, token=options.token)
     if released is None:
         released = released_in(options.source, options.name)

@@ -1,1 +1,3 @@
-"""Jobs: their parts and options, refused combinations of options, and job files."""
+"""Jobs: the request for one run, with its options, refused combinations of options, and job
+files.
+"""

@@ -59,7 +59,7 @@ _KINDS: dict[str, Kind] = {
 def option(
     default: Any, help: str, called: str | None = None, *, repr: bool = True, **more: Any
 ) -> Any:
-    """Define a field of a dataclass that a user may state.
+    """Define a field of a dataclass that is an option which a user may state.
 
     Args:
         default: ``...`` if the option must be given.
@@ -82,7 +82,9 @@ def option(
 
 
 def fields_of(kind: Any) -> Iterator[tuple[type, Field[Any]]]:
-    """Yield the fields of a record with their classes; a part is replaced by its own fields.
+    """Yield the fields of a dataclass, each with the class that defines it.
+
+    A field that holds a part of a job is replaced by the part's own fields.
 
     >>> [whose.__name__ for whose, item in fields_of(Job) if item.name in ("every", "by")]
     ['Times', 'Groups']
@@ -95,7 +97,9 @@ def fields_of(kind: Any) -> Iterator[tuple[type, Field[Any]]]:
 
 
 def options_of(kind: Any) -> dict[str, Option]:
-    """Return the options of a dataclass, by the names of its fields; arguments first."""
+    """Return the options of a dataclass by the names of its fields, first those given by
+    position.
+    """
     return _read_options(kind)
 
 
@@ -132,7 +136,7 @@ MOST_EVENTS = 1_000_000
 
 
 def check_most(most: int | None) -> None:
-    """Refuse a bound on a user's events that bounds nothing, or lets nothing count.
+    """Refuse a bound on a user's events that is too large to bound anything, or is below 1.
 
     >>> check_most(3)
     >>> check_most(10**9)
@@ -153,7 +157,7 @@ def check_most(most: int | None) -> None:
 
 
 def check_most_a_window(a_window: int | None, most: int) -> None:
-    """Refuse a bound on a user's events in one window that exceeds the bound on all.
+    """Refuse a bound on a user's events in one window that exceeds the bound on all windows.
 
     >>> check_most_a_window(2, most=20)
     """
@@ -165,7 +169,7 @@ def check_most_a_window(a_window: int | None, most: int) -> None:
 
 
 def check_people_columns(user: str | None, row: str | None) -> None:
-    """Refuse one column for users and for the ids of rows.
+    """Refuse a job that names the same column for users and for the ids of rows.
 
     >>> check_people_columns("cookie", "order")
     """
@@ -183,14 +187,14 @@ RELEASES = ("totals", "windows", "both", "periods")
 
 
 class OptionRecord:
-    """Stated options of a job, or of a command."""
+    """Base class of records of stated options, of a job or of a command."""
 
     def option(self, name: str) -> Any:
         """Return the value of a field; None if it is not stated."""
         return getattr(self, name, None)
 
     def states(self, name: str) -> bool:
-        """Whether a field, or an option of the statistic, differs from its default.
+        """Whether a field, or an option of the statistic, has a value other than its default.
 
         >>> job = Job("count", "visits.csv", "visits.db", release="totals", steps=9)
         >>> job.states("release"), job.states("steps"), job.states("missing")
@@ -201,17 +205,17 @@ class OptionRecord:
         return self.has(name) and value not in known
 
     def has(self, name: str) -> bool:
-        """Whether a field has a value, even the default."""
+        """Whether a field has a value at all, be it the default."""
         return self.option(name) is not None and self.option(name) is not False
 
 
 class JobPart(OptionRecord):
-    """Base of the parts of a job: it checks that each field has its type.
+    """Base class of the parts of a job, which checks that each field has its type.
 
     Attributes:
         heading: section of the help for the part's fields.
-        kept: how a stream keeps the part's fields (`counton.base.options.Kept`); a field may state
-            another way.
+        kept: how the stream's state stores the part's fields (`counton.base.options.Kept`); a field
+            may state another way.
     """
 
     heading: ClassVar[str] = ""
@@ -220,7 +224,7 @@ class JobPart(OptionRecord):
     def __post_init__(self) -> None:
         """Refuse a field of a wrong type, or a word that is not among its choices.
 
-        Whole numbers of other libraries become Python's.
+        Integers of other libraries, such as numpy, become integers of Python.
         """
         for name, item in options_of(type(self)).items():
             value = _in_words(item, getattr(self, name))
@@ -253,9 +257,9 @@ def _check_key(value: object) -> None:
 class Keeping(JobPart):
     """The place and the name of a stream.
 
-    ``drop_waiting`` drops the rows that wait in the ended stream: they count nowhere, unless a
-    later file holds them again. If no ``ledger`` is named, a state keeps the ledger that counts it
-    already.
+    ``drop_waiting`` drops the rows that the ended stream ``continues`` has not counted yet: they
+    count nowhere, unless a later file holds them again. If no ``ledger`` is named, a state keeps
+    the ledger that counts it already.
     """
 
     heading = "State"
@@ -611,7 +615,9 @@ class Users(JobPart):
 
 @dataclass(frozen=True, repr=False)
 class RowFormat(JobPart):
-    """How rows are read, and the policy for unreadable rows: equal for all ways in."""
+    """How rows are read, and what happens to unreadable rows, for files, frames and services
+    alike.
+    """
 
     heading = "Rows"
     kept = "policy"
@@ -660,7 +666,7 @@ class RowFormat(JobPart):
     )
 
     def open_rows(self, events: object) -> Source:
-        """Open the rows of files, a folder, a pattern, standard input or a data frame."""
+        """Open rows as a source: of files, a folder, a pattern, standard input or a data frame."""
         from counton.rows.files import open_source
         from counton.rows.paths import CsvForm
 
@@ -668,7 +674,7 @@ class RowFormat(JobPart):
         return open_source(events, self.file_format, form)
 
     def policies(self) -> Policies:
-        """Policies for rows that cannot be counted."""
+        """What happens to rows that cannot be counted, such as unreadable ones."""
         from counton.rows.policies import Policies
 
         return Policies.read(self.bad_rows, self.bad_rows_most, self.missing)
@@ -676,7 +682,7 @@ class RowFormat(JobPart):
 
 @dataclass(frozen=True, repr=False)
 class RowPolicies(RowFormat):
-    """Which rows count, and the policy for late and repeated rows.
+    """Which rows count, and what happens to late and repeated rows.
 
     If rows count in their order, ``late`` rows are refused or dropped. In files of new events all
     other late rows count at the next release. In a file of all events a released window is closed,
@@ -778,7 +784,7 @@ class OutputFiles(JobPart):
 
 @dataclass(frozen=True, repr=False)
 class Showing(JobPart):
-    """The view of released values that is shown: remembered with the stream.
+    """Which released values are shown; later runs of the stream repeat the choice.
 
     ``known`` totals may be a mapping from paths of nodes to totals.
     """
@@ -825,10 +831,10 @@ NEWEST = "newest"
 
 
 class Arrow(Protocol):
-    """A data frame of any library that exports Arrow through the PyCapsule interface."""
+    """A data frame of any library that exports its rows by the Arrow PyCapsule interface."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Return a capsule with the rows."""
+        """Return a PyCapsule with the rows as an Arrow stream."""
 
 
 #: Sources of events.
@@ -838,14 +844,14 @@ Events: TypeAlias = (
 
 
 def _check_events(value: Any) -> None:
-    """Check that paths are texts; the reader checks all other sources."""
+    """Refuse paths that no file can have; the reader checks all other sources."""
     for one in value if isinstance(value, list | tuple) else [value]:
         if isinstance(one, str | os.PathLike):
             check_text("events", os.fspath(one))
 
 
 def part(kind: type[JobPart]) -> Any:
-    """Define a field of a job that holds one of its parts."""
+    """Define a field of `Job` that holds one part of a job."""
     return made(metadata={"part": kind})
 
 
@@ -949,7 +955,7 @@ class Job(OptionRecord):
         return self.options.get(name) if place is None else place(self)
 
     def having(self, **changes: Any) -> Job:
-        """Return this job with other values of some fields or options.
+        """Return a copy of the job in which some fields or options have other values.
 
         >>> Job("average", "visits.csv", "visits.db", lower=0).having(lower=1, steps=9).options
         {'lower': 1}
@@ -961,7 +967,7 @@ class Job(OptionRecord):
 
     @property
     def statement(self) -> Statement:
-        """All stated values by name, as a statistic reads them."""
+        """All stated values of the job, as a statistic reads them."""
         return _JobStatement(self)
 
 
@@ -975,7 +981,7 @@ _PLACES = {
 
 
 class _JobStatement(Statement):
-    """Stated values of a job, by name."""
+    """Adapter by which a statistic reads the stated values of a job."""
 
     def __init__(self, job: Job) -> None:
         self._job, self.options = job, job.options
@@ -1024,8 +1030,10 @@ class _JobStatement(Statement):
 
 
 def _in_words(item: Option, given: Any) -> Any:
-    """Convert a value to the form of files and commands: a date, a length of time, several
-    columns."""
+    """Convert a value that Python stated to the text that a file or a command would state.
+
+    Dates, lengths of time and lists of columns become text; other values are unchanged.
+    """
     if item.words == "length" and isinstance(given, timedelta):
         return length_in_words(item.name, given)
     if item.words == "moment" and isinstance(given, date) and not isinstance(given, datetime):
@@ -1048,7 +1056,7 @@ def _stream_of(what: object) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Convert a whole number of another library to Python's."""
+    """Convert an integer of another library, such as numpy, to one of Python."""
     other = isinstance(value, Integral) and not type(value).__module__.startswith("builtins")
     return int(value) if other else value
 
@@ -1072,7 +1080,7 @@ def length_in_words(name: str, length: timedelta) -> str:
 
 
 def require_guarantee(guarantee: _Given | None) -> _Given:
-    """Return a guarantee, and refuse its absence."""
+    """Return the guarantee; refuse None."""
     if guarantee is None:
         raise MissingOptions(
             f"no guarantee is stated; give {field('epsilon')}, {field('epsilon')} and "

@@ -69,7 +69,7 @@ ALARM = "alarm"
 
 
 class AlarmTerms(NamedTuple):
-    """Terms of a job's alarms: see `counton.watch`.
+    """When a job gives alarms, and to whom: see `counton.watch`.
 
     Attributes:
         false_alarms: expected number of alarms in a year without changes.
@@ -89,8 +89,10 @@ class AlarmTerms(NamedTuple):
 
 
 class _ValueOfFile(NamedTuple):
-    """Form of a kind of value in a file: its Python types, its name in messages, its types in
-    JSON."""
+    """What a job file may hold for a kind of value.
+
+    These are the Python types that TOML gives, words for them in messages, and their types in JSON.
+    """
 
     types: tuple[type, ...]
     said: str
@@ -115,7 +117,7 @@ _TYPES = {str: "a text", int: "a whole number", float: "a number", bool: "true o
 
 
 def _keys(options: Iterable[Option]) -> dict[str, Option]:
-    """Return the options of every job, and further options, by their keys in files."""
+    """Return options by their keys in job files: those of every job, and the given ones."""
     return {option.key: option for option in (*options_of(Job).values(), *options)}
 
 
@@ -145,7 +147,8 @@ def load(path: str | os.PathLike[str], *, without_rows: bool = False) -> dict[st
 def load_each(
     path: str | os.PathLike[str], events: Events | None = None, *, without_rows: bool = False
 ) -> dict[str, Job | CountonError]:
-    """Read jobs as `load`; a job that cannot be read is replaced by its error.
+    """Read the jobs of a file as `load` does, with an error in the place of a job that cannot be
+    read.
 
     Args:
         events: source of all jobs' events if it comes from elsewhere; the file must name none then.
@@ -232,7 +235,9 @@ def _alarm_terms(name: str, own: Any, file: Path) -> AlarmTerms | None:
 
 
 def alarms_in(path: str | os.PathLike[str]) -> dict[str, AlarmTerms]:
-    """Read the terms of alarms of a file's jobs, by name; jobs without alarms are left out.
+    """Read when the jobs of a file give alarms, by the name of the job.
+
+    Jobs without alarms are left out.
 
     >>> file = Path("nightly.toml")
     >>> _ = file.write_text('[jobs.visits.alarm]\\nfalse_alarms = 2\\n')
@@ -246,7 +251,7 @@ def alarms_in(path: str | os.PathLike[str]) -> dict[str, AlarmTerms]:
 
 
 class ForAll(NamedTuple):
-    """Statements of a file for all its jobs.
+    """What a job file states for all its jobs together.
 
     Attributes:
         limit: privacy limit of each state; None: not stated.
@@ -260,7 +265,7 @@ class ForAll(NamedTuple):
 
 
 def for_all(path: str | os.PathLike[str]) -> ForAll:
-    """Read the statements of a file for all its jobs.
+    """Read what a job file states for all its jobs together.
 
     >>> file = Path("nightly.toml")
     >>> _ = file.write_text('[limit]\\nepsilon = 3\\n')
@@ -284,7 +289,10 @@ def for_all(path: str | os.PathLike[str]) -> ForAll:
 
 
 def _place_to_publish(to: str, file: Path) -> str:
-    """Check the database for publication before anything is released for it."""
+    """Check the address of the database for publication, and return it.
+
+    This happens before anything is released for it.
+    """
     from counton.state.database import state_file
 
     called = f"'to' in [{PUBLISH}] of {str(file)!r}"
@@ -299,9 +307,12 @@ def _place_to_publish(to: str, file: Path) -> str:
 def read_table(
     file: Path, read: Mapping[str, Any], name: str, keys: Mapping[str, tuple[type, ...]]
 ) -> dict[str, Any]:
-    """Return the values of a table that is for all jobs of the file.
+    """Return the values of a table of the job file, such as ``[limit]``; refuse unknown keys.
 
     Args:
+        file: path of the job file.
+        read: all its tables.
+        name: name of the table.
         keys: allowed keys, with the types of their values.
     """
     table, where = read.get(name, {}), f"[{name}] of {str(file)!r}"
@@ -326,7 +337,7 @@ _NO_VARIABLE = re.compile(r"\$\{(?![A-Za-z_][A-Za-z0-9_]*\})[^}]{0,40}\}?")
 
 
 def read_file(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read the tables of a job file, and replace references to variables in its texts.
+    """Read the tables of a job file, and replace variables in its texts.
 
     ``${NAME}`` is a variable of the environment; nothing else is replaced, and replaced text is not
     searched again. Names of tables and keys stay, and so does SQL.
@@ -368,10 +379,10 @@ def read_file(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _with_variables(value: Any, where: str, absent: dict[str, str]) -> Any:
-    """Replace references to variables in the texts of a value.
+    """Replace variables of the environment in a text, or in all texts of a list or table.
 
     Args:
-        where: place of the value in the file.
+        where: place of the value in the file, for messages.
         absent: collects the names of missing variables, with the place of each.
     """
     if isinstance(value, dict):
@@ -398,7 +409,11 @@ def _with_variables(value: Any, where: str, absent: dict[str, str]) -> Any:
 
 
 def _refuse_no_text(value: Any, where: str) -> None:
-    """Refuse texts anywhere in the tables that no file and no database can hold."""
+    """Refuse texts that no file and no database can hold, such as with NUL.
+
+    Args:
+        value: a text, or a list or table in which texts are looked for.
+    """
     if isinstance(value, str) and not is_text(value):
         raise InvalidInput(f"{where} is {value[:80]!r}, with the character NUL; take it out")
     tables = dict(enumerate(value, 1)) if isinstance(value, list) else value
@@ -460,7 +475,12 @@ def _job(
 
 
 def _value(item: Option, value: Any, where: str, folder: Path) -> Any:
-    """Convert a value to the option's type; paths are relative to the folder of the file."""
+    """Check a value of the file, and convert it to the option's type.
+
+    Args:
+        where: place of the value, for messages.
+        folder: folder of the job file, to which paths are relative.
+    """
     kind, key, several = item.kind, item.key, item.several
     if item.nested and isinstance(value, dict):
         return {name: _nested_options(name, one, where, folder) for name, one in value.items()}
@@ -494,7 +514,7 @@ def _nested_options(name: str, own: Any, where: str, folder: Path) -> dict[str, 
 
 
 def _mapping(item: Option, value: dict[str, Any], where: str) -> dict[str, Any]:
-    """Return the values of a table by name: lists of a column's values, or a level's deviation."""
+    """Check a value that is a table of values by name, such as lists by column; return it."""
     lists = item.several
     found: dict[str, Any] = {}
     for name, one in value.items():
@@ -510,7 +530,10 @@ def _mapping(item: Option, value: dict[str, Any], where: str) -> dict[str, Any]:
 
 
 def _path_in(name: str, value: str, folder: Path) -> tuple[str, str] | None:
-    """Split a value into the text before its path, and the path; None if it names no file."""
+    """Split a value such as "quarantine:FILE" into the text before its path, and the path.
+
+    None if it names no file.
+    """
     item = options_of(Job).get(name)
     before, quarantine, path = value.rpartition("quarantine:")
     if item is None or not item.file or value == "-" or "://" in value:
@@ -527,7 +550,10 @@ def _path_in(name: str, value: str, folder: Path) -> tuple[str, str] | None:
 
 
 def _seen_from(name: str, value: str, folder: Path) -> str:
-    """Resolve a path of a file in a folder; other text is unchanged."""
+    """Return a value with its path, relative to a folder, made usable from here.
+
+    Text that names no file is unchanged.
+    """
     found = _path_in(name, value, folder)
     return value if found is None else found[0] + str(folder / found[1])
 
@@ -541,7 +567,7 @@ def save(
 ) -> None:
     """Write a job into a file: add it to the file's jobs, or replace the job of its name.
 
-    Comments and the order of other text stay. A date of `until` belongs to one run, and is not
+    Comments and the order of other text stay. The date of ``until`` is only for one run, and is not
     written. Addresses of databases are written without passwords, which the environment may give
     (PGPASSWORD, PGPASSFILE). A new file has mode 0600.
 
@@ -657,7 +683,9 @@ def job_entries(job: Job, folder: Path | None = None) -> dict[str, Any]:
 
 
 def _seen_in(name: str, value: str, folder: Path | None) -> str:
-    """Return a path in the form for a job file in a folder: relative, and without passwords."""
+    """Return a path as a job file states it: relative to the file's folder, and without
+    passwords.
+    """
     item = options_of(Job).get(name)
     value = without_secrets(value) if item is not None and item.file else value
     found = _path_in(name, value, Path())

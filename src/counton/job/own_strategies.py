@@ -1,4 +1,4 @@
-"""A user's own strategies in jobs: a matrix in Python, or its dictionary in a file."""
+"""Strategies of a user's own in jobs: a Python object, or a JSON file with its dictionary."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_TEXT = 2**24
 
 
 def is_file_of(given: object) -> bool:
-    """Whether a strategy is named by a file.
+    """Whether a job's option for the strategy names a file.
 
     >>> is_file_of("mine.json"), is_file_of("kary")
     (True, False)
@@ -31,7 +31,7 @@ def is_file_of(given: object) -> bool:
 
 
 def own_strategy(given: object) -> StreamStrategy | None:
-    """Return a job's own strategy; None if the job names a strategy of counton, or states none.
+    """Return the strategy that a job's user has made; None if the job states none or only a name.
 
     Args:
         given: a strategy, such as `counton.strategies.Factorisation`; a JSON file with the output
@@ -90,7 +90,7 @@ def own_strategy(given: object) -> StreamStrategy | None:
 
 
 def write_strategy(strategy: StreamStrategy, path: str | os.PathLike[str]) -> None:
-    """Write a strategy into a file for jobs.
+    """Write a strategy to a JSON file that jobs can name.
 
     >>> from counton.strategies import Factorisation
     >>> file = Path("mine.json")

@@ -1,4 +1,4 @@
-"""Public tables that declare the cells of a released table: read from files, labels as texts."""
+"""Public tables that declare the cells of a statistic: read from files, with labels as texts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ _Path = str | os.PathLike[str]
 
 
 def read_table(path: _Path, columns: Sequence[str], value: str | None = None) -> pl.DataFrame:
-    """Read the named columns of a file, in its order; all but the column of values hold names."""
+    """Read the named columns of a file of public cells, with rows in the file's order.
+
+    All columns but that of values, if there is one, hold names.
+    """
     for place, name in enumerate(columns):
         if name in columns[:place]:
             raise InvalidInput(
@@ -36,7 +39,7 @@ def read_table(path: _Path, columns: Sequence[str], value: str | None = None) ->
 
 
 def labels_of(table: pl.DataFrame, columns: Sequence[str]) -> dict[str, NDArray[np.object_]]:
-    """Return columns as text; empty text counts as missing."""
+    """Return columns as arrays of texts, by name; an empty text is a missing label."""
     return {
         name: np.array(
             [value or None for value in table[name].cast(pl.String).to_list()], dtype=object
@@ -46,7 +49,7 @@ def labels_of(table: pl.DataFrame, columns: Sequence[str]) -> dict[str, NDArray[
 
 
 def names_of(given: str | Sequence[str], name: str) -> list[str]:
-    """Split names of columns: a list, or text with commas."""
+    """Return names of columns from a list, or from text with commas; refuse an empty name."""
     names = [each.strip() for each in given.split(",")] if isinstance(given, str) else [*given]
     if "" in names:
         raise InvalidInput(f"{field(name, given)} holds an empty name; write it as A,B,C")
@@ -54,8 +57,13 @@ def names_of(given: str | Sequence[str], name: str) -> list[str]:
 
 
 def totals_of(file: _Path, known_levels: Sequence[str] | None = None) -> dict[tuple[str, ...], int]:
-    """Read known totals from a table: its first columns are levels, the coarsest first, then
-    ``total``."""
+    """Read publicly known totals from a file, by the path of labels from the root of a tree.
+
+    The first columns are levels, the coarsest first; the column ``total`` comes last.
+
+    Args:
+        known_levels: the levels of the tree; None: any.
+    """
     present = EventFile(file).columns()
     levels = [name for name in present if name != "total"]
     all_levels = levels if known_levels is None else list(known_levels)
@@ -88,10 +96,11 @@ def totals_of(file: _Path, known_levels: Sequence[str] | None = None) -> dict[tu
 
 
 def tree_of(domain: Any, levels: Sequence[str], value: str | None = None) -> Tree:
-    """Build the tree whose leaves are the rows of a public table.
+    """Build the tree whose leaves a public table lists.
 
     Args:
         domain: a file, a mapping from level names to labels, or the tree itself.
+        levels: columns of the levels, the coarsest first.
         value: column of the private counts, which a public table does not have.
     """
     named = names_of(levels, "levels")
@@ -111,7 +120,7 @@ def tree_of(domain: Any, levels: Sequence[str], value: str | None = None) -> Tre
 
 
 def values_of(domain: Any, columns: Sequence[str]) -> dict[str, list[str]]:
-    """Return the public values of each column, in the order stated.
+    """Return the public values that each column may have, in the order stated.
 
     Args:
         domain: a table with these columns (shorter ones end in empty cells), a text
@@ -162,7 +171,12 @@ def values_of(domain: Any, columns: Sequence[str]) -> dict[str, list[str]]:
 
 
 def refuse_counts(domain: Any, value: str | None) -> None:
-    """Refuse a table of public cells that has the column of the private counts."""
+    """Refuse a file of public cells that has the column of private counts: it may be the private
+    rows.
+
+    Args:
+        value: name of that column; None: there is none.
+    """
     if value is None or not isinstance(domain, str | os.PathLike):
         return
     if is_file(os.fspath(domain)) and value in table_columns(domain):

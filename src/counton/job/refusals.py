@@ -1,4 +1,4 @@
-"""Options that exclude each other in a job: tables of them, and loops that write the messages.
+"""Options of a job that exclude each other: tables of them with reasons, and checks by the tables.
 
 Each option itself names the option that it needs (`counton.base.options.Option.needs`).
 """
@@ -99,7 +99,14 @@ def refuse(
     *,
     but: Collection[str] = (),
 ) -> None:
-    """Refuse stated options of a job or a command that are excluded by another one.
+    """Refuse stated options that another option excludes.
+
+    Args:
+        stated: the job, or the options of a command.
+        reasons: excluded options, each with the reason.
+        beside: the option that excludes them, for the message.
+        remedy: end of the message.
+        but: options that are allowed all the same.
 
     >>> job = Job("count", "visits.csv", "visits.db", user="who", first=True, per="1d")
     >>> refuse(job, EXCLUDED["first"], field("first", True))
@@ -115,7 +122,7 @@ def refuse(
 
 
 def refuse_of_service(job: Job) -> None:
-    """Refuse options that a job of a service may not state.
+    """Refuse options that a job which a service runs may not state.
 
     >>> refuse_of_service(Job("count", "-", "visits.db", plot="visits.png"))
     Traceback (most recent call last):
@@ -136,13 +143,22 @@ def refuse_of_service(job: Job) -> None:
 
 
 def refuse_others(stated: OptionRecord, taken: Collection[str], beside: str, why: str) -> None:
-    """Refuse all options but some."""
+    """Refuse all stated options except ``taken``.
+
+    Args:
+        beside: the option that excludes them, for the message.
+        why: reason, for the message.
+    """
     reasons = dict.fromkeys(options_of(type(stated)), why)
     refuse(stated, reasons, beside, "leave it out", but=taken)
 
 
 def refuse_without(stated: OptionRecord, *needed: str, but: Collection[str] = ()) -> None:
-    """Refuse options that need another option, if that is not stated.
+    """Refuse options that need another option, if the other one is not stated.
+
+    Args:
+        needed: the options that may be needed.
+        but: options that are allowed all the same.
 
     >>> refuse_without(Job("count", "visits.csv", "visits.db", growth=2), "expire")
     Traceback (most recent call last):

@@ -1,4 +1,4 @@
-"""A job's statements of its statistic: its options, and the public files that it names.
+"""What a job states about its statistic: the options, and the public files that they name.
 
 A job that names a statistic states its options by name; a job in Python may pass a `Statistic`
 instead, and name its columns. The list of statistics and their options stand in their own files
@@ -38,7 +38,7 @@ def statistic_class(name: str) -> type[Statistic]:
 
 
 def nearest(name: object) -> str | None:
-    """Return the statistic whose name is closest to an unknown word; None if none is close.
+    """Return the name of a statistic that is closest to an unknown word; None if none is close.
 
     >>> nearest("mean"), nearest("averge"), nearest("x")
     ('average', 'average', None)
@@ -57,14 +57,17 @@ def nearest(name: object) -> str | None:
 
 
 def hint(name: object) -> str:
-    """Return the closest name as the end of a message; empty if none is close."""
+    """Return the end of a message that suggests the statistic closest to a name; "" if none is
+    close.
+    """
     found = nearest(name)
     return "" if found is None else f"; did you mean {found!r}?"
 
 
 def stated_options(job: Job) -> dict[str, Any]:
-    """Return a job's options of its statistic as JSON values: kept, so that later runs may omit
-    them.
+    """Return the options of its statistic that a job states, as JSON values.
+
+    The stream's state stores them, so that later runs may omit them.
 
     >>> stated_options(Job("average", "visits.csv", "visits.db", value="paid", lower=0, upper="9"))
     {'value': 'paid', 'lower': '0', 'upper': '9'}
@@ -77,7 +80,8 @@ def stated_options(job: Job) -> dict[str, Any]:
 
 
 def kept_value(option: Option, value: Any) -> Any:
-    """Convert the value of an option to JSON, as a stream keeps it; paths are unchanged.
+    """Convert the value of an option to JSON, as the stream's state stores it; paths become
+    absolute.
 
     >>> kept_value(options_of(Job)["shares"], [0.5, 0.9])
     ['0.5', '0.9']
@@ -100,7 +104,7 @@ def kept_value(option: Option, value: Any) -> Any:
 
 
 def kind_of(what: str | Statistic) -> type[Statistic]:
-    """Return the class of a job's statistic.
+    """Return the class of a statistic, given by its name or as an object.
 
     >>> kind_of("count").card.windowed
     True
@@ -109,7 +113,7 @@ def kind_of(what: str | Statistic) -> type[Statistic]:
 
 
 def name_of(what: str | Statistic) -> str:
-    """Return the name of a job's statistic.
+    """Return the name of a statistic, given by its name or as an object.
 
     >>> from counton.statistics import TopK
     >>> name_of(TopK(["home", "shop"]))
@@ -120,7 +124,7 @@ def name_of(what: str | Statistic) -> str:
 
 
 def is_once(job: Job) -> bool:
-    """Whether a new stream of a job is a table that is released once: its rows have no times.
+    """Whether a job, if its stream is new, releases a table once: its rows have no times.
 
     With a number of steps each row is one step, as for all statistics.
 
@@ -131,7 +135,7 @@ def is_once(job: Job) -> bool:
 
 
 def declares_nodes(job: Job) -> bool:
-    """Whether the domain of a job declares nodes or cells of its statistic, and not its groups.
+    """Whether the option ``domain`` of a job declares nodes or cells of the statistic, not groups.
 
     >>> declares_nodes(Job("hierarchy", "visits.csv", "visits.db", levels="region,city"))
     True
@@ -141,8 +145,10 @@ def declares_nodes(job: Job) -> bool:
 
 
 def is_numbered(job: Job) -> bool:
-    """Whether the cells of a new line have no names: its rows are the cells, one after the
-    other."""
+    """Whether a job states a line of cells that have no names.
+
+    Then each row is the next cell, in order.
+    """
     unnamed = job.option("label") is None and job.option("value") is not None
     options = kind_of(job.what).card.options if isinstance(job.what, str) else ()
     return "label" in {one.name for one in options} and is_once(job) and unnamed
@@ -159,7 +165,7 @@ def label_columns(job: Job) -> tuple[str, ...]:
 
 
 def settle_statistic(job: Job) -> tuple[Statistic, OwnColumns]:
-    """Return a job's statistic, and its columns besides time, group and user."""
+    """Return a job's statistic, and the columns that it reads besides time, group and user."""
     if not isinstance(job.what, str):
         return job.what, _columns_of(job.what, job)
     found = checked_class(job)
@@ -197,7 +203,10 @@ def _columns_of(statistic: Statistic, job: Job) -> OwnColumns:
 
 
 def own_options(what: str | Statistic) -> tuple[Option, ...]:
-    """Return the options that define a statistic; for an object, only its columns."""
+    """Return the options of a statistic that a job may state.
+
+    They are those that define it; if it is given as an object, only those of its columns.
+    """
     if isinstance(what, str):
         return statistic_class(what).card.options
     from counton.base.options import TABLE_COLUMNS, VALUE
@@ -206,7 +215,7 @@ def own_options(what: str | Statistic) -> tuple[Option, ...]:
 
 
 def options_of_job(job: Job) -> dict[str, Option]:
-    """Return all options of a job by name: those of every job, and those of its statistic.
+    """Return all options that a job may state, by name: those of every job, and of its statistic.
 
     >>> options_of_job(Job("average", "visits.csv", "visits.db"))["lower"].help
     'smaller values count as this'
@@ -215,7 +224,8 @@ def options_of_job(job: Job) -> dict[str, Option]:
 
 
 def kept_as(kind: Kept, known: Mapping[str, Option]) -> list[Option]:
-    """Return the options that a stream keeps in one way (`counton.base.options.Kept`).
+    """Return the options that the stream's state stores in a given way
+    (`counton.base.options.Kept`).
 
     >>> [option.name for option in kept_as("policy", options_of(Job))][:3]
     ['watermark', 'quiet', 'unknown']
@@ -224,7 +234,10 @@ def kept_as(kind: Kept, known: Mapping[str, Option]) -> list[Option]:
 
 
 def all_options() -> dict[str, Option]:
-    """Return the options of all statistics, by name; the first statistic's wins."""
+    """Return the options of all statistics by name.
+
+    If several statistics have an option of a name, it is that of the first.
+    """
     from counton.statistics.catalogue import keywords, statistic_named
 
     found: dict[str, Option] = {}
@@ -235,7 +248,7 @@ def all_options() -> dict[str, Option]:
 
 
 def words_of_files() -> dict[str, str]:
-    """Return the names in job files of the fields of a job and of the options of all statistics.
+    """Map field names of jobs, and options of all statistics, to their names in job files.
 
     >>> words_of_files()["bad_rows"]
     'bad-rows'
@@ -244,7 +257,7 @@ def words_of_files() -> dict[str, str]:
 
 
 def rename_columns(job: Job, called: Callable[[str], str]) -> Job:
-    """Return a job with other names for the columns of its rows.
+    """Return a copy of a job with other names for the columns of its rows.
 
     Args:
         called: maps a column to its new name.
@@ -258,7 +271,12 @@ def rename_columns(job: Job, called: Callable[[str], str]) -> Job:
         return called(name.strip()) if isinstance(name, str) else name
 
     def by_name(given: Any, between: str) -> Any:
-        """Rename the keys of a mapping or of text with pairs NAME=VALUE, or a tree's levels."""
+        """Rename the columns in an option's value: keys of a mapping, NAME=VALUE pairs, or tree
+        levels.
+
+        Args:
+            between: text between two pairs.
+        """
         if levels := getattr(given, "levels", ()):
             return given.with_levels([*map(one, levels[1:])])
         if isinstance(given, Mapping):
@@ -303,7 +321,7 @@ def rename_columns(job: Job, called: Callable[[str], str]) -> Job:
 
 
 def checked_class(job: Job) -> type[Statistic]:
-    """Return the class of a job's statistic, after a check of its options' types."""
+    """Check the types of a job's options for its statistic, and return the statistic's class."""
     found = statistic_class(str(job.what))
     _check(job, found.card.options)
     return found

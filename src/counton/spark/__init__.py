@@ -1,4 +1,4 @@
-"""Jobs over frames of Spark: one run, equal bits, rows added up on the executors.
+"""Jobs over Spark data frames: executors count the rows, and one run releases the same numbers.
 
 PySpark is imported on first use; in a checkout: ``pip install '.[spark]'``. It needs Java.
 """
@@ -180,8 +180,9 @@ def merge_text(released: Release, table: str, rows: str = "released") -> str:
 def _check_of(
     frame: DataFrame, approve: Callable[[Definition], None] | None
 ) -> Callable[[Definition], None]:
-    """Return a check that refuses definitions that a frame cannot have, and then calls
-    ``approve``."""
+    """Return a function that refuses definitions that do not suit a frame, then calls
+    ``approve``.
+    """
     require("pyspark")
     require("pyarrow")
     from pyspark.sql import DataFrame

@@ -1,4 +1,7 @@
-"""A Spark frame as a run's source: executors mark and add up rows, the driver gets sums."""
+"""A Spark data frame as the source of rows for a run.
+
+Executors assign rows to windows and groups and add them up; the driver gets sums.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,10 @@ _CELL = pl.Schema({"cell": pl.Int64, "group": pl.String, "rows": pl.Int64, "us":
 
 
 class SparkRows(Rows):
-    """The one part of a `SparkSource`: names and types of columns, and the hash of its rows."""
+    """All rows of a Spark frame, as the single part of a `SparkSource`.
+
+    The driver holds only the names and types of columns, and a hash of the rows.
+    """
 
     name = "the data frame"
     kind = "a data frame"
@@ -60,13 +66,13 @@ class SparkRows(Rows):
 
     @property
     def empty(self) -> EventFrame:
-        """The columns without rows: types are checked with it."""
+        """A table with the frame's columns and no rows, by which types are checked."""
         found = copy(self._empty)
         found.together = self.together
         return found
 
     def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
-        """Return a frame of the columns without rows."""
+        """Return a lazy table with the frame's columns and no rows."""
         return self._empty.frame(columns)
 
     @override
@@ -74,10 +80,11 @@ class SparkRows(Rows):
         return self.empty.scan(columns, names)
 
     def digest(self, columns: Sequence[str] = ()) -> str:
-        """Return the SHA-256 of names, types and number of the rows, and of sums of hashes of the
-        rows.
+        """Return the SHA-256 of names and types of columns, the number of rows, and sums of row
+        hashes.
 
-        Order and distribution of the rows do not matter. It is known once they are added up.
+        It does not depend on the order and the distribution of the rows, and is known once they are
+        counted.
         """
         if self._digest is None or tuple(columns) != self._columns:
             self.scan(columns)  # raises for a missing column
@@ -85,11 +92,12 @@ class SparkRows(Rows):
         return self._digest
 
     def grain(self, reading: RowReading) -> tuple[int, int] | None:
-        """Return how to cut times so that each piece is in one window: an offset and a length in
-        microseconds.
+        """Return an offset and a length, in microseconds, that cut time into pieces within
+        windows.
 
-        None if rows also differ in numbers, or in local times. Labels are few, so Spark may count
-        equal rows before they are marked.
+        Rows that differ only in times within one piece count alike, so Spark may count equal rows
+        before they are assigned to windows; labels are few. None if rows also differ in numbers, or
+        in local times.
         """
         if not reading.columns.time:
             return None
@@ -106,11 +114,12 @@ class SparkRows(Rows):
         return (0, length) if most <= _PIECES * length else None
 
     def read(self, columns: Sequence[str], halves: pl.DataFrame) -> None:
-        """Take the sums of hashes from one pass over the rows.
+        """Compute the digest from the sums of row hashes of one pass over the rows.
 
         Args:
             columns: columns that were hashed.
-            halves: ``cell`` and ``rows``, as made by executors.
+            halves: table of ``cell`` and ``rows``, as made by executors; a cell stands for half a
+                hash.
 
         Raises:
             InvalidInput: an earlier pass has found other sums.
@@ -131,7 +140,10 @@ class SparkRows(Rows):
 
 
 class MicroBatch(Rows):
-    """The number of a micro-batch, as a part without rows of its source; it comes once."""
+    """A part of a source that has no rows, and identifies a micro-batch by its number.
+
+    A run that has seen it recognises the batch.
+    """
 
     kind = "a data frame"
     numbered = False
@@ -148,13 +160,13 @@ class MicroBatch(Rows):
         return pl.LazyFrame()
 
     def digest(self, columns: Sequence[str] = ()) -> str:
-        """Return the SHA-256 of the query and the number."""
+        """Return the SHA-256 of the query's identifier and the batch's number."""
         text = f"counton/spark batch {self._query} {self._number}"
         return hashlib.sha256(text.encode()).hexdigest()
 
 
 class SparkSource(Spread):
-    """A source with the rows of a Spark frame."""
+    """Source of a run with the rows of a Spark frame, which executors read."""
 
     def __init__(self, frame: DataFrame, batch: MicroBatch | None = None) -> None:
         rows = SparkRows(frame, "" if batch is None else batch.digest())
@@ -186,7 +198,10 @@ class SparkSource(Spread):
     def mark_rows(
         self, reading: RowReading, domain: Sequence[str] | None
     ) -> Private[Iterable[pl.DataFrame]]:
-        """Mark rows in one pass over the frame, which adds them up too."""
+        """Return the rows that could count, with their windows and groups.
+
+        The same pass over the frame also adds all rows up.
+        """
         declared = None if reading.unknown == "discover" else domain
         columns = reading.columns.names
         self._rows.scan(columns)  # raises for a missing column
@@ -208,7 +223,9 @@ class SparkSource(Spread):
         return Private(_collect(frame, made, schema, most=most))
 
     def _sums_by_label(self, reading: RowReading) -> pl.DataFrame:
-        """Return sums by label, computed once: a second pass could find other labels."""
+        """Return sums of rows by window and label. They are computed once: a second pass could
+        differ.
+        """
         if self._rows.by_label is None:
             self._rows.by_label = self._sum_rows(reading, None)
         return self._rows.by_label
@@ -242,7 +259,7 @@ class SparkSource(Spread):
 
 
 class _Work:
-    """The work of executors: it contains no secret, only the groups and bounds of the job."""
+    """What an executor needs to count rows: the groups and bounds of the job, and no secret."""
 
     def __init__(
         self,
@@ -257,21 +274,25 @@ class _Work:
         self._names, self._together = rows.of_file(reading.columns.names), dict(rows.together)
 
     def rows(self, chunk: pl.DataFrame) -> EventFrame:
-        """Return some rows, with the combined columns."""
+        """Return a table of rows as events, with groups made of several columns joined."""
         found = EventFrame(chunk)
         found.together = self._together
         return found
 
     def chunks(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
-        """Yield rows of several batches at a time: the job's columns, and the columns behind
-        them."""
+        """Yield rows, several batches at a time, with the names of the job's columns.
+
+        Columns that the job did not name, such as hashes, come last.
+        """
         for chunk in _chunks(batches):
             yield chunk.rename(dict(zip(chunk.columns, self._names, strict=False)))
 
 
 def _empty(frame: DataFrame) -> pl.DataFrame:
-    """Return columns without rows, of the types that executors will see; a repeated name is told
-    apart."""
+    """Return a table without rows that has the columns of a frame, with the types on executors.
+
+    If two columns have one name, the second is renamed.
+    """
     import pyarrow as pa
     from pyspark.sql.pandas.types import to_arrow_type
 
@@ -292,7 +313,8 @@ def is_remote(frame: DataFrame) -> bool:
 
 
 def select(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """Select some columns of a frame, numbered: their names may have any sign.
+    """Select some columns of a frame and name them by numbers, since their names may have any
+    sign.
 
     Texts are compared by their bytes, whatever collation Spark uses.
     """
@@ -324,7 +346,8 @@ def with_hashes(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
 
 
 def alike(hashed: DataFrame, time: int, begin: int, length: int) -> DataFrame:
-    """Group rows that are equal except for times in one piece of a window; return a row per group.
+    """Group rows that are equal except for times within one piece of a window: a row for each
+    group.
 
     Args:
         hashed: see `with_hashes`.
@@ -360,7 +383,14 @@ def _collect(
     then: Callable[[DataFrame], DataFrame] | None = None,
     most: int | None = None,
 ) -> pl.DataFrame:
-    """Collect the executors' result for a frame's rows."""
+    """Let executors process a frame, and return all their results as one table.
+
+    Args:
+        made: function that processes batches of rows on an executor.
+        schema: columns of the results.
+        then: transforms the frame of results before they are collected.
+        most: largest number of rows collected; None: all.
+    """
     from pyspark.errors import PySparkException
     from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -380,7 +410,7 @@ def _guard(
     made: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Remove words that could quote a row from errors; runs on an executor.
+    """Process batches on an executor, and remove words that could quote a row from errors.
 
     Spark writes the error of a task to its event log, shows it on its page, and logs it.
     """
@@ -397,7 +427,7 @@ def _guard(
 
 
 def _executor_error(error: Exception) -> Exception:
-    """Return counton's own message from an executor's error, otherwise the error unchanged."""
+    """Return counton's own error from within an executor's error; another error unchanged."""
     mark = "counton.base.errors.InvalidInput: "
     for line in reversed(str(error).splitlines()):
         if mark in line:
@@ -411,7 +441,7 @@ def _executor_error(error: Exception) -> Exception:
 
 
 def _arrow(schema: pl.Schema) -> pa.Schema:
-    """Return the types of columns for Spark."""
+    """Convert the types of columns from polars to Arrow, for Spark."""
     import pyarrow as pa
 
     table = schema.to_frame().to_arrow().schema
@@ -453,21 +483,22 @@ def _batches(frame: pl.DataFrame, schema: pl.Schema) -> Iterator[pa.RecordBatch]
 
 
 class _Hashes:
-    """Sums of the hashes of rows, and their number, in halves of 32 bits."""
+    """Running sums of row hashes, and the number of rows, kept as halves of 32 bits."""
 
     def __init__(self) -> None:
         self._halves = np.zeros(2 * (_WORDS + 1), np.int64)
 
     def add(self, chunk: pl.DataFrame) -> pl.DataFrame:
-        """Take the hashes from some rows."""
+        """Add the hashes of some rows to the sums; return the rows without their hash columns."""
         words = chunk.columns[-_WORDS:]
         sums = [chunk[word].to_numpy().view(np.uint64).sum(dtype=np.uint64) for word in words]
         self._halves += np.array([chunk.height, *sums], "<u8").view("<u4")
         return chunk.drop(words)
 
     def add_alike(self, chunk: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Take the hashes from rows that each stand for several equal rows; return the rows and
-        their numbers.
+        """Add the hashes of rows that each stand for several equal rows.
+
+        Return the rows without their hash columns, and how many rows each stands for.
         """
         halves = chunk.columns[-2 * _WORDS :]
         number = int(chunk["number"].sum())
@@ -477,7 +508,9 @@ class _Hashes:
         return chunk.drop(halves).drop(many), chunk.select(many)
 
     def halves(self) -> pl.DataFrame:
-        """Return the halves, which can be added up without overflow: ``cell``, ``rows``."""
+        """Return the sums as a table of ``cell`` and ``rows``; several can be added without
+        overflow.
+        """
         cells = _HALVES - 1 - np.arange(len(self._halves), dtype=np.int64)
         return pl.DataFrame({"cell": cells, "rows": self._halves})
 
@@ -485,7 +518,7 @@ class _Hashes:
 def _cells(
     work: _Work, schema: pl.Schema, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Add rows up; runs on an executor."""
+    """Count rows by window and group, and add up their hashes; runs on an executor."""
     hashes, held = _Hashes(), [schema.to_frame()]
     for chunk in work.chunks(batches):
         if work.alike:
@@ -500,7 +533,10 @@ def _cells(
 
 
 def _candidates(work: _Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Return marked rows that could count, and sums of all rows; runs on an executor."""
+    """Return rows that could count, with their windows and groups, and sums of all rows.
+
+    Runs on an executor.
+    """
     hashes, held = _Hashes(), list[pl.DataFrame]()
     for chunk in work.chunks(batches):
         rows, cells = candidates(work.rows(hashes.add(chunk)), work.reading, work.domain)
@@ -514,7 +550,11 @@ def _candidates(work: _Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
 
 
 def _packing(kind: str, frame: pl.DataFrame) -> Iterator[pa.RecordBatch]:
-    """Pack a frame into one value: Spark's costs grow with rows, and with their columns."""
+    """Pack a table into one value of one row: Spark's costs grow with rows and with columns.
+
+    Args:
+        kind: name of the kind of table.
+    """
     packed = io.BytesIO()
     frame.write_ipc(packed, compression="lz4")
     yield from _batches(pl.DataFrame({"kind": [kind], "packed": [packed.getvalue()]}), _BLOB)
@@ -528,6 +568,6 @@ def _frames_of(found: pl.DataFrame, kind: str) -> Iterable[pl.DataFrame]:
 def _pick(
     work: _Work, which: pl.Expr, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Return rows as given; runs on an executor."""
+    """Return the rows that an expression selects, unchanged; runs on an executor."""
     for chunk in work.chunks(batches):
         yield from _batches(pick_rows(work.rows(chunk), work.reading, which), chunk.schema)

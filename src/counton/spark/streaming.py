@@ -1,4 +1,4 @@
-"""A streaming frame as a run's source: each micro-batch is a run over new events.
+"""A streaming Spark frame as the source of a run: each micro-batch is a run over new events.
 
 Spark runs a batch again if it was killed before it had noted the batch as done. Query, number and
 rows identify a batch: an equal batch adds nothing, and other rows under the number of a counted
@@ -58,7 +58,7 @@ def start(
     trigger: Mapping[str, Any] | None,
     check: Callable[[Definition], None],
 ) -> StreamingQuery:
-    """Begin, or continue, a query that releases each window once: see `counton.spark.run`."""
+    """Start or continue a streaming query that counts batches and releases windows: see `run`."""
     if checkpoint is None:
         raise InvalidInput(
             "a streaming frame needs a checkpoint, where Spark keeps how far it has read; give "
@@ -70,7 +70,7 @@ def start(
 
 
 def _define(batches: Batches, frame: DataFrame) -> None:
-    """Check a job before the query starts; nothing is read or kept."""
+    """Check a job before its query starts. Nothing is read or stored."""
     source: Any = SparkSource(frame)
     with resolve(batches.job.having(events=source, append=False)) as settled:
         batches.check(settled.definition)
@@ -81,7 +81,7 @@ def _define(batches: Batches, frame: DataFrame) -> None:
 
 @dataclass
 class Batches:
-    """The function that Spark calls with each micro-batch and its number.
+    """Function that Spark calls with each micro-batch and its number, to count the batch.
 
     Attributes:
         job: the job.
@@ -116,7 +116,7 @@ class Batches:
         return found
 
     def take(self, rows: DataFrame, number: int) -> None:
-        """Count a batch: the argument of ``foreachBatch``."""
+        """Count a batch and return nothing, as the argument of ``foreachBatch`` must."""
         self(rows, number)
 
     def __call__(self, rows: DataFrame, number: int) -> Release | None:
@@ -142,7 +142,10 @@ class Batches:
             raise kind(self._kept_apart(number, error)) from None
 
     def _kept_apart(self, number: int, error: Exception) -> str:
-        """Write an error's words to a file that only its owner can read, and return the message."""
+        """Write the words of an error to a file that only its owner can read.
+
+        Return a message that names the file, for Spark to log.
+        """
         kind = type(error).__name__
         message = f"batch {number:,} of stream {self.job.keeping.name!r} cannot be counted ({kind})"
         place = next(
@@ -183,7 +186,9 @@ class Batches:
                 return Release(outcome.read().numbers.at_hand()) if outcome.after else None
 
     def _aside(self, policy: str, number: int) -> str:
-        """Return a separate file for the rows of each batch that are set aside."""
+        """Return the policy for unreadable rows with a separate file for each batch, if it names
+        a file.
+        """
         if not policy.startswith(_QUARANTINE):
             return policy
         file = Path(policy.removeprefix(_QUARANTINE))
@@ -191,7 +196,10 @@ class Batches:
         return f"{_QUARANTINE}{file.with_name(f'{stem}.{number}{file.suffix}')}"
 
     def _refuse_unknown(self, opened: OpenedJob, query: str, number: int) -> None:
-        """Refuse a query and a state if one of them has forgotten batches that the other has."""
+        """Refuse to go on if the query and the state do not know the same batches.
+
+        One of them may be an old copy.
+        """
         if self.job.times.yes:
             return
         name, there = self.job.keeping.name, opened.saved is not None
