@@ -134,7 +134,7 @@ def versions_at_hand(revisions: Revisions | None, name: str) -> Revisions:
     """
     if revisions is None:
         raise InvalidInput(
-            f"{name!r} has no versions here: its windows are released once, or it was read from "
+            f"{name!r} has no versions at hand: its windows are released once, or it was read from "
             f"a file of the newest ones; read the state"
         )
     return revisions
