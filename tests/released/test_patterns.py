@@ -131,7 +131,10 @@ def test_the_names_of_groups_lie_over_no_point(by: str, groups: int) -> None:
 
 def test_what_has_no_pattern_says_so(tmp_path: Path) -> None:
     found = released(tmp_path, "2h", hours=60)
-    for by, said in (("hour", "lie within an hour, and that of 2h from"), ("day", "use hour or")):
+    for by, said in (
+        ("hour", "lie within an hour, and the window of 2h from"),
+        ("day", "use hour or"),
+    ):
         with pytest.raises(InvalidInput, match=said):
             found.pattern(by)
     with pytest.raises(InvalidInput, match="a whole day among the steps"):
