@@ -170,9 +170,8 @@ class Sensitivity:
         l1: largest 1-norm of the change.
         l2_squared: largest squared 2-norm of the change.
         entries: the worst change as ((magnitude, count), ...), if one change is worst: every
-            possible
-            change, with its entries reordered and their signs ignored, is at most this one in each
-            entry. Log-concave noise that protects this change then protects all of them.
+            possible change, with its entries reordered and their signs ignored, is at most this one
+            in each entry. Log-concave noise that protects this change then protects all of them.
 
     Raises:
         InvalidInput: a norm is below 1, no integer vector has these norms, or entries contradict
@@ -281,8 +280,7 @@ class Alternating:
         cells: largest number of cells that change.
         size: largest size of one change. Sums of ``size`` such patterns of size 1 are included.
         together: True if ``changes`` bounds the number of changes in all cells added up; False if
-            it
-            bounds the number in each cell.
+            it bounds the number in each cell.
 
     Raises:
         InvalidInput: an amount is below 1, or no integer.

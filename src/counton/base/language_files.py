@@ -29,8 +29,7 @@ def locale_named(name: str | os.PathLike[str] | None) -> Locale:
 
     Raises:
         InvalidInput: the name is unknown, or the file cannot be read, has an unknown key, has a
-            text
-            that lacks a placeholder, or has the same sign for decimals and thousands.
+            text that lacks a placeholder, or has the same sign for decimals and thousands.
 
     >>> locale_named("de").months[2], locale_named(None).language
     ('März', 'en')

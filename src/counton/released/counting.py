@@ -280,8 +280,7 @@ class Bounded(Counting):
         Args:
             row: the change by one row; with ``each`` the change by the rows of one group together.
             norms: 1-norm and squared 2-norm of the change by all rows, if they are smaller than one
-                row's
-                change implies.
+                row's change implies.
 
         Raises:
             InvalidInput: a bound for each window, and rows of several cells; or the presence of a

@@ -163,8 +163,7 @@ def occurrences_of(windows: Windows, by: str | Sequence[str], steps: range) -> O
 
     Raises:
         InvalidInput: an unknown name, windows that do not divide the hours or days, or steps that
-            cover
-            none.
+            cover none.
 
     >>> from datetime import UTC
     >>> windows = Windows(datetime(2024, 3, 1, 12, tzinfo=UTC), "30m", 999)

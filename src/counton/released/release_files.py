@@ -139,8 +139,7 @@ def read(
     Args:
         source, name, level, token, like: as in `counton.read`.
         databases: function that reads a stream's published rows from a database; None: databases
-            are
-            refused.
+            are refused.
 
     Raises:
         InvalidInput, StateError: as in `counton.read`.
