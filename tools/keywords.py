@@ -48,7 +48,7 @@ StatisticName: TypeAlias = Literal[
 
 
 class RowFields(TypedDict, total=False):
-    """How rows are read, for every reader."""
+    """The format of rows, for every function that reads rows."""
 
 '''
 _JOBS = '''

@@ -90,9 +90,7 @@ class DiscreteGaussian:
 
     @property
     def variance(self) -> float:
-        """Exact variance: ``sigma_squared``, or the sum of a series where float64 can tell the
-        two apart.
-        """
+        """Exact variance, from a series where it differs from ``sigma_squared`` in float64."""
         if self.sigma_squared * 1400 <= 1:  # below 1e-300
             return 0.0
         sigma_squared = float(self.sigma_squared)

@@ -95,7 +95,8 @@ def without_secrets(address: str) -> str:
 
 
 def is_one(value: object) -> bool:
-    """Whether a message may show a value: a number, text, date, path, or an object of counton.
+    """Return whether a message may show a value: a number, text, date, path, or an object of
+    counton.
 
     A list, an array, a data frame or a foreign object may not be shown: if a caller swaps
     arguments, it holds private rows.
@@ -111,7 +112,7 @@ def is_one(value: object) -> bool:
 
 
 def is_text(value: str) -> bool:
-    """Whether files and databases can hold a text: it is UTF-8, and has no NUL.
+    """Return whether files and databases can hold a text: it is UTF-8, and has no NUL.
 
     >>> is_text("café"), is_text("caf" + chr(0xDC80)), is_text("a" + chr(0))
     (True, False, False)

@@ -120,7 +120,7 @@ def _how_written(value: object) -> str:
 
 
 def text(value: Fraction) -> str:
-    """Return the shortest exact text: a decimal if there is one, else ``p/q``; ``exact`` reads it.
+    """Return the shortest exact text: a decimal if there is one, else ``p/q``. `exact` parses it.
 
     >>> text(Fraction(1, 10)), text(Fraction(1, 3)), text(Fraction(1, 10**9))
     ('0.1', '1/3', '1e-9')
@@ -158,7 +158,7 @@ def first_digits(value: Fraction, digits: int = 3) -> str:
 
 
 def readable(value: Fraction) -> str:
-    """Return exact text if it is short, else the first digits: for people, not for reading back.
+    """Format a fraction for people: exactly if that is short, else by its first digits.
 
     >>> readable(Fraction(1, 10)), readable(Fraction(1, 3)), readable(Fraction(10**30, 3**60))
     ('0.1', '1/3', 'about 23.5898')

@@ -1,4 +1,6 @@
-"""Files of languages for charts and pages: ``languages/de.toml``, or a file of a reader's own."""
+"""Files of languages for charts and pages: built-in ones, such as ``languages/de.toml``, and
+users'.
+"""
 
 from __future__ import annotations
 

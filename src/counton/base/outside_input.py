@@ -1,4 +1,4 @@
-"""Bounded reading of untrusted input: files, JSON, TOML, compressed bytes, text for a terminal."""
+"""Safe reading of untrusted input: files, JSON, TOML, compressed bytes, text for a terminal."""
 
 from __future__ import annotations
 

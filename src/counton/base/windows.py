@@ -1,4 +1,5 @@
-"""How rows become steps: time is cut into windows, all rows are one step, or each row is one.
+"""Assignment of rows to steps: time is cut into windows, all rows are one step, or each row is
+one.
 
 `Windows`, `RevisedWindows`, `Once` and `EachRow` share one interface, so that no caller asks which
 of them a stream has. Window k is step k.

@@ -106,7 +106,7 @@ class Versions:
 
     @property
     def provisional(self) -> int:
-        """Number of last windows that may still change."""
+        """Number of the last windows whose numbers may still change."""
         return int((self.lags < self.final).sum())
 
     @property

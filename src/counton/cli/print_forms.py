@@ -140,7 +140,7 @@ class Console(rich.console.Console):
                 self.write_line(f"{name} written to {path}")
 
     def _fits(self, table: Table) -> bool:
-        """Whether a table fits the screen without a line break within a cell."""
+        """Return whether a table fits the screen without a line break within a cell."""
         widest = Measurement.get(self, self.options.update(width=1000), table).maximum
         return widest <= self.width
 

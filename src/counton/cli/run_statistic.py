@@ -180,7 +180,7 @@ def show(console: Console, outcome: Outcome, written: WrittenOutputs, outputs: O
 
 
 def is_beside(job: Job) -> bool:
-    """Whether a job's state is in its default place, beside the events."""
+    """Return whether a job's state is in its default place, beside the events."""
     if not str(job.keeping.state).endswith(".counton.db"):
         return False
     from counton.run.first_job import state_beside

@@ -194,7 +194,8 @@ class OptionRecord:
         return getattr(self, name, None)
 
     def states(self, name: str) -> bool:
-        """Whether a field, or an option of the statistic, has a value other than its default.
+        """Return whether a field, or an option of the statistic, has a value other than its
+        default.
 
         >>> job = Job("count", "visits.csv", "visits.db", release="totals", steps=9)
         >>> job.states("release"), job.states("steps"), job.states("missing")
@@ -205,7 +206,7 @@ class OptionRecord:
         return self.has(name) and value not in known
 
     def has(self, name: str) -> bool:
-        """Whether a field has a value at all, be it the default."""
+        """Return whether a field has a value at all, be it the default."""
         return self.option(name) is not None and self.option(name) is not False
 
 
@@ -313,7 +314,7 @@ class Keeping(JobPart):
 
 @dataclass(frozen=True, repr=False)
 class Times(JobPart):
-    """How time is cut into windows, and which windows are released.
+    """The windows into which time is cut, and the choice of windows to release.
 
     Lengths may be a `timedelta`, and moments a `date` or a `datetime`. With ``around`` protection
     never fades, and the stream has no last window. ``until`` is "now" unless stated; the time of
@@ -615,7 +616,7 @@ class Users(JobPart):
 
 @dataclass(frozen=True, repr=False)
 class RowFormat(JobPart):
-    """How rows are read, and what happens to unreadable rows, for files, frames and services
+    """The format of rows, and the policy for unreadable rows, for files, frames and services
     alike.
     """
 
@@ -674,7 +675,7 @@ class RowFormat(JobPart):
         return open_source(events, self.file_format, form)
 
     def policies(self) -> Policies:
-        """What happens to rows that cannot be counted, such as unreadable ones."""
+        """Policies for rows that cannot be counted, such as unreadable ones."""
         from counton.rows.policies import Policies
 
         return Policies.read(self.bad_rows, self.bad_rows_most, self.missing)
@@ -682,7 +683,7 @@ class RowFormat(JobPart):
 
 @dataclass(frozen=True, repr=False)
 class RowPolicies(RowFormat):
-    """Which rows count, and what happens to late and repeated rows.
+    """The rows that count, and the policies for late and repeated rows.
 
     If rows count in their order, ``late`` rows are refused or dropped. In files of new events all
     other late rows count at the next release. In a file of all events a released window is closed,
@@ -784,7 +785,7 @@ class OutputFiles(JobPart):
 
 @dataclass(frozen=True, repr=False)
 class Showing(JobPart):
-    """Which released values are shown; later runs of the stream repeat the choice.
+    """The choice of released values to show. Later runs of the stream repeat it.
 
     ``known`` totals may be a mapping from paths of nodes to totals.
     """

@@ -69,7 +69,7 @@ ALARM = "alarm"
 
 
 class AlarmTerms(NamedTuple):
-    """When a job gives alarms, and to whom: see `counton.watch`.
+    """Settings of a job's alarms, as the job file states them: see `counton.watch`.
 
     Attributes:
         false_alarms: expected number of alarms in a year without changes.
@@ -89,9 +89,10 @@ class AlarmTerms(NamedTuple):
 
 
 class _ValueOfFile(NamedTuple):
-    """What a job file may hold for a kind of value.
+    """Values that a job file may hold for a kind of option.
 
-    These are the Python types that TOML gives, words for them in messages, and their types in JSON.
+    The fields are the Python types that TOML gives, words for them in messages, and their types in
+    JSON.
     """
 
     types: tuple[type, ...]
@@ -235,7 +236,7 @@ def _alarm_terms(name: str, own: Any, file: Path) -> AlarmTerms | None:
 
 
 def alarms_in(path: str | os.PathLike[str]) -> dict[str, AlarmTerms]:
-    """Read when the jobs of a file give alarms, by the name of the job.
+    """Read the settings of alarms from a file, by the name of the job.
 
     Jobs without alarms are left out.
 
@@ -251,7 +252,7 @@ def alarms_in(path: str | os.PathLike[str]) -> dict[str, AlarmTerms]:
 
 
 class ForAll(NamedTuple):
-    """What a job file states for all its jobs together.
+    """Statements of a job file for all its jobs together.
 
     Attributes:
         limit: privacy limit of each state; None: not stated.
@@ -265,7 +266,7 @@ class ForAll(NamedTuple):
 
 
 def for_all(path: str | os.PathLike[str]) -> ForAll:
-    """Read what a job file states for all its jobs together.
+    """Read the statements of a job file for all its jobs together.
 
     >>> file = Path("nightly.toml")
     >>> _ = file.write_text('[limit]\\nepsilon = 3\\n')
@@ -550,7 +551,7 @@ def _path_in(name: str, value: str, folder: Path) -> tuple[str, str] | None:
 
 
 def _seen_from(name: str, value: str, folder: Path) -> str:
-    """Return a value with its path, relative to a folder, made usable from here.
+    """Resolve the path in a value relative to the folder of the job file.
 
     Text that names no file is unchanged.
     """

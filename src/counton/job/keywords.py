@@ -43,7 +43,7 @@ StatisticName: TypeAlias = Literal[
 
 
 class RowFields(TypedDict, total=False):
-    """How rows are read, for every reader."""
+    """The format of rows, for every function that reads rows."""
 
     file_format: str | None
     separator: str

@@ -22,7 +22,7 @@ _MOST_TEXT = 2**24
 
 
 def is_file_of(given: object) -> bool:
-    """Whether a job's option for the strategy names a file.
+    """Return whether a job's option for the strategy names a file.
 
     >>> is_file_of("mine.json"), is_file_of("kary")
     (True, False)

@@ -1,4 +1,4 @@
-"""What a job states about its statistic: the options, and the public files that they name.
+"""A job's statements about its statistic: the options, and the public files that they name.
 
 A job that names a statistic states its options by name; a job in Python may pass a `Statistic`
 instead, and name its columns. The list of statistics and their options stand in their own files
@@ -124,7 +124,7 @@ def name_of(what: str | Statistic) -> str:
 
 
 def is_once(job: Job) -> bool:
-    """Whether a job, if its stream is new, releases a table once: its rows have no times.
+    """Return whether a job, if its stream is new, releases a table once: its rows have no times.
 
     With a number of steps each row is one step, as for all statistics.
 
@@ -135,7 +135,8 @@ def is_once(job: Job) -> bool:
 
 
 def declares_nodes(job: Job) -> bool:
-    """Whether the option ``domain`` of a job declares nodes or cells of the statistic, not groups.
+    """Return whether the option ``domain`` of a job declares nodes or cells of the statistic,
+    not groups.
 
     >>> declares_nodes(Job("hierarchy", "visits.csv", "visits.db", levels="region,city"))
     True
@@ -145,7 +146,7 @@ def declares_nodes(job: Job) -> bool:
 
 
 def is_numbered(job: Job) -> bool:
-    """Whether a job states a line of cells that have no names.
+    """Return whether a job states a line of cells that have no names.
 
     Then each row is the next cell, in order.
     """

@@ -454,8 +454,8 @@ def least_largest_error(targets: Mapping[int, float], steps: int) -> float:
     steps = check_integer("steps", steps, 1)
 
     def open_to(block: int) -> bool:
-        """Whether the theorem leaves errors below half of ``block`` possible, with a margin for
-        rounding.
+        """Return whether the theorem leaves errors below half of ``block`` possible, with a
+        margin for rounding.
         """
         return _sum_below(targets, block) * (1 + 1e-12) >= math.log(steps / (3 * block))
 

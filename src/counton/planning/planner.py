@@ -748,7 +748,7 @@ class _Question(NamedTuple):
 
 
 def _published_there() -> bool:
-    """Whether the published strategies are installed; they are an optional part."""
+    """Return whether the published strategies are installed; they are an optional part."""
     try:
         import_module("counton.strategies.published")
     except ModuleNotFoundError:

@@ -376,7 +376,7 @@ def _reaches(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise) -> bool:
 def _share_out(
     needed: Sequence[float], costs: Sequence[Cost], by: By, power: int, unit: float
 ) -> list[float]:
-    """Return the share of each part in the budget: at least what it needs, together 1."""
+    """Return the share of the budget that each part gets: at least what it needs, in total 1."""
     free = [cost.within is None for cost in costs]
     weights = [float(exact(cost.weight, "weight")) for cost in costs]
     if by == "errors":

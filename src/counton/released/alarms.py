@@ -277,7 +277,7 @@ def mean_delay(
 def _levels(count: int, season: int, *, trend: bool) -> Floats:
     """Return the regressors of the expected numbers: shape ``(count, parameters)``.
 
-    There is an indicator for each window of the season, and the time if ``trend``.
+    They are an indicator for each position in the season, and the time if there is a ``trend``.
     """
     columns = [(np.arange(count) % season == one).astype(float) for one in range(season)]
     columns += [np.arange(count) / count] if trend else []

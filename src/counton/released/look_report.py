@@ -199,7 +199,7 @@ class Inspection:
 
     @property
     def protection(self) -> str:
-        """Whom the noise of the look protects, in words."""
+        """Words for the protected unit, and for what the noise hides about it."""
         definition, whose = self.released.numbers.definition, "with all events"
         if self.of_values:
             most = definition.counting.most

@@ -22,10 +22,10 @@ from counton.statistics.statistic import NamedCells
 
 
 class Answers:
-    """Stand-in for the state of such a statistic: it reads cells from rows of a table.
+    """Stand-in for the state of a statistic whose cells are computed on request.
 
-    The state would compute any cell with the key. A cell that was not requested when the rows were
-    written has no row, and is refused.
+    The state would compute any cell with the key; this reads cells from rows of a released table. A
+    cell that was not requested when the rows were written has no row, and is refused.
 
     Args:
         design: the design of the stream.
@@ -75,7 +75,9 @@ class Answers:
         return "cell" if shown.ask is None else statistic.card.chart.cells
 
     def readings(self, statistic: Statistic) -> Readings:
-        """Return the statistic's readings of all steps, which take their cells from here."""
+        """Return the statistic's numbers at all steps, computed from the cells that these rows
+        have.
+        """
         machine: Any = self
         return Readings(statistic, range(1, self.step + 1), None, machine)
 

@@ -1,8 +1,8 @@
 """Published values with the description of their stream: selection, tables and sums.
 
-Published values have three forms: for counts and sums cells by step and group; for other statistics
-readings by step, from which their tables are computed; for a stream to which a program gives
-numbers, these numbers. Other modules need not know which.
+Published values have one of three forms. Counts and sums have cells by step and group. Other
+statistics have a reading for each step: the released cells, from which their tables are computed. A
+stream to which a program gives numbers has these numbers. Other modules need not know which.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class ReleasedNumbers:
         level: probability with which each interval holds.
         first: the first step that tables and charts show.
         chosen: the selected groups, if not all.
-        shown: selection of the readings, or of the number of largest groups, that are shown.
+        shown: which numbers of the statistic, or how many of the largest groups, are shown.
         notes: sentences shown with the release everywhere.
         carried: last totals of earlier streams, from which this one counts on.
         since: for undeclared groups, the step from which on each is shown; None if groups are
@@ -167,11 +167,11 @@ class ReleasedNumbers:
         )
 
     @property
-    def _cells(self) -> CellValues:
-        """The published cells of counts and sums.
+    def series(self) -> Series:
+        """The published cells of counts and sums, by step and group.
 
         Raises:
-            InvalidInput: readings of another statistic.
+            InvalidInput: another statistic.
         """
         if not isinstance(self.said, CellValues):
             self._cannot("totals and windows")
@@ -190,10 +190,10 @@ class ReleasedNumbers:
 
     @property
     def readings(self) -> Readings:
-        """The readings of the statistic by step.
+        """The released cells of the statistic at each step, from which its tables are computed.
 
         Raises:
-            InvalidInput: counts or sums, which have cells instead.
+            InvalidInput: counts or sums, whose published values are the cells themselves.
         """
         if isinstance(self.said, CellValues | Releases):
             self._cannot("differences, shares and sums")
@@ -629,7 +629,7 @@ class ReleasedNumbers:
 
     @cached_property
     def _reading_of(self) -> Callable[[int, int], Reading]:
-        """Function (start, stop) that returns the statistic's reading of the steps start + 1 ..
+        """Function (start, stop) that returns the statistic's cells for the steps start + 1 ..
         stop.
         """
 

@@ -62,7 +62,7 @@ class Revisions:
         return np.minimum(night - np.asarray(windows, np.int64), self.lags)
 
     def up_to(self, night: int) -> Revisions:
-        """Return the versions that had been published by a night."""
+        """Return the versions that had been released by the end of a night."""
         return replace(self, values=self.values[:night])
 
     def newest(self, night: int) -> NDArray[Any]:
@@ -90,7 +90,7 @@ class Revisions:
         return found
 
     def value(self, window: int, lag: int) -> NDArray[Any]:
-        """Return the version of a window with a lag, shape ``cells``."""
+        """Return the cells of one version of a window, the one with this lag: shape ``cells``."""
         found: NDArray[Any] = self.values[window + lag - 1, ..., lag]
         return found
 

@@ -1,4 +1,4 @@
-"""A release on a screen or in a notebook: words, tables of the last step, charts."""
+"""Display of a release on a terminal or in a notebook: words, tables of the last step, charts."""
 
 from __future__ import annotations
 

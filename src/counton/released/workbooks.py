@@ -118,7 +118,7 @@ def read_workbook(path: Path, numbers: Sequence[str]) -> tuple[pl.DataFrame, dic
 
     Raises:
         InvalidInput: the workbook is too large.
-        ValueError: not such a workbook.
+        ValueError: it is no workbook that `write_workbook` wrote.
     """
     check_bytes(path, _MOST_PACKED)
     try:

@@ -77,12 +77,12 @@ def application(service: Service) -> FastAPI:
 
     @app.get("/health", tags=["operate"], response_class=PlainTextResponse)
     def health() -> str:
-        """Whether the process answers."""
+        """Return whether the process answers."""
         return "alive\n"
 
     @app.get("/ready", tags=["operate"], response_class=PlainTextResponse, responses={503: {}})
     def ready() -> PlainTextResponse:
-        """Whether rows can be taken and series read; if not, why."""
+        """Return whether rows can be taken and series read; if not, why."""
         why = service.why_not_ready
         if why is None:
             return PlainTextResponse("ready\n")

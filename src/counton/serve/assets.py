@@ -112,7 +112,7 @@ def _answer(request: Request, asset: Asset, keep: str) -> Response:
 
 
 def takes_gzip(request: Request) -> bool:
-    """Whether a client accepts gzip. A client may name gzip with q=0 to refuse it."""
+    """Return whether a client accepts gzip. A client may name gzip with q=0 to refuse it."""
     for one in request.headers.get("accept-encoding", "").lower().split(","):
         coding, _, quality = one.partition(";")
         if coding.strip() == "gzip":

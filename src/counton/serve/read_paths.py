@@ -92,7 +92,10 @@ class StreamDescription(StreamFacts):
 
 
 class Protection(BaseModel):
-    """The protection of numbers; the description's address is relative to theirs."""
+    """The protection of the numbers in an answer, and the address of the description.
+
+    The address is relative to that of the numbers.
+    """
 
     unit: str
     protected: str
@@ -136,7 +139,7 @@ class WholeRelease(BaseModel):
 
 
 class Difference(Protection):
-    """The number of events between two ends of windows; less ``against``, if stated."""
+    """Number of events from one end of a window to another, less that of ``against``, if stated."""
 
     name: str
     group: str

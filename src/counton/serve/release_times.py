@@ -248,7 +248,7 @@ class Releaser:
         return wrong
 
     def _has_ended(self) -> bool:
-        """Whether the stream was ended by the operator."""
+        """Return whether the stream was ended by the operator."""
         found = self._store.find(self.name)
         return found is not None and found.details.get("ended") is not None
 
@@ -316,7 +316,7 @@ class Releaser:
         return self._served.definition.windows.ended_by(us - self._late())
 
     def _due(self, us: int) -> bool:
-        """Whether a window that is not released yet is due at ``us`` (microseconds)."""
+        """Return whether a window that is not released yet is due at ``us`` (microseconds)."""
         if self._step is None:
             found = self._store.find(self.name)
             self._step = 0 if found is None else found.step
@@ -369,7 +369,7 @@ _NOT_OF_ROWS = (
 
 
 def _of_rows(error: BaseException) -> bool:
-    """Whether an error may be caused by the rows, so that it would come again."""
+    """Return whether an error may be caused by the rows, so that it would come again."""
     if isinstance(error, pl.exceptions.PanicException):  # of polars; no Exception
         return True
     return isinstance(error, Exception) and not isinstance(error, _NOT_OF_ROWS)

@@ -134,7 +134,7 @@ class CsvRows(RowsOfFile):
             yield end
 
     def _is_last(self, end: int) -> bool:
-        """Whether the file ends at a position, and its last line has no newline yet."""
+        """Return whether the file ends at a position, and its last line has no newline yet."""
         place = self._file.tell()
         self._file.seek(end - 1)
         last = self._file.read(2)

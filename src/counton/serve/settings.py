@@ -115,7 +115,9 @@ def settings_of(path: str | Path) -> Settings:
 
 
 def _is_within(value: Any, least: Any, most: Any) -> bool:
-    """Whether a value lies between two bounds; all are integers, or lengths of time as text."""
+    """Return whether a value lies between two bounds; all are integers, or lengths of time as
+    text.
+    """
     if not isinstance(value, str):
         return bool(least <= value <= most)
     try:

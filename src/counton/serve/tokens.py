@@ -33,7 +33,7 @@ _BYTES = 32
 
 @dataclass(frozen=True)
 class Token:
-    """What is stored about a token; not the token itself.
+    """The stored facts about a token, which do not include the token itself.
 
     Attributes:
         id: identifier for listing and revoking; not secret.
@@ -77,7 +77,7 @@ class Tokens:
         return self._known
 
     def find(self, token: str) -> Token | None:
-        """Return what is stored about a token; None if it is unknown."""
+        """Return the stored facts about a token; None if it is unknown."""
         given = hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
         found: Token | None = None
         for known in self.all():  # compare with each, so that the time reveals nothing

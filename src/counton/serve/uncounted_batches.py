@@ -19,7 +19,7 @@ from counton.state.sqlite_file import NoState
 
 
 def facts_of(one: LeftOut) -> dict[str, Any]:
-    """Return facts about such a batch as JSON values, without its rows.
+    """Return facts about a batch that could not be counted, as JSON values, without its rows.
 
     They are exact: only for the operator.
     """
@@ -57,7 +57,7 @@ class LeftOutBatches:
         }
 
     def all(self) -> list[LeftOut]:
-        """Return these batches, stream by stream. The result is secret."""
+        """Return the batches that could not be counted, stream by stream. The result is secret."""
         found: list[LeftOut] = []
         for name, job in self._jobs.items():
             with _inbox(job) as inbox:
@@ -106,7 +106,7 @@ class LeftOutBatches:
 
 
 def _is_begun(job: Job) -> bool:
-    """Whether the stream of a job exists in its state."""
+    """Return whether the stream of a job exists in its state."""
     try:
         with Store(job.keeping.state) as store:
             return store.find(job.keeping.name) is not None

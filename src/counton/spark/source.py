@@ -259,7 +259,7 @@ class SparkSource(Spread):
 
 
 class _Work:
-    """What an executor needs to count rows: the groups and bounds of the job, and no secret."""
+    """The task of an executor: it contains the groups and bounds of the job, and no secret."""
 
     def __init__(
         self,
@@ -308,7 +308,7 @@ def _empty(frame: DataFrame) -> pl.DataFrame:
 
 
 def is_remote(frame: DataFrame) -> bool:
-    """Whether a frame is one of Spark Connect, whose driver is another program."""
+    """Return whether a frame is one of Spark Connect, whose driver is another program."""
     return ".connect." in type(frame).__module__
 
 
