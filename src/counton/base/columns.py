@@ -309,11 +309,11 @@ def readable(columns: Mapping[str, Sequence[Any]]) -> list[list[str]]:
             found.append([_cell_text(value) for value in values])
         else:
             both = zip(values, errors[name], strict=True)
-            found.append([_beside(value, std) for value, std in both])
+            found.append([_to_meaningful_digits(value, std) for value, std in both])
     return found
 
 
-def _beside(value: Any, std: Any) -> str:
+def _to_meaningful_digits(value: Any, std: Any) -> str:
     """Format a number with only the digits that its noise leaves meaningful, given its std."""
     if not all(isinstance(one, int | float) and math.isfinite(one) for one in (value, std)):
         return _cell_text(value)

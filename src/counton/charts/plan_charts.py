@@ -424,7 +424,7 @@ def plot_bounds(
         )
     ax.set_xscale("log")
     ax.set_yscale("log")
-    ticks = _apart(most, width - 0.25 * WIDTH)
+    ticks = _with_room(most, width - 0.25 * WIDTH)
     ax.set_xticks(ticks, [f"{number:,}" for number in ticks])
     ax.minorticks_off()
     ax.yaxis.set_major_formatter(lambda value, _place: f"{value:g}%")
@@ -435,10 +435,10 @@ def plot_bounds(
     return figure
 
 
-def _apart(numbers: Sequence[int], inches: float) -> list[int]:
+def _with_room(numbers: Sequence[int], inches: float) -> list[int]:
     """Return the numbers whose labels have room on a logarithmic axis, always with the largest.
 
-    >>> _apart([1, 2, 3, 500, 1000, 1520], 5.6)
+    >>> _with_room([1, 2, 3, 500, 1000, 1520], 5.6)
     [1, 2, 3, 500, 1520]
     """
     whole = math.log(numbers[-1] / numbers[0]) or 1.0

@@ -156,7 +156,7 @@ def _wide(ax: Axes) -> float:
     return float(ax.figure.get_figwidth())  # type: ignore[union-attr]
 
 
-def _call(ax: Axes, name: str) -> None:
+def _write_panel_name(ax: Axes, name: str) -> None:
     """Write a name above a panel, in as many lines as needed."""
     lines = fill(name, int(11.5 * (_wide(ax) - 1.1)))
     ax.set_title(lines, loc="left", size=11, color=INK, parse_math=False)
@@ -246,7 +246,7 @@ def _error_by_level(
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _percent(value)))
     ax.minorticks_off()
     clean(ax, grid="x")
-    _call(ax, "Standard deviation, in % of the count")
+    _write_panel_name(ax, "Standard deviation, in % of the count")
     legend = (
         "line: all nodes, from the largest to the smallest count; bar: the middle 80%; dot: median"
     )
@@ -285,7 +285,7 @@ def squarify(sizes: NDArray[np.float64], box: tuple[float, float, float, float])
     while areas:
         short = min(wide, tall)
         count = 1
-        while count < len(areas) and _worst(areas[: count + 1], short) <= _worst(
+        while count < len(areas) and _worst_ratio(areas[: count + 1], short) <= _worst_ratio(
             areas[:count], short
         ):
             count += 1
@@ -304,7 +304,7 @@ def squarify(sizes: NDArray[np.float64], box: tuple[float, float, float, float])
     return placed
 
 
-def _worst(row: Sequence[float], short: float) -> float:
+def _worst_ratio(row: Sequence[float], short: float) -> float:
     """Return the largest ratio of long to short side, among rectangles laid out in a row.
 
     Args:
@@ -322,7 +322,7 @@ def _tree_map(ax: Axes, tree: Tree, estimates: Sequence[NDArray[Any]], what: str
     ax.set_ylim(0, _MAP_TALL)
     ax.set_axis_off()
     names = " and ".join(tree.levels[1:3]) if len(tree.levels) > 1 else "total"
-    _call(ax, f"{what} by {names}")
+    _write_panel_name(ax, f"{what} by {names}")
     whole = _Box(0.0, 0.0, wide, _MAP_TALL)
     if len(tree.levels) == 1:
         _block(ax, whole, PALETTE[0], 1.6, "total", float(estimates[0][0]))
@@ -490,7 +490,7 @@ def _cells_panel(ax: Axes, reading: RangesReading) -> None:
     band = f"{what} ± two standard deviations"
     if 2 * widest < _THIN * (top - bottom):
         band = f"{what}; their noise, ± {quantity(widest, widest)}, is thinner than the line"
-    _call(ax, band)
+    _write_panel_name(ax, band)
     ax.set_xlabel("cell", color=FAINT)
     ax.yaxis.set_major_formatter(number_ticks())
     clean(ax, grid="y")
@@ -515,7 +515,7 @@ def _lengths_panel(ax: Axes, reading: RangesReading) -> None:
     ax.minorticks_off()
     ax.yaxis.set_major_formatter(number_ticks())
     ax.legend(frameon=False, fontsize=9, loc="lower right")
-    _call(ax, "Standard deviation of an interval, by its length")
+    _write_panel_name(ax, "Standard deviation of an interval, by its length")
     clean(ax, grid="y")
 
 
@@ -580,6 +580,6 @@ def plot_contingency(
         beside = [labels[place] for _, place in bars]
         each = Bars([name for name, _ in bars], *(part[places] for part in numbers))
         draw_bars(ax, each, values=beside)
-        _call(ax, called)
+        _write_panel_name(ax, called)
     all_axes[-1].set_xlabel(words.axis or "count", color=FAINT, parse_math=False)
     return figure

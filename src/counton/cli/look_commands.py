@@ -121,7 +121,7 @@ def print_ledger(options: LedgerOptions) -> None:
                 "units": _units_as_json(totals, ledger),
             }
         )
-        _end_of_warning(warned)
+        _exit_after_warning(warned)
         return
     console = Console()
     table = Table()
@@ -196,7 +196,7 @@ def print_ledger(options: LedgerOptions) -> None:
         console.write_line(
             f"{share:.0%} of the limit is spent: --warn-at {options.warn_at:g} is reached"
         )
-    _end_of_warning(warned)
+    _exit_after_warning(warned)
 
 
 def _quota(options: LedgerOptions) -> Limit | None:
@@ -291,7 +291,7 @@ def _share_spent(ledger: Ledger) -> float:
     )
 
 
-def _end_of_warning(warned: bool) -> None:
+def _exit_after_warning(warned: bool) -> None:
     """End the command with the exit code of an alarm, if there was a warning."""
     if warned:
         raise SystemExit(int(ExitCode.ALARM))
@@ -453,7 +453,7 @@ def print_release(released: Release, as_json: bool, *, full: bool = False) -> No
         ("unit", definition.unit),
         *([] if once else [("publishes", publishes(definition.release))]),
         ("level", f"each interval holds with a probability of {100 * numbers.level:g}%"),
-        *_besides(definition),
+        *_errors_besides_noise(definition),
         ("written by", promised["written_by"]),
     ]
     rows[2:2] = definition.cut.facts(definition.strategy.horizon)
@@ -646,10 +646,10 @@ def _of_events(stream: dict[str, Any], store: Store) -> list[tuple[str, str]]:
         *cut.facts(definition.strategy.horizon),
         ("groups", "one total" if groups is None else counted),
         ("unit", definition.unit),
-        *_living(definition),
+        *_changes_since_creation(definition),
         *protection(definition, reader.design.law),
         *([("paper", origin_of(definition.strategy.sources))] if cut.goes_on else []),
-        *_besides(definition),
+        *_errors_besides_noise(definition),
     ]
     if after and definition.shows_cells and "refused" not in stream:
         from counton.released.screen import screen_of
@@ -662,7 +662,7 @@ def _of_events(stream: dict[str, Any], store: Store) -> list[tuple[str, str]]:
     return rows + _error(stream)
 
 
-def _besides(definition: Description) -> list[tuple[str, str]]:
+def _errors_besides_noise(definition: Description) -> list[tuple[str, str]]:
     """Describe why numbers differ from the truth besides noise, as pairs of name and words."""
     from counton.released.besides_noise import besides_noise
 
@@ -677,7 +677,7 @@ def _statistic(saved: dict[str, Any]) -> str:
     return repr(statistic_from_dict(parameters))
 
 
-def _living(definition: Definition) -> Iterable[tuple[str, str]]:
+def _changes_since_creation(definition: Definition) -> Iterable[tuple[str, str]]:
     """Describe what changed in a stream since its creation, and which options are still open."""
     yield "publishes", publishes(definition.release)
     if definition.other is not None:

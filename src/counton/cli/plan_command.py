@@ -257,7 +257,7 @@ def _with_subject(options: PlanOptions) -> tuple[PlanOptions, dict[str, Any], st
             f"{field('revise', job.times.revise)} can be planned only with the whole stream: give "
             f"--plan to the command itself, or plan a job file"
         )
-    options = _as_said(options, job)
+    options = _completed_by_job(options, job)
     planned: dict[str, Any] = {"of": statistic, "batched": not options.each_row}
     # A statistic with ordered rows that protects users reads the column of users itself.
     own = not is_tallied(statistic) and protects(statistic) == "user"
@@ -270,7 +270,7 @@ def _with_subject(options: PlanOptions) -> tuple[PlanOptions, dict[str, Any], st
     return options, planned, None
 
 
-def _as_said(options: PlanOptions, job: Job) -> PlanOptions:
+def _completed_by_job(options: PlanOptions, job: Job) -> PlanOptions:
     """Complete options by what a job, given in words, states about its stream."""
     stated = {name: job.option(name) for name in _OF_STREAM if job.states(name)}
     if options.within is None and job.promise.within is None:

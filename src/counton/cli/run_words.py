@@ -222,7 +222,7 @@ def protection(definition: Definition, law: NoiseDistribution) -> list[tuple[str
         losses = loss_in_words(definition.guarantee, definition.strategy, definition.windows.every)
         lines.append(("", f"loss by age: {losses}"))
     lines += [
-        *_surest(definition.guarantee),
+        *_guessing_probability(definition.guarantee),
         ("cost", cost_in_words(definition)),
         _AGAINST,
         ("noise", sharing_in_words(definition.strategy)),
@@ -244,13 +244,13 @@ def _guarantee_lines(definition: Definition, unit: str) -> list[tuple[str, str]]
     return [("guarantee", f"{guarantee}{scope}"), ("", guarantee.meaning_for(unit, relation))]
 
 
-def _surest(guarantee: Guarantee) -> list[tuple[str, str]]:
+def _guessing_probability(guarantee: Guarantee) -> list[tuple[str, str]]:
     """Return the largest probability, rounded up, with which a reader can guess the protected
     fact.
 
     It is in words, and only if epsilon alone determines it.
 
-    >>> [_surest(PureDP(epsilon))[0][1].split()[-2] for epsilon in (0.2, 1, 20)]
+    >>> [_guessing_probability(PureDP(epsilon))[0][1].split()[-2] for epsilon in (0.2, 1, 20)]
     ['54.99%,', '73.11%,', '100%,']
     """
     if not isinstance(guarantee, PureDP):

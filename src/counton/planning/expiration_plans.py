@@ -243,7 +243,7 @@ def plan_expiring(
         plan = _plan(
             f"least loss at age {oldest:,}",
             best,
-            _beside(space, best, lambda narrow: least_loss(narrow, oldest, limits)),
+            _best_of_other_growths(space, best, lambda narrow: least_loss(narrow, oldest, limits)),
             lambda choice: float(choice.loss([oldest])[0]),
             {oldest: _loss_at(best, oldest)},
         )
@@ -262,7 +262,7 @@ def plan_expiring(
         plan = _plan(
             "least typical error" if typical else "least largest error",
             best,
-            _beside(space, best, lambda narrow: least_error(narrow, losses, aims)),
+            _best_of_other_growths(space, best, lambda narrow: least_error(narrow, losses, aims)),
             lambda choice: choice.rmse if typical else choice.largest_error(),
             losses,
         )
@@ -279,7 +279,7 @@ def _loss_at(design: Design, age: int) -> float:
     return float(promised.rho if isinstance(promised, ZCDP) else promised.epsilon)
 
 
-def _beside(
+def _best_of_other_growths(
     space: Space, best: Design[Expiring], search: Callable[[Space], Design[Expiring]]
 ) -> list[Design[Expiring]]:
     """Return the best designs for some other growths, for comparison with the best one.

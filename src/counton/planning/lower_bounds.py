@@ -680,10 +680,14 @@ def bounds_beside(plan: StreamPlan) -> tuple[LowerBound, ...]:
     """
     if plan.best.errors_of.what:
         return (*_of_variances(plan), *plan.least_errors)
-    return (*_of_variances(plan), *_of_largest_errors(plan.best), *_of_others(plan.best))
+    return (
+        *_of_variances(plan),
+        *_of_largest_errors(plan.best),
+        *_bounds_on_larger_statistics(plan.best),
+    )
 
 
-def _once(design: Design) -> str | None:
+def _why_not_for_units_that_count_once(design: Design) -> str | None:
     """Return why bounds for units that count in one step do not apply to a design; None if they
     do.
     """
@@ -752,7 +756,7 @@ def _of_largest_errors(design: Design) -> Iterator[LowerBound]:
     expiration = "Gradual Privacy Expiration, Theorem 5.1"
     elders = "Count on Your Elders, Theorem 1.4"
     all_errors, flips = "largest of all errors", "largest on coin flips"
-    why = _once(design)
+    why = _why_not_for_units_that_count_once(design)
     if why is None and design.release == "windows":
         why = "stated for totals"
     if why is None and not isinstance(guarantee, PureDP):
@@ -763,7 +767,7 @@ def _of_largest_errors(design: Design) -> Iterator[LowerBound]:
         return
     unit = _unit(design)
     least = least_largest_error({horizon: float_above(guarantee.epsilon)}, horizon) * unit
-    yield _unless_short(design, all_errors, least, "any mechanism", expiration)
+    yield _bound_or_vacuous(design, all_errors, least, "any mechanism", expiration)
     least = least_error_on_coin_flips(horizon, guarantee.epsilon) * unit
     constants = "; with the constants of the paper it says nothing below 3.8e41 steps"
     if least:
@@ -779,7 +783,7 @@ def _largest(design: Design, probability: float) -> float | None:
     return None if math.isinf(found) else found
 
 
-def _of_others(design: Design) -> Iterator[LowerBound]:
+def _bounds_on_larger_statistics(design: Design) -> Iterator[LowerBound]:
     """Yield the papers' bounds for statistics of which a total is a part: graph cuts, letter
     counts.
 
@@ -805,10 +809,12 @@ def _of_others(design: Design) -> Iterator[LowerBound]:
     replaced = design.contribution.relation == "replace"
     least = least_error_of_cells(cells - replaced, design.steps, guarantee.epsilon)
     who = "any mechanism, all cells and steps"
-    yield _unless_short(design, quantity, least * _unit(design), who, source)
+    yield _bound_or_vacuous(design, quantity, least * _unit(design), who, source)
 
 
-def _unless_short(design: Design, quantity: str, least: float, who: str, source: str) -> LowerBound:
+def _bound_or_vacuous(
+    design: Design, quantity: str, least: float, who: str, source: str
+) -> LowerBound:
     """Return the bound ``least``, which holds with probability 2/3; marked as vacuous if it is 0.
 
     Args:

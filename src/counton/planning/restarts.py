@@ -71,7 +71,7 @@ class RestartedCounter:
         worst = [
             max(
                 nodes * self.current / self.height + rounds * self.past
-                for nodes, rounds in _uses(self.window, age)
+                for nodes, rounds in _most_uses(self.window, age)
             )
             for age in checked_ages(ages)
         ]
@@ -106,7 +106,7 @@ class RestartedCounter:
                     np.max([nodes / height + rounds * _SHARES for nodes, rounds in uses], axis=0)
                     / limit
                     for age, limit in targets.items()
-                    if (uses := _uses(window, checked_age(age)))
+                    if (uses := _most_uses(window, checked_age(age)))
                 ],
                 axis=0,
             )
@@ -121,7 +121,7 @@ class RestartedCounter:
 
 
 @lru_cache(maxsize=4096)
-def _uses(window: int, age: int) -> tuple[tuple[int, int], ...]:
+def _most_uses(window: int, age: int) -> tuple[tuple[int, int], ...]:
     """Return how often an item of an age has been used: pairs (nodes released, later rounds
     begun).
 

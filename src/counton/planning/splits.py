@@ -162,7 +162,9 @@ def split(
     _check(costs, guarantee, noise, by)
     if noise is None:
         power = _norms(guarantee)[0].power
-        return _whole(costs, _share_out([0.0 for _ in costs], costs, by, power, 1.0), power)
+        return _with_whole_weights(
+            costs, _share_out([0.0 for _ in costs], costs, by, power, 1.0), power
+        )
     found: list[Split] = []
     for norm in _norms(guarantee):
         try:
@@ -172,7 +174,7 @@ def split(
         if by == "shares":
             break
     if not found:
-        raise _beyond(costs, guarantee, noise)
+        raise _error_of_bounds(costs, guarantee, noise)
     return min(found, key=lambda one: _total(costs, one))
 
 
@@ -276,9 +278,9 @@ def _split(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise, by: By, no
     unit = _unit_error(noise, guarantee, power, sum(cost.l1 for cost in costs))
     for turn in range(_MOST_ROUNDS):
         needed = _needed_shares(costs, power, unit)
-        if sum(needed) > _most_needed(costs):
+        if sum(needed) > _largest_share_for_bounds(costs):
             break
-        found = _whole(costs, _share_out(needed, costs, by, power, unit), power)
+        found = _with_whole_weights(costs, _share_out(needed, costs, by, power, unit), power)
         size = norm.of(found)
         error = noise(guarantee, found.l1, found.l2_squared)
         here = error / size
@@ -330,15 +332,15 @@ def _needed_shares(costs: Sequence[Cost], power: int, unit: float) -> list[float
     ]
 
 
-def _most_needed(costs: Sequence[Cost]) -> float:
+def _largest_share_for_bounds(costs: Sequence[Cost]) -> float:
     """Return the largest share of the budget that all parts with a bound may take together."""
     return 1.0 if all(cost.within is not None for cost in costs) else 1 - _LEAST_REST
 
 
-def _beyond(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise) -> InvalidInput:
+def _error_of_bounds(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise) -> InvalidInput:
     """Return the error for bounds that cannot be kept, with the least budget that keeps them."""
     name, loss = loss_of(guarantee)
-    most = _most_needed(costs)
+    most = _largest_share_for_bounds(costs)
     size = sum(cost.l1 for cost in costs)
 
     def budget_factor(other: Guarantee) -> float:
@@ -382,7 +384,7 @@ def _share_out(
     if by == "errors":
         alone = [unit * cost.norm(power) * cost.each for cost in costs]
         root = 1 / 3 if power == 1 else 1 / 2
-        return _at_least(
+        return _raised_to_needs(
             needed, [(v * one**2) ** root for v, one in zip(weights, alone, strict=True)]
         )
     if not any(free):
@@ -395,7 +397,7 @@ def _share_out(
     ]
 
 
-def _at_least(needed: Sequence[float], wanted: Sequence[float]) -> list[float]:
+def _raised_to_needs(needed: Sequence[float], wanted: Sequence[float]) -> list[float]:
     """Return the shares max(needed_k, t wanted_k), with t chosen so that they add up to 1."""
     held: set[int] = set()
     while True:
@@ -414,7 +416,7 @@ def _at_least(needed: Sequence[float], wanted: Sequence[float]) -> list[float]:
         held |= short
 
 
-def _whole(costs: Sequence[Cost], shares: Sequence[float], power: int) -> Split:
+def _with_whole_weights(costs: Sequence[Cost], shares: Sequence[float], power: int) -> Split:
     """Return the division with the smallest integer weights whose errors are close to the ideal
     ones.
 
@@ -427,7 +429,7 @@ def _whole(costs: Sequence[Cost], shares: Sequence[float], power: int) -> Split:
     smallest = min(ideal)
     for size in range(1, _MOST_SIZE):
         weights = [max(1, round(size * one / smallest)) for one in ideal]
-        found = _of_weights(costs, weights, power)
+        found = _split_of_weights(costs, weights, power)
         if found.l1 > _MOST:
             break
         if all(
@@ -441,7 +443,7 @@ def _whole(costs: Sequence[Cost], shares: Sequence[float], power: int) -> Split:
     )
 
 
-def _of_weights(costs: Sequence[Cost], weights: Sequence[int], power: int) -> Split:
+def _split_of_weights(costs: Sequence[Cost], weights: Sequence[int], power: int) -> Split:
     """Return the division that integer weights make, with exact norms and shares."""
     pairs = list(zip(costs, weights, strict=True))
     norms = [scaled_norms(cost.l1, cost.l2_squared, by=weight) for cost, weight in pairs]

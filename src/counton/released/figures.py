@@ -323,7 +323,7 @@ def figure_of_answers(
     when = definition.cut.span(steps)
     if other_steps is not None:
         when += f", against {definition.cut.span(other_steps)}"
-    drawn = [_as_drawn(one, f" ({when})") for one in answers]
+    drawn = [_for_chart(one, f" ({when})") for one in answers]
     subtitle = f"{when}; with {100 * released.level:g}% intervals"
     subtitle += ", which hold together" if len(answers) > 1 else ""
     return plot_answers(
@@ -337,7 +337,7 @@ def figure_of_answers(
     )
 
 
-def _as_drawn(one: Answer, time: str) -> Answer:
+def _for_chart(one: Answer, time: str) -> Answer:
     """Return an answer for a chart: without its time, which the heading states, and shares in
     per cent.
     """

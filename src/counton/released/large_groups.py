@@ -96,7 +96,7 @@ def only_above(
     there[held.start - 1 :] = large[:, places]
     declared = released.definition.declares
     threshold = Threshold(float(value), of, declared)
-    found = replace(_at(released, places, above=threshold), there=there)
+    found = replace(_at_positions(released, places, above=threshold), there=there)
     names = found.definition.groups
     rows, all_rows = int(shown.sum()), len(released.shown_steps) * len(released.groups)
     how = f"{rows:,} of {all_rows:,} rows, of {len(names):,} of {declared:,} groups, are shown: "
@@ -108,7 +108,9 @@ def only_above(
     )
 
 
-def _at(released: ReleasedNumbers, places: NDArray[np.intp], **facts: Any) -> ReleasedNumbers:
+def _at_positions(
+    released: ReleasedNumbers, places: NDArray[np.intp], **facts: Any
+) -> ReleasedNumbers:
     """Return the release of the groups at some positions.
 
     Args:
@@ -129,4 +131,4 @@ def block_of(released: ReleasedNumbers, places: range, number: int) -> ReleasedN
     """
     none = {"domain": None} if released.definition.domain is None else {}
     block = GroupBlock(number, released.definition.declares)
-    return _at(released, np.asarray(places), block=block, **none)
+    return _at_positions(released, np.asarray(places), block=block, **none)

@@ -173,7 +173,7 @@ class _Triangle:
         stop = night - lag
         windows = np.arange(max(0, stop - HISTORY), stop)
         start, end = self.versions[windows, lag], self.versions[windows, lag + 1]
-        weight = _weights(len(windows)) * _usual(start, end)
+        weight = _weights(len(windows)) * _grew_as_usual(start, end)
         noise = math.sqrt(self.covariance[lag, lag] * float(weight @ weight))
         common = max(float(weight @ end) / max(float(weight @ start), 3 * noise, 1.0), 1.0)
         if self.season == 1 or len(windows) < 3 * self.season:
@@ -276,7 +276,7 @@ class _Triangle:
         return float((end - growth * start).sum() / math.sqrt(max(float(variance.sum()), 1.0)))
 
 
-def _usual(start: Floats, end: Floats) -> NDArray[np.bool_]:
+def _grew_as_usual(start: Floats, end: Floats) -> NDArray[np.bool_]:
     """Return which windows grew about as much as most, boolean by window.
 
     A window whose rows came late as a whole file is unusual.

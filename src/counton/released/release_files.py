@@ -155,9 +155,10 @@ def read(
         whole = None
         if like is not None:
             whole = max(
-                (_one(place, name, token, databases) for place in _places(like)), key=_File.last
+                (_read_one(place, name, token, databases) for place in _places(like)),
+                key=_File.last,
             )
-        files = [_one(place, name, token, databases, whole) for place in _places(source)]
+        files = [_read_one(place, name, token, databases, whole) for place in _places(source)]
     newest = max(files, key=_File.last)
     for one in files:
         _refuse_others(one, newest)
@@ -253,7 +254,7 @@ def _check_steps(files: Sequence[_File], described: Mapping[str, Any], terms: De
         raise too_large(f"{numbers:,} numbers up to step {last:,}", f"{MOST_NUMBERS:,}")
 
 
-def _one(
+def _read_one(
     place: str,
     name: str | None,
     token: str | None,
@@ -312,7 +313,7 @@ def _from_database(kept: FromDatabase) -> _File:
         if "shown" not in described:
             described["steps"] = kept.last
         elif kept.cells or kept.last * _width(described) <= MOST_CELLS:
-            described["cells"] = {"parts": _join(kept.cells, kept.last)}
+            described["cells"] = {"parts": _join_parts(kept.cells, kept.last)}
     except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError) as error:
         raise StateError(
             f"{kept.place} does not hold what was published ({error}): take the "
@@ -338,7 +339,7 @@ def _numbers(name: str, values: list[Any]) -> pl.Series:
     return pl.Series(name, values, dtype=pl.Int64 if whole else pl.Float64)
 
 
-def _join(parts: Iterable[tuple[int, int, Any]], newest: int) -> list[Any]:
+def _join_parts(parts: Iterable[tuple[int, int, Any]], newest: int) -> list[Any]:
     """Return the parts of the released cells, which together must cover all steps.
 
     Args:
@@ -396,7 +397,7 @@ def _open_file(path: Path, like: _File | None = None) -> _File:
     else:
         rows = _rows(path, kind, CsvStyle.of(facts))
     if not rows.width and facts is not None:  # nothing is shown yet
-        rows = _nothing()
+        rows = _no_rows()
     if facts is None or facts.get("description") is None:
         if like is not None:
             carried = {"description": like.described, "notes": [*like.notes]}
@@ -416,7 +417,7 @@ def _open_file(path: Path, like: _File | None = None) -> _File:
     return _file(str(path), rows, facts)
 
 
-def _nothing() -> pl.DataFrame:
+def _no_rows() -> pl.DataFrame:
     """Return a table without rows, for formats that do not store columns without rows."""
     whole = pl.Int64
     schema = {"step": whole, "group": pl.String, "estimate": whole, "window_estimate": whole}
@@ -495,7 +496,7 @@ def _fetch(address: str, token: str | None) -> _File:
             f"{address!r} answers with no release: give the address of a stream of a service of "
             f"counton"
         ) from None
-    return _file(address, rows if rows.width else _nothing(), facts)
+    return _file(address, rows if rows.width else _no_rows(), facts)
 
 
 def _facts(path: Path, kind: str | None) -> dict[str, Any] | None:
@@ -563,7 +564,7 @@ def check_one_release(path: Path, described: Mapping[str, Any]) -> None:
     """
     with _naming(str(path)):
         facts = _facts(path, TABLES[path.suffix.lower()]) or {}
-        nothing = _nothing()
+        nothing = _no_rows()
         there = _File(str(path), nothing, facts.get("description") or {"terms": {}})
         _refuse_others(there, _File("what is written", nothing, described))
         if there.described["level"] != described["level"]:

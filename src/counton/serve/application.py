@@ -209,7 +209,7 @@ def _document(app: FastAPI) -> None:
     def openapi() -> dict[str, Any]:
         """Return the description of all paths in OpenAPI 3.0, which the page /docs understands."""
         if app.openapi_schema is None:
-            found = _older(made())
+            found = _to_openapi_3_0(made())
             found["openapi"] = "3.0.3"
             app.openapi_schema = found
         return app.openapi_schema
@@ -217,13 +217,13 @@ def _document(app: FastAPI) -> None:
     app.openapi = openapi  # type: ignore[method-assign]
 
 
-def _older(value: Any) -> Any:
+def _to_openapi_3_0(value: Any) -> Any:
     """Convert a schema from OpenAPI 3.1 to 3.0: null as a type, and exclusive bounds, differ."""
     if isinstance(value, list):
-        return [_older(one) for one in value]
+        return [_to_openapi_3_0(one) for one in value]
     if not isinstance(value, dict):
         return value
-    found = {name: _older(one) for name, one in value.items()}
+    found = {name: _to_openapi_3_0(one) for name, one in value.items()}
     several = found.get("anyOf")
     if isinstance(several, list) and {"type": "null"} in several:
         rest = [one for one in several if one != {"type": "null"}]

@@ -199,7 +199,7 @@ class Releaser:
         try:
             return self._run(fold, us)
         except BaseException as error:
-            if not _of_rows(error):
+            if not _may_come_from_rows(error):
                 raise
             self._leave_out(fold, self._wrong(fold, us, error), type(error).__name__)
         return False  # the other batches are the next fold
@@ -258,7 +258,7 @@ class Releaser:
             with resolve(self._served.with_rows(unpack_rows(bodies))) as settled:
                 check_rows(settled, read_rows(settled, now=moment(us)))
         except BaseException as error:
-            if not _of_rows(error):
+            if not _may_come_from_rows(error):
                 raise
             return explain(error) if isinstance(error, CountonError) else type(error).__name__
         return None
@@ -368,7 +368,7 @@ _NOT_OF_ROWS = (
 )
 
 
-def _of_rows(error: BaseException) -> bool:
+def _may_come_from_rows(error: BaseException) -> bool:
     """Return whether an error may be caused by the rows, so that it would come again."""
     if isinstance(error, pl.exceptions.PanicException):  # of polars; no Exception
         return True
