@@ -173,7 +173,7 @@ def _command(
         place: module and function of the command.
         kinds: dataclasses of its options.
     """
-    module, _, function = place.partition(".")
+    kinds = [_load(record) if isinstance(record, str) else record for record in records]
 
     def command(*given: Any) -> None:
         _load(place)(*given)

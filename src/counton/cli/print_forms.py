@@ -40,17 +40,40 @@ _SPARED = ("window_end", "step")
 MOST_LOSS = 20
 
 
-class Console(rich.console.Console):
-    """Console for output, which prints names letter by letter: ``:x:`` does not become a
-    picture.
+#: Variables by which rich takes other output for a terminal.
+_FORCED = frozenset({"FORCE_COLOR", "TTY_COMPATIBLE"})
+
+
+class Console:
+    """Console for output, which uses rich only to write to a terminal.
+
+    Lines and tables that go elsewhere are written without it, because it is slow to import.
+
+    Args:
+        stderr: write to standard error.
+        more: arguments of its `Terminal`, in the place of what rich finds out by itself.
     """
 
+    def __init__(self, *, stderr: bool = False, **more: Any) -> None:
+        self._stderr, self._more = stderr, more
 
-    @override
-    def on_broken_pipe(self) -> None:
-        """End quietly if the program that reads the output has closed it, as ``head`` does."""
-        self.quiet = True
-        close_output()
+    @cached_property
+    def terminal(self) -> Terminal:
+        """The console of a terminal."""
+        from counton.cli.terminal import Terminal
+
+        return Terminal(stderr=self._stderr, **self._more)
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether a person reads the output."""
+        if self._more or not _FORCED.isdisjoint(os.environ) or self._file.isatty():
+            return self.terminal.is_terminal
+        return False
+
+    @property
+    def _file(self) -> TextIO:
+        return self._more.get("file") or (sys.stderr if self._stderr else sys.stdout)
 
     def write_line(self, text: str, *, bold: bool = False) -> None:
         """Print a line of any length, unwrapped."""
@@ -96,13 +119,13 @@ class Console(rich.console.Console):
         """Print pairs of a name and words side by side; words without a name continue those
         above.
         """
-        self.write_table(_beside(rows))
+        self.terminal.write_words(rows)
 
-    def write_table(self, table: Table) -> None:
+    def write_table(self, table: TextTable | Table) -> None:
         """Print a table, with the text of its cells unchanged.
 
         On a narrow screen its rows are printed one after the other. Output that other programs read
-        has no frame and is never wrapped.
+        has no frame and is never wrapped: a line for the names of columns, and one for each row.
         """
         if self.is_terminal:
             self.terminal.write_table(table)
@@ -138,29 +161,6 @@ class Console(rich.console.Console):
         for name, path in (("table", table), ("chart", chart)):
             if path is not None:
                 self.write_line(f"{name} written to {path}")
-
-    def _fits(self, table: Table) -> bool:
-        """Return whether a table fits the screen without a line break within a cell."""
-        widest = Measurement.get(self, self.options.update(width=1000), table).maximum
-        return widest <= self.width
-
-    def _write_plain(self, table: Table) -> None:
-        """Print the column names and the rows of a table, each on a line of any length."""
-        columns = [(str(column.header), column.justify == "right") for column in table.columns]
-        rows = [*zip(*(map(str, column.cells) for column in table.columns), strict=True)]
-        for line in align_lines(TextTable(columns, rows, str(table.caption or ""))):
-            self.write_line(line)
-
-    def _write_cards(self, table: Table) -> None:
-        """Print the rows of a table one after the other: a line for each column, with name and
-        value.
-        """
-        _clean(table)
-        names = [str(column.header) for column in table.columns]
-        for row in zip(*(column.cells for column in table.columns), strict=True):
-            rows = [(name, str(cell)) for name, cell in zip(names, row, strict=True) if str(cell)]
-            self.print(_beside(rows), highlight=False, markup=False)
-            self.print("")
 
 
 class ReportLines(Console):
@@ -245,37 +245,6 @@ def warn_of_weak(
             f"what is released may be e^{MOST_LOSS} times likelier with it than without: that "
             f"hides next to nothing; 1 is a common choice"
         )
-
-
-def _beside(rows: Iterable[tuple[str, str]]) -> Table:
-    words = Table.grid(padding=(0, 2))
-    words.add_column(style="dim", no_wrap=True)
-    words.add_column(overflow="fold")
-    for name, value in rows:
-        words.add_row(name, value)
-    return words
-
-
-def table_of_texts(table: TextTable, *, unbroken: bool = False) -> Table:
-    """Convert a table of texts to a table that a console prints.
-
-    Args:
-        unbroken: keep each number on one line, on any screen.
-    """
-    shown = Table(caption=table.caption or None)
-    for name, number in table.columns:
-        justify: Literal["right", "left"] = "right" if number else "left"
-        shown.add_column(name, justify=justify, overflow="fold", no_wrap=unbroken and number)
-    for row in table.rows:
-        shown.add_row(*row)
-    return shown
-
-
-def _clean(table: Table) -> None:
-    """Replace control characters in a table's texts, since names come with the data."""
-    for column in table.columns:
-        column.header = printable(str(column.header), "")
-        column._cells = [printable(str(cell)) for cell in column._cells]
 
 
 @contextmanager

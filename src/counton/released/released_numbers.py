@@ -99,7 +99,8 @@ class ReleasedNumbers:
             distinguish them; None: all. The released cells are complete, from the description.
         own_windows: numbers of single windows, if a file has them beside totals.
         by_size: True if only the largest groups are here.
-        together: True if the intervals of totals, or of windows alone, hold all at once.
+        together: half-widths by step of intervals of totals, or of windows alone, that hold all at
+            once; None: each interval holds alone.
         kept_in: the state from which it was just released; None: it was read from a file.
         revisions: for revised windows, all versions that were released.
     """
@@ -167,11 +168,11 @@ class ReleasedNumbers:
         )
 
     @property
-    def series(self) -> Series:
-        """The published cells of counts and sums, by step and group.
+    def _cells(self) -> CellValues:
+        """The published cells of counts and sums.
 
         Raises:
-            InvalidInput: another statistic.
+            InvalidInput: readings of another statistic.
         """
         if not isinstance(self.said, CellValues):
             self._cannot("totals and windows")
@@ -179,10 +180,10 @@ class ReleasedNumbers:
 
     @cached_property
     def series(self) -> Series:
-        """The published cells of counts and sums with their errors.
+        """The published cells of counts and sums, by step and group, with their errors.
 
         Raises:
-            InvalidInput: readings of another statistic.
+            InvalidInput: another statistic.
         """
         std, half = (errors[: self.steps.stop - 1] for errors in self._cells.errors.by_step)
         half = half if self.together is None else self.together
@@ -207,7 +208,7 @@ class ReleasedNumbers:
     @property
     def _by_group(self) -> bool:
         """True if tables have one number for each group, as for counts and sums."""
-        return isinstance(self.said, Series) and not self.definition.ranks
+        return isinstance(self.said, CellValues) and not self.definition.ranks
 
     @property
     def groups(self) -> Sequence[str]:
@@ -288,12 +289,11 @@ class ReleasedNumbers:
                 found = replace(found, said=self.said[: steps.stop - self.said.steps.start])
         return found if groups is None else found._of_groups(tuple(groups))
 
-    def _until(self, last: int, series: Series) -> Self:
+    def _until(self, last: int, cells: CellValues) -> Self:
         """Return the release of counts or sums up to a step, without groups that were found
         later.
         """
-        own, known = series.part(range(1, last + 1)), self.chosen
-        since = self.since
+        values, known, since = cells.values[:last], self.chosen, self.since
         if since is not None:
             names = [group for group in self.groups if since[group] <= last]
             values = values[:, GroupNames(self.groups).places(names)]
@@ -427,7 +427,7 @@ class ReleasedNumbers:
 
     def _windows(self, steps: range) -> Series | None:
         """Return the numbers of single windows for some steps; None if they are not published."""
-        series = self.series
+        self._cells  # noqa: B018 - which another statistic has not
         if self.definition.release == "totals":
             return None
         if self.design.strategy.facts.workload == "windows":

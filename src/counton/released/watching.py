@@ -288,7 +288,7 @@ def _numbers_of_windows(
     released: ReleasedNumbers,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
     """Return the watched steps, their numbers by group, and the covariance of one group's noise."""
-    if not isinstance(released.said, Series) or not released.definition.cut.timed:
+    if not isinstance(released.said, CellValues) or not released.definition.cut.timed:
         raise InvalidInput(
             f"alarms are of counts and sums by window, and {released.design.name!r} releases "
             f"{released.definition.what}; watch a count or a sum"
