@@ -1,4 +1,6 @@
-"""One function that checks all laws of a strategy or a statistic."""
+"""One function that finds and checks the laws of a strategy or statistic: the properties it must
+have.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ def check(
     *,
     unit_of: Callable[[Any], Hashable] | None = None,
 ) -> None:
-    """Check all laws of a strategy or a statistic, of any package.
+    """Check that a strategy or a statistic, of any package, has all properties (laws) that it must
+    have.
 
     Args:
         subject: a statistic, or a strategy of streams, lines, trees or training. A class of

@@ -1,4 +1,6 @@
-"""The noise of a strategy, drawn many times: by step, and jointly over all steps."""
+"""The noise of a strategy's releases, drawn many times: for each step, and for all steps
+together.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,8 @@ def simulate(
 
     Args:
         strategy: the correlation of the noise over time.
-        law: the law of one node, such as ``DiscreteLaplace(5)``, in units of the strategy's
-            lattice.
+        law: the distribution of one draw of noise, such as ``DiscreteLaplace(5)``, in units of
+            2^-lattice_bits of the strategy.
         runs: number of streams.
         steps: number of first steps; None: all of its horizon.
         key: the key of the noise; None: a fresh one.

@@ -42,7 +42,7 @@ _FEW_CELLS = 11
 
 
 def check_line_strategy(strategy: LineStrategy) -> None:
-    """Check every law of a strategy for a line.
+    """Check that a strategy for a line of cells has all properties (laws) that it must have.
 
     >>> from counton.strategies.lines import Haar
     >>> check_line_strategy(Haar(5, (3, 2, 1, 1)))

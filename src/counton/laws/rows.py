@@ -35,7 +35,7 @@ class LawBroken(AssertionError):
 
 
 def require(holds: bool | np.bool_, strategy: object, complaint: str) -> None:
-    """Raise ``LawBroken`` unless the law holds."""
+    """Raise ``LawBroken`` with the complaint unless ``holds`` is true."""
     if not holds:
         raise LawBroken(f"{strategy}: {complaint}")
 

@@ -58,7 +58,8 @@ def check_statistic(
     *,
     unit_of: Callable[[Any], Hashable] | None = None,
 ) -> None:
-    """Check all laws of a statistic on the events of a small stream.
+    """Check that a statistic has all properties (laws) that it must have, on events of a small
+    stream.
 
     The check covers these events only: give events of every kind, at the bounds and outside of
     them, and steps with no event, one and several.

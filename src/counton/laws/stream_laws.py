@@ -100,7 +100,7 @@ _LAWS: tuple[NoiseDistribution, ...] = (
 
 
 def check_strategy(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check every law of a strategy for streams.
+    """Check that a strategy for streams has all properties (laws) that it must have.
 
     >>> from counton.strategies import Binary
     >>> check_strategy(Binary(12))
@@ -602,8 +602,10 @@ def check_window_variance(strategy: StreamStrategy, steps: int | None = None) ->
 def check_noise_is_rows(
     strategy: StreamStrategy, steps: int | None = None, shape: tuple[int, ...] = ()
 ) -> None:
-    """Check that the computed ``noise`` is B z, up to `window_rounding`: the weighted sum of the
-    draws z.
+    """Check that the computed ``noise`` is the sum of the draws with the weights that ``row``
+    states.
+
+    If these are fractions, it may differ by `window_rounding`.
 
     >>> from counton.strategies import Binary
     >>> check_noise_is_rows(Binary(12), shape=(2,))

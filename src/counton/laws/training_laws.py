@@ -22,7 +22,9 @@ _NEAR = 1e-7
 
 
 def check_training_strategy(strategy: TrainingStrategy) -> None:
-    """Check all laws of one strategy for training, on runs of at most some twenty steps.
+    """Check that a strategy for training has all properties (laws) that it must have.
+
+    Its run must have at most some twenty steps.
 
     >>> from counton.strategies.training import BufferedToeplitz
     >>> check_training_strategy(BufferedToeplitz.fit(12, epochs=3, buffers=2))

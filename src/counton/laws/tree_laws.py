@@ -28,7 +28,7 @@ _SPREAD = 2**40
 
 
 def check_tree_strategy(strategy: TreeStrategy) -> None:
-    """Check every law of a strategy for a tree.
+    """Check that a strategy for a tree has all properties (laws) that it must have.
 
     >>> from counton.strategies.trees import Tree
     >>> from counton.strategies.trees.tree_strategy import tree_strategy_for

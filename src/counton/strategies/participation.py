@@ -168,9 +168,9 @@ class Structure(NamedTuple):
     All other quantities are computed from the columns.
 
     Attributes:
-        divisions: for a tree: the parts of a part, or of the whole horizon (None), and the number
-            of times each occurs. Every node that items enter is a part. A single step that enters
-            no smaller node is not divided: ().
+        divisions: for a tree: returns the parts into which a stretch of steps, or the whole horizon
+            (None), is divided, and how often each occurs. Every node that items enter is a part. A
+            single step that enters no smaller node is not divided: ().
         nodes_by_level: for a tree: for each level the node that each step of the horizon enters, -1
             for none; nodes have any numbers from 0. None: nodes are not numbered.
         overlaps: upper bounds of the largest product of two columns that are j members of a
@@ -450,7 +450,8 @@ def pattern_sensitivity(strategy: _StepNodes, pattern: Pattern) -> Sensitivity:
       nodes are of consecutive steps. In several cells they add up.
     - *Bounded* changes are multiples of the worst column, by their definition.
 
-    If columns are not aligned, runs and bounded changes are treated as if all were in one column.
+    If columns are not aligned (see `Structure`), runs and bounded changes are treated as if all
+    were in one column.
 
     >>> from counton.base.distributions import Run
     >>> from counton.strategies import SqrtToeplitz

@@ -202,13 +202,13 @@ class StrategyFacts:
     """Facts of a strategy for streams besides its matrices, on which other code relies.
 
     Attributes:
-        workload: "totals": A is lower triangular with all ones, and a release is the sum of all
-            items so far. "windows": A is the identity, and a release is the step's own item.
-        lattice_bits: measurements C x and noise z lie on multiples of ``2**-lattice_bits``
-            (0: integers), so that C x is exact in integer arithmetic.
-        fraction_bits: released noise lies on multiples of ``2**-fraction_bits`` (0: integers). If B
-            is not integral, B z is rounded to that grid in such a way that the rounded value is a
-            function of the private measurements y = C x + z alone.
+        workload: "totals": a release is the sum of all items so far. "windows": a release is the
+            step's own item.
+        lattice_bits: measurements C x of counts x, and noise z, lie on multiples of
+            ``2**-lattice_bits`` (0: integers), so that C x is exact in integer arithmetic.
+        fraction_bits: the noise of releases, B z, lies on multiples of ``2**-fraction_bits`` (0:
+            integers). If B is not integral, it is rounded to that grid in such a way that a release
+            is a function of the private measurements y = C x + z alone.
         unit_columns: all non-zero entries of C are +1 or -1.
         unit_rows: a released window, or sum of windows, reads its nodes with weights +1 and -1, so
             its variance is the number of nodes.
@@ -256,7 +256,10 @@ class StrategyFacts:
 
 
 class StreamStrategy(Strategy):
-    """A factorisation A = B C with exact sensitivity, exact error and a fast way to compute B z.
+    """A way to release totals or counts of steps with noise: a factorisation A = B C of the wanted
+    sums A.
+
+    Sensitivity and error are exact, and the noise of releases, B z, is computed fast.
 
     Item ``step`` enters the nodes of ``column(step)`` (a column of C); the release at ``step``
     reads the nodes of ``row(step)`` (a row of B). The released value is the exact ``A x`` plus
@@ -280,7 +283,7 @@ class StreamStrategy(Strategy):
 
     @classmethod
     def examples(cls, horizon: int) -> Sequence[StreamStrategy]:
-        """Return instances that serve ``horizon`` steps, for the laws of ``counton.laws``.
+        """Return instances that serve ``horizon`` steps, for the tests in ``counton.laws``.
 
         Override it if the constructor needs more than a horizon.
         """

@@ -1,7 +1,7 @@
-"""The binary mechanism: the k-ary tree of arity 2 without subtraction, left children only.
+"""The binary mechanism: a binary tree over the steps, of which only left children are measured.
 
-Node j of level l covers the items 2j 2^l + 1 .. (2j+1) 2^l. A release at t reads one node for every
-set bit of t.
+Node j of level l covers the items 2j 2^l + 1 .. (2j+1) 2^l. The release at t adds up one node for
+every set bit of t.
 """
 
 from __future__ import annotations

@@ -217,9 +217,10 @@ class BlockTree:
         """Largest weight of a node's noise in a release that reads its estimate N at most once, up
         to sign.
 
-        Let r_l be the reading of a family of level l, p_l the weight of children in N, and w_l the
-        share. Then a node is read (1 - p_l) (c - r_l) + p_{l+1} (r_l - r_{l+1}) times, over w_l,
-        with c = 0 or 1: at most the larger of 1 - p_l and p_{l+1}.
+        Let r_l be the weight with which the release reads the siblings at level l, p_l the weight
+        of children in N, and w_l the node's share of the block's weight. Then a node is read
+        (1 - p_l) (c - r_l) + p_{l+1} (r_l - r_{l+1}) times, over w_l, with c = 0 or 1: at most the
+        larger of 1 - p_l and p_{l+1}.
         """
         one = 1 << _WEIGHT_BITS
         parents = [*self._of_children[1 : self.top], 0]  # a block reads N of its children

@@ -129,8 +129,10 @@ class LookAhead(StreamStrategy):
     """A tree over the steps whose releases are least-squares estimates, also from nodes not yet
     full.
 
-    D_1 is the sum of the weights, D_2^2 the sum of their squares. With n_l the variance of N at
-    level l, 1 / n_l = w_l^2 + w_{l-1}^2 / k_l, the variance at t is
+    The 1-norm sensitivity is the sum of the weights w_l, the squared 2-norm one the sum of their
+    squares. A node of level l has k_l children; let n_l be the variance of its estimate from its
+    own measurement and theirs, 1 / n_l = w_l^2 + w_{l-1}^2 / k_l, and W_top the number of steps of
+    a top node. The variance at t is
 
         n_top t / W_top + sum over the levels l > 0 of (k_l n_{l-1} - n_l) p_l (1 - p_l),
 

@@ -237,12 +237,11 @@ class _Search:
         self._horizon, self._norm, self._metric = question.horizon, question.norm, question.metric
 
     def nearby(self, best: _Weighed) -> _Weighed:
-        """Return the best tree reached from ``best`` by changes of radices by one, as long as they
-        help.
+        """Return the best tree reached from ``best`` by changing numbers of children by one while
+        that helps.
 
-        The lowest level, the highest, and all levels in between are changed separately.
-
-        The radices of the levels in between differ by at most one.
+        The lowest level, the highest, and all levels in between are changed separately. The numbers
+        of the levels in between differ by at most one.
         """
         levels = len(best[1])
         groups = [range(1)] if levels == 1 else [range(1), range(levels - 1, levels)]

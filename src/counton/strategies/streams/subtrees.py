@@ -95,10 +95,11 @@ class Subtrees:
         widths: number of steps of a whole node of each level.
         counts: number of nodes of each level.
         children: number of children of a whole node and of the last node of level 1, 2, ...
-        depths: number of levels below it that an estimate N of a node reads, by level.
-        by_depth: variances of estimates that read this many levels below, 0, 1, ..., in units of
-            the variance of z: for a whole node and for the last one of every level.
-        variances: variances of N, by level.
+        depths: for each level, the number of levels below a node that its estimate reads.
+        by_depth: variances of estimates that read 0, 1, ... levels below, in units of the variance
+            of a node's noise: for a whole node and for the last one of every level.
+        variances: for each level, the variances of estimates that read as many levels as ``depths``
+            states.
         spreads: sums of ``variances`` over the children of a whole and of the last node of level
             1, 2, ...
 
