@@ -17,6 +17,7 @@ from counton.laws import check_line_strategy
 from counton.strategies import Norm
 from counton.strategies.lines import AllRanges, LineStrategy, public_line_strategies
 from counton.strategies.lines.line_catalogue import NAMES, build
+from counton.strategies.lines.line_description import KINDS
 from counton.strategies.lines.line_strategy import LATTICE_BITS
 
 SIZES = (1, 2, 3, 4, 5, 8, 11, 16, 27, 33)
@@ -48,5 +49,6 @@ def defined_in_the_package() -> Iterator[type[LineStrategy]]:
 
 def test_no_strategy_is_forgotten() -> None:
     assert set(public_line_strategies()) == set(defined_in_the_package())
+    assert {cls.saved_name for cls in public_line_strategies()} == set(KINDS)
     for cls in public_line_strategies():
         assert {type(strategy) for strategy in cls.examples(5)} == {cls}

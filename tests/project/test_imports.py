@@ -92,8 +92,11 @@ def test_a_run_with_nothing_new_loads_no_charts_plans_and_files_of_others(tmp_pa
         assert ("counton.planning" in loaded) == (night == 0)
     assert "Nothing new to release: 1 of 365 windows are released." in done.stdout
     rooms = {"counton.charts", "counton.planning", "counton.training", "counton.run.exports"}
+    rooms |= {"counton.run.new_stream", "counton.run.written_files", "counton.cli.terminal"}
+    rooms |= {"counton.cli.init_options", "counton.cli.plan_options", "counton.released.release"}
     assert not loaded & {*rooms, "counton.run.job_plan", "counton.run.first_job"}
     assert not loaded & {"matplotlib", "scipy", "pandas", "dp_accounting", "pydantic", "ssl"}
+    assert "rich.console" not in loaded
     ledger = program.replace(f"'run', '{tmp_path / 'n.toml'}'", f"'ledger', '{tmp_path / 's.db'}'")
     assert ledger != program
     assert "polars" not in loaded_by(ledger)  # which reads no rows

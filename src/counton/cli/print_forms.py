@@ -56,6 +56,7 @@ class Console:
 
     def __init__(self, *, stderr: bool = False, **more: Any) -> None:
         self._stderr, self._more = stderr, more
+        self._file: TextIO = more.get("file") or (sys.stderr if stderr else sys.stdout)
 
     @cached_property
     def terminal(self) -> Terminal:
@@ -70,10 +71,6 @@ class Console:
         if self._more or not _FORCED.isdisjoint(os.environ) or self._file.isatty():
             return self.terminal.is_terminal
         return False
-
-    @property
-    def _file(self) -> TextIO:
-        return self._more.get("file") or (sys.stderr if self._stderr else sys.stdout)
 
     def write_line(self, text: str, *, bold: bool = False) -> None:
         """Print a line of any length, unwrapped."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from counton.base.errors import InvalidInput, field
@@ -78,6 +79,15 @@ EVERYTHING = View()
 PAGE = ".html"
 #: Fields for the words and the width of a chart.
 LOOK = ("title", "axis", "source", "width", "locale")
+
+
+def is_folder(path: Path) -> bool:
+    """Return True if a table is written to a folder of files: its name has no ending.
+
+    >>> is_folder(Path("pages")), is_folder(Path("pages.parquet"))
+    (True, False)
+    """
+    return not path.suffix
 
 
 def check_look(options: Any) -> None:

@@ -30,7 +30,7 @@ from counton.numbers.intervals import check_level
 from counton.released.description import Description
 from counton.released.large_groups import check_thresholds, large_only
 from counton.released.periods import Moment, groups_named
-from counton.released.read_options import LOOK, PAGE, View
+from counton.released.read_options import LOOK, PAGE, View, is_folder
 from counton.released.release import Release
 from counton.released.release_facts import (
     cells_of,
@@ -56,7 +56,6 @@ from counton.run.written_files import (
     check_metadata,
     check_output,
     csv_style,
-    is_folder,
     write_folder,
     write_metadata,
     write_release,

@@ -15,7 +15,6 @@ from counton.privacy import ExpiringDP, ExpiringZCDP
 from counton.privacy.contribution import known_unit, unit_without_period
 from counton.rows.domains import read_domain
 from counton.run.definition import DEFINING, Definition
-from counton.run.new_stream import reached_halfwidths
 from counton.run.stream_request import (
     check_discovery,
     check_words,
@@ -64,12 +63,15 @@ def refuse_other(job: Job, kept: Definition) -> None:
             f"stream {job.keeping.name!r} is of {kept.what!r} and cannot be continued as {what!r}; "
             f"use {field('what', kept.what)} or another {field('name')}"
         )
-    if job.promise.within is not None and (found := reached_halfwidths(kept, job)).factor > 1:
-        raise RequestMismatch(
-            f"{field('within', job.promise.within)} is wanted, but stream {job.keeping.name!r} was "
-            f"created with {kept.guarantee}: {found}; leave it out to continue the stream, or "
-            f"start another one with another {field('name')}"
-        )
+    if job.promise.within is not None:
+        from counton.run.new_stream import reached_halfwidths
+
+        if (found := reached_halfwidths(kept, job)).factor > 1:
+            raise RequestMismatch(
+                f"{field('within', job.promise.within)} is wanted, but stream "
+                f"{job.keeping.name!r} was created with {kept.guarantee}: {found}; leave it out to "
+                f"continue the stream, or start another one with another {field('name')}"
+            )
     for name, (value, was) in _beside(job, kept).items():
         if value is None or value is False or value == was:
             continue

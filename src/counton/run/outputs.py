@@ -14,8 +14,7 @@ from counton.job.job import Job
 from counton.numbers.intervals import check_level
 from counton.released.large_groups import check_thresholds, large_only
 from counton.released.periods import check_periods, check_sums, parsed_period
-from counton.released.read_options import LOOK, PAGE, View, check_look, check_shown
-from counton.released.release_facts import CsvStyle, facts_of
+from counton.released.read_options import LOOK, PAGE, View, check_look, check_shown, is_folder
 from counton.released.released_numbers import ReleasedNumbers
 from counton.rows.paths import event_paths, refuse_among_events
 from counton.run.definition import Definition
@@ -23,15 +22,6 @@ from counton.run.journal_values import read_cells, shown_by
 from counton.run.progress import Progress, silent
 from counton.run.runs import Outcome
 from counton.run.settlement import SettledJob
-from counton.run.written_files import (
-    check_foldable,
-    check_outputs,
-    draw_release,
-    is_folder,
-    write_folder,
-    write_release,
-    write_table,
-)
 from counton.state.shared import ledger_files
 
 
@@ -93,6 +83,8 @@ class Outputs:
         )
         sums = {} if job.output.sums is None else files_of_sums(job.output.sums, out)
         for file in () if out is None and plot is None else (out, *sums.values()):
+            from counton.run.written_files import check_outputs
+
             read = [*event_paths(job.events, job.rows.file_format), job.groups.domain]
             read += () if job.keeping.ledger is None else ledger_files(job.keeping.ledger)
             check_outputs(file, plot, state=job.keeping.state, key=job.keeping.key, read=read)
@@ -110,6 +102,8 @@ class Outputs:
         """Refuse outputs that a stream of this definition cannot have; called before a release."""
         check_shown(self.shown, definition.statistic)
         if self.out is not None and is_folder(self.out):
+            from counton.run.written_files import check_foldable
+
             check_foldable(definition, self.out)
         given = _threshold(self.job)
         chooses = definition.shows_cells and definition.cells.named_beforehand
@@ -156,21 +150,27 @@ class Outputs:
             return read_cells(outcome.stream, definition, self.level, self.shown, some)
 
         if self.out is not None and is_folder(self.out):
+            from counton.run.written_files import write_folder
+
             progress("writing the table", 0.75)
             steps, groups = range(1, outcome.after + 1), len(definition.groups)
             write_folder(self.out, read, steps, groups, *thresholds)
         if not (whole or self._needs_all(definition)):
             found = read(range(outcome.after, outcome.after + 1))
             return WrittenOutputs(found, drawn=False)
+        from counton.released.release_facts import CsvStyle, facts_of
+        from counton.run.written_files import draw_release, write_release, write_table
+
         released = outcome.read(self.level, self.shown).numbers
+        style = CsvStyle(self.job.output.csv_formulas)
         if self.out is not None and not is_folder(self.out):
             progress("writing the table", 0.75)
             shown = large_only(released, *thresholds)
             look = {name: self.job.option(name) for name in LOOK if name != "width"}
             look = look if self.out.suffix.lower() == PAGE else {}
-            write_release(shown, self.out, style=self._style, **look)
+            write_release(shown, self.out, style=style, **look)
         for every, path in self.sums.items():
-            write_table(released.sums(every), path, facts_of(released), style=self._style)
+            write_table(released.sums(every), path, facts_of(released), style=style)
         drawn, failed = self.plot is not None and released.drawable, None
         if self.plot is not None and drawn:
             progress("drawing", 0.85)
@@ -180,10 +180,6 @@ class Outputs:
                 failed = str(error)
                 warn(failed)
         return WrittenOutputs(released, drawn and failed is None, failed)
-
-    @property
-    def _style(self) -> CsvStyle:
-        return CsvStyle(self.job.output.csv_formulas)
 
     def _needs_all(self, definition: Definition) -> bool:
         """Return True if a file or the screen shows more than the last step."""

@@ -52,7 +52,6 @@ from counton.rows.window_marks import collect
 from counton.run.clock import ClockFacts, is_stated, length_of, windows_ended
 from counton.run.definition import Definition
 from counton.run.journal_values import fit_of, refuse_other_fit
-from counton.run.new_stream import define
 from counton.run.progress import Progress, silent
 from counton.state import Store
 from counton.state.database import Closing, kept_address
@@ -219,6 +218,8 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
     # Nodes, and what they are called, are said by rows, so these are looked at first.
     source = open_source(job, before) if declares_nodes(job) else None
     if before is None:
+        from counton.run.new_stream import define
+
         definition = define(job, [*(() if store is None else store.units), *known])
     else:
         from counton.run.later_run import refuse_other

@@ -16,11 +16,9 @@ from counton.base.errors import CountonError, InvalidInput
 from counton.job import stated_options as statements
 from counton.job.job import Job
 from counton.privacy.contribution import known_unit, without_clock
-from counton.released.release_facts import TABLES
 from counton.rows.paths import event_paths, is_file, refuse_among_events
 from counton.run.outputs import files_of_sums
 from counton.run.settlement import as_before, with_totals
-from counton.run.written_files import beside, pictures_of
 from counton.state import Store
 from counton.state.database import Closing, parse_address
 from counton.state.key_and_witness import state_files
@@ -252,6 +250,9 @@ def _place_of(state: str | os.PathLike[str]) -> str:
 
 def _writes(name: str, job: Job) -> Iterator[_Use]:
     if job.output.out is not None:
+        from counton.released.release_facts import TABLES
+        from counton.run.written_files import beside
+
         out = Path(job.output.out)
         tables = [("out", out)]
         if job.output.sums is not None:
@@ -262,6 +263,8 @@ def _writes(name: str, job: Job) -> Iterator[_Use]:
             if TABLES.get(path.suffix.lower(), "parquet") != "parquet":
                 yield _Use(name, f"the description beside its {what}", beside(path))
     if job.output.plot is not None:
+        from counton.run.written_files import pictures_of
+
         for path in pictures_of("both", Path(job.output.plot)).values():
             yield _Use(name, "plot", path)
     with suppress(CountonError):  # no such policy, as the job itself reports

@@ -25,7 +25,7 @@ from counton.base.lazy_polars import polars as pl
 from counton.base.options import check_text
 from counton.released.description import Description
 from counton.released.large_groups import block_of, large_only
-from counton.released.read_options import PAGE
+from counton.released.read_options import PAGE, is_folder
 from counton.released.release import Release
 from counton.released.release_facts import (
     ATTRS,
@@ -128,15 +128,6 @@ def _check_parent(path: Path) -> None:
             f"the folder of {str(path)!r} cannot be written; change its permissions, or write "
             f"elsewhere"
         )
-
-
-def is_folder(path: Path) -> bool:
-    """Return True if a table is written to a folder of files: its name has no ending.
-
-    >>> is_folder(Path("pages")), is_folder(Path("pages.parquet"))
-    (True, False)
-    """
-    return not path.suffix
 
 
 def in_folder(folder: Path) -> list[Path]:

@@ -20,12 +20,12 @@ from counton.strategies.lines import (
     Queries,
     SquareRoot,
     TreeNodes,
+    line_strategy_from_dict,
     optimal_gaussian,
     optimal_laplace,
     workload,
 )
 from counton.strategies.lines.dense import exact_product
-from counton.strategies.lines.line_catalogue import line_strategy_from_dict
 
 SIZES = [1, 2, 3, 4, 5, 8, 11, 16, 27, 33]
 

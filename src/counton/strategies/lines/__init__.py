@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from counton.strategies.lines.grid import Grid as Grid
     from counton.strategies.lines.haar import Haar as Haar
     from counton.strategies.lines.hats import Hats as Hats
-    from counton.strategies.lines.line_catalogue import (
+    from counton.strategies.lines.line_description import (
         line_strategy_from_dict as line_strategy_from_dict,
     )
     from counton.strategies.lines.line_square_root import SquareRoot as SquareRoot

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from counton.base.distributions import Sensitivity
 from counton.strategies.lines.dense import Dense
 from counton.strategies.lines.haar import Haar
-from counton.strategies.lines.hats import Hats
 from counton.strategies.lines.line_square_root import SquareRoot
 from counton.strategies.lines.line_strategy import LineStrategy
 from counton.strategies.lines.nodes import Nodes
@@ -20,7 +19,7 @@ from counton.strategies.lines.optimal import (
     optimal_laplace,
 )
 from counton.strategies.lines.workloads import Workload
-from counton.strategies.strategy import LARGEST_DENSE, Norm, built_from, stated_kind
+from counton.strategies.strategy import LARGEST_DENSE, Norm
 from counton.strategies.streams.square_root import LARGEST_HORIZON
 
 if TYPE_CHECKING:
@@ -118,18 +117,3 @@ def serves(name: str, workload: Workload, norm: Norm, axes: int) -> bool:
     if name == "square_root":
         return axes == 1 and 2 <= workload.cells <= LARGEST_HORIZON
     return True
-
-
-def line_strategy_from_dict(description: Mapping[str, Any]) -> LineStrategy:
-    """Rebuild a strategy for lines from a description that its ``to_dict`` made.
-
-    Raises:
-        InvalidInput: an unknown class, or missing or wrong parameters.
-
-    >>> line_strategy_from_dict(Haar.cascade(4).to_dict()) == Haar.cascade(4)
-    True
-    """
-    own: tuple[type[LineStrategy], ...] = (Dense, Haar, Hats, Nodes, SquareRoot)
-    known = {cls.saved_name: cls for cls in own}
-    kind = stated_kind(description, sorted([*known, "Dyadic"]), " for lines")
-    return built_from(known[kind] if kind in known else _dyadic(), description)
