@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import weakref
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -107,10 +108,12 @@ def in_memory(path: Path, found: int, timeout_seconds: float) -> Connections:
     connection.commit()
 
     def connect() -> Any:
-        _ = first  # keeps the copy while somebody may connect
         return sqlite3.connect(place, uri=True, isolation_level=None, check_same_thread=False)
 
-    return Connections(connect, is_sqlite=True)
+    connections = Connections(connect, is_sqlite=True)
+    # The copy exists while one connection is open: this one, as long as somebody may connect.
+    weakref.finalize(connections, first.close).atexit = False
+    return connections
 
 
 def carry_over(
