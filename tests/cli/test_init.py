@@ -94,6 +94,7 @@ def test_enter_takes_what_was_found_and_what_no_file_tells_is_typed(
         "bad-rows": "quarantine:loans.unreadable.csv", "missing": "skip",
         "out": "loans.released.csv",
     }  # fmt: skip
+    assert len(re.findall(r"\[.*\]: |: north,south", done.out)) == 11, done.out  # prompts
     assert "day's number of one branch is off by at most 15 in 95 of 100 days" in done.out
     assert "windows before the first row are published, too" in done.out
     assert "counton run loans.toml --until newest" in done.out  # rows of 2026 grow old
@@ -107,7 +108,7 @@ def test_each_line_of_the_job_file_has_a_comment_and_none_an_exact_number(
     terminal: Terminal, loans: Path
 ) -> None:
     shown = terminal("loans.csv", window_begins=["2026-10-24"]).out
-    assert "exact, not to be published: 1 without reader: 1 rows in all" in shown
+    assert "exact: 1 without reader: 1 rows in all" in shown
     assert "16.7% with 2" in shown  # ann's third row of a day, of six with a reader and a time
     text = (loans / "nightly.toml").read_text()
     lines = text.partition("[jobs.loans]\n")[2].splitlines()
@@ -120,9 +121,18 @@ def test_each_line_of_the_job_file_has_a_comment_and_none_an_exact_number(
     assert (loans / "nightly.toml").read_text() == text  # rows decide nothing
 
 
+#: Answers to offers of several values, until each of those with this prompt is asked for.
+OFFERED = {
+    "column_of_times": ["each"], "zone": ["each"], "length": ["each"],
+    "protect_what": ["", "each"], "how_many_rows": ["", "each"],
+    "leave_them": ["", "", "each"], "wait": ["", "", "each"],
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("prompt", "wrong", "right", "why"),
     [
+        ("or_each", "all", "these", "'all' is neither 'these' nor 'each'"),
         ("column_of_times", "when", "borrowed_at", "there is no column 'when'; there are reader"),
         ("zone", "Berlin", "Europe/Berlin", "'Berlin'"),
         ("length", "soon", "1d", "window length 'soon' is not a whole number"),
@@ -143,7 +153,8 @@ def test_a_wrong_answer_is_asked_again_with_the_reason(
     terminal: Terminal, loans: Path, prompt: str, wrong: str, right: str, why: str
 ) -> None:
     bound = {"how_many_rows": ["3"]} if right == "ever" else {}
-    done = terminal("loans.csv", **{prompt: [wrong, right]}, **bound)
+    offers = {"or_each": OFFERED.get(prompt, [])}  # all before are taken
+    done = terminal("loans.csv", **(offers | {prompt: [wrong, right]}), **bound)
     assert (done.code, done.left) == (0, {}), done.out
     assert any("Error: " in line and why in line for line in done.out.splitlines()), done.out
     assert load(loans / "nightly.toml")
@@ -171,10 +182,8 @@ def test_names_that_differ_from_those_of_the_rows_are_shown_and_asked_again(
     )  # fmt: skip
     assert (done.code, done.left) == (0, {}), done.out
     assert "Error: there is no file 'names.txt'" in done.out
-    assert "not to be published: 37.5% of rows have other names: south, east; no row has sooth" in (
-        done.out
-    )
-    assert "not to be published: 12.5% of rows have other names: east\n" in done.out
+    assert "exact: 37.5% of rows have other names: south, east; no row has sooth" in (done.out)
+    assert "exact: 12.5% of rows have other names: east\n" in done.out
     assert job_of(loans)["domain"] == ["north", "south"]
     assert "sooth" not in (loans / "nightly.toml").read_text()
 
@@ -198,8 +207,9 @@ def test_unreadable_rows_are_told_and_too_many_refused_as_a_run_refuses_them(
 
 def test_totals_rows_and_stopping_are_answers_too(terminal: Terminal, loans: Path) -> None:
     done = terminal(
-        "loans.csv", which=["2"], column_that_names=["none"], leave_them=["stop"], wait=["0s"]
-    )
+        "loans.csv", which=["2"], column_that_names=["none"], or_each=["", "each"],
+        leave_them=["stop"], wait=["0s"],
+    )  # fmt: skip
     assert "A run would refuse" not in done.out
     job = job_of(loans)
     assert done.code == 0
@@ -259,7 +269,8 @@ def test_a_first_window_after_all_rows_is_taken_only_when_typed_twice(
 
 
 def test_a_bound_for_ever_has_no_usual_value(terminal: Terminal, loans: Path) -> None:
-    done = terminal("loans.csv", protect_what=["ever"], how_many_rows=["", "4"])
+    done = terminal("loans.csv", or_each=["", "each"], protect_what=["ever"],
+                    how_many_rows=["", "4"])  # fmt: skip
     assert "how many rows of one person count at most: " in done.out
     assert "of the events from 2026-10-24 to 2026-10-25: 42.9% with 1, 14.3% with 2" in done.out
     assert "Error: this question has no usual answer" in done.out
@@ -291,7 +302,8 @@ def test_a_second_column_of_times_tells_how_late_rows_come(terminal: Terminal, l
     (loans / "late.csv").write_text(
         "at,entered\n2026-10-24 09:00,2026-10-24 10:00\n2026-10-24 09:00,2026-10-25 03:00\n"
     )
-    done = terminal("late.csv", "--unit", "loan", "--epsilon", "1", when_a_row=["entered"])
+    done = terminal("late.csv", "--unit", "loan", "--epsilon", "1", or_each=["", "each"],
+                    when_a_row=["entered"])  # fmt: skip
     assert "their window's end: 50.0% after 0s, 50.0% after 1h, 0.0% after 6h" in done.out
 
 
@@ -320,7 +332,7 @@ def test_the_question_about_late_rows_names_both_options(
     (loans / "loans.csv").write_text(
         "reader,row,borrowed_at\nann,1,2026-10-24 09:00\nbob,2,2026-10-24 09:00\n"
     )
-    done = terminal("loans.csv", "--epsilon", "1", *said)
+    done = terminal("loans.csv", "--epsilon", "1", *said, or_each=["each"] * 3)
     assert done.code == 0, done.out
     assert told in " ".join(done.out.split()), done.out
     assert "wait for late rows so long after a window's end" in done.out  # --watermark
@@ -357,7 +369,7 @@ def test_dates_of_files_tell_how_late_rows_come(terminal: Terminal, loans: Path)
         file.write_text(f"at\n2026-10-{day}T12:00Z\n")
         ends = 1_792_800_000 + (day - 24) * 86_400 + 86_400  # 2026-10-24T00:00Z is 1,792,800,000
         os.utime(file, (ends + late, ends + late))
-    done = terminal("events", "--unit", "loan", "--epsilon", "1", zone=["UTC"])
+    done = terminal("events", "--unit", "loan", "--epsilon", "1", or_each=["each"], zone=["UTC"])
     assert "100.0% after 0s, 50.0% after 1h, 50.0% after 6h, 50.0% after 1d, 0.0%" in done.out
     assert job_of(loans)["append"] is True
 
@@ -377,9 +389,7 @@ def test_ctrl_c_leaves_nothing(loans: Path) -> None:
             if (said := answers.reply()) is not None:
                 typed += 1
                 os.write(master, b"\x03" if typed == 4 else said)
-        done = threading.Event()
-        done.set()
-        attend(master, answers, done)
+        attend(master, answers, threading.Event())  # until the command has ended
         _, status = os.waitpid(child, 0)
         child = 0
     finally:

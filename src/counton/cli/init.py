@@ -164,6 +164,26 @@ def _check_rows(job: Job, look: FirstLook, *, asked: bool) -> None:
         aside = ""
 
 
+#: Answers to an offer of several values: all of them, or a question for each.
+_THESE, _EACH = "these", "each"
+#: Words of an offer, by the field that gets the value.
+_OFFERS = {
+    "time": "times in {}",
+    "timezone": "zone {}",
+    "every": "windows of {}",
+    "per": "protect each day ({}) of a person",
+    "most": "count at most {} rows of it",
+    "missing": "leave these rows out",
+    "watermark": "wait {} for late rows",
+}
+
+
+def _takes_all(answer: str) -> bool:
+    if answer not in (_THESE, _EACH):
+        raise InvalidInput(f"{answer!r} is neither {_THESE!r} nor {_EACH!r}")
+    return answer == _THESE
+
+
 class _Questions:
     """The questions at a terminal, in their order, except those that options answer."""
 
@@ -198,11 +218,16 @@ class _Questions:
         return InvalidInput(text).translate(self.names)
 
     def exact(self, text: str) -> None:
-        self.say(f"  {EXACT}: {text}")
+        self.say(f"  exact: {text}")
 
-    def facts(self, entered: str | None = None) -> FirstFacts:
-        """Return exact facts about the sample of rows, as the job reads it so far."""
-        return self.look.for_operator(complete_job(self.said, self.look), entered)
+    def facts(self, entered: str | None = None, **more: Any) -> FirstFacts:
+        """Return exact facts about the sample of rows, as the job reads it so far.
+
+        Args:
+            entered: column that says when a row arrived.
+            more: fields that are not settled yet.
+        """
+        return self.look.for_operator(complete_job(self.said | more, self.look), entered)
 
     def ask(self, text: str, usual: str | None, take: Callable[[str], Any]) -> None:
         """Ask a question until its answer is accepted; after each refusal print the reason.
@@ -228,6 +253,27 @@ class _Questions:
         if name not in self.said:
             self.ask(text, usual, lambda answer: self.having(**{name: answer}))
 
+    def accepts(self, **usual: Any) -> bool:
+        """Offer usual values of several fields in one question; return whether they are taken.
+
+        Nothing is offered if fewer than two of the fields are open, or one has no usual value that
+        a run would accept.
+        """
+        left = {name: value for name, value in usual.items() if name not in self.said}
+        if len(left) < 2 or None in left.values():
+            return False
+        try:
+            check_job(self.said | left, self.look)
+        except CountonError:
+            return False
+        shown = ", ".join(_OFFERS[name].format(value) for name, value in left.items())
+        taken: list[bool] = []
+        text = f"   {shown}: {_THESE}, or {_EACH} by itself"
+        self.ask(text, _THESE, lambda answer: taken.append(_takes_all(answer)))
+        if taken[-1]:
+            self.said |= left
+        return taken[-1]
+
     def having(self, **more: Any) -> None:
         said = self.said | more
         check_job(said, self.look)
@@ -235,20 +281,9 @@ class _Questions:
 
     def when(self) -> None:
         self.say("1. When? Each row is counted in the window of its time.", bold=True)
-        if self.job.times.time is None:
-            usual = self.look.times[0].name if self.look.times else None
-            if not self.facts().rows:
-                self.say(f"  {self.job.events} has no rows yet: name the column of times.")
-            elif usual is None:
-                self.say("  No column holds times in a known format: name one, and its format.")
-            self.ask("   column of times", usual, self.take_time)
-        column = next((one for one in self.look.times if one.name == self.job.times.time), None)
-        if column is None or column.local:
-            text = "zone of these local times" if column else "zone of times without a zone"
-            self.field("timezone", f"   {text}", _zone_here())
-        else:
-            self.field("timezone", "   zone in which days begin", _zone_here())
-        self.field("every", "   length of a window: 15m, 1h, 1d, 1w, 1mo", "1d")
+        found = self.look.times[0].name if self.look.times else None
+        if not self.accepts(time=found, timezone=_zone_here(), every="1d"):
+            self.each_of_times(found)
         facts = self.facts()
         if facts.first is not None:
             self.exact(
@@ -259,6 +294,22 @@ class _Questions:
         if "start" not in self.said:
             refused: list[str] = []
             self.ask(text, usual_start(), lambda answer: self.take_start(answer, refused))
+
+    def each_of_times(self, found: str | None) -> None:
+        """Ask for the column of times, their zone and the length of a window."""
+        if self.job.times.time is None:
+            if not self.facts().rows:
+                self.say(f"  {self.job.events} has no rows yet: name the column of times.")
+            elif found is None:
+                self.say("  No column holds times in a known format: name one, and its format.")
+            self.ask("   column of times", found, self.take_time)
+        column = next((one for one in self.look.times if one.name == self.job.times.time), None)
+        if column is None or column.local:
+            text = "zone of these local times" if column else "zone of times without a zone"
+            self.field("timezone", f"   {text}", _zone_here())
+        else:
+            self.field("timezone", "   zone in which days begin", _zone_here())
+        self.field("every", "   length of a window: 15m, 1h, 1d, 1w, 1mo", "1d")
 
     def take_start(self, answer: str, refused: list[str]) -> None:
         """Take the beginning of the first window, or refuse it if it is later than all rows.
@@ -403,21 +454,33 @@ class _Questions:
                 self.field("unit", "   what one row is called (published)", usual)
         if self.job.people.user is None or self.job.people.first:
             return
-        if self.job.people.per is None and self.job.people.most is None:
+        offered = {} if "per" in self.said or "most" in self.said else {"per": "1d"}
+        if offered:
+            self.tell_bounds(**offered)
+            if self.accepts(**offered, most=3):
+                return
             text = "   protect what a person does in each day (1d), month (1mo), ..., or for ever"
             self.ask(text, "1d", self.take_per)
         if self.job.people.most is not None:
             return
-        facts = self.facts()
-        shares = ", ".join(f"{share:.1%} with {most}" for most, share in facts.beyond.items())
-        if shares:
-            span = _span(facts)
-            self.exact(f"rows beyond the bound, which do not count, of the {span}: {shares}")
-        self.say("  The noise grows with this number. The rows must not choose it alone.")
+        if self.job.people.per != offered.get("per"):
+            self.tell_bounds()
         usual = None if self.job.people.per is None else "3"
         if usual is None:
             self.say("  No number is usual for ever: how many rows of one person may there be?")
         self.ask("   how many rows of one person count at most", usual, self.take_most)
+
+    def tell_bounds(self, **more: Any) -> None:
+        """Show the share of rows beyond each bound, up to the first that no row exceeds."""
+        facts, told = self.facts(**more), list[str]()
+        for most, share in facts.beyond.items():
+            told.append(f"{share:.1%} with {most}")
+            if not share:
+                break
+        if told:
+            beyond = f"rows beyond the bound, which do not count, of the {_span(facts)}"
+            self.exact(f"{beyond}: {', '.join(told)}")
+        self.say("  The noise grows with this number. The rows must not choose it alone.")
 
     def take_user(self, answer: str) -> None:
         if answer != _NONE:
@@ -446,32 +509,37 @@ class _Questions:
                     f"  A row that lacks nothing but its {self.job.groups.by} is not left out: it "
                     f"counts in the group {other}."
                 )
+        if "watermark" not in self.said:
+            self.tell_late()
+            late = self.words(_late_row(self.job))
+            self.say(f"  A row that comes after its window is released {late}.")
+        wait = usual_wait(self.job.times.every or "1d")
+        if self.accepts(missing="skip", watermark=wait):
+            return
+        if "missing" not in self.said:
             self.ask("   leave them out, or stop", "leave out", self.take_missing)
         if "watermark" in self.said:
             return
-        entered, others = (
-            None,
-            [one.name for one in self.look.times if one.name != self.job.times.time],
-        )
+        others = [one.name for one in self.look.times if one.name != self.job.times.time]
         if others:
             text = f"   column that says when a row arrived ({', '.join(others)}), or {_NONE}"
-            answers: list[str] = []
-            self.ask(text, _NONE, lambda answer: answers.append(self.take_entered(answer)))
-            entered = None if answers[-1] == _NONE else answers[-1]
-        late = self.facts(entered).late
-        if late:
-            shares = ", ".join(f"{share:.1%} after {wait}" for wait, share in late.items())
-            self.exact(f"rows that arrive later than this after their window's end: {shares}")
-        self.say(
-            f"  A row that comes after its window is released {self.words(_late_row(self.job))}."
-        )
-        usual = usual_wait(self.job.times.every or "1d")
-        self.field("watermark", "   wait for late rows so long after a window's end", usual)
+            self.ask(text, _NONE, self.take_entered)
+        self.field("watermark", "   wait for late rows so long after a window's end", wait)
 
-    def take_entered(self, name: str) -> str:
+    def take_entered(self, name: str) -> None:
         if name != _NONE:
             check_column(self.look, name)
-        return name
+            self.tell_late(name)
+
+    def tell_late(self, entered: str | None = None) -> None:
+        """Show the share of rows that come after each wait, if something tells when they came.
+
+        Args:
+            entered: column that says when a row arrived; None: the dates of files may tell it.
+        """
+        if late := self.facts(entered).late:
+            shares = ", ".join(f"{share:.1%} after {wait}" for wait, share in late.items())
+            self.exact(f"rows that arrive later than this after their window's end: {shares}")
 
     def take_missing(self, answer: str) -> None:
         words = {"leave out": "skip", "leave": "skip", "stop": "refuse"}
