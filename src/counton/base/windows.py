@@ -126,8 +126,7 @@ def _first_moment(time: datetime, zone: ZoneInfo) -> datetime:
 
 @dataclass(frozen=True)
 class Windows:
-    """Windows of equal length that follow each other: ``steps`` of length ``every`` from ``start``.
-
+    """Consecutive windows of time: ``steps`` of length ``every``, from ``start`` on.
     Each contains its beginning, and not its end. A window of days or longer begins when local
     clocks first show its time or, if they skip it, a later one: each moment is in one window.
 

@@ -158,7 +158,7 @@ _EXAMPLES = {
 
 
 def _load(place: str) -> Any:
-    """Return what a module of commands holds under a name."""
+    """Import a module of commands, and return the object that it has under a name."""
     module, _, name = place.partition(".")
     return getattr(import_module(f"counton.cli.{module}"), name)
 

@@ -67,7 +67,7 @@ class Console:
 
     @property
     def is_terminal(self) -> bool:
-        """Whether a person reads the output."""
+        """True if a person reads the output."""
         if self._more or not _FORCED.isdisjoint(os.environ) or self._file.isatty():
             return self.terminal.is_terminal
         return False

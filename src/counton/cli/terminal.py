@@ -19,28 +19,32 @@ _NARROW = 80
 
 
 class Terminal(rich.console.Console):
-    """A screen. Names are shown letter by letter: ``:x:`` is no picture."""
+    """Console of rich for a terminal, which prints names letter by letter: ``:x:`` does not
+    become a picture.
+    """
 
     def __init__(self, **more: Any) -> None:
         super().__init__(emoji=False, **more)
 
     @override
     def on_broken_pipe(self) -> None:
-        """Finish quietly when the reader of a pipe has read enough, like ``head``."""
+        """End quietly if the program that reads the output has closed it, as ``head`` does."""
         self.quiet = True
         close_output()
 
     def write(self, text: str, *, bold: bool = False) -> None:
-        """Print a text as it is, unwrapped."""
+        """Print a text unchanged and unwrapped."""
         style = "bold" if bold else None
         self.print(text, end="", style=style, highlight=False, markup=False, soft_wrap=True)
 
     def write_words(self, rows: Iterable[tuple[str, str]]) -> None:
-        """Print names with words beside them; a row without a name continues the one before."""
+        """Print pairs of a name and words side by side; words without a name continue those
+        above.
+        """
         self.print(_clean(_beside(rows)), highlight=False, markup=False)
 
     def write_table(self, table: TextTable | Table) -> None:
-        """Print a table; row by row if it does not fit a narrow screen."""
+        """Print a table; if it does not fit the screen, print its rows one after the other."""
         shown = _clean(table_of_texts(table) if isinstance(table, TextTable) else table)
         if shown.columns and self.width < _NARROW and not self._holds(shown):
             self._write_cards(shown)
@@ -48,10 +52,9 @@ class Terminal(rich.console.Console):
             self.print(shown, highlight=False, markup=False)
 
     def write_unbroken(self, table: TextTable, whole: TextTable) -> bool:
-        """Print a table with each number on one line; if it does not fit, all of it row by row.
+        """Print a table with each number on one line.
 
-        Returns:
-            Whether it fits.
+        If it does not fit, print the rows of ``whole`` one after the other.
         """
         shown = table_of_texts(table, unbroken=True)
         if self._holds(shown):
@@ -61,7 +64,7 @@ class Terminal(rich.console.Console):
         return False
 
     def fits(self, table: TextTable) -> bool:
-        """Whether no cell of a table is broken."""
+        """Return whether a table fits the screen without a line break within a cell."""
         return self._holds(table_of_texts(table))
 
     def _holds(self, table: Table) -> bool:
@@ -69,7 +72,9 @@ class Terminal(rich.console.Console):
         return widest <= self.width
 
     def _write_cards(self, table: Table) -> None:
-        """Print the rows one after the other: each column's name, with the value beside it."""
+        """Print the rows of a table one after the other: a line for each column, with name and
+        value.
+        """
         words = texts_of(table)
         for row in words.rows:
             rows = [
@@ -80,7 +85,7 @@ class Terminal(rich.console.Console):
 
 
 def texts_of(table: Table) -> TextTable:
-    """Return the texts of a table."""
+    """Convert a table of rich to a table of texts."""
     columns = [(str(column.header), column.justify == "right") for column in table.columns]
     rows = [*zip(*(map(str, column.cells) for column in table.columns), strict=True)]
     return TextTable(columns, rows, str(table.caption or ""))
@@ -96,7 +101,7 @@ def _beside(rows: Iterable[tuple[str, str]]) -> Table:
 
 
 def table_of_texts(table: TextTable, *, unbroken: bool = False) -> Table:
-    """Build a table of texts for a screen.
+    """Convert a table of texts to a table of rich.
 
     Args:
         unbroken: keep each number on one line, on any screen.
@@ -111,7 +116,7 @@ def table_of_texts(table: TextTable, *, unbroken: bool = False) -> Table:
 
 
 def _clean(table: Table) -> Table:
-    """Replace characters in a table that steer a terminal: names come with the data."""
+    """Replace control characters in a table's texts, since names come with the data."""
     for column in table.columns:
         column.header = printable(str(column.header), "")
         column._cells = [printable(str(cell)) for cell in column._cells]

@@ -316,12 +316,12 @@ class Keeping(JobPart):
 class Times(JobPart):
     """The windows into which time is cut, and the choice of windows to release.
 
-    Lengths may be a `timedelta`, and moments a `date` or a `datetime`. With ``around`` protection
-    never fades, and the stream has no last window. ``until`` is "now" unless stated; the time of
-    the newest event ("newest") belongs to a person and is not protected. Under every choice of
-    ``until`` a window waits for its ``watermark``, and rows that are late by less count in their
-    own window. With ``revise`` a late row counts in its own window too, and the window is published
-    anew; with ``corrections`` a row may replace another until then.
+    Lengths may be a `timedelta`, and moments a `date` or a `datetime`. With ``around`` the stream
+    has no last window, and its protection never fades. ``until`` is "now" unless stated; "newest"
+    is the time of the newest event, which belongs to a person and is not protected. A window is
+    released when the ``watermark`` after its end has passed, and rows that come before that count
+    in their own window. With ``revise`` a later row counts in its own window too, and the window is
+    released anew; with ``corrections`` a row may meanwhile replace another.
     """
 
     heading = "Time"

@@ -49,19 +49,24 @@ _LARGEST_LOSS = 700.0
 
 
 def least_square_of_a_bit(guarantee: Guarantee) -> float:
-    """Return a lower bound on the mean squared error of any estimate of a fair bit that one unit
-    decides.
+    """Return a lower bound on the mean squared error of any estimate of a secret random bit.
 
-    The best estimate has the mean of p (1 - p), with p the probability of the bit after what is
-    released. *Pure*: p is between 1 / (1 + e^epsilon) and one less that, so p (1 - p) is at least
-    e^epsilon / (1 + e^epsilon)^2. *Approximate*: what is released can be made from a randomised
-    answer of loss epsilon, but for a probability of delta (Kairouz, Oh and Viswanath, "The
-    composition theorem for differential privacy", 2015). *rho*, at whole orders: let P and Q be the
-    two laws of what is released and M their mean, so that P = 2 p M and Q = 2 (1 - p) M. The
-    divergences of order 2 are at most 2 rho. So the means under M of 2 p^2 / (1 - p) and of
-    2 (1 - p)^2 / p are at most e^(2 rho), and with u = p (1 - p) their half sum, the mean of
-    1 / u - 3, is too. By Jensen the mean of u is at least 1 / (3 + e^(2 rho)). An answer of two
-    values that has this u keeps rho at all whole orders: they imply no more.
+    The bit is 0 or 1 with probability 1/2 each, and one unit decides it. The best estimate has mean
+    squared error E p (1 - p), where p is the probability of the bit given the releases.
+
+    - *Pure*: p is between 1 / (1 + e^epsilon) and one less that, so p (1 - p) is at least
+      e^epsilon / (1 + e^epsilon)^2.
+    - *Approximate*: apart from a probability of delta, the releases can be made from a randomised
+      answer of loss epsilon (Kairouz, Oh and Viswanath, "The composition theorem for differential
+      privacy", 2015).
+    - *rho*, at whole orders: let P and Q be the two laws of the releases and M their mean, so that
+      P = 2 p M and Q = 2 (1 - p) M. The divergences of order 2 are at most 2 rho. So the means
+      under M
+      of 2 p^2 / (1 - p) and of 2 (1 - p)^2 / p are at most e^(2 rho). So is half their sum, which
+      is
+      the mean of 1 / u - 3 with u = p (1 - p). By Jensen the mean of u is at least
+      1 / (3 + e^(2 rho)). A randomised answer with two values has this u and keeps rho at all whole
+      orders, so no better bound follows from them.
 
     >>> from counton import PureDP
     >>> [round(least_square_of_a_bit(one), 4) for one in (PureDP(1), ApproxDP(1, 0.5), ZCDP(1))]

@@ -249,12 +249,14 @@ def _least_approximate(epsilon: float, delta: float) -> float:
 
 
 def _least_close(epsilon: float, delta: float) -> float:
-    """Return the least variance of a law on the integers, or of a mixture of them, that is
-    (epsilon, delta)-close to itself moved by 1.
+    """Return a lower bound on the variance of noise on the integers under (epsilon,
+    delta)-privacy.
 
-    The variance is the least of E (k - a)^2 over a, and a within [0, 1/2] will do, as laws may be
-    moved and mirrored. With f(a) the least of E (k - a)^2 + l (H_+ + H_-) / 2 over all laws,
-    f(a) - a^2 is a least of affine functions, so concave: between two centres above the chord.
+    The noise, or a mixture of such noises, must be (epsilon, delta)-close to itself moved by 1. Its
+    variance is the least of E (k - a)^2 over centres a, and centres within [0, 1/2] suffice, since
+    laws may be moved and mirrored. Let f(a) be the least of E (k - a)^2 + l (H_+ + H_-) / 2 over
+    all laws. Then f(a) - a^2 is a minimum of affine functions, so it is concave: between two
+    centres it is above the chord.
     """
     price, _ = _price_and_bound(epsilon, delta, 0.0, None)
     above = [_price_and_bound(epsilon, delta, a, price)[1] - a * a for a in _CENTRES]
@@ -271,10 +273,11 @@ def _price_and_bound(
 ) -> tuple[float, float]:
     """Return a price l of delta, and a lower bound on E (k - a)^2 + l (H_+ + H_-) / 2.
 
-    Of each max(0, x) in H_+ and H_- a share of x is counted: numbers up_k, down_k in [0, l / 2]
-    prove the least over k of (k - a)^2 + up_k - e^epsilon up_{k+1} + down_k - e^epsilon down_{k-1}.
-    A linear programme finds good ones, and without a given price the price that is best at this
-    delta; what they prove is computed from them, whatever they are.
+    H_+ and H_- are the sums in `least_noise_variance`, and a is ``centre``. The bound is a dual
+    solution of a linear programme. For any numbers up_k, down_k in [0, l / 2] it is the least over
+    k of (k - a)^2 + up_k - e^epsilon up_{k+1} + down_k - e^epsilon down_{k-1}. The programme finds
+    good numbers, and without a given price the price that is best at this delta. The bound is
+    computed from these numbers, so it holds even if they are not the best.
     """
     from scipy.optimize import linprog
     from scipy.sparse import block_array, csr_array, diags_array, eye_array

@@ -1,11 +1,13 @@
 """Nowcasts: forecasts of the final number of a provisional window.
 
-Released versions of earlier windows show how fast rows arrive. A chain ladder multiplies the newest
-version of a provisional window by the growth of earlier windows from its lag on. A second forecast
-is the level of recent final windows, which helps if few rows have arrived yet. The weight of each,
-and the width of the interval, come from similar forecasts of earlier nights, compared with windows
-that are final now. So an interval holds without an assumed law of the delays, as long as delays of
-the last weeks are like those of today.
+A night is a release: the window that ended then gets its first version, earlier provisional windows
+get a new one. The lag of a version is the number of windows that had ended since its own. Released
+versions of earlier windows show how fast rows arrive. A chain ladder multiplies the newest version
+of a provisional window by the growth of earlier windows from its lag on. A second forecast is the
+level of recent final windows, which helps if few rows have arrived yet. The weight of each, and the
+width of the interval, come from similar forecasts of earlier nights, compared with windows that are
+final now. So an interval holds without an assumed law of the delays, as long as delays of the last
+weeks are like those of today.
 
 All inputs are released numbers, and the covariance of their noise is public: a nowcast costs no
 privacy.
@@ -127,8 +129,9 @@ def forecast_final(
 
 
 class _Triangle:
-    """Released versions of all windows by lag, with the forecasts that earlier nights could have
-    made.
+    """Released versions of all windows, with the forecasts that earlier releases (nights) allowed.
+
+    A version is identified by its window and its lag, the number of windows that had ended since.
     """
 
     def __init__(self, versions: Floats, covariance: Floats, season: int, row: float) -> None:
@@ -151,8 +154,9 @@ class _Triangle:
 
     @cached_property
     def ratios(self) -> dict[int, Floats]:
-        """Estimated ratio of a final number to a version: for each night an array by lag and
-        season.
+        """Estimated ratios of final numbers to earlier versions, for each night.
+
+        Each array has the shape ``(lags, seasons)``.
         """
         first = max(self.nights - HISTORY - 2 * self.last, self.last + LEAST - 1)
         return {night: self._ratios(night) for night in range(first, self.nights)}
@@ -263,7 +267,10 @@ class _Triangle:
         return any(abs(found[-n:].sum()) > _CHANGED * usual * math.sqrt(n) for n in _NIGHTS)
 
     def _surprise(self, night: int) -> float:
-        """Return a night's arrivals less their forecast, in standard deviations."""
+        """Return the growth of all provisional windows in one night, less its forecast.
+
+        It is in standard deviations of the forecast's error.
+        """
         lags = np.arange(self.last)
         windows = night - 1 - lags
         ratios = self.ratios[night - 1]

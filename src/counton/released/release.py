@@ -450,8 +450,8 @@ class Release:
         return type(self)(self._at_night(found, night))
 
     def _at_night(self, revisions: Revisions, night: int) -> ReleasedNumbers:
-        """Return the versions that were newest after a night, for the steps and groups shown
-        here.
+        """Return the numbers as they were known after one release (a night), for the steps and
+        groups here.
         """
         terms, numbers = revisions.design_at(night), self.numbers
         definition = replace(numbers.definition, strategy=terms.strategy)
@@ -468,7 +468,7 @@ class Release:
 
     @property
     def _last_night(self) -> int:
-        """The night (the number of the last ended window) as of which windows are shown."""
+        """Number of the newest release (night) whose versions of windows are shown."""
         strategy = self.numbers.design.strategy
         return (strategy.horizon or 0) if strategy.facts.reads_another else 0
 

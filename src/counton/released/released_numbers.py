@@ -254,7 +254,7 @@ class ReleasedNumbers:
         return begun_anew(cut, every, self.steps.stop - 1)
 
     def _begins(self, steps: Sequence[int]) -> NDArray[np.int64]:
-        """Return, for each step, the last step before those whose rows its shown number covers."""
+        """Return, for each step, the step before the first one that its shown number covers."""
         ends = np.asarray(steps, np.int64)
         if self.shown.over is not None:
             return ends - self.shown.over

@@ -55,9 +55,9 @@ class Revisions:
         return self.design.strategy.lags
 
     def lags_of(self, windows: NDArray[np.int64] | range, night: int) -> NDArray[np.int64]:
-        """Return, as of a night, how many windows had ended after each window, up to `lags`.
+        """Return the lag of each window's newest version as of a night, at most `lags`.
 
-        This number, the lag, identifies its newest version.
+        The lag is the number of windows that had ended since.
         """
         return np.minimum(night - np.asarray(windows, np.int64), self.lags)
 

@@ -104,10 +104,10 @@ class Series:
 
 @dataclass(frozen=True)
 class StepErrors:
-    """Errors of a stream's releases by step, computed when they are first asked for.
+    """Errors of a stream's releases by step, computed when they are first used.
 
     Attributes:
-        design: the design of the stream, of which alone they are functions.
+        design: the design of the stream; it alone determines the errors.
         steps: the steps.
         level: probability with which each interval holds.
     """

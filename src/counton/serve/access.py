@@ -16,7 +16,7 @@ Given = Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)]
 
 
 class Access:
-    """Checks that a request's token has the scope that its path needs.
+    """Checker of requests: the token must have the scope that the path needs.
 
     Args:
         tokens: the tokens of the service.

@@ -65,7 +65,7 @@ class TooManyRows(InvalidInput):
 
 
 class Client:
-    """Sends batches of rows to a stream of a service.
+    """Client that sends batches of rows to a stream of a service.
 
     Args:
         address: address of the stream, as in ``https://counts.example/v1/streams/visits``.

@@ -18,7 +18,7 @@ _KEPT = 256
 
 
 class Feed:
-    """Sends the new steps of a stream to any number of listeners.
+    """Sender of the new steps of a stream to any number of listeners.
 
     Each step is read and written as text once. All listeners wait for the next step on one shared
     event, so a thousand listeners cost a thousand wakes per release, and nothing in between.

@@ -104,7 +104,7 @@ _FOREVER = 2**62
 
 
 class Releaser:
-    """Counts the rows of one job and releases its windows, while this process has the right to.
+    """Worker that counts the rows of one job and releases its windows, while this process may.
 
     Args:
         store: state of the job.
