@@ -370,7 +370,7 @@ def test_a_limit_is_raised_with_a_word_and_a_note(place: Any, events: str) -> No
     ]
     assert all((one["user"], one["host"]) == (raised["user"], raised["host"]) for one in limits)
     (entry,) = (one for one in history if one["name"] == "events")
-    assert (entry["event"], entry["time"], entry["user"]) == ("spent", times[-1], None)
+    assert (entry["event"], entry["time"], entry["user"]) == ("spent", times[-1], raised["user"])
     assert [one["time"] for one in history] == sorted(one["time"] for one in history)
     assert "history" not in found
     shown = [

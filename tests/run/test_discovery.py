@@ -106,7 +106,9 @@ def test_noise_without_a_variance_is_refused() -> None:
     unit, delta = Contribution.add_remove(), Fraction(1, 10**9)
     found = Discovery.of(Binary(7), DiscreteLaplace(Fraction(1, 699)), 7, unit, delta)
     assert Fraction(found.margin) > 0
-    with pytest.raises(InvalidInput, match=r"has the scale 0\.00143; above .*: give less epsilon"):
+    with pytest.raises(
+        InvalidInput, match=r"has the scale 0\.00143; it must be above .*: give less epsilon"
+    ):
         Discovery.of(Binary(7), DiscreteLaplace(Fraction(1, 700)), 7, unit, delta)
 
 
@@ -555,7 +557,7 @@ def test_a_stream_stays_what_it_is(tmp_path: Path) -> None:
         run(asked(tmp_path, rows, unknown="drop"))
     again = Job("count", frame(rows), tmp_path / "visits.db", until=START + timedelta(days=12))
     assert table(again).equals(first)
-    with pytest.raises(StateError, match="nobody declared"):
+    with pytest.raises(StateError, match="finds its groups in the data"):
         run(asked(tmp_path, rows, unknown="refuse", name="next", continues="events"))
     assert table(asked(tmp_path, rows[1:])).equals(first)
 

@@ -263,7 +263,7 @@ def test_rows_that_are_replaced_are_not_corrected(tmp_path: Path) -> None:
     }  # fmt: skip
     line = {"value": "value", "edges": "0,1,2,4,8", "replace": True}
     job = Job("quantiles", frame(OTHERS[0], 1), tmp_path / "s.db", options=line, **told)
-    with pytest.raises(InvalidInput, match=r"corrections=2 .* and replace=True of rows"):
+    with pytest.raises(InvalidInput, match=r"corrections=2 does not go with replace=True"):
         run(job.having(corrections=2))
     with run(job) as outcome:
         assert outcome.after == 1
