@@ -13,12 +13,15 @@ from typing import Any
 
 import polars as pl
 import pytest
+from corpus import CORPUS, unpack
 from typer.testing import CliRunner
 
+from counton import read
 from counton.base.errors import InvalidInput
 from counton.base.language_files import LANGUAGES, locale_named, texts
 from counton.base.lengths import PERIODS
 from counton.base.locales import ENGLISH, local_number, local_text, present, speaking
+from counton.charts.statistic_charts import heading
 from counton.cli.app import app
 from counton.job.jobfile import load, save
 from counton.run import Job, export, run
@@ -28,6 +31,8 @@ SOURCE = Path(__file__).parents[2] / "src" / "counton"
 #: Texts that are put together from parts, or stand in a table.
 COMPOSED = {
     *PERIODS.values(),
+    *(f"{period}s" for period in PERIODS.values()),
+    *("in each {period}", "in each {period} so far"),
     *("added or removed", "replaced by another", "final", "provisional"),
     *("estimate", "in this window"),
     *("number of distinct {units}", "number of {units}", "sum of {value}"),
@@ -45,6 +50,13 @@ COMPOSED = {
     "{table}, with intervals of {level}%; {facts} says what they promise.",
     *(one for one in texts() if one.startswith("counted by arrival, so late rows are in")),
 }
+
+
+#: Statistics whose numbers are drawn over time or side by side.
+CURVES = (
+    *("average", "quantiles", "report", "top-k", "distinct", "reach", "substrings", "degrees"),
+    *("edges", "cuts", "hierarchy", "contingency", "ranges"),
+)
 
 
 @pytest.fixture
@@ -66,6 +78,18 @@ def state(tmp_path: Path) -> Path:
     return tmp_path / "v.db"
 
 
+def texts_of_charts() -> set[str]:
+    """Titles of all statistics, of numbers so far and of some steps, and what their axes say."""
+    found = {"count"}  # the axis that none states
+    for path in (SOURCE / "statistics").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "ChartSpec":
+                said = [str(one.value) for one in node.args if isinstance(one, ast.Constant)]
+                found |= {heading(one, running) for one in said[:1] for running in (True, False)}
+                found |= {*said[1:2]}
+    return found - {""}
+
+
 def written_on(figure: Any) -> list[str]:
     """All words of a chart, as they are drawn."""
     from matplotlib.text import Text
@@ -83,10 +107,13 @@ def test_every_text_of_the_source_is_in_every_language() -> None:
                 isinstance(node, ast.Call)
                 and getattr(node.func, "id", "") in ("local_text", "number_ticks")
                 and node.args
-                and isinstance(node.args[0], ast.Constant)
             ):
-                said.add(str(node.args[0].value))
-    assert said | COMPOSED == texts()
+                texts_of = node.args[0]
+                both = [texts_of.body, texts_of.orelse] if isinstance(texts_of, ast.IfExp) else []
+                for one in both or [texts_of]:
+                    if isinstance(one, ast.Constant):
+                        said.add(str(one.value))
+    assert said | COMPOSED | texts_of_charts() == texts()
     for language in LANGUAGES:
         assert set(locale_named(language).words) == texts()
 
@@ -105,6 +132,27 @@ def test_a_chart_in_german(state: Path) -> None:
     windows = written_on(figures["windows"])
     assert any("je Tag" in one for one in windows)
     assert present() is ENGLISH
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Released files of all statistics, in a folder each."""
+    folder = tmp_path_factory.mktemp("kept")
+    unpack(max(CORPUS.iterdir()) / "states.tar.xz", folder)
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CURVES)
+def test_a_chart_of_a_statistic_in_german(name: str, kept: Path) -> None:
+    (figure,) = read(kept / name / "released.parquet").figures(locale="de").values()
+    # What is besides noise stays English: it is of the methods text.
+    words = [one for one in written_on(figure) if not one.startswith("Rauschen schützt")]
+    assert any("95-%-Intervall" in one for one in words)
+    english = re.compile(
+        r"\b(running|number|with|the|of|by|so far|intervals?|mean|all|group)\b", re.I
+    )
+    assert not [one for one in words if english.search(one)]
 
 
 def test_english_is_as_it_was(state: Path) -> None:

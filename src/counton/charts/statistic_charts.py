@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.base.columns import list_in_words
+from counton.base.locales import local_name, local_number, local_text
 from counton.charts.style import (
     FAINT,
     INK,
@@ -88,30 +88,40 @@ def plot_statistic(
     """
     inner = inner_of(statistic)
     how, chosen = inner.card.chart, inner.card.chart.rows
-    title = how.title or f"{inner.card.keyword or 'Statistic'} so far"
-    parts = _upper(list_in_words([*members_of(inner)]))
-    title, shown = (one.format(counted=counted, statistics=parts) for one in (title, how.axis))
+    *some, parts = [*map(local_name, members_of(inner))] or [""]
+    if some:
+        parts = local_text("{one} and {other}", one=", ".join(some), other=parts)
+    title = heading(how.title or f"{inner.card.keyword or 'Statistic'} so far", over is None)
+    title, shown = (
+        local_text(one, counted=counted, statistics=_upper(parts)) for one in (title, how.axis)
+    )
+    title = _upper(title)
+    value = "" if of is None else local_name(of)
     if of is not None and how.of_values:
-        title, shown = f"{title} of {of}", of
-    if over is not None:
-        title = _upper(title.removeprefix("Running ").removesuffix(" so far"))
-    title += "" if anew is None else f", {anew}"
+        title, shown = local_text("{what} of {value}", what=title, value=value), value
+    title += "" if anew is None else f", {local_name(anew)}"
     left_out = "" if how.left_out is None else how.left_out(inner, table)
     table = table if how.choose is None else how.choose(inner, table)
     if inner is not statistic:
         table, middle = _by_group(table, chosen)
-        share = None if middle is None else f"{'Running m' if over is None else 'M'}{middle[1:]}"
-        if middle is not None and middle != "median":
-            share = f"{'Running' if over is None else 'The'} {middle} quantile"
-        title = f"{title if share is None else f'{share} of {of}'}, by {by or 'group'}"
+        if middle is not None:
+            share = local_text("Running median" if over is None else "Median")
+            if middle != 0.5:
+                share = local_text(
+                    "Running {share} quantile" if over is None else "The {share} quantile",
+                    share=_share(middle),
+                )
+            title = local_text("{what} of {value}", what=share, value=value)
+        title = _by(title, [by or local_text("group")])
         chosen = None
-    title += how.by
+    title = _by(title, [*map(local_name, how.by)])
     steps, place = np.unique(table["step"], return_inverse=True)
     names = next((table[name].astype(str) for name in _NAMES if name in table), None)
     bars = names is not None and statistic.card.on_demand and len(steps) == 1
-    promise = f"with {100 * level:g}% intervals" + (f"; {left_out}" if left_out else "")
+    intervals = local_number(f"{100 * level:g}")
+    promise = f"; {left_out}" if left_out else ""
     if how.jointly:
-        promise += " for all groups at once"
+        promise += local_text(" for all groups at once")
     profile = None if how.profile is None else how.profile(inner, table)
     if profile is not None and not how.bars:
         several = int((place == len(steps) - 1).sum()) > _MOST_CURVES
@@ -125,15 +135,23 @@ def plot_statistic(
     last = place == len(steps) - 1
     when_ended = np.asarray(times(range(int(steps[0]), int(steps[-1]) + 1)))[steps - steps[0]]
     if how.jointly and by is not None:
-        title = f"{title}, by {by}: the {int(last.sum()):,} largest"
-        promise += "" if over is None else "; the largest over the whole time"
-    under = f"{words.subtitle}; {promise}" if words.subtitle else promise
+        largest = local_number(f"{int(last.sum()):,}")
+        title = local_text("{what}: the {count} largest", what=_by(title, [by]), count=largest)
+        promise += "" if over is None else local_text("; the largest over the whole time")
+    under = (
+        local_text("{times}; with {level}% intervals", times=words.subtitle, level=intervals)
+        if words.subtitle
+        else local_text("with {level}% intervals", level=intervals)
+    )
+    under += promise
     words = words._replace(title=words.title or title, subtitle=under, axis=words.axis or shown)
     if bars or profile is not None:
-        words = words._replace(subtitle=f"{until_in_words(when_ended[-1])}; {promise}")
-        named = Bars(names[last].tolist(), *(end[last] for end in ends))
+        until = until_in_words(when_ended[-1])
+        under = local_text("{times}; with {level}% intervals", times=until, level=intervals)
+        words = words._replace(subtitle=under + promise)
+        named = Bars([*map(local_name, names[last].tolist())], *(end[last] for end in ends))
         if profile is not None:
-            return plot_line(named, words, profile)
+            return plot_line(named, words, local_name(profile))
         return plot_bars(named, words)
     drawn = [name for name in names[last].tolist() if chosen is None or name in chosen]
     columns = {name: column for column, name in enumerate(drawn)}
@@ -153,9 +171,27 @@ def plot_statistic(
     places = [known[name] for name in drawn] if set(drawn) <= known.keys() else None
     if len(drawn) == 1 and drawn[0] == "mean":
         drawn = [of or "mean"]
+    drawn = [*map(local_name, drawn)]
     curves = Curves(when_ended, drawn, grids[0], grids[1], grids[2], starts=starts, places=places)
     curves = replace(curves, running=over is None)
     return plot_totals(curves, words, alike=not how.panels, from_zero=how.from_zero)
+
+
+def heading(title: str, running: bool) -> str:
+    """Return a statistic's title as a text of languages, of numbers so far or of some steps."""
+    if running:
+        return title
+    return _upper(title.removeprefix("Running ").removesuffix(" so far"))
+
+
+def _by(title: str, dimensions: Sequence[str]) -> str:
+    """Return a title with the dimensions by which numbers are apart."""
+    if not dimensions:
+        return title
+    said, *others = dimensions
+    for other in others:
+        said = local_text("{one} and by {other}", one=said, other=other)
+    return local_text("{what}, by {groups}", what=title, groups=said)
 
 
 def _begun_anew(
@@ -198,7 +234,7 @@ def _upper(words: str) -> str:
 
 def _by_group(
     table: Mapping[str, NDArray[Any]], chosen: tuple[str, ...] | None
-) -> tuple[dict[str, NDArray[Any]], str | None]:
+) -> tuple[dict[str, NDArray[Any]], float | None]:
     """Reduce a table to one number for each step and group.
 
     If a group has several numbers, the table keeps the number of the group's own chart; of several
@@ -209,7 +245,7 @@ def _by_group(
         chosen: names of the numbers to keep; None: all.
 
     Returns:
-        The columns, and the share of the kept quantile in words, if there is one.
+        The columns, and the share of the kept quantile, if there is one.
     """
     found = dict(table)
     if chosen is not None and "name" in found:
@@ -218,7 +254,7 @@ def _by_group(
     if "share" in found:
         shares = found.pop("share").astype(float)
         middle = min(np.unique(shares).tolist(), key=lambda share: abs(share - 0.5))
-        return {name: values[shares == middle] for name, values in found.items()}, _share(middle)
+        return {name: values[shares == middle] for name, values in found.items()}, middle
     inner = next((name for name in _NAMES[1:] if name in found), None)
     if inner is not None:
         names = found.pop(inner).astype(str).tolist()
@@ -228,7 +264,7 @@ def _by_group(
 
 
 def _share(share: float) -> str:
-    return "median" if share == 0.5 else f"{100 * share:.12g}%"
+    return local_text("median") if share == 0.5 else local_number(f"{100 * share:.12g}") + "%"
 
 
 @drawing

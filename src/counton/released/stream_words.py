@@ -13,7 +13,7 @@ from counton.base.lazy import software
 from counton.base.lazy_polars import polars as pl
 from counton.base.lengths import PERIODS
 from counton.base.literature import origin_of
-from counton.base.locales import local_day, local_name, local_text
+from counton.base.locales import local_day, local_name, local_number, local_text
 from counton.numbers import Design
 from counton.privacy.guarantees import AgesWithData, difference, plural
 from counton.released.besides_noise import besides_noise
@@ -377,12 +377,12 @@ def series_in_words(definition: Description) -> str:
 
 
 def counted_in_words(definition: Description, over: int | str | None = None) -> str:
-    """Return words for the number in one cell, such as "number of loans".
+    """Return words for the number in one cell, such as "number of loans", in the chart's language.
 
     Args:
         over: number of steps shown together; None: all so far.
     """
-    return definition.counting.cells_count(definition.unit, alone=over == 1)
+    return _local_subject(definition.counting.cells_count(definition.unit, alone=over == 1))
 
 
 def groups_in_words(definition: Description) -> str | None:
@@ -401,13 +401,23 @@ def subject_in_words(definition: Description) -> str:
 
     They are in the chart's language.
     """
-    subject = definition.subject
+    return _local_subject(definition.subject)
+
+
+def _local_subject(subject: str) -> str:
+    """Return a counted or added quantity in the present language: its own name, or by its kind."""
     if (found := local_name(subject)) != subject:
         return found
     for begins in ("number of distinct {units}", "number of {units}", "sum of {value}"):
         before, _, place = begins.removesuffix("}").partition("{")
         if subject.startswith(before):
-            return local_text(begins, **{place: local_name(subject.removeprefix(before))})
+            units, comma, once = subject.removeprefix(before).partition(", each once in a window")
+            said = local_text(begins, **{place: local_name(units)})
+            return (
+                said
+                if not comma or once
+                else local_text("{what}, each once in a window", what=said)
+            )
     return subject
 
 
@@ -426,23 +436,34 @@ def times_in_words(
         return cut.span(range(1, 2))
     if not cut.timed:
         if isinstance(over, str):
-            return f"in each {over} so far, after each row"
+            return local_text("in each {period} so far, after each row", period=local_text(over))
         if over is None:
-            return "after each row"
-        return "in each row" if over == 1 else f"in the last {over:,} rows up to each"
+            return local_text("after each row")
+        if over == 1:
+            return local_text("in each row")
+        last = local_number(f"{over:,}")
+        return local_text("in the last {count} rows up to each", count=last)
     every = cut.every if every is None else every
     if isinstance(over, str):
-        return f"in each {over}{_so_far(definition, over)}"
+        part = "in each {period}" + _so_far(definition, over)
+        return local_text(part, period=local_text(over))
     if over == 1:
         period = PERIODS.get(every)
         window = local_text(period) if period else local_text("window of {length}", length=every)
         return local_text("in each {period}", period=window)
     if over is not None:
         period = PERIODS.get(every)
-        windows = f"windows of {every}" if period is None else f"{period}s"
-        return f"in the {over:,} {windows} up to each point"
+        windows = (
+            local_text("windows of {length}", length=every)
+            if period is None
+            else local_text(f"{period}s")
+        )
+        last = local_number(f"{over:,}")
+        return local_text("in the {count} {windows} up to each point", count=last, windows=windows)
     if definition.inner.card.of_now:
-        return f"at the end of each {PERIODS.get(every, f'window of {every}')}"
+        period = PERIODS.get(every)
+        window = local_text(period) if period else local_text("window of {length}", length=every)
+        return local_text("at the end of each {period}", period=window)
     start = cut.local(cut.start)
     date = local_day(start, year=True, long=True)
     if start.hour == start.minute == 0:

@@ -248,8 +248,7 @@ class Contingency(GridCells):
     ) -> None:
         self.equal = bool(equal)
         super().__init__(columns, counts=counts, grid=grid, neighbours=neighbours, unit=unit)
-        by = ", " + " and ".join(f"by {name}" for name in self.columns)
-        chart = replace(self.card.chart, by=by)
+        chart = replace(self.card.chart, by=tuple(self.columns))
         self.card = replace(self.card, domain=self.columns, chart=chart)
         rows = math.prod(size + 1 for size in self.shape)
         if rows > _MOST_ROWS:

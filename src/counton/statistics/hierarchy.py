@@ -337,7 +337,7 @@ class Hierarchy(TableStatistic):
     ) -> None:
         self.tree = tree if isinstance(tree, Tree) else Tree.from_dict(tree)
         self.size = f"{sum(self.tree.sizes):,} nodes"
-        by = "".join(f", by {level}" for level in self.tree.levels[1:2])
+        by = tuple(self.tree.levels[1:2])
         self.card = replace(self.card, domain=self.tree, chart=replace(self.card.chart, by=by))
         names = [label.tolist() for label in self.tree.labels]
         if any(type(name) is not str for part in names for name in part):

@@ -187,7 +187,7 @@ class Ranges(GridCells):
             labels = [str(number) for number in range(check_integer("labels", labels, 1))]
         super().__init__({name: labels}, counts=counts, grid=grid, neighbours=neighbours, unit=unit)
         self.labels = self.columns[name]
-        chart = replace(self.card.chart, by=f", by {name}")
+        chart = replace(self.card.chart, by=(name,))
         self.card = replace(self.card, domain=self.labels, chart=chart)
 
     @classmethod

@@ -35,6 +35,7 @@ from counton.base.distributions import BoundedChange, scaled_norms
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer, figures, quote
 from counton.base.exact_sums import refuse_overflow
+from counton.base.locales import local_name, local_number, local_text
 from counton.base.options import Option, OwnColumns, Statement, split_names
 from counton.numbers.design import Design
 from counton.numbers.fit_request import EVERY_ROW, TableRequest
@@ -193,22 +194,32 @@ def _chart_rows(report: Report, table: Table) -> Table:
     kept, called = np.zeros(len(names), np.bool_), names.astype(object)
     for one, shown in report._names_to_draw(table).items():
         own = table["statistic"].astype(str) == one
-        of = "".join(f" of {column}" for column in report.columns.get(one, ())[-1:])
-        words = {"mean": f"mean{of}", "0.5": f"median{of}"}
+        words = {"mean": local_text("mean"), "0.5": local_text("median")}
+        for column in report.columns.get(one, ())[-1:]:
+            value = local_name(column)
+            words = {
+                number: local_text("{what} of {value}", what=said, value=value)
+                for number, said in words.items()
+            }
         for name in shown[:_MOST_SHOWN]:
             rows = own & (names == name)
             kept |= rows
             plain = name in ("all", "total")
             group, _, number = name.rpartition(" ")
             told = " ".join([group, words.get(number, number)]).strip()
-            called[rows] = one if plain else f"{one}: {told}"
+            called[rows] = local_name(one) if plain else f"{local_name(one)}: {told}"
     found = {name: values[kept] for name, values in table.items() if name != "statistic"}
     return {**found, "name": called[kept]}
 
 
 def _left_out(report: Report, table: Table) -> str:
     return "; ".join(
-        f"of {one} the {_MOST_SHOWN} largest of {len(shown):,} groups"
+        local_text(
+            "of {statistic} the {count} largest of {several} groups",
+            statistic=local_name(one),
+            count=str(_MOST_SHOWN),
+            several=local_number(f"{len(shown):,}"),
+        )
         for one, shown in report._names_to_draw(table).items()
         if len(shown) > _MOST_SHOWN
     )

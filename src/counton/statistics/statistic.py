@@ -72,7 +72,7 @@ class ChartSpec:
         cells: name of the column with the names of cells.
         once: the chart of a table released once: ``"tree"``, ``"line"``, ``"margins"`` or
             ``"quantiles"``; "": none.
-        by: the dimension of its cells, at the end of a title: ", by region".
+        by: the dimensions of its cells, at the end of a title: "by region and by sex".
         bounds: bounds of its readings; an interval of all of them says nothing.
         choose: returns the rows to draw of a statistic and its table, with a column ``group`` of
             names if needed; None: all rows.
@@ -93,7 +93,7 @@ class ChartSpec:
     jointly: bool = False
     cells: str = "cell"
     once: str = ""
-    by: str = ""
+    by: tuple[str, ...] = ()
     bounds: tuple[float, float] | None = None
     choose: Callable[[Any, Table], Table] | None = None
     left_out: Callable[[Any, Table], str] | None = None
