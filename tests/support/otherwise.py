@@ -17,6 +17,7 @@ OTHERWISE: dict[str, Any] = {
     "comment": "#",
     "most_a_window": 1,
     "ledger": "other.db",
+    "party": "sales",
     "time": "paid",
     "every": "2h",
     "steps": 4,
