@@ -22,7 +22,7 @@ from counton.base.private import Private
 from counton.laws import HashedNoise
 from counton.noise import NoiseField
 from counton.numbers.counter_state import StreamProgress
-from counton.numbers.design import Design
+from counton.numbers.design import Design, largest_sum
 from counton.numbers.node_law import law_for
 from counton.planning.planner import MOST_DRAWN, MOST_HELD, candidates
 from counton.privacy import ZCDP, ApproxDP, Guarantee
@@ -119,7 +119,7 @@ def check_last_release(strategy: StreamStrategy, horizon: int) -> None:
                 name="last", strategy=strategy, guarantee=PureDP(1), shape=(), law=law,
                 contribution=Contribution.add_remove(),
             )  # fmt: skip
-            exact = terms.largest_sum << strategy.facts.fraction_bits
+            exact = largest_sum(terms.strategy) << strategy.facts.fraction_bits
             assert exact + int(np.abs(noise).max()) < 2**63
 
 
@@ -202,14 +202,16 @@ def test_a_solved_strategy_refuses_what_it_could_not_add_up(
 
 def at_the_end(terms: Design, counter: Counter) -> float:
     """What the last step gives where sums are as large as they may be, less these."""
-    sums = np.full(terms.shape, terms.largest_sum, np.int64)
+    sums = np.full(terms.shape, largest_sum(terms.strategy), np.int64)
     _, before, waiting = counter._progress()
     last = last_of(terms.strategy, 10**9)
     totals = terms.strategy.facts.workload == "totals"
     counter._done = Private(StreamProgress(last - 1, sums if totals else before, waiting))
     release = counter.release(np.zeros_like(sums) if totals else sums)
     away = np.abs(release.value - terms.to_data(sums << terms.strategy.facts.fraction_bits)).max()
-    return float(away / (release.std + 2.0**-52 * terms.largest_sum * float(terms.resolution)))
+    return float(
+        away / (release.std + 2.0**-52 * largest_sum(terms.strategy) * float(terms.resolution))
+    )
 
 
 STATISTICS: tuple[Statistic, ...] = (

@@ -11,6 +11,7 @@ from counton.base.errors import SumOverflow
 from counton.noise import Key
 from counton.numbers import Counter
 from counton.numbers.counter_state import Waiting
+from counton.numbers.design import largest_sum
 from counton.privacy import ExpiringDP
 from counton.strategies import Expiring
 
@@ -54,7 +55,7 @@ def test_memory_is_a_small_multiple_of_the_delay() -> None:
 def test_totals_that_wait_are_part_of_what_must_stay_exact(batch: int) -> None:
     """Counted only later, they would leave the exact range then, when nothing can be refused."""
     counter = Counter(Expiring(delay=4), ExpiringDP(1), key=Key.generate(), name="late")
-    part = counter.design.largest_sum // 4
+    part = largest_sum(counter.design.strategy) // 4
     for _ in range(4 // batch):
         counter.release_many([part] * batch)
     with pytest.raises(SumOverflow, match="running total"):

@@ -221,12 +221,8 @@ class Windows:
     def _origin(self) -> int:
         return microseconds(self.start)
 
-    @cached_property
-    def _edges(self) -> NDArray[np.int64]:
-        return self._edges_of_equals()
-
     @lru_cache(maxsize=32)  # noqa: B019 - a run makes equal windows dozens of times
-    def _edges_of_equals(self) -> NDArray[np.int64]:
+    def _edges(self) -> NDArray[np.int64]:
         """Return where calendar windows begin and end, in microseconds: shape ``(steps + 1,)``.
 
         Equal instances share the cached array.
@@ -294,7 +290,7 @@ class Windows:
     def end(self) -> int:
         if self.length is not None:
             return self._origin + self.steps * self.length
-        return int(self._edges[self.steps])
+        return int(self._edges()[self.steps])
 
     def starts(self, steps: range) -> NDArray[np.int64]:
         """Return the beginnings of some windows in microseconds: shape ``(len(steps),)``."""
@@ -307,7 +303,7 @@ class Windows:
         """
         if isinstance(steps, range):
             steps = np.arange(steps.start, steps.stop, dtype=np.int64)
-        return self._edges[steps] if self.length is None else self._origin + steps * self.length
+        return self._edges()[steps] if self.length is None else self._origin + steps * self.length
 
     def step(self, us: str) -> pl.Expr:
         """Return a polars expression for the window of each moment in the column ``us``, as
@@ -337,8 +333,8 @@ class Windows:
         Windows of days have a common length in a zone that never changes its clocks.
         """
         length = self.length
-        if length is None and (np.diff(self._edges) == self._edges[1] - self._edges[0]).all():
-            length = int(self._edges[1] - self._edges[0])
+        if length is None and (np.diff(self._edges()) == self._edges()[1] - self._edges()[0]).all():
+            length = int(self._edges()[1] - self._edges()[0])
         return None if length is None else (int(self.ends(range(1))[0]) - length, length)
 
     def step_of(self, us: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -352,12 +348,12 @@ class Windows:
             return np.minimum(steps, self.steps + 1)
         if len(us):
             # Most windows are as long as their neighbours: rows of some days need one division.
-            first, last = np.searchsorted(self._edges, (us.min(), us.max()), side="right")
-            edges = self._edges[max(first - 1, 0) : last + 1]
+            first, last = np.searchsorted(self._edges(), (us.min(), us.max()), side="right")
+            edges = self._edges()[max(first - 1, 0) : last + 1]
             length = int(edges[1] - edges[0]) if first and last <= self.steps else 0
             if length and (np.diff(edges) == length).all():
                 return np.asarray((us - edges[0]) // length + first)
-        return np.searchsorted(self._edges, us, side="right").astype(np.int64)
+        return np.searchsorted(self._edges(), us, side="right").astype(np.int64)
 
     def ended_by(self, us: int) -> int:
         """Return how many windows have ended at a moment in microseconds."""

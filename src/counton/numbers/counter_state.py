@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from counton.base.arrays import pack, unpack
 from counton.base.errors import HorizonExceeded, InvalidInput, StateError
 from counton.base.exact_sums import refuse_overflow
-from counton.numbers.design import Design
+from counton.numbers.design import Design, largest_sum
 from counton.privacy.value_grid import Numbers, extremes, totals_and_extremes
 from counton.strategies.strategy import last_served_step
 
@@ -218,32 +218,33 @@ def _refuse_overflow(
 
     With a delay this checks ``delay`` steps ahead, before these sums are released.
     """
+    most = largest_sum(terms.strategy)
     if terms.strategy.facts.workload == "windows":
         if terms.strategy.facts.versions > 1:  # a window grows at each of its versions
             largest = largest * min(len(totals), terms.strategy.facts.versions)
             largest += _largest(done.sums)
         refuse_overflow(
             largest,
-            terms.largest_sum,
+            most,
             lambda: (
-                f"an input of {largest:,} grid cells is beyond {terms.largest_sum:,}, the largest "
+                f"an input of {largest:,} grid cells is beyond {most:,}, the largest "
                 f"that is released exactly: coarsen the resolution or count in larger units"
             ),
         )
         return
-    if _largest(done.totals_taken) + largest * len(totals) <= terms.largest_sum:
+    if _largest(done.totals_taken) + largest * len(totals) <= most:
         return
     # Cumulative sums in two halves of 32 bits cannot wrap; floats then compare safely.
     high = np.cumsum(totals >> 32, axis=0).astype(float) * 2.0**32
     low = np.cumsum(totals & 0xFFFFFFFF, axis=0).astype(float)
     running = np.abs(high + low + done.totals_taken)
-    wrong = running > terms.largest_sum * (1 - 1e-9)
+    wrong = running > most * (1 - 1e-9)
     refuse_overflow(
         float(running.max(initial=0.0)),
-        terms.largest_sum * (1 - 1e-9),
+        most * (1 - 1e-9),
         lambda: (
             f"running total {running[wrong][0]:.6g} at step "
-            f"{done.step + 1 + int(np.argwhere(wrong)[0][0])} is beyond {terms.largest_sum:,} grid "
+            f"{done.step + 1 + int(np.argwhere(wrong)[0][0])} is beyond {most:,} grid "
             f"cells, the largest exact sum: coarsen the resolution or split the stream"
         ),
     )
@@ -273,15 +274,15 @@ class Checkpoint(NamedTuple):
     def progress(self, terms: Design) -> StreamProgress:
         """Return the stream's step and exact sums; refuse those that the stream cannot have."""
         start = StreamProgress.start(terms)
-        horizon = last_served_step(terms.strategy)
+        horizon, most = last_served_step(terms.strategy), largest_sum(terms.strategy)
         if (
             type(self.step) is not int
             or self.step < 0
             or (horizon is not None and self.step > horizon)
             or (self.sums.size != start.sums.size and terms.counters is None)
             or self.waiting.size != start.waiting.totals.size
-            or not _within(self.sums, terms.largest_sum)
-            or not _within(self.waiting, 2 * terms.largest_sum)
+            or not _within(self.sums, most)
+            or not _within(self.waiting, 2 * most)
         ):
             raise StateError(
                 f"checkpoint of stream {terms.name!r} has step {self.step!r} or sums that the "

@@ -267,11 +267,6 @@ class Design(Errors[S]):
         """
         return replace(self, errors_of=self.errors_of._replace(mean=1.0, largest=1.0, what=""))
 
-    @cached_property
-    def largest_sum(self) -> int:
-        """Largest running sum, in grid units, that is still exact."""
-        return largest_sum(self.strategy)
-
     @property
     def law_unit(self) -> Fraction:
         """Unit of the integers that the noise distribution draws, in data units.

@@ -119,7 +119,9 @@ def release(
         in_file, append = is_named(events), bool(more.get("append"))
         state = state_beside(events, append=append) if in_file else default_state(events)
         unnamed = not in_file
-    job = Job(what, events, state, **(named | _numbers(guarantee, named)))
+    if guarantee is not None:
+        named = named | _numbers(guarantee, named)
+    job = Job(what, events, state, **named)
     with resolve(job, progress=progress) as settled:
         outputs = Outputs.of_run(settled)
         with commit(settled, read_rows(settled, progress), progress) as outcome:
@@ -145,8 +147,6 @@ def release(
 
 def _numbers(guarantee: object, named: dict[str, Any]) -> dict[str, Any]:
     """Return a guarantee as fields of a `Job`: ``epsilon``, ``delta``, ``rho`` and the like."""
-    if guarantee is None:
-        return {}
     for name in ("epsilon", "delta", "rho"):
         if named.get(name) is not None:
             raise InvalidInput(

@@ -297,10 +297,9 @@ def _publish(stream: Stream) -> None:
     """
     from counton.state import published
 
-    place = published.Place(stream.database, None)
-    with place.transaction(write=False) as connection:
+    with stream.database.transaction(write=False) as connection:
         known = published.find_row(connection, stream.name)
     if known is not None:
         from counton.run.exports import publish_new
 
-        publish_new(stream, place, None)
+        publish_new(stream, published.Place(stream.database, None), None)

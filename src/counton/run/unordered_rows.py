@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 from typing_extensions import override
@@ -95,6 +95,10 @@ def labels_in(
     return Private(FoundLabels(before, tuple(name for _, name in new)))
 
 
+#: Digests of files, by which later runs recognise them, with the files.
+Marks = Sequence[tuple[str, Rows]]
+
+
 @dataclass(frozen=True)
 class AddedRows(ReadRows):
     """Rows of one run, read and added up, but not yet compared with the rows that the stream has
@@ -116,7 +120,7 @@ class AddedRows(ReadRows):
     tally: Private[Tally]
     labels: Private[FoundLabels] | None
     bounder: ContributionBounder | None
-    marks: Private[Sequence[tuple[str, Rows]]]
+    marks: Private[Marks]
     counts: Private[Counts]
     until: int | None
     ended: int
@@ -328,13 +332,7 @@ def added_rows(settled: SettledJob, progress: Progress, now: datetime | None) ->
         counted = saved.has_source if saved is not None and job.rows.append else lambda _: False
         if len(source.parts) > 1:
             source = new_files(source, definition, counted)
-
-    def read(source: Source) -> tuple[Any, ...]:
-        found = _read(settled, source, progress)
-        # Bytes are hashed here, so that the digest is that of the counted bytes.
-        parts = () if source.comes_once else source.parts
-        return *found, Private([(_mark(part, definition), part) for part in parts])
-
+    read = partial(_read, settled, progress)
     (labels, bounder, found, marks), source = read_whole(job, definition, source, read)
     until, ended = ended_steps(job, definition, source, found, settled.steps_released, now)
     released = settled.steps_released or 0
@@ -365,15 +363,16 @@ def new_files(source: Source, definition: Definition, counted: Counted) -> Sourc
 
 
 def _read(
-    settled: SettledJob, source: Source, progress: Progress
-) -> tuple[Private[FoundLabels] | None, ContributionBounder | None, Private[Tally]]:
-    """Read the rows: return their labels, the choice of rows that count, and the sums of all rows.
+    settled: SettledJob, progress: Progress, given: Source
+) -> tuple[Private[FoundLabels] | None, ContributionBounder | None, Private[Tally], Private[Marks]]:
+    """Read the rows: return their labels, the choice of rows that count, the sums of all rows, and
+    marks of their files.
 
     Labels are None if groups are declared; the choice is None if no users are bounded.
     """
     job, definition, saved = settled.job, settled.definition, settled.saved
     reading = reading_of(job, definition)
-    source, by, labels, bounder = source.delegate(reading), definition, None, None
+    source, by, labels, bounder = given.delegate(reading), definition, None, None
     if not definition.cells.named_beforehand:
         labels = labels_in(source, reading, Private(()) if saved is None else saved.labels())
         # The stream's memory names none of them.
@@ -395,7 +394,11 @@ def _read(
 
     held = None if bounder is None else bounder.held
     told = None if progress is silent else watch
-    return labels, bounder, tally(source, reading, by.domain, bound=held, watch=told)
+    found = tally(source, reading, by.domain, bound=held, watch=told)
+    # Bytes are hashed here, so that the digest is that of the counted bytes.
+    parts = () if given.comes_once else given.parts
+    marks = Private([(_mark(part, definition), part) for part in parts])
+    return labels, bounder, found, marks
 
 
 def reading_of(job: Job, definition: Definition) -> RowReading:

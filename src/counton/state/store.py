@@ -51,17 +51,13 @@ class Store(Closing):
     """
 
     def __init__(self, state: str | os.PathLike[str], *, create: bool = False) -> None:
-        self._database = Database(state, create=create)
-
-    @property
-    def database(self) -> Database:
-        """The open database; `Stream.open` goes on with it."""
-        return self._database
+        #: The open database; `Stream.open` goes on with it.
+        self.database = Database(state, create=create)
 
     def find(self, name: str, key: keyfile.Kept = None) -> JournalReader | None:
         """Return a reader of a stream; None if there is no such stream."""
-        with self._database.transaction(write=False) as connection:
-            return JournalReader.find(connection, self._database, name, key)
+        with self.database.transaction(write=False) as connection:
+            return JournalReader.find(connection, self.database, name, key)
 
     def position(self, name: str, key: keyfile.Kept = None) -> standing.Position:
         """Return how far a stream is, without reading its terms.
@@ -73,10 +69,10 @@ class Store(Closing):
             StateError: no such stream; its witness shows that the state was restored from an old
                 copy; or its last release cannot be recorded there.
         """
-        witness = keyfile.witness_beside(self._database, key).snapshot()  # read before the state
-        with self._database.transaction(write=False) as connection:
-            row = standing.position_of(connection, self._database, name, witness)
-        standing.let_show(self._database, name, key)
+        witness = keyfile.witness_beside(self.database, key).snapshot()  # read before the state
+        with self.database.transaction(write=False) as connection:
+            row = standing.position_of(connection, self.database, name, witness)
+        standing.let_show(self.database, name, key)
         return standing.Position(row.step, row.writer_epoch)
 
     def reader(self, name: str, key: keyfile.Kept = None) -> JournalReader:
@@ -89,14 +85,14 @@ class Store(Closing):
         Raises:
             StateError: there is no such stream, or its terms cannot be read.
         """
-        return reader_of(self._database, name, key)
+        return reader_of(self.database, name, key)
 
     def arrivals(self, name: str) -> Private[Arrivals]:
         """Return how many rows a stream has received, and how many came late. Exact: only for the
         operator.
         """
         said = "SELECT arrived, late FROM counton_streams WHERE name = :name"
-        with self._database.transaction(write=False) as connection:
+        with self.database.transaction(write=False) as connection:
             return Private(Arrivals(*connection.one(said, name=name)))
 
     def amend(self, name: str, details: Callable[[int], Mapping[str, Any]]) -> int:
@@ -112,7 +108,7 @@ class Store(Closing):
             InvalidInput: the facts are no dictionary of JSON values.
             StreamConflict: another process holds the lock.
         """
-        with self._database.transaction(write=True) as connection:
+        with self.database.transaction(write=True) as connection:
             connection.run(records.TAKE, name=name, further=1)
             row = records.find(connection, name)
             public = facts.Facts.of(dict(details(row.step)))
@@ -133,7 +129,7 @@ class Store(Closing):
         Raises:
             StateError: they cannot be read.
         """
-        with self._database.transaction(write=False) as connection, reading("the streams' details"):
+        with self.database.transaction(write=False) as connection, reading("the streams' details"):
             rows = [*connection.rows("SELECT id, name, details FROM counton_streams")]
             return {row.name: facts.read(connection, row.id, row.details) for row in rows}
 
@@ -217,7 +213,7 @@ class Store(Closing):
             BudgetExceeded: the rest of the limit does not cover the guarantee.
             InvalidInput: this kind of guarantee cannot be counted against the limit.
         """
-        with self._database.transaction(write=False) as connection:
+        with self.database.transaction(write=False) as connection:
             books.with_entry(connection, entry)
 
     def set_limit(
@@ -266,7 +262,7 @@ class Store(Closing):
                 approximate_delta=approximate_delta,
                 unit=unit or None,
             )
-        with self._database.transaction(write=True) as connection:
+        with self.database.transaction(write=True) as connection:
             books.lock(connection)
             if proposed is not None:
                 proposed = books.enter_known(connection, proposed, keep_unit=unit is None)
@@ -296,7 +292,7 @@ class Store(Closing):
         ...     print(store.ledger.remaining(party="sales"))
         pure differential privacy with epsilon = 0.1
         """
-        with self._database.transaction(write=True) as connection:
+        with self.database.transaction(write=True) as connection:
             books.lock(connection)
             present = books.ledger(connection)
             if present is None:
@@ -342,7 +338,7 @@ class Store(Closing):
         records.check_length(name)
         if not unit.strip():
             raise InvalidInput(f"{field('unit', unit)} names no unit: give one, as in 'reader'")
-        with self._database.transaction(write=True) as connection:
+        with self.database.transaction(write=True) as connection:
             books.add(connection, Spend(name, guarantee, unit, relation, party=party))
 
     def ledger_within(self, limit: Limit, unit: str | None = None) -> Ledger:
@@ -351,16 +347,16 @@ class Store(Closing):
         Raises:
             BudgetExceeded, InvalidInput: as in `set_limit`.
         """
-        with self._database.transaction(write=False) as connection:
+        with self.database.transaction(write=False) as connection:
             return books.enter_known(connection, Ledger(limit, unit=unit))
 
     def summary(self) -> dict[str, Any]:
         """Describe the database as JSON values without secrets: no sums, no inputs, no keys."""
-        with self._database.transaction(write=False) as connection, reading("the description"):
+        with self.database.transaction(write=False) as connection, reading("the description"):
             terms = books.terms(connection)
             rows = [*connection.rows(f"{records.PUBLIC} ORDER BY name")]
             return {
-                "state": self._database.label,
+                "state": self.database.label,
                 "format": schema.FORMAT,
                 "limit": None if terms is None else terms["limit"],
                 "ledger": [
@@ -374,19 +370,19 @@ class Store(Closing):
 
     def _public(self, connection: Connection, row: Any) -> dict[str, Any]:
         try:
-            standing.let_show(self._database, row.name)
+            standing.let_show(self.database, row.name)
         except StateError as error:
             return {**_public(connection, row, shown=False), "refused": str(error)}
         return _public(connection, row)
 
     def _read(self, ask: Callable[[Connection], _T]) -> _T:
         """Run a query in a transaction that writes nothing."""
-        with self._database.transaction(write=False) as connection:
+        with self.database.transaction(write=False) as connection:
             return ask(connection)
 
     def close(self) -> None:
         """Close the database."""
-        self._database.close()
+        self.database.close()
 
 
 def state_summary(state: str | os.PathLike[str]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from counton.base.exact import quote, shorten, without_mask
 from counton.base.exact_sums import refuse_overflow
 from counton.noise import Key, NoiseField
 from counton.numbers import Design
+from counton.numbers.design import largest_sum
 from counton.statistics.statistic import neighbours_differ
 from counton.strategies.strategy import last_served_step
 
@@ -147,7 +148,7 @@ class Machine:
         try:
             changes = self._exact.take(events, stops)
             if self.statistic.card.on_demand:
-                largest, most = self._exact.largest, self.design.largest_sum
+                largest, most = self._exact.largest, largest_sum(self.design.strategy)
                 try:
                     refuse_overflow(
                         largest,

@@ -414,17 +414,11 @@ def _level(cells: int, knots: Integers, amplitudes: Integers, first: int) -> _Le
     width, falling, rising = (
         np.repeat(each, lengths) for each in (width, amplitudes[:-1], amplitudes[1:])
     )
-
-    def round_half_up(numerator: Integers) -> Integers:
-        return np.asarray((2 * numerator + width) // (2 * width), np.int64)
-
-    return _Level(
-        starts,
-        lengths,
-        round_half_up(falling * (width - risen)),
-        round_half_up(rising * risen),
-        first,
+    falls, rises = (  # rounded, halves up
+        np.asarray((2 * each + width) // (2 * width), np.int64)
+        for each in (falling * (width - risen), rising * risen)
     )
+    return _Level(starts, lengths, falls, rises, first)
 
 
 class _HatEquations(NormalEquations):
