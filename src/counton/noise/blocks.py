@@ -1,9 +1,10 @@
 """Counter blocks under AES-256: every random bit has an address.
 
-A block is 128 bits, little-endian. The low 64 bits count along the contiguous axis (nodes of a
-scalar stream, coordinates of a vector); the high 64 bits hold, from the top, purpose (8), level
-(8), attempt (8), lane (8) and the row (32: the node of a vector stream). Lane 0 packs several short
-samples into one block; lanes 1 and up belong to a single sample each and refine it.
+A counter block is 128 bits, little-endian. Its low 64 bits are a column: the node of a scalar
+stream, or the coordinate of a vector. Its high 64 bits hold, from the top, purpose (8 bits), level
+(8), attempt (8), lane (8) and row (32: the node of a vector stream). The block of lane 0 is cut
+into short samples for several columns. Blocks of higher lanes belong to one sample each, and give
+it further random bits.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ Words = NDArray[np.uint64]
 class BlockAddress(NamedTuple):
     """The part of a noise address that is equal for all samples drawn at once.
 
-    Row, column and lane (a further number) complete it to the address of one AES block.
+    Row, column and lane complete it to the address of one AES block; lanes number the blocks of one
+    sample.
     """
 
     purpose: int

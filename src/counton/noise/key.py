@@ -177,9 +177,9 @@ class Key:
     def load(cls, path: str | os.PathLike[str]) -> Key:
         """Read a key written by `save`.
 
-        Two kinds of modes are accepted: the owner alone may read (0600, 0400), or a group that was
-        chosen for it may read and nobody may write (0440), as an orchestrator hands secrets to the
-        group of a service. Any other mode may be an accident: a umask makes 0640 of any file.
+        The owner alone may read the file (mode 0600 or 0400), or its group may read it too and
+        nobody may write it (0440), as orchestrators hand out secrets. Any other mode is refused: a
+        umask makes 0640 of any file by accident.
 
         Raises:
             WrongKey: the file is missing, is not a key, has several names (hard links), or others
@@ -258,7 +258,7 @@ class Key:
 
 
 def secret_of(key: Key) -> bytes:
-    """Return the 32 bytes of a key, to compute its noise outside; never write or show them.
+    """Return the 32 bytes of a key, for programs that compute its noise; never write or show them.
 
     >>> len(secret_of(Key.generate()))
     32

@@ -4,16 +4,17 @@ These are floating-point numbers, not the exact integers of ``samplers.py``. So 
 floating-point noise apply (Mironov, "On significance of the least significant bits for
 differential privacy", 2012). They serve gradients, which are floating point themselves.
 
-**Box-Muller.** From 32 bits each, w gives the radius sqrt(-2 ln u), u = w / 2^32, and v the angle:
-31 bits for a quarter turn either way, one bit for the sign of the cosine. If w < 2^8, 32 further
-bits are drawn, so that radii end at 9.49 instead of 6.7. Logarithm, sine and cosine are polynomials
-of single additions, multiplications, a division and a root. IEEE 754 rounds these in one way, so
-every machine gives the same bits. The routines of numpy do not promise that (they differ between
-instruction sets). The result is within 2e-6 of the exact function of the bits.
-
-**Addresses.** Coordinates stand in blocks of 2^16. A block's draws depend on subkey, level, index,
-the number of the block and the number of its coordinates, and on no other block.
+Every machine gives the same bits. Coordinates stand in blocks of 2^16. A block's draws depend on
+subkey, level, index, the number of the block and the number of its coordinates, and on no other
+block.
 """
+
+# **Box-Muller.** From 32 bits each, w gives the radius sqrt(-2 ln u), u = w / 2^32, and v the
+# angle: 31 bits for a quarter turn either way, one bit for the sign of the cosine. If w < 2^8, 32
+# further bits are drawn, so that radii end at 9.49 instead of 6.7. Logarithm, sine and cosine are
+# polynomials of single additions, multiplications, a division and a root. IEEE 754 rounds these in
+# one way. The routines of numpy do not promise that (they differ between instruction sets). The
+# result is within 2e-6 of the exact function of the bits.
 
 from __future__ import annotations
 

@@ -42,15 +42,14 @@ def _context(bits: int) -> decimal.Context:
 def exp_bracket(exponent: Fraction, bits: int) -> tuple[int, int]:
     """Return integers ``lo <= exp(-exponent) * 2**bits <= hi``, ``hi - lo <= 2``, exponent >= 0.
 
-    The rounded quotient and the rounded exponential err by less than ``10**-GUARD_DIGITS`` units of
-    ``2**-bits`` together: the context carries ``GUARD_DIGITS + 30`` digits beyond ``bits`` and
-    ``a * exp(-a) < 1``.
-
     >>> exp_bracket(Fraction(0), 8)
     (255, 257)
     >>> exp_bracket(Fraction(1, 2), 16)  # 39749.59...
     (39749, 39751)
     """
+    # The rounded quotient and the rounded exponential err by less than 10**-GUARD_DIGITS units of
+    # 2**-bits together: the context carries GUARD_DIGITS + 30 digits beyond bits, and a * exp(-a) <
+    # 1.
     context = _context(bits)
     quotient = context.divide(
         decimal.Decimal(exponent.numerator), decimal.Decimal(exponent.denominator)
@@ -62,11 +61,12 @@ def exp_bracket(exponent: Fraction, bits: int) -> tuple[int, int]:
 
 
 class _Powers:
-    """The numbers exp(-first - n * rate) for n = 0, 1, ..: each is computed from the one before it.
-
-    If two numbers up to 1 err by a and b units, their product rounded down errs by at most a + b +
-    1. So the n-th value errs by at most 2 n + 1 units of ``2**-(bits + guard_bits)``.
+    """The numbers exp(-first - n * rate) for n = 0, 1, ...; each is computed from the one before
+    it.
     """
+
+    # If two numbers up to 1 err by a and b units, their product rounded down errs by at most a + b
+    # + 1. So the n-th value errs by at most 2 n + 1 units of 2**-(bits + guard_bits).
 
     def __init__(self, first: Fraction, rate: Fraction, guard_bits: int = 64) -> None:
         self._first, self._rate, self._guard_bits = first, rate, guard_bits
@@ -89,7 +89,10 @@ class _Powers:
 
 
 class CumulativeLaw(ABC):
-    """A distribution on integers, given by bounds on its cumulative distribution function F."""
+    """A distribution on integers, given by its cumulative distribution function F.
+
+    Subclasses compute lower and upper bounds of F, to any number of bits.
+    """
 
     #: Smallest and largest value; None if the support has no end.
     first: int | None
@@ -114,9 +117,11 @@ class CumulativeLaw(ABC):
 class SignedGeometric(CumulativeLaw):
     """The quotient of a discrete Laplace variable by 2**block_bits, rounded down.
 
-    P(value <= s) = q r^(-1-s) / (1+q) for s < 0 and 1 - r^(s+1) / (1+q) for s >= 0, where q =
-    exp(-1/scale) and r = q^(2^block_bits). With ``block_bits = 0`` this is the Laplace variable.
+    With ``block_bits = 0`` this is the Laplace variable.
     """
+
+    # P(value <= s) = q r^(-1-s) / (1+q) for s < 0 and 1 - r^(s+1) / (1+q) for s >= 0, where q =
+    # exp(-1/scale) and r = q^(2^block_bits).
 
     first = None
     last = None
@@ -140,10 +145,10 @@ class SignedGeometric(CumulativeLaw):
 
 
 class TruncatedGeometric(CumulativeLaw):
-    """One digit of a geometric law: P(value <= j) = (1 - p^(j+1)) / (1 - p^size) on 0..size-1.
+    """One digit of a geometric variable: P(digit <= j) = (1 - p^(j+1)) / (1 - p^size) on 0..size-1.
 
-    ``p = exp(-rate)``. The digits of a geometric variable in any base are independent, which makes
-    large scales as cheap as small ones and needs no rejection.
+    Here ``p = exp(-rate)``. The digits of a geometric variable in any base are independent. Digits
+    drawn apart make large scales as cheap as small ones.
     """
 
     first = 0
@@ -168,11 +173,12 @@ class TruncatedGeometric(CumulativeLaw):
 
 
 class GaussianBlocks(CumulativeLaw):
-    """Blocks of 2**block_bits integers, drawn in proportion to the largest weight in each.
+    """A distribution on blocks of 2**block_bits integers, by the largest Gaussian weight in each
+    block.
 
-    The weight of an integer is that of the discrete Gaussian distribution. Block s covers ``s <<
-    block_bits`` and the values after it; its largest weight is that of its value nearest zero. With
-    ``block_bits = 0`` this is the discrete Gaussian distribution itself.
+    Block s holds the integer s * 2**block_bits and those after it. Its largest weight is that of
+    its integer nearest zero. With ``block_bits = 0`` this is the discrete Gaussian distribution
+    itself.
     """
 
     first = None
@@ -205,13 +211,15 @@ class GaussianBlocks(CumulativeLaw):
         return self._sums[bits]
 
     def _weights(self, offset: int, count: int, work: int) -> list[int]:
-        """Return exp(-rate x^2) times 2**work at x = offset, offset + block, ..: error at most 2.
+        """Return exp(-rate x^2) times 2**work at ``count`` integers x, one block apart: error at
+        most 2.
 
-        ``block`` is the number of integers in a block. The ratio of one weight to the previous one
-        falls by a constant factor from step to step. If two numbers below 1 err by a and b units,
-        their product errs by at most a + b + 1. So the n-th ratio errs by 2 n + 3 units of
-        2**-(work + 64), and the n-th weight by (n + 2)^2: below one unit of 2**-work.
+        The first x is ``offset``.
         """
+        # The ratio of one weight to the previous one falls by a constant factor from step to step.
+        # If two numbers below 1 err by a and b units, their product errs by at most a + b + 1. So
+        # the n-th ratio errs by 2 n + 3 units of 2**-(work + 64), and the n-th weight by (n + 2)^2:
+        # below one unit of 2**-work.
         finer = work + 64
 
         def exact(exponent: Fraction) -> int:
@@ -245,9 +253,9 @@ class GaussianBlocks(CumulativeLaw):
 class InverseTable:
     """A table that draws from a `CumulativeLaw` by inversion, with few random bits for most draws.
 
-    It reads sixteen bits, then sixty-four, then as many as needed. ``guard_bits`` widens the band
-    in which the certified comparison decides. It changes the speed, never a value; tests set it to
-    take the exact path often.
+    A draw reads sixteen random bits, then sixty-four, then as many as it needs. With larger
+    ``guard_bits`` more draws are compared exactly. This changes the speed, never a value; tests use
+    it.
     """
 
     def __init__(self, law: CumulativeLaw, guard_bits: int = 0) -> None:
@@ -406,7 +414,7 @@ class TileSampler(ABC):
 
 
 class LaplaceSampler(TileSampler):
-    """Sampler of discrete Laplace noise: first the high part with its sign, then the low digits.
+    """Sampler of discrete Laplace noise: it draws the high part with its sign, then the low digits.
 
     The digits are independent, so a large scale needs no large table.
     """
@@ -451,10 +459,11 @@ class GaussianTableSampler(TileSampler):
 class GaussianBlockSampler(TileSampler):
     """Sampler of discrete Gaussian noise with a large standard deviation, by exact rejection.
 
-    It draws a block of integers, then proposes a uniform integer of the block. Blocks are 1/64 to
-    1/128 of sigma wide, so more than 99% of the proposals are accepted, nearly all of them by
-    comparing sixteen bits with a lower bound for the whole block.
+    It draws a block of consecutive integers, then proposes a uniform integer of the block.
     """
+
+    # Blocks are 1/64 to 1/128 of sigma wide, so more than 99% of the proposals are accepted, nearly
+    # all of them by comparing sixteen bits with a lower bound for the whole block.
 
     def __init__(self, law: DiscreteGaussian, guard_bits: int = 0) -> None:
         self._bits = 0
@@ -472,7 +481,7 @@ class GaussianBlockSampler(TileSampler):
         self._sure = np.array([0, *sure, 0], np.uint16)
 
     def _surely_accepted(self, block: int) -> int:
-        """Return a bound: sixteen random bits below it accept every integer of the block."""
+        """Return a bound for a block: sixteen random bits below it accept each of its integers."""
         size = 1 << self._bits
         furthest = -block * size if block < 0 else (block + 1) * size - 1
         squares = furthest**2 - self._law.nearest(block) ** 2
@@ -546,7 +555,8 @@ class GaussianBlockSampler(TileSampler):
         values: NDArray[np.int64],
         sixteen: Words,
     ) -> NDArray[np.bool_]:
-        """Return where x of a block is accepted: if V < exp(-(x^2 - nearest^2) / (2 sigma^2)).
+        """Return True for each proposed integer x that is accepted: V < exp(-(x^2 - nearest^2) / (2
+        sigma^2)).
 
         V is uniform in [0, 1), and ``sixteen`` are its first 16 bits; ``nearest`` is the integer of
         x's block that is nearest to 0.

@@ -1,9 +1,9 @@
 """The witness of a key: a record of the noise that the key has given, so that none is given twice.
 
-A key's witness is a file beside it, ``KEY.witness``, with entries in JSON that hold no secret. For
-a stream it records the last step and a digest of that release. For any other user of the key, such
-as a training run, it records a random identity. For keys without a file, the running process
-remembers the identities.
+The witness of a key file is the file ``KEY.witness`` beside it: entries in JSON, without secrets.
+For a stream, an entry has the last step and a digest of that release. For a training run, or any
+other program that takes noise, it has a random identity. For keys without a file, the running
+process remembers the identities.
 """
 
 from __future__ import annotations
@@ -51,17 +51,18 @@ def drawn_identity() -> str:
 def identity_of(key: Key, name: str, identity: str) -> str:
     """Record the identity under which a key gives noise, or return the one recorded before.
 
-    The record is kept in this process and in the witness of a key that has a file. An existing
-    witness must be writable. If there is none and none can be made, as in a read-only folder,
-    nothing is recorded. The noise depends on the identity, so two identities have different noise.
+    Noise depends on the identity: two identities have different noise. The record is kept in this
+    process and, if the key has a file, in its witness. An existing witness must be writable. If
+    there is no witness and none can be made, as in a read-only folder, only this process records
+    the identity.
 
     Args:
         key: the secret key; nothing is recorded for an `InsecureSeededKey`.
-        name: name of the user of the noise.
-        identity: its identity, from `drawn_identity`.
+        name: name of the program's run that takes the noise.
+        identity: the identity to record, from `drawn_identity`.
 
     Returns:
-        The identity recorded first: another one if the name has been used.
+        The identity recorded for this name: ``identity``, or the one recorded before.
 
     Raises:
         StateError: the witness exists and cannot be read or written.
@@ -133,9 +134,10 @@ class WitnessPlace(ABC):
         return True
 
     def mark(self) -> object:
-        """Return a value that is equal at two calls only if the entries are the same.
+        """Return a value that changes whenever the entries change.
 
-        A place that cannot tell returns a new one at each call.
+        Two calls that return equal values saw the same entries. A place that cannot tell returns a
+        new value at each call.
         """
         return object()
 
@@ -178,11 +180,11 @@ class WitnessPlace(ABC):
         return other
 
     def join(self, entry: dict[str, Any]) -> None:
-        """Add the processes that are about to write to the entry of their stream.
+        """Add the processes that are about to write a stream to the stream's entry.
 
         Args:
-            entry: as for `note`. An existing entry of its key and stream gets the writers, and
-            stays unchanged otherwise.
+            entry: an entry as for `note`, which names the writers. An existing entry of its key and
+                stream gets these writers and stays unchanged otherwise.
         """
 
         def change(known: Entries) -> Entries:
@@ -194,7 +196,7 @@ class WitnessPlace(ABC):
 
     @abstractmethod
     def reserve(self, entry: dict[str, Any]) -> None:
-        """Make sure, before a release, that its entry can be written after it: space, mode, lock.
+        """Check before a release that its entry can be written afterwards: space, mode and lock.
 
         Args:
             entry: as for `note`. If its key and stream have no entry yet, one of step 0 is written,
@@ -206,8 +208,8 @@ class WitnessFile(WitnessPlace):
     """A witness kept in a file: beside a key, beside a state, or in a folder of its own.
 
     Args:
-        second: True if the file is in a folder of its own. Then only `begin` makes it: a missing
-            folder may be on a disk that is not mounted.
+        second: True if the file is in a folder of its own. Only `begin` then creates it, since a
+            missing folder may be on a disk that is not mounted.
     """
 
     def __init__(self, path: Path, *, second: bool = False) -> None:
@@ -283,7 +285,9 @@ class WitnessFile(WitnessPlace):
 
 
 def merge_entries(entries: Entries, known: Entries) -> Entries:
-    """Merge new entries into known ones; of each key and stream keep the largest step."""
+    """Merge new entries into known ones; for each key and stream, keep the entry of the largest
+    step.
+    """
     for entry in entries:
         same, others = _of(entry, known)
         if not any(old["step"] > entry["step"] for old in same):
@@ -298,7 +302,9 @@ def _of(entry: dict[str, Any], known: Entries) -> tuple[Entries, Entries]:
 
 
 def _with_writers(entry: dict[str, Any], same: Entries) -> dict[str, Any]:
-    """Add to a new entry what older ones of its stream hold: writers, digests, last sighting."""
+    """Return a new entry with what older entries of its stream hold: writers, digests, last
+    sighting.
+    """
     if "writers" not in entry:
         return entry
     past = {step: said for old in same for step, said in old["past"]}

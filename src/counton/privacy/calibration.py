@@ -65,15 +65,17 @@ def pure(guarantee: PureDP, sensitivity: Sensitivity) -> tuple[Candidate, ...]:
 def zero_concentrated(
     guarantee: ZCDP, sensitivity: Sensitivity, *, causal: bool = True
 ) -> tuple[Candidate, ...]:
-    """Return the candidate noise distributions for zero-concentrated privacy.
+    """Return the candidate noise distributions for zero-concentrated privacy: Gaussian and Laplace.
+
+    ``causal`` is False if an attacker may have seen part of the noise before he chooses the unit.
+    Laplace noise then has to be wider.
 
     Canonne, Kamath and Steinke 2020, Theorem 14; Bun and Steinke 2016, Proposition 3.3.
-
-    If one node changes by m, Laplace noise of scale b loses epsilon = m / b, which is at most rho =
-    epsilon^2 / 2; all nodes together lose epsilon = l1 / b, which is at most rho = epsilon. If the
-    attacker has seen part of the noise (not ``causal``), the losses of single nodes do not add up.
-    Then the bound is epsilon^2 / 2 for all nodes together.
     """
+    # Laplace noise of scale b: one node that changes by m loses epsilon = m / b, hence rho =
+    # epsilon^2 / 2, and the nodes' rho add up. All nodes together lose epsilon = l1 / b, hence rho
+    # = epsilon. If the attacker has seen part of the noise, the losses of single nodes do not add
+    # up; the bound is epsilon^2 / 2 for all nodes together.
     rho = guarantee.rho
     variance = sensitivity.l2_squared / (2 * rho)
     gaussian = _candidate("gaussian", "Gaussian of variance l2^2 / (2 rho)", lambda: variance)
@@ -131,14 +133,16 @@ def approximate(guarantee: ApproxDP, sensitivity: Sensitivity) -> tuple[Candidat
 def approximate_ahead(
     guarantee: ApproxDP, sensitivity: Sensitivity, *, once: bool
 ) -> tuple[Candidate, ...]:
-    """Return the candidates for (epsilon, delta) and strategies that are not causal.
+    """Return the candidates for (epsilon, delta) if the strategy is not causal: one Laplace, two
+    Gaussian.
 
-    They are one with Laplace noise and two with Gaussian. The attacker has seen part of the noise
-    before he chooses a step and its cells; ``once`` states that one unit changes one step only.
-    Given that part, one coin may decide the losses of several nodes, so composing them as
-    independent losses understates the total. A bound on the loss of every outcome still holds.
-    Given his knowledge, discrete Gaussian noise has the same law around another centre.
+    An attacker has then seen part of the noise before he chooses a step and its cells. ``once``
+    states that one unit changes one step only.
     """
+    # Given the noise that was seen, one coin may decide the losses of several nodes, so that
+    # composing them as independent losses understates the total. A bound on the loss of every
+    # outcome still holds. Given what the attacker knows, discrete Gaussian noise has the same law
+    # around another centre.
     from counton.privacy import concentrated, gaussian
 
     epsilon, delta = guarantee.epsilon, guarantee.delta
@@ -165,9 +169,10 @@ def elders_scale(epsilon: Fraction, delta: Fraction, l2_squared: int) -> Fractio
     """Return the scale of Laplace noise for (epsilon, delta) by Andersson et al., rounded up.
 
     The scale is l2 / a, where a^2 / 2 + a sqrt(2 ln(1/delta)) = epsilon ("Count on Your Elders",
-    Theorem 1.3 and Lemma 5.5). The bound holds for discrete Laplace noise too: a shift by m costs a
-    node m^2 / (2 b^2) in zCDP, and Bun and Steinke's conversion of the sum is the paper's formula.
+    Theorem 1.3 and Lemma 5.5). It holds for discrete Laplace noise too.
     """
+    # For discrete noise of scale b: a node that changes by m loses m^2 / (2 b^2) in zCDP, and Bun
+    # and Steinke's conversion of the sum to (epsilon, delta) is the paper's formula.
     from counton.privacy.concentrated import log_below
 
     log = -log_below(delta) * (1 + 1e-14)
@@ -235,15 +240,15 @@ def calibrate(
     One unit changes the node values by at most ``sensitivity``.
 
     Pure: Laplace of scale l1 / epsilon. Zero-concentrated: Gaussian of variance l2^2 / (2 rho).
-    Approximate: the best of several candidates with Laplace and Gaussian noise. Rational
-    parameters are exact; others are rounded towards more privacy.
+    Approximate: the candidate of least variance, Laplace or Gaussian. Parameters are exact if they
+    are rational; others are rounded towards more privacy.
 
     Args:
         guarantee: the guarantee to keep.
         sensitivity: the bound on the change of all node values together when one unit changes.
         family: the kind of noise; None allows both.
-        causal: True if no earlier release depends on the noise of these nodes when an attacker
-            chooses the unit. It holds for tables and for causal strategies.
+        causal: False if releases that an attacker has seen before he chooses the unit may depend on
+            the noise of the nodes it changes. True for tables and for causal strategies.
         once: True if one unit changes one step only. It matters only if ``causal`` is False.
 
     Raises:

@@ -5,13 +5,13 @@ Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy" (2
 
     delta = exp((alpha-1) (R - epsilon)) / (alpha-1) * (1 - 1/alpha)^alpha.
 
-rho-zCDP says R = alpha rho for every alpha. Every alpha gives a valid bound, so a search that
-misses the best one errs towards privacy.
+Under rho-zCDP, R = alpha rho for every alpha. Each alpha gives a valid bound. A search that misses
+the best alpha therefore errs towards privacy.
 
 **Whole orders.** If an attacker has seen part of the noise before he chooses the unit, discrete
-Gaussian noise is proved to keep alpha rho for alpha = 2, 3, ... only; between whole orders it may
-exceed alpha rho (docs/how-to-check.md). `ZCDP` promises the whole orders, so conversions use one
-of them.
+Gaussian noise is proved to keep alpha rho only for alpha = 2, 3, .... At other orders its
+divergence may exceed alpha rho (docs/how-to-check.md). `ZCDP` therefore promises whole orders
+alone, and conversions use one of them.
 """
 
 from __future__ import annotations
@@ -70,11 +70,11 @@ def renyi_within(epsilon: Fraction, delta: Fraction, order: Fraction) -> Fractio
 def renyi_by_pure(epsilon: Fraction, order: Fraction) -> Fraction:
     """Return the largest Renyi divergence of this order that epsilon-DP allows; rounded up.
 
-    Randomised response attains it, and every epsilon-DP mechanism is a function of randomised
-    response (Kairouz, Oh and Viswanath, "The Composition Theorem for Differential Privacy", 2015).
-    At order alpha the divergence is
+    It is the divergence of randomised response: every epsilon-DP mechanism is a function of
+    randomised response (Kairouz, Oh and Viswanath, "The Composition Theorem for Differential
+    Privacy", 2015). At order alpha it is
 
-        epsilon - (ln(1 + e^-epsilon) - ln(1 + e^-((2 alpha - 1) epsilon))) / (alpha - 1),
+        epsilon - (ln(1 + e^-epsilon) - ln(1 + e^-((2 alpha - 1) epsilon))) / (alpha - 1).
 
     It never exceeds epsilon or alpha epsilon^2 / 2 (Bun and Steinke 2016, Proposition 3.3).
 
@@ -89,9 +89,10 @@ def renyi_by_pure(epsilon: Fraction, order: Fraction) -> Fraction:
 
 
 def pure_within(loss: Fraction, order: Fraction) -> Fraction:
-    """Return the largest known epsilon for which epsilon-DP keeps a Renyi divergence; rounded down.
+    """Return the largest epsilon for which epsilon-DP implies a Renyi divergence of at most
+    ``loss``.
 
-    The divergence has this order and is at most ``loss``; `renyi_by_pure` gives it.
+    The divergence is of this ``order``. The result is rounded down.
 
     >>> float(pure_within(Fraction(1, 10), Fraction(20)))
     0.1328...
@@ -136,12 +137,13 @@ def log_below(delta: Fraction) -> float:
 
 
 def _slack(log_delta: float, log_u: float) -> tuple[float, float]:
-    """Return s = (ln delta + ln u - alpha ln(1 - 1/alpha)) / u with alpha = 1 + u, and its scale.
+    """Return s = (ln delta + ln u - alpha ln(1 - 1/alpha)) / u, where alpha = 1 + u, and its
+    accuracy.
 
-    The rounding error is a small fraction of the second number. If delta is near 1, s is small and
-    its terms are not. Then the terms added to ln delta are written as a sum of positive numbers,
-    and the rounding error is a fraction of both sums.
+    The second number is a scale: the rounding error of s is a small fraction of it.
     """
+    # If delta is near 1, s is small and its terms are not. Then the terms added to ln delta are
+    # written as a sum of positive numbers, so that the rounding error is a fraction of both sums.
     u = math.exp(log_u)
     if log_delta < -math.log(2):
         slack = (log_delta + log_u + (1 + u) * math.log1p(1 / u)) / u
@@ -166,9 +168,10 @@ def _rho(epsilon: Fraction, delta: Fraction) -> Callable[[float], float]:
 
 
 def _whole(value: Callable[[float], float], best: float) -> float:
-    """Return the better of the two whole Renyi orders beside ``best``; all are ln(alpha - 1).
+    """Return the better of the two whole Renyi orders next to ``best``.
 
-    Orders above 2^40 differ too little to search; no order is below 2.
+    Orders alpha are given and returned as ln(alpha - 1); ``value`` rates an order. Orders above
+    2^40 differ too little to search; no order is below 2.
     """
     if best > math.log(2**40):
         return math.log(2**40)

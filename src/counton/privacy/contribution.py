@@ -203,19 +203,17 @@ def unit_without_period(unit: str, per: str | None) -> str:
 def is_part(unit: str, of: str) -> bool:
     """Return True if each ``unit`` lies within one ``of``, as a reader's day within his month.
 
-    It is also True if both are equal. A release that protects the whole protects its parts. The
-    order is partial:
+    It is also True if both are equal. A release that protects the larger unit protects the smaller.
 
-    - A reader with all events contains a reader's period. A longer period contains a shorter one
-      if each shorter one lies within one longer one. A week may begin in one month and end in the
-      next, so neither contains the other. Periods by two clocks (`with_clock`) do not contain each
-      other.
-    - Units of different words do not contain each other: nobody has stated whose rows are whose,
-      and an event has another word than a user.
+    - A reader with all his events contains each of his periods. A longer period contains a shorter
+      one, unless the shorter one can begin in one longer period and end in the next: a month does
+      not contain a week. Periods by two clocks (`with_clock`) do not contain each other.
+    - Units of different words do not contain each other, since nobody has stated which reader a
+      visit belongs to.
 
-    If units are added or removed, a promise to a whole counts twice for its part. A part of a
-    reader's rows goes while the rest stays, and other rows of his may then count instead. The
-    reader changes as if one were removed and another added (`guarantees.when_replaced`).
+    If units are added or removed, a guarantee for the larger unit counts twice for the smaller one
+    (`guarantees.when_replaced`): other rows of the reader may count in place of those that were
+    removed.
 
     >>> is_part("reader's month", "Reader"), is_part("reader", "reader's month")
     (True, False)
@@ -260,23 +258,22 @@ class Contribution:
     Build it with one of the class methods. The limits are promises: data that exceeds them is not
     protected as stated, so keep only the first few events of each unit.
 
-    A unit counts in at most ``steps`` steps of a stream, any two of them at least ``separation``
-    apart. In each of these steps it counts in up to ``cells`` cells by up to ``per_cell``. Two
-    other forms:
+    In the usual form, a unit counts in at most ``steps`` steps of a stream, any two of them at
+    least ``separation`` apart. In each of these steps it counts in up to ``cells`` cells by up to
+    ``per_cell``. There are two other forms:
 
     - With ``every`` a unit follows a fixed schedule: the steps i, i + every, i + 2 every, ... for
-      one i. It counts in ``steps`` scheduled steps in a row, and may miss some of them, or all from
-      some step on. If its ``steps`` steps need not be in a row, state ``separation=every`` instead.
-    - With ``most`` the number of events is bounded, wherever they are.
+      one i. It counts in at most ``steps`` consecutive steps of this schedule, and may miss some of
+      them. If the steps need not be consecutive, state ``separation=every`` instead.
+    - With ``most`` a unit has at most so many events, in any steps and cells.
 
     Attributes:
-        relation: neighbouring datasets differ by a unit that is added or removed, or by a unit that
-            is replaced by another.
+        relation: "add_remove" if neighbouring datasets differ by a unit that is added or removed,
+            "replace" if one unit is replaced by another.
         cells: the most cells of one step's vector that a unit counts in.
         per_cell: the most by which one cell differs between neighbouring datasets, in grid units.
         lower, upper, resolution: bounds and grid of clipped values, in data units; None for counts.
-        steps: the most steps a unit counts in, in a row with ``every``; None for a fixed schedule
-            without an end.
+        steps: the most steps a unit counts in; None for a fixed schedule without an end.
         separation: the least distance of any two of these steps, in steps.
         every: steps from one scheduled step to the next; None without a fixed schedule.
         most: the most events of one unit, each in one cell of any step by up to ``per_cell``; None
@@ -285,9 +282,10 @@ class Contribution:
             ``most / most_a_step`` rounded up.
         once: with ``most``, "group" if no two events of one unit are in one cell, whatever their
             steps.
-        unit: the word for one protected unit; see `checked_unit`. The word "unit" states nothing: a
-            state then takes the word that its units have already.
-        pattern: the change of the counts by one unit, instead of steps and cells; see `of_pattern`.
+        unit: the word for one protected unit, such as "visitor"; see `checked_unit`. With the word
+            "unit", a stream takes the word of the other streams in its state.
+        pattern: how one unit changes the counts, if ``steps`` and ``cells`` do not say it; see
+            `of_pattern`.
         words: the pattern in words.
 
     >>> print(Contribution.add_remove())
@@ -482,25 +480,19 @@ class Contribution:
         bounds: Contribution | None = None,
         unit: str = "unit",
     ) -> Contribution:
-        """Return the bound for a unit added or removed with up to ``most`` events anywhere.
+        """Return the bound for a unit added or removed with up to ``most`` events in any steps and
+        cells.
 
-        All of them may be in one step and cell, where they move the nodes most: the norms are
-        ``most`` times those of one event. With ``once="group"`` no two events are in one cell. Then
-        no two meet in a node, and the squared 2-norm is ``most`` times that of one event.
-
-        With w = ``most_a_step`` the events are spread over steps. Let step s change by d_s with
-        1-norm a_s: each a_s is at most w, and their sum at most ``most``. Every sequence a is a
-        mixture of those with w in as many steps as ``most`` allows, the rest in one more, and 0
-        elsewhere. Norms are convex, so for fixed directions of d one of these is at least as far.
-        It changes ceil(most / w) steps, each by w or less. So the 1-norm is at most w times, and
-        the squared 2-norm at most w^2 times, the one a strategy states for a unit in as many steps.
-        The norms are also at most those of ``most`` events anywhere; the lesser of both counts
-        (`shift_of`).
+        The norms of the change are at most ``most`` times those of one event. With
+        ``once="group"``, when no two events are in one cell, the squared 2-norm is ``most`` times
+        that of one event. With ``most_a_step`` the norms are also at most those of a unit in
+        ``most / most_a_step`` steps (`shift_of`).
 
         Args:
             most: the most events of one unit that count.
             most_a_step: the most of them in one step.
-            once: as the attribute of the class.
+            once: "group" if no two events of one unit are in one cell, whatever their steps; else
+                None.
             bounds: the clipping of each event's value (`values`); None for counts.
             unit: the word for one protected unit.
 
@@ -515,6 +507,15 @@ class Contribution:
         one visitor added or removed, with at most 20 events counted, each by at most 1, at most 2
         of them in one step, in any cells and steps
         """
+        # All events may be in one step and cell, where they move the nodes most. With once="group"
+        # no two events meet in a node.
+        #
+        # With w = most_a_step, let step s change by d_s with 1-norm a_s: each a_s is at most w, and
+        # their sum at most most. Every sequence a is a mixture of those with w in as many steps as
+        # most allows, the rest in one more, and 0 elsewhere. Norms are convex, so for fixed
+        # directions of d one of these is at least as far. It changes ceil(most / w) steps, each by
+        # w or less. So the 1-norm is at most w times, and the squared 2-norm at most w^2 times, the
+        # one a strategy states for a unit in as many steps.
         one = cls.add_remove() if bounds is None else bounds
         return replace(one, most=most, most_a_step=most_a_step, once=once, unit=unit)
 
@@ -527,15 +528,14 @@ class Contribution:
     def of_pattern(
         cls, pattern: Pattern, words: str, *, relation: Relation = "add_remove", unit: str = "unit"
     ) -> Contribution:
-        """Return the bound for a unit whose change of the counts follows a pattern.
+        """Return the bound for a unit whose change of the counts is a pattern over the steps.
 
-        Steps and cells do not describe the pattern.
-
-        Counts may then fall as well as rise.
+        A pattern may let counts fall as well as rise, which steps and cells cannot state.
 
         Args:
             pattern: `counton.base.distributions.Runs`, `Alternating` or `BoundedChange`.
-            words: the change by one unit, such as "which ...": words that follow its name.
+            words: the change by one unit in words that follow the unit's name, such as "which
+                changes the weight by at most 2".
             relation: neighbours differ by a unit that is added or removed, or by one replaced.
             unit: the word for one protected unit.
 
@@ -569,12 +569,12 @@ class Contribution:
 
     @property
     def acts_once(self) -> bool:
-        """True if a unit counts in one step only, as ``steps`` or ``most`` state, not a pattern."""
+        """True if a unit counts in one step only; False for every pattern (`of_pattern`)."""
         return self.steps == 1 and self.most in (None, 1) and self.pattern is None
 
     @property
     def in_one_step(self) -> bool:
-        """True if one unit changes one step only, stated by steps or by a pattern."""
+        """True if one unit changes one step only, by its ``steps`` or by its pattern."""
         return self.acts_once or (isinstance(self.pattern, BoundedChange) and self.pattern.once)
 
     def describe(self, unit: str | None = None, *, steps: bool = True) -> str:
@@ -656,15 +656,11 @@ class Contribution:
     def sensitivities(self, one: Sensitivity, cells: int) -> Sensitivity:
         """Return the bound on the change of all node values when one unit changes.
 
-        It is in the units of ``one``, the change by a unit that counts by 1.
+        The result is in the unit of ``one``.
 
         Args:
-            one: the change of the node values by a unit that counts by 1 in one cell of each of its
-                steps: the strategy's own shift for this contribution's steps.
+            one: the strategy's bound for a unit that counts by 1 in one cell of each of its steps.
             cells: the number of cells of one step's vector.
-
-        A unit changes step s by a vector d_s, hence the nodes by the sum of (column s of C) x d_s.
-        Norms multiply: |C e_s| |d_s| in the 1-norm, <C e_s, C e_t> <d_s, d_t> in the squared 2.
 
         Raises:
             InvalidInput: a vector without cells, or a pattern over several steps; only a strategy
@@ -673,6 +669,9 @@ class Contribution:
         >>> Contribution.replace(cells=2).sensitivities(Sensitivity(3, 3, ((1, 3),)), cells=10)
         Sensitivity(l1=12, l2_squared=12, entries=((1, 12),))
         """
+        # A unit changes step s by a vector d_s, hence the nodes by the sum of (column s of C) x
+        # d_s. Norms multiply: |C e_s| |d_s| in the 1-norm, <C e_s, C e_t> <d_s, d_t> in the squared
+        # 2-norm.
         if cells < 1:
             raise InvalidInput(f"a step's vector has {cells} cells; it must have at least 1")
         if isinstance(self.pattern, BoundedChange) and self.pattern.once:
@@ -699,8 +698,8 @@ class Contribution:
     def _change(self, cells: int) -> tuple[int, int, tuple[int, int] | None]:
         """Return the largest change of one step's vector by one unit: 1-norm and squared 2-norm.
 
-        The third result is (size, number) if the worst change is so many cells changed by ``size``
-        each; None if no single change is the worst.
+        The third result is (size, number) if the worst change is ``number`` cells changed by
+        ``size`` each; None if no single change is the worst.
         """
         size = self.per_cell
         if self.once == "group" and self.most is not None:
@@ -769,7 +768,8 @@ class Contribution:
         """Convert grid integers to data units so that converting back gives the same integers.
 
         Returns:
-            As `from_grid`; fractions (objects) if floats could not tell neighbours apart.
+            Numbers as `from_grid` gives them; Fractions (dtype object) if two neighbouring grid
+                points would be the same float.
 
         >>> unit = Contribution.values("0", "1", "0.1")
         >>> unit.exact_from_grid(np.array([3])), unit.exact_from_grid(np.array([2**50]))[0]

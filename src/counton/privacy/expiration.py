@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 class ExpiringGuarantee(Guarantee):
-    """Base class of guarantees that weaken as data ages: the loss at age d is a base times g(d).
+    """Base class of guarantees that weaken as data ages: at age d the loss is a base times g(d).
 
-    The strategy's growth, delay and levels decide the function g. ``bound_to`` writes them into the
-    guarantee, so that it can be read, compared and added up without the strategy.
+    The growth and the delay of the strategy decide the function g. ``bound_to`` copies them into
+    the guarantee. It can then be read, compared and added up without the strategy.
     """
 
     __slots__ = ()
@@ -163,9 +163,9 @@ class ExpiringDP(ExpiringGuarantee):
 class ExpiringZCDP(ExpiringGuarantee):
     """Zero-concentrated differential privacy that expires: at age d the loss is rho * g(d).
 
-    This is the Gaussian form of `ExpiringDP`. Its g is never above `expiration_loss` with analysis
-    "exact". If the noise is wide (a standard deviation of 5 or more with growth 1), g exceeds the
-    loss with analysis "concentrated" by next to nothing. As `ZCDP` it holds at whole Renyi orders.
+    This is the Gaussian form of `ExpiringDP`. The function g is at most `expiration_loss` with
+    analysis "exact". For wide noise it is close to the smaller loss with analysis "concentrated".
+    As `ZCDP`, the guarantee holds at whole Renyi orders.
 
     Raises:
         InvalidInput: rho is not a finite number above 0, or expiry is something else.
@@ -198,8 +198,9 @@ class ExpiringZCDP(ExpiringGuarantee):
 
     @override
     def loss(self, ages: Iterable[int], analysis: Analysis = "exact") -> NDArray[np.float64]:
-        """Return the promised rho at each age; another analysis gives rho times its loss at a rho
-        of 1.
+        """Return the promised rho at each age, for analysis "exact".
+
+        For another analysis, return rho times the loss that it gives at a rho of 1.
         """
         from counton.privacy.loss_by_age import expiration_loss
 
@@ -219,16 +220,18 @@ class ExpiringZCDP(ExpiringGuarantee):
 def calibrate_expiring(
     guarantee: ExpiringDP | ExpiringZCDP, sensitivity: Sensitivity, family: Family | None = None
 ) -> Calibration:
-    """Return the noise distribution of level 0, the single steps; it decides all other levels.
+    """Return the noise distribution for single steps (level 0), from which those of longer
+    intervals follow.
 
     Args:
-        guarantee: the guarantee with its expiry; the law of level l is
-            ``guarantee.expiry.law(law, l)``.
+        guarantee: the guarantee, bound to its strategy. With the result ``law``, intervals of level
+            l have the noise ``guarantee.expiry.law(law, l)``.
         sensitivity: the bound on the change of one step's input, all cells together.
         family: the kind of noise that the guarantee needs, or None.
 
     Raises:
-        InvalidInput: the other family is given, or the noise would be too large.
+        InvalidInput: ``family`` is not the kind that the guarantee needs, or the noise would be too
+            large.
 
     >>> from counton.strategies import Expiring
     >>> calibrate_expiring(ExpiringDP(0.5).bound_to(Expiring(2)), Sensitivity(1, 1)).law

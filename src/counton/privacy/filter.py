@@ -1,25 +1,24 @@
 """A privacy filter: a limit for the total of guarantees, even if they are chosen adaptively.
 
-Somebody who has seen earlier releases may choose the next guarantee by them. A total that is
-recomputed after each spend with the best Renyi order then promises too little: each continuation
-has its own best order, and luck chooses among them. A filter fixes beforehand what it will add up
-(Rogers, Roth, Ullman and Vadhan 2016; Feldman and Zrnic, "Individual Privacy Accounting via a Renyi
-Filter", 2021; Whitehouse, Ramdas, Rogers and Wu, "Fully-Adaptive Composition in Differential
-Privacy", 2023). By kind of limit:
+Somebody who has seen earlier releases may choose the next guarantee by them. A total recomputed
+with the best Renyi order after each spend then promises too little, since luck chooses the order. A
+filter fixes beforehand what it will add up. By kind of limit:
 
-- `PureDP`: the sum of epsilon (Rogers et al.).
-- `ZCDP`: the sum of rho (Feldman and Zrnic; Whitehouse et al.), at every whole Renyi order.
-- `ApproxDP`: delta is divided when the first guarantee is spent. One share bounds the sum of the
-  deltas of `ApproxDP` guarantees; each of a few whole Renyi orders has its own share. A guarantee
-  fits in two cases. Either the plain sum of epsilon stays within the limit; this needs no share.
-  Or, for one order, the sum of Renyi divergences stays within the largest divergence that implies
-  (epsilon, share of this order). Each case is a process that stops at its own end, and the releases
-  lie in one of these processes, so the shares add up to at most delta. docs/theory.md has the
-  proof.
+- `PureDP`: the sum of epsilon.
+- `ZCDP`: the sum of rho, at every whole Renyi order.
+- `ApproxDP`: the limit's delta is divided when the first guarantee is spent. One share is for the
+  deltas of `ApproxDP` guarantees. Each of a few whole Renyi orders has a share of its own. A
+  guarantee fits if the sum of epsilon stays within the limit. It also fits if, at one of the
+  orders, the sum of Renyi divergences implies (epsilon, share of this order). docs/theory.md has
+  the proof.
 
-Streams that run at the same time add up in the same way (Haney, Shoemate, Tian, Vadhan, Vyrros, Xu
-and Zhang, "Concurrent Composition for Interactive Differential Privacy with Adaptive Privacy-Loss
-Parameters", 2023).
+Streams that run at the same time add up in the same way.
+
+Sources: Rogers, Roth, Ullman and Vadhan 2016, for epsilon; Feldman and Zrnic, "Individual Privacy
+Accounting via a Renyi Filter", 2021, and Whitehouse, Ramdas, Rogers and Wu, "Fully-Adaptive
+Composition in Differential Privacy", 2023, for rho; Haney, Shoemate, Tian, Vadhan, Vyrros, Xu and
+Zhang, "Concurrent Composition for Interactive Differential Privacy with Adaptive Privacy-Loss
+Parameters", 2023, for streams at the same time.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ class RenyiOrder:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What is spent of a limit, added up by rules that are fixed beforehand. It is immutable.
+    """The spent part of a limit, added up by rules that are fixed beforehand; immutable.
 
     The rules are Renyi orders and their shares of the limit's delta.
 
@@ -113,8 +112,8 @@ class Filter:
         Args:
             limit: the most that may be lost.
             known: guarantees that will be spent whatever is released, such as the first. They
-            decide the division of the limit's delta if ``approximate_delta`` is None. If all are
-            ApproxDP, they get all of it; else a quarter.
+                decide the share for ApproxDP guarantees if ``approximate_delta`` is None: all of
+                the limit's delta if all of them are ApproxDP, else a quarter.
             approximate_delta: the share for ApproxDP guarantees, from 0 to the limit's delta.
 
         Raises:
@@ -232,7 +231,11 @@ class Filter:
 
     @property
     def _plain_left(self) -> Fraction:
-        """Limit's epsilon less the sum of epsilon; -1 if any rho is spent, which has no epsilon."""
+        """Limit's epsilon less the sum of epsilon; -1 if zero-concentrated guarantees are spent
+        too.
+
+        Those have no epsilon.
+        """
         assert isinstance(self.limit, ApproxDP)
         return Fraction(-1) if self.rho else self.limit.epsilon - self.epsilon
 
@@ -279,7 +282,7 @@ class Filter:
 def _divergence(guarantee: Limit, order: Fraction) -> Fraction:
     """Return the largest Renyi divergence of a whole order that a guarantee allows.
 
-    That of (epsilon, delta) is that of epsilon alone; its delta is added up apart.
+    Of an (epsilon, delta) guarantee only epsilon counts here; its delta is added up apart.
     """
     if isinstance(guarantee, ZCDP):
         return order * guarantee.rho

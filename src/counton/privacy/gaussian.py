@@ -1,53 +1,55 @@
-"""Discrete Gaussian noise under (epsilon, delta), by the analytic calibration of the continuous.
+"""Discrete Gaussian noise under (epsilon, delta), by the calibration of continuous Gaussian noise.
 
 Balle and Wang (2018), Theorem 8: N(0, sigma^2) with l2 sensitivity D satisfies (epsilon, delta) iff
 
     Phi(D/2s - epsilon s/D) - e^epsilon Phi(-D/2s - epsilon s/D) <= delta,    s = sigma.
 
-**From continuous to discrete.** Let P_c be the discrete Gaussian with parameter sigma^2 centred at
-an integer c, and 0 < tau^2 < sigma^2. Draw y from N(c, sigma^2 - tau^2), then an integer k with
-probability exp(-(k-y)^2 / 2 tau^2) / theta(y), theta(y) = sum over integers j of
-exp(-(j-y)^2 / 2 tau^2); call the law of k Q_c. By Poisson summation
-
-    theta(y) = sqrt(2 pi) tau (1 + 2 sum_{m>=1} q^(m^2) cos(2 pi m y)),   q = exp(-2 pi^2 tau^2),
-
-so theta(y) lies within sqrt(2 pi) tau [1 - eta, 1 + eta], eta = 2 sum_{m>=1} q^(m^2). Without the
-division by theta, integrating over y convolves two Gaussian densities into that of N(c, sigma^2) at
-k, and P_c(k) is that density divided by 1 + eta', where 0 <= eta' (the same sum with sigma for tau;
-it does not depend on the integer c). Hence for every k and every integer c
-
-    (1 - eta) / (1 + eta') <= P_c(k) / Q_c(k) <= (1 + eta) / (1 + eta').
-
-For n independent coordinates centred at c instead of 0, and any set S of outputs, Q is a
-post-processing of the continuous Gaussian, which satisfies (e, d) at variance sigma^2 - tau^2, so
-
-    P_c(S) <= ((1+eta)/(1+eta'))^n Q_c(S) <= ((1+eta)/(1+eta'))^n (e^e Q_0(S) + d)
-           <= ((1+eta)/(1-eta))^n e^e P_0(S) + (1+eta)^n d.
-
-Coordinates that do not move have the same law on both sides and do not count. So P satisfies
-(epsilon, delta) with e = epsilon - n ln((1+eta)/(1-eta)) and d = delta / (1+eta)^n. The price is
-tau^2 in the variance: small, since eta falls like exp(-2 pi^2 tau^2).
-
-**Around any centre.** With a strategy that is not causal, an attacker has seen part of the noise
-before he chooses the unit. He knows that z lies in a set which shifts by whole multiples of a map
-onto itself. On each line z + Z a the noise is then a discrete Gaussian of spacing |a| around some
-real centre c. In units of |a|, with s = |a| / sigma and w_k = exp(-(c + k)^2 s^2 / 2), delta is the
-largest value over c and K of the sum over k <= K of w_k - e^epsilon w_(k-1), divided by the sum of
-all w_k. With u = (c + K) s^2 and r_j = w_(K-j) / w_K = exp(u j - j^2 s^2 / 2) this is
-
-    delta(u) = (1 - (e^epsilon - 1) sum_{j>=1} r_j) / sum_j r_j.
-
-- For each u, delta(u) falls as s falls: so shifts shorter than the longest are covered, and sigma
-  can be found by bisection.
-- The numerator is concave in u and the denominator log-convex, so delta(u) is log-concave. Take
-  three equidistant points whose middle one is the highest. In logarithms, the maximum exceeds the
-  middle value by no more than the middle value exceeds the lower of the other two.
-- The best K takes exactly the terms above 0, so u lies within s^2 / 2 of -epsilon.
-
-For wide noise the sums are long. Then the first argument is used instead, with |a| as unit and one
-coordinate: both laws have the same 1 + eta', now at least 1 - eta, so e = epsilon - f and
-d = delta e^-f with f = ln((1+eta)/(1-eta)).
+Comments at the beginning of this file prove how it carries over to discrete noise.
 """
+
+# **From continuous to discrete.** Let P_c be the discrete Gaussian with parameter sigma^2 centred
+# at an integer c, and 0 < tau^2 < sigma^2. Draw y from N(c, sigma^2 - tau^2), then an integer k
+# with probability exp(-(k-y)^2 / 2 tau^2) / theta(y), theta(y) = sum over integers j of
+# exp(-(j-y)^2 / 2 tau^2); call the law of k Q_c. By Poisson summation
+#
+#     theta(y) = sqrt(2 pi) tau (1 + 2 sum_{m>=1} q^(m^2) cos(2 pi m y)),   q = exp(-2 pi^2 tau^2),
+#
+# so theta(y) lies within sqrt(2 pi) tau [1 - eta, 1 + eta], eta = 2 sum_{m>=1} q^(m^2). Without the
+# division by theta, integrating over y convolves two Gaussian densities into that of N(c, sigma^2)
+# at k, and P_c(k) is that density divided by 1 + eta', where 0 <= eta' (the same sum with sigma for
+# tau; it does not depend on the integer c). Hence for every k and every integer c
+#
+#     (1 - eta) / (1 + eta') <= P_c(k) / Q_c(k) <= (1 + eta) / (1 + eta').
+#
+# For n independent coordinates centred at c instead of 0, and any set S of outputs, Q is a
+# post-processing of the continuous Gaussian, which satisfies (e, d) at variance sigma^2 - tau^2, so
+#
+#     P_c(S) <= ((1+eta)/(1+eta'))^n Q_c(S) <= ((1+eta)/(1+eta'))^n (e^e Q_0(S) + d)
+#            <= ((1+eta)/(1-eta))^n e^e P_0(S) + (1+eta)^n d.
+#
+# Coordinates that do not move have the same law on both sides and do not count. So P satisfies
+# (epsilon, delta) with e = epsilon - n ln((1+eta)/(1-eta)) and d = delta / (1+eta)^n. The price is
+# tau^2 in the variance: small, since eta falls like exp(-2 pi^2 tau^2).
+#
+# **Around any centre.** With a strategy that is not causal, an attacker has seen part of the noise
+# before he chooses the unit. He knows that z lies in a set which shifts by whole multiples of a map
+# onto itself. On each line z + Z a the noise is then a discrete Gaussian of spacing |a| around some
+# real centre c. In units of |a|, with s = |a| / sigma and w_k = exp(-(c + k)^2 s^2 / 2), delta is
+# the largest value over c and K of the sum over k <= K of w_k - e^epsilon w_(k-1), divided by the
+# sum of all w_k. With u = (c + K) s^2 and r_j = w_(K-j) / w_K = exp(u j - j^2 s^2 / 2) this is
+#
+#     delta(u) = (1 - (e^epsilon - 1) sum_{j>=1} r_j) / sum_j r_j.
+#
+#     - For each u, delta(u) falls as s falls: so shifts shorter than the longest are covered, and
+#       sigma can be found by bisection.
+#     - The numerator is concave in u and the denominator log-convex, so delta(u) is log-concave.
+#       Take three equidistant points whose middle one is the highest. In logarithms, the maximum
+#       exceeds the middle value by no more than the middle value exceeds the lower of the others.
+#     - The best K takes exactly the terms above 0, so u lies within s^2 / 2 of -epsilon.
+#
+# For wide noise the sums are long. Then the first argument is used instead, with |a| as unit and
+# one coordinate: both laws have the same 1 + eta', now at least 1 - eta, so e = epsilon - f and d =
+# delta e^-f with f = ln((1+eta)/(1-eta)).
 
 from __future__ import annotations
 
@@ -119,10 +121,11 @@ def _sigma(epsilon: float, delta: float) -> float:
 def delta_at_most(sigma: float, epsilon: float) -> float:
     """Return delta of continuous Gaussian noise at l2 sensitivity 1: never below the true value.
 
-    It is tight to about 12 digits. With the normal density phi and Mills' ratio M(x) = Phi(-x) /
-    phi(x), both terms of Balle and Wang's formula have the factor phi(epsilon s - 1/2s). So their
-    difference loses no digits to the size of e^epsilon.
+    It is tight to about 12 digits.
     """
+    # With the normal density phi and Mills' ratio M(x) = Phi(-x) / phi(x), both terms of Balle and
+    # Wang's formula have the factor phi(epsilon s - 1/2s). So their difference loses no digits to
+    # the size of e^epsilon.
     from scipy.special import erfcx, ndtr
 
     sensitivity = 1 / (2 * sigma)
@@ -140,7 +143,7 @@ def delta_at_most(sigma: float, epsilon: float) -> float:
 def log_factor(tau_squared: float) -> tuple[float, float]:
     """Return upper bounds of ln((1+eta)/(1-eta)) and ln(1+eta), the price of rounding to integers.
 
-    The beginning of this file defines eta, which depends on the rounding variance tau^2.
+    Comments at the beginning of this file define eta, which depends on the rounding variance tau^2.
     """
     q = math.exp(-2 * math.pi**2 * tau_squared)
     eta = 2 * q / (1 - q**3) * (1 + 1e-12)
@@ -150,12 +153,11 @@ def log_factor(tau_squared: float) -> tuple[float, float]:
 def variance_for(epsilon: Fraction, delta: Fraction, sensitivity: Sensitivity) -> Fraction:
     """Return the variance sigma^2 of discrete Gaussian noise that gives (epsilon, delta).
 
-    A larger rounding variance tau^2 (see the beginning of this file) adds noise and costs less
-    epsilon; the best of nine values is taken.
-
     Raises:
         InvalidInput: delta is too small or the noise too large for float64.
     """
+    # A larger rounding variance tau^2 (see the beginning of this file) adds noise and costs less
+    # epsilon; the best of nine values is taken.
     budget, rest, count = float_below(epsilon), float_below(delta), sensitivity.most_affected
     best = math.inf
     for exponent in range(1, 10):
@@ -170,9 +172,10 @@ def variance_for(epsilon: Fraction, delta: Fraction, sensitivity: Sensitivity) -
 
 
 def variance_around(epsilon: Fraction, delta: Fraction, l2_squared: int) -> Fraction:
-    """Return the variance of discrete Gaussian noise if an attacker has seen part of the noise.
+    """Return the variance of discrete Gaussian noise that gives (epsilon, delta).
 
-    It gives (epsilon, delta). The proof is "Around any centre" at the beginning of this file.
+    It holds even if an attacker has seen part of the noise before he chooses the unit. Comments at
+    the beginning of this file have the proof, under "Around any centre".
 
     Raises:
         InvalidInput: delta is too small or the noise too large for float64.
@@ -183,9 +186,10 @@ def variance_around(epsilon: Fraction, delta: Fraction, l2_squared: int) -> Frac
 
 @lru_cache(maxsize=4096)
 def _sigma_around(epsilon: float, delta: float) -> float:
-    """Return the least standard deviation if an attacker has seen part of the noise; rounded up.
+    """Return the least standard deviation of discrete Gaussian noise for (epsilon, delta), rounded
+    up.
 
-    The noise is discrete Gaussian; the unit is the change that it hides.
+    An attacker may have seen part of the noise. The unit of the result is the change to be hidden.
     """
     low, high = _sigma(epsilon, delta), math.inf
     for exponent in range(1, 10):
@@ -205,12 +209,12 @@ def _sigma_around(epsilon: float, delta: float) -> float:
 
 
 def delta_around(sigma: float, epsilon: float) -> float:
-    """Return delta of discrete Gaussian noise around the worst centre, never below the true value.
+    """Return delta of discrete Gaussian noise centred anywhere: the largest over all real centres.
 
-    It is tight to about 10 digits. The change to be hidden is 1.
+    It is never below the true value, and tight to about 10 digits.
 
     Args:
-        sigma: standard deviation in units of the shift, up to some hundreds.
+        sigma: standard deviation in units of the change to be hidden, up to some hundreds.
         epsilon: above 0.
 
     >>> delta_around(4.22467888, 1) / delta_at_most(4.22467888, 1)
@@ -228,10 +232,11 @@ def delta_around(sigma: float, epsilon: float) -> float:
 
 
 def _log_deltas(points: NDArray[np.float64], sigma: float, epsilon: float) -> NDArray[np.float64]:
-    """Return ln delta(u), defined at the beginning of this file, at -epsilon + points / sigma^2.
+    """Return ln delta(u) at u = -epsilon + points / sigma^2.
 
-    Both sums have no negative term.
+    Comments at the beginning of this file define delta(u).
     """
+    # Both sums have no negative term.
     inverse_variance = sigma**-2
     u = (-epsilon + points * inverse_variance)[:, None]
     reach = math.ceil(10 * sigma) + 3

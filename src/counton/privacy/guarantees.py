@@ -92,7 +92,7 @@ class Guarantee(ABC):
 
 @runtime_checkable
 class AgesWithData(Protocol):
-    """A guarantee whose loss grows with the age of a datum: comparable only at a stated age."""
+    """A guarantee whose loss grows with the age of the data; its loss is known at a stated age."""
 
     def at_age(self, age: int) -> PureDP | ZCDP | None:
         """Return the guarantee for a datum that entered ``age`` steps ago; None: no loss yet."""
@@ -234,8 +234,7 @@ class ZCDP(Guarantee):
 def loss_of_many(guarantee: Guarantee, units: int) -> str:
     """Return the loss of somebody with ``units`` units, as a multiple of one unit's, in words.
 
-    Dwork and Roth 2014, Theorem 2.2, and for delta the same argument; Bun and Steinke 2016,
-    Proposition 1.9.
+    Dwork and Roth 2014, Theorem 2.2, also for delta; Bun and Steinke 2016, Proposition 1.9.
 
     >>> loss_of_many(ZCDP(1), 100)
     '10,000 times the rho'
@@ -319,8 +318,8 @@ def plural(unit: str) -> str:
 def when_replaced(guarantee: PureDP | ApproxDP | ZCDP) -> PureDP | ApproxDP | ZCDP:
     """Return the guarantee for a replaced unit, given the one for a unit added or removed.
 
-    A replacement is a removal and an addition. Dwork and Roth 2014, Theorem 2.2, applied to delta
-    in two steps as well; Bun and Steinke 2016, Proposition 1.9.
+    A replacement is a removal and an addition. Dwork and Roth 2014, Theorem 2.2, also for delta;
+    Bun and Steinke 2016, Proposition 1.9.
 
     Raises:
         InvalidInput: delta would be 1 or more, which promises nothing.

@@ -1,15 +1,18 @@
 """Discrete Laplace noise under (epsilon, delta), by composing the losses of all changed nodes.
 
-A shift by m of discrete Laplace noise of scale b has the privacy losses m/b (noise <= 0), -m/b
-(noise >= m) and (m - 2x)/b in between: finitely many, on a lattice. For unit shifts there are only
-two, so n of them compose to a binomial law. dp-accounting composes the distributions and evaluates
-the hockey-stick divergence; its sparse form multiplies and adds positive numbers only, so the
-result is accurate relative to delta, however small delta is, and nothing is truncated.
-
-Losses of large shifts are grouped. Each group's mass is split between the ends of its interval so
-that its probability and its probability under the neighbour stay the same. This is the
-pessimistic "connect the dots" of Doroshenko et al. (2022), Theorem 4.1: delta can only grow.
+The package dp-accounting composes the losses' distributions and evaluates delta. Small values of
+delta are as accurate as large ones.
 """
+
+# A shift by m of discrete Laplace noise of scale b has the privacy losses m/b (noise <= 0), -m/b
+# (noise >= m) and (m - 2x)/b in between: finitely many, on a lattice. For unit shifts there are
+# only two, so n of them compose to a binomial law. The sparse form of dp-accounting multiplies and
+# adds positive numbers only, so the result is accurate relative to delta, however small delta is,
+# and nothing is truncated.
+#
+# Losses of large shifts are grouped. Each group's mass is split between the ends of its interval so
+# that its probability and its probability under the neighbour stay the same. This is the
+# pessimistic "connect the dots" of Doroshenko et al. (2022), Theorem 4.1: delta can only grow.
 
 from __future__ import annotations
 
@@ -83,9 +86,9 @@ def composed_delta(scale: Fraction, magnitude: int, count: int, epsilon: float) 
 
 
 def _groups(magnitude: int, count: int) -> int:
-    """Return into how many groups the privacy losses of one node are merged.
+    """Return the number of groups into which the privacy losses of one node are merged.
 
-    ``magnitude`` groups hold one loss each, so that nothing is merged.
+    With ``magnitude`` groups each group holds one loss.
     """
     room = max(4, _SUPPORT // count)
     return min(magnitude, room)
@@ -94,13 +97,13 @@ def _groups(magnitude: int, count: int) -> int:
 def loss_masses(
     rate: float, magnitude: int, groups: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the privacy losses of one node changed by ``magnitude``, and their probabilities.
+    """Return the privacy losses of one node that changes by ``magnitude``, and their probabilities.
 
-    Losses are in units of ``rate * magnitude / groups``.
-
-    The noise x has probability exp(-rate |x|) (1 - e) / (1 + e), e = exp(-rate). Between 0 and
-    ``magnitude`` its loss is (magnitude - 2x) rate.
+    The node's Laplace noise has scale 1 / ``rate``. Losses are integers, in units of
+    ``rate * magnitude / groups``.
     """
+    # The noise x has probability exp(-rate |x|) (1 - e) / (1 + e), e = exp(-rate). Between 0 and
+    # magnitude its loss is (magnitude - 2x) rate.
     total = 1 + math.exp(-rate)
     keys = np.arange(-groups, groups + 1)
     masses = np.zeros(2 * groups + 1)

@@ -55,8 +55,8 @@ class Spend(NamedTuple):
         guarantee: its guarantee.
         unit: the word for one protected unit.
         relation: the neighbouring relation: the unit is added or removed, or replaced.
-        follows: name of an earlier entry whose stream counts none of the units that this one
-            counts; None: the two guarantees add up.
+        follows: name of an earlier entry, if no unit counts in both streams, so that only the
+            larger guarantee counts; None: the guarantee adds to all others.
         party: the party whose quota of the limit it spends; None: not stated.
 
     >>> name, guarantee, unit, relation, follows, party = Spend("visits", PureDP(1), "visitor")
@@ -109,10 +109,10 @@ class Spend(NamedTuple):
 def why_not_following(entry: Spend, before: Iterable[Spend]) -> str | None:
     """Return in words why a stream may not follow the one that its entry names; None if it may.
 
-    A unit counts in only one of the streams that follow each other, so together they promise the
-    largest of their guarantees (docs/promised.md, "A stream that follows another"). This holds for
-    units added or removed. It also needs that only one stream follows another, since two streams
-    that begin at the same end count the same units.
+    A stream follows another if no unit counts in both. Together they then promise the larger of
+    their guarantees (docs/promised.md, "A stream that follows another"). Units must be added or
+    removed, not replaced. Only one stream may follow another: two that did could count the same
+    units.
 
     Args:
         entry: the entry that follows.
@@ -144,7 +144,10 @@ def why_not_following(entry: Spend, before: Iterable[Spend]) -> str | None:
 
 
 def refuse_not_following(entry: Spend, before: Iterable[Spend]) -> None:
-    """Raise `InvalidInput` if an entry names a stream to follow at no further cost, and may not."""
+    """Raise `InvalidInput` if an entry names a stream that it may not follow.
+
+    `why_not_following` has the conditions.
+    """
     why = None if entry.follows is None else why_not_following(entry, before)
     if why is not None:
         raise InvalidInput(
@@ -175,11 +178,11 @@ def _losses_of(*guarantees: Limit) -> dict[str, list[Fraction]]:
 
 @dataclass(frozen=True, slots=True)
 class _Account:
-    """The total spent for one kind of unit, counted by one neighbouring relation.
+    """The total spent for one kind of unit, under one neighbouring relation.
 
     Attributes:
-        largest: by stream, the largest guarantee among the stream and those that it follows, as
-            they promise it.
+        largest: by the name of a stream, the largest guarantee among the stream and those it
+            follows, before conversion to the account's relation.
     """
 
     relation: Relation
@@ -213,39 +216,39 @@ class Ledger:
     """The account of several releases of the same data: a limit, and what they have spent.
 
     The limit holds even if earlier releases decide the next guarantee, and if streams run at the
-    same time: the total is a privacy filter (`counton.privacy.filter` states the sums for each kind
-    of limit, with the proof). The first entry fixes the shares of the filter. Call `spend` before
-    a stream's first release: its whole guarantee counts.
+    same time (`counton.privacy.filter` has the sums). Call `spend` before a stream's first release:
+    its whole guarantee counts.
 
-    Each kind of protected unit has its own total, and each total has the whole limit: a promise to
-    a visit is no promise to a visitor, and the totals do not add up to one promise. With ``unit``
-    the ledger has one total, about this unit, and refuses a release that does not protect it. If
-    the release protects a whole and the unit is a part of it, the release counts as for a replaced
-    unit (`counton.privacy.contribution.is_part`). A reader's period includes its clock: if ``unit``
-    names none, the first release with a clock decides, and periods by other clocks are refused.
-    Within one kind of unit, the first entry decides the neighbouring relation. If units are
-    replaced, a promise to a unit added or removed counts as for a removal and an addition: twice
-    epsilon, four times rho. If units are added or removed, guarantees for replaced units are
-    refused, since they do not hide whether a unit is there.
+    **Units.** Each kind of protected unit has its own total, and each total has the whole limit.
+    The totals do not add up: a guarantee for a visit is none for a visitor. With ``unit`` the
+    ledger has one total, for this unit, and refuses a release that does not protect it. A release
+    that protects a reader counts for a reader's day as if the day were replaced
+    (`counton.privacy.contribution.is_part`). A period such as a reader's day has a clock, its time
+    zone and column of times. If ``unit`` names no clock, the first release with one decides.
+    Periods by other clocks are refused.
 
-    Quotas share the limit out: each party may spend at most its quota, counted as against the
-    limit, and the limit holds for all parties together. If there are quotas, a release states a
-    party that has one. A stream that follows a stream of another party counts whole against its
-    own party's quota.
+    **Relations.** The first entry of each kind of unit decides the neighbouring relation of its
+    total. If units are replaced, a guarantee for a unit added or removed counts twice its epsilon,
+    or four times its rho. If units are added or removed, guarantees for replaced units are refused,
+    since they do not hide whether a unit is there.
+
+    **Quotas.** Each party may spend at most its quota, and all parties together at most the limit.
+    If there are quotas, every release states a party that has one. If a stream follows a stream of
+    another party, its whole guarantee counts against its own party's quota.
 
     Args:
         limit: the most that may be spent.
         age: the age in steps at which guarantees that weaken with age are counted. The total then
             holds for data of this age or younger. If streams have steps of several lengths, count
-            the age in the steps of the fastest.
+            the age in the shortest steps.
         relation: "add_remove" or "replace" for all units; None: the first entry of each kind
             decides.
         approximate_delta: for a limit of ApproxDP, the part of its delta that ApproxDP guarantees
-            may spend. The rest converts zero-concentrated and many small pure guarantees into
-            epsilon
-            and delta. None: all of it if the first entry is ApproxDP, else a quarter.
-        unit: the unit that the limit is about, such as "reader" or "reader's month"; None: the unit
-            of each release. Once there is a clock, it belongs to it: "reader's month (UTC, time)".
+            may spend. The rest converts other guarantees to epsilon and delta. None: all of it if
+            the first entry is ApproxDP, else a quarter.
+        unit: the unit that the limit is about, such as "reader" or "reader's month"; None: each
+            kind of unit has a total. Once a clock is decided, it is part of the name: "reader's
+            month (UTC, time)".
         quotas: the most that each party may spend, by its name: guarantees of the limit's kind.
 
     Raises:
@@ -386,8 +389,8 @@ class Ledger:
         Raises:
             BudgetExceeded: the total would exceed the limit, or the party's total its quota;
                 nothing is recorded.
-            InvalidInput: this guarantee cannot be counted against this limit, or cannot follow;
-                or the party has no quota, and others have.
+            InvalidInput: the guarantee cannot be counted against this limit; the stream may not
+                follow the one that it names; or the party has no quota although others have.
 
         >>> ledger = Ledger(PureDP(1))
         >>> ledger.spend("visits", PureDP(0.5), relation="replace")
@@ -422,7 +425,8 @@ class Ledger:
     def _spend(self, entry: Spend, known_as: str) -> None:
         """Add an entry to the total of its unit, or raise `BudgetExceeded`.
 
-        ``known_as`` is the name of the total so far; it may lack the unit's time zone and column.
+        ``known_as`` is the unit's name in the present totals, which may lack the time zone and
+        column.
         """
         entry = self._in_known_words(entry)
         refuse_not_following(entry, self._spends)
@@ -458,10 +462,9 @@ class Ledger:
         return timed if is_part(timed, entry.unit) else about
 
     def entries_with_costs(self) -> tuple[tuple[Spend, Limit | None], ...]:
-        """Return every entry with the guarantee that the ledger adds up for it.
+        """Return every entry with the guarantee that counts for it in its total; None: no loss yet.
 
-        It depends on the neighbouring relation of the unit's total and on the ledger's age; None:
-        no loss yet.
+        That guarantee depends on the neighbouring relation of the total and on the ledger's age.
         """
         return tuple(
             (entry, self._as_counted(entry, self._accounts[self.unit or entry.unit].relation))
@@ -477,9 +480,9 @@ class Ledger:
     ) -> Limit | None:
         """Return the total of all entries against the limit; None: nothing is spent.
 
-        Against a limit of ApproxDP the total is PureDP if no delta is needed. Otherwise it contains
-        all the delta set apart for conversions. Guarantees that weaken with age may cost nothing
-        yet at the ledger's age.
+        If the limit is ApproxDP, the total is PureDP if it needs no delta. Otherwise its delta
+        contains all that is set apart for conversions. Guarantees that weaken with age may cost
+        nothing yet at the ledger's age.
 
         Args:
             unit: the kind of unit; needed if there are several.
@@ -555,9 +558,10 @@ class Ledger:
         return {**self.terms(), "spends": [entry.to_dict() for entry in self._spends]}
 
     def terms(self) -> dict[str, Any]:
-        """Return all but the entries as JSON values: the limit and what the first entry fixed.
+        """Return the limit and the terms that the first entries fixed, as JSON values.
 
-        That is the relation of each kind of unit, Renyi orders and shares of delta.
+        These terms are the relation of each kind of unit, Renyi orders and shares of delta. Entries
+        are left out.
         """
         share = self.approximate_delta
         quotas = {
@@ -637,10 +641,10 @@ class Ledger:
             ) from error
 
     def enter_all(self, entries: Iterable[Spend]) -> None:
-        """Spend entries known from the beginning, such as those before a limit was set.
+        """Spend several entries together, such as those made before a limit was set.
 
-        For a unit that has not spent yet, they decide together its neighbouring relation and how
-        the limit's delta is divided.
+        If their kind of unit has no entry yet, they decide together its neighbouring relation and
+        how the limit's delta is divided.
 
         Raises:
             BudgetExceeded: the total exceeds the limit; do not use the ledger afterwards.
@@ -686,10 +690,10 @@ class Ledger:
         )
 
     def _open_account(self, known: list[Spend]) -> _Account:
-        """Return an empty total for a unit; its ``known`` entries decide its relation and shares of
-        delta.
+        """Return an empty account for the unit of the ``known`` entries.
 
-        These entries do not depend on releases.
+        They decide its neighbouring relation and its shares of delta; they do not depend on
+        releases.
         """
         relation = self.relation
         if relation is None:
@@ -698,7 +702,9 @@ class Ledger:
         return self._start(known, relation, self.limit)
 
     def _open_share(self, known: list[Spend], relation: Relation) -> _Account:
-        """Open a party's account by its first entries, counted as they are against the limit."""
+        """Open a party's account by its first entries, each with the guarantee that counts for the
+        limit.
+        """
         return self._start(known, relation, self.quotas[known[0].party or ""])
 
     def _start(self, known: list[Spend], relation: Relation, limit: Limit) -> _Account:
@@ -708,13 +714,15 @@ class Ledger:
         return _Account(relation, Filter.start(limit, guarantees, share))
 
     def _approximate_delta_of(self, limit: Limit) -> Fraction | None:
-        """Return the stated share of delta: of a quota, the same part as of the limit."""
+        """Return the stated delta for ApproxDP guarantees; for a quota, the same fraction of its
+        delta.
+        """
         if self.approximate_delta is None or not isinstance(limit, ApproxDP):
             return self.approximate_delta
         return self.approximate_delta * limit.delta / cast("ApproxDP", self.limit).delta
 
     def _account(self, unit: str | None, party: str | None = None) -> _Account | None:
-        """Return the account of a kind of unit, or a party's account of it; None: unspent."""
+        """Return the account of a kind of unit, or of a party within it; None: nothing is spent."""
         if party is not None and party not in self.quotas:
             raise InvalidInput(
                 f"{field('party', party)} has no quota; "
@@ -765,9 +773,9 @@ class Ledger:
         return when_replaced(guarantee)
 
     def _is_of_whole(self, entry: Spend, relation: Relation) -> bool:
-        """Return True if an entry protects a reader, say, and the limit only a reader's period.
+        """Return True if an entry protects a reader, say, and the ledger's unit is a reader's day.
 
-        Units are added or removed here.
+        False if units are replaced.
         """
         return relation == "add_remove" and self.unit not in (None, entry.unit)
 
@@ -790,7 +798,7 @@ class Ledger:
         """Return the text of a refusal: the request, its cost, the spent budget and the rest.
 
         Args:
-            what: the name of what does not allow it: the limit, or a party's quota.
+            what: the bound that would be exceeded, in words: the limit, or a party's quota.
         """
         asked = str(entry.guarantee)
         ways = []
@@ -868,7 +876,9 @@ class Ledger:
         return found if fits else None
 
     def _as_young(self, asked: AgesWithData, rest: Limit) -> Guarantee:
-        """Scale a guarantee that weakens with age: at the ledger's age it equals ``rest``."""
+        """Return a guarantee like ``asked``, which weakens with age, that equals ``rest`` at the
+        ledger's age.
+        """
         assert self.age is not None
         name = next((name for name in _LOSSES if hasattr(asked, name)), None)
         if name is None:
@@ -957,13 +967,13 @@ def _checked_quota(party: str, quota: Limit, limit: Limit) -> Limit:
 def totals(spends: Iterable[Spend]) -> dict[str, tuple[Relation, Limit | None]]:
     """Return what releases have spent together, by kind of unit; no limit is enforced.
 
-    The sum is basic composition; beside concentrated guarantees, pure ones are converted first. It
-    holds if no guarantee was chosen by earlier results. Otherwise a limit must be set beforehand,
-    as in `Ledger`.
+    Guarantees add up by basic composition. If some are zero-concentrated, pure ones are converted
+    to rho first. The sum holds if no guarantee was chosen by earlier results. Otherwise set a limit
+    beforehand, with `Ledger`.
 
     Returns:
-        For each unit the relation by which it is counted, and the total. The total is None if the
-            guarantees have no common sum: weakening ones, or concentrated beside approximate ones.
+        For each kind of unit its neighbouring relation and the total. The total is None if some
+            guarantees weaken with age, or if zero-concentrated ones meet approximate ones.
 
     >>> totals([Spend("visits", PureDP(1)), Spend("sales", PureDP("0.5"), relation="replace")])
     {'unit': ('replace', PureDP(epsilon=2.5))}

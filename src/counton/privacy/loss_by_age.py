@@ -1,46 +1,52 @@
 """The privacy loss of an item of a given age to the releases so far.
 
-**Costs of dyadic intervals.** Two streams that differ in the item at position j give the same
-releases if the noise of the intervals is shifted. The shifts must add 1 to every released position
-from j on, and 0 to every earlier one. The label of an interval is the sum of its own shift and the
-shifts of all intervals around it. An interval then costs a function of the difference of its label
-and its parent's. Labels outside [0, 1] never help, so a subtree is summarised by its least cost as
-a function of its parent's label. Both kinds below keep these functions for many positions at once,
-one position a column, as arrays that may be added up.
+Each release is a sum of noisy counts of dyadic intervals. Two streams that differ in one item give
+the same releases if the noise of some intervals is shifted. The loss is the least cost of such
+shifts, at the position of the item where it is largest.
 
-**The worst position** has the largest cost over all positions of an item. It is found by branch and
-bound over the bits of the position. A window of n released positions starts at the item. Its two
-ends climb the forest of intervals level by level: the bits of the position decide which siblings
-they meet. Three facts make the search finite and exact:
-
-- Cost functions only grow when a sibling's cost is added, so larger functions stay larger.
-- A further ancestor can only lower the cost: it offers another way to shift. So an interval that
-  holds both ends may be taken as the root of its tree. And if the window is shorter than an
-  interval, only the first three intervals of this level need be looked at.
-- The cost of any fixed labels bounds the least cost from above. Fixing labels on a grid gives a
-  bound on everything that may follow, and positions below the best known one are dropped.
-
-Only for growth of 4 and more are thousands of positions left. Then costs are rounded up to a grid,
-on which most positions coincide. The result is an upper bound in any case. If the best position was
-not rounded, as is the rule, the result is the largest cost itself.
-
-**Integer noise.** Noise of nested intervals hides an item best if each is shifted a little, by
-fractions. Integer noise can only be shifted by integers. These shifts cost what they cost under
-Laplace noise: g of the pure loss. This bound always holds. Wide noise does almost as well as
-continuous noise: g of the concentrated loss. The proof:
-
-The releases so far have the law P(r) ~ exp(-r^T Sigma^-1 r / 2) Theta(r), where Theta sums
-exp(-(s - c(r))^T H (s - c(r)) / 2) over integer vectors s, the sums of the noise from a root down
-to each interval of level 1 and more; levels above those of the window may be taken as known.
-If Theta were constant, D_alpha(P moved by d || P) <= alpha d^T Sigma^-1 d / 2. With R = max Theta /
-min Theta the bound grows by alpha / (alpha - 1) ln R. Since D_alpha grows with alpha, for every
-order D_alpha <= alpha (sqrt(rho g) + sqrt(ln R))^2.
-
-Bound of R: Theta is, by Poisson summation, a sum over integer vectors k with terms of at most
-exp(-2 pi^2 k^T H^-1 k). H is a tree's: its diagonal p has 1 / variance of the interval and of its
-two children, and H <= 2 diag(p). So R <= (1 + S) / (1 - S), where 1 + S is the product over the
-intervals of the sums of exp(-pi^2 k^2 / p) over the integers k.
+Comments at the beginning of this file have the computation, the search and the proofs.
 """
+
+# **Costs of dyadic intervals.** Two streams that differ in the item at position j give the same
+# releases if the noise of the intervals is shifted. The shifts must add 1 to every released
+# position from j on, and 0 to every earlier one. The label of an interval is the sum of its own
+# shift and the shifts of all intervals around it. An interval then costs a function of the
+# difference of its label and its parent's. Labels outside [0, 1] never help, so a subtree is
+# summarised by its least cost as a function of its parent's label. Both kinds below keep these
+# functions for many positions at once, one position a column, as arrays that may be added up.
+#
+# **The worst position** has the largest cost over all positions of an item. It is found by branch
+# and bound over the bits of the position. A window of n released positions starts at the item. Its
+# two ends climb the forest of intervals level by level: the bits of the position decide which
+# siblings they meet. Three facts make the search finite and exact:
+#
+#     - Cost functions only grow when a sibling's cost is added, so larger functions stay larger.
+#     - A further ancestor can only lower the cost: it offers another way to shift. So an interval
+#       that holds both ends may be taken as the root of its tree. And if the window is shorter than
+#       an interval, only the first three intervals of this level need be looked at.
+#     - The cost of any fixed labels bounds the least cost from above. Fixing labels on a grid gives
+#       a bound on everything that may follow, and positions below the best known one are dropped.
+#
+# Only for growth of 4 and more are thousands of positions left. Then costs are rounded up to a
+# grid, on which most positions coincide. The result is an upper bound in any case. If the best
+# position was not rounded, as is the rule, the result is the largest cost itself.
+#
+# **Integer noise.** Noise of nested intervals hides an item best if each is shifted a little, by
+# fractions. Integer noise can only be shifted by integers. These shifts cost what they cost under
+# Laplace noise: g of the pure loss. This bound always holds. Wide noise does almost as well as
+# continuous noise: g of the concentrated loss. The proof:
+#
+# The releases so far have the law P(r) ~ exp(-r^T Sigma^-1 r / 2) Theta(r), where Theta sums
+# exp(-(s - c(r))^T H (s - c(r)) / 2) over integer vectors s, the sums of the noise from a root down
+# to each interval of level 1 and more; levels above those of the window may be taken as known. If
+# Theta were constant, D_alpha(P moved by d || P) <= alpha d^T Sigma^-1 d / 2. With R = max Theta /
+# min Theta the bound grows by alpha / (alpha - 1) ln R. Since D_alpha grows with alpha, for every
+# order D_alpha <= alpha (sqrt(rho g) + sqrt(ln R))^2.
+#
+# Bound of R: Theta is, by Poisson summation, a sum over integer vectors k with terms of at most
+# exp(-2 pi^2 k^T H^-1 k). H is a tree's: its diagonal p has 1 / variance of the interval and of its
+# two children, and H <= 2 diag(p). So R <= (1 + S) / (1 - S), where 1 + S is the product over the
+# intervals of the sums of exp(-pi^2 k^2 / p) over the integers k.
 
 from __future__ import annotations
 
@@ -100,18 +106,16 @@ def expiration_loss(
     Args:
         strategy: an expiring strategy.
         ages: ages in steps, 0 or more.
-        analysis: "exact", the least loss that can be claimed, in units of epsilon; with growths
-            from 4 on it may be too large, in all tests by at most a thousandth. "paper", by the
-            decomposition of the released positions into dyadic intervals. "bound", the paper's
-            closed form, two intervals of every level. "concentrated", exact too, for continuous
-            Gaussian noise under zero-concentrated privacy, in units of rho. Releases have integer
-            noise and lose more if the noise is narrow: see `ExpiringZCDP.at_age`.
+        analysis: "exact", "paper" or "bound", in units of epsilon; "concentrated", in units of rho.
+            "exact" is the least loss that can be claimed; from growth 4 on it may be too large, in
+            all tests by at most a thousandth. "paper" adds up the dyadic intervals of the released
+            positions. "bound" is the paper's closed form. "concentrated" is exact for continuous
+            Gaussian noise; for integer noise see `ExpiringZCDP.at_age`.
         position: the step at which the item entered, for the exact analyses; None for the largest
             loss over all positions.
 
     Source: Andersson et al., "Continual Counting with Gradual Privacy Expiration": Algorithm 3,
-    Appendix A and Lemma 4.1. The exact loss is less than the paper's: intervals may reach into the
-    future, where nothing has been released yet, and shifts of nested intervals may cancel.
+    Appendix A and Lemma 4.1. The exact loss is at most the paper's.
 
     Erratum: the integral in Lemma 4.1 is slightly below the sum it bounds if growth exceeds 1;
     "bound" is the sum.
@@ -184,9 +188,10 @@ def loss_above(expiry: Expiry, age: int, analysis: Analysis) -> Fraction:
 
 
 def smooth_loss(expiry: Expiry, length: int, highest: int) -> Fraction:
-    """Return the loss of a window of ``length`` steps to continuous Gaussian noise, rounded up.
+    """Return the loss of an item to ``length`` released steps with continuous Gaussian noise,
+    rounded up.
 
-    ``highest`` is the highest level of the strategy's intervals.
+    The loss is in units of rho. ``highest`` is the highest level of the strategy's intervals.
     """
     return _rounded_up(worst_cost(_kind(expiry.growth, "concentrated"), length, highest))
 
@@ -199,7 +204,10 @@ def _rounded_up(loss: float) -> Fraction:
 
 @lru_cache(maxsize=256)
 def _weights(growth: Fraction) -> list[float]:
-    """Return the loss by level if a sum changes by 1: Laplace noise of scale 1 at level 0."""
+    """Return the pure loss of one interval of each level if its count changes by 1.
+
+    Single steps (level 0) have Laplace noise of scale 1.
+    """
     expiry = Expiry(growth)
     return [float(1 / expiry.factor(level)) for level in range(_LEVELS)]
 
@@ -222,11 +230,13 @@ def _kind(growth: Fraction, analysis: Analysis) -> CostKind:
 
 
 def _greedy(weights: list[float], length: int, top: int) -> float:
-    """Return the largest total weight of the dyadic intervals in a window of ``length`` steps.
+    """Return the largest total weight of the dyadic intervals that cover ``length`` steps.
 
-    The window may begin anywhere. At every level it loses an interval at its left end if it starts
-    at an odd one, and one at its right end if it ends at an even one; the rest goes up a level.
+    ``weights`` gives an interval's weight by its level, up to ``top``. The steps may begin
+    anywhere.
     """
+    # At every level the window loses an interval at its left end if it starts at an odd one, and
+    # one at its right end if it ends at an even one; the rest goes up a level.
     costs = {length: 0.0}  # intervals of this level that remain: worst cost so far
     for level in range(top):
         following: dict[int, float] = {}
@@ -241,11 +251,11 @@ def _greedy(weights: list[float], length: int, top: int) -> float:
 
 
 def concentrated_loss(expiry: Expiry, rho: Fraction, age: int) -> Fraction:
-    """Return the rho that an item of this age has lost, rounded up: the lesser of two bounds.
+    """Return the rho that an item of this age has lost to integer noise, rounded up.
 
-    The bounds are those of "Integer noise" at the beginning of this file.
-
-    A unit that changes more than one count by one has wider noise and loses no more.
+    It is the lesser of two bounds, which comments at the beginning of this file prove under
+    "Integer noise". A unit that changes more than one count by one has wider noise and loses no
+    more.
 
     >>> [float(concentrated_loss(Expiry(1), Fraction(rho), 10) / rho) for rho in (5, 0.01)]
     [4.0, 2.60173...]
@@ -263,7 +273,7 @@ def concentrated_loss(expiry: Expiry, rho: Fraction, age: int) -> Fraction:
 
 
 def is_wide(expiry: Expiry, rho: float, age: int) -> bool:
-    """Return True if integer noise loses at most a hundredth more than continuous noise."""
+    """Return True if integer noise loses at most a hundredth more than continuous noise would."""
     length = age - expiry.delay + 1
     log_ratio = _log_ratio(expiry, rho, length, _top(expiry, length)) if length > 1 else 0.0
     return log_ratio is not None and log_ratio < 2e-5 * rho
@@ -277,7 +287,7 @@ def _top(expiry: Expiry, length: int) -> int:
 def _log_ratio(expiry: Expiry, rho: float, length: int, top: int) -> float | None:
     """Return an upper bound of ln R for one count; None: the noise is too narrow for this bound.
 
-    R is defined under "Integer noise" at the beginning of this file.
+    Comments at the beginning of this file define R, under "Integer noise".
     """
     precision = [2 * rho / factor for factor in _factors(expiry.growth)[: top + 1]]
     excess = 0.0
@@ -291,19 +301,19 @@ def _log_ratio(expiry: Expiry, rho: float, length: int, top: int) -> float | Non
 
 
 class AbsoluteCosts:
-    """Costs under Laplace noise: |shift| * weight(level).
+    """Costs of shifting Laplace noise: |shift| times the weight of the interval's level.
 
-    The label of an interval is the sum of its own shift and the shifts of all intervals around it.
-    A cost is kept as two numbers, for a parent with label 0 and with label 1; other labels are
-    never needed. Each position has a column.
-
-    A linear program over a laminar family has an integral optimum. Its value is exactly the pure
-    loss, attained far out in the direction of the shift.
+    The label of an interval is the sum of its own shift and the shifts of all intervals that
+    contain it. A cost is kept as two numbers, for a parent of label 0 and of label 1. Arrays have a
+    column for each position of the item.
 
     Attributes:
         labels: labels at which costs are compared to rule positions out; 0 and 1 among them.
         whole: cost of covering a whole tree, by the level of its root.
     """
+
+    # A linear program over a laminar family has an integral optimum, so other labels are never
+    # needed. Its value is exactly the pure loss, attained far out in the direction of the shift.
 
     def __init__(self, weights: list[float]) -> None:
         self.labels = np.array([0.0, 1.0])
@@ -313,7 +323,7 @@ class AbsoluteCosts:
             self.whole.append(min(weight, 2 * self.whole[-1]))
 
     def costs_given(self, level: int, label: float) -> Costs:
-        """Return the cost of an interval with this label: |parent's label - label| * weight of its
+        """Return an interval's cost at this label: |parent's label - label| times the weight of its
         level.
         """
         return self._weights[level] * np.abs(self.labels - label)[:, None]
@@ -329,23 +339,18 @@ class AbsoluteCosts:
     def up(self, costs: Costs, level: int) -> Costs:
         """Convert costs by an interval's own label to costs by its parent's label.
 
-        The interval has its parent's label, or pays the weight of its level to differ.
+        The interval either has its parent's label, or pays the weight of its level for another one.
         """
         kept: Costs = np.minimum(costs, self._weights[level] + costs[::-1])
         return kept
 
     def at_labels(self, costs: Costs) -> Costs:
-        """Return the costs at ``labels``: shape (labels, positions).
-
-        They are stored in this form.
-        """
+        """Return the costs at ``labels``: shape (labels, positions)."""
         return costs
 
     def rounded_up(self, costs: Costs, grid: float) -> Costs:
-        """Round the costs at both labels up to multiples of ``grid``.
-
-        The least cost over labels rises no further than these two.
-        """
+        """Round the costs at both labels up to multiples of ``grid``."""
+        # The least cost over labels rises no further than these two.
         above: Costs = np.ceil(costs / grid) * grid
         return above
 
@@ -356,12 +361,13 @@ class AbsoluteCosts:
 
 
 class QuadraticCosts:
-    """Costs under Gaussian noise: shift^2 / variance(level).
+    """Costs of shifting Gaussian noise: shift^2 divided by the variance of the interval's level.
 
-    They are kept as a x^2 - 2 b x + c, where x is the parent's label: the sum of the shifts of all
-    intervals around. The least sum over all shifts is 1^T Sigma^-1 1, given the releases before the
-    item too.
+    They are kept as the coefficients of a x^2 - 2 b x + c, where x is the parent's label: the sum
+    of the shifts of all intervals that contain the child.
     """
+
+    # The least sum over all shifts is 1^T Sigma^-1 1, given the releases before the item too.
 
     def __init__(self, variances: list[float]) -> None:
         self.labels = np.linspace(0, 1, 5)
@@ -372,19 +378,23 @@ class QuadraticCosts:
             self.whole.append(both / (1 + variance * both))
 
     def costs_given(self, level: int, label: float) -> Costs:
-        """Return the cost of an interval with this label: (parent's label - label)^2 / variance."""
+        """Return an interval's cost at this label: (parent's label - label)^2 / variance of its
+        level.
+        """
         return np.array([[1.0], [label], [label**2]]) / self._variances[level]
 
     def uniform(self, level: int, ones: bool) -> Costs:
         """Return the cost of an interval in which all positions gain 1 (``ones``), or all gain 0.
 
-        It is whole * (parent's label - value)^2, where value is 1 or 0.
+        It is (parent's label - 1)^2, or (parent's label - 0)^2, times the cost of covering its
+        tree.
         """
         return self.whole[level] * np.array([[1.0], [ones], [ones]])
 
     def up(self, costs: Costs, level: int) -> Costs:
-        """Convert costs by an interval's own label to costs by its parent's label, at the best own
-        label.
+        """Convert costs by an interval's own label to costs by its parent's label.
+
+        The interval has the own label that costs least.
         """
         square, linear, constant = costs
         variance = self._variances[level]
@@ -393,7 +403,8 @@ class QuadraticCosts:
         return np.array([square / shrink, linear / shrink, constant - less])
 
     def rounded_up(self, costs: Costs, grid: float) -> Costs:
-        """Round up for labels in [0, 1]; 0 <= b <= a is kept, so that the best labels lie there."""
+        """Round the coefficients so that no cost falls for labels in [0, 1]."""
+        # 0 <= b <= a is kept, so that the best labels lie in [0, 1].
         square, linear, constant = costs / grid
         return grid * np.array([np.ceil(square), np.floor(linear), np.ceil(constant)])
 
@@ -413,8 +424,9 @@ CostKind = AbsoluteCosts | QuadraticCosts
 
 
 class _EndCosts(NamedTuple):
-    """Costs of the intervals that hold the first and the last position of a window; one place a
-    column.
+    """Costs of the two intervals that hold the first and the last position of a window.
+
+    Arrays have a column for each place of the window that is still considered.
     """
 
     left: Costs
@@ -422,10 +434,10 @@ class _EndCosts(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """How the two end intervals of a window move to the next level up.
+    """A move of the two end intervals of a window to their parents, one level up.
 
-    ``left_bit`` and ``right_bit`` say whether they are the right child of their parent; the carry
-    belongs to the addition of the window's length to its start.
+    ``left_bit`` and ``right_bit`` are 1 if the interval is the right child of its parent. ``carry``
+    is the carry bit when the window's length is added to its start.
     """
 
     left_bit: int
@@ -448,7 +460,7 @@ class _Window:
         return (self._last >> level) + carry
 
     def steps(self, level: int, carry: int) -> list[_Step]:
-        """Return the possible moves from ``level`` to the next after which both ends lie in two
+        """Return the moves from ``level`` to the next one that leave both ends in different
         intervals.
         """
         if level >= self.top:
@@ -499,9 +511,9 @@ def worst_cost(kind: CostKind, length: int, highest: int) -> float:
 
 
 def cost_at(kind: CostKind, position: int, length: int, highest: int) -> float:
-    """Return the least cost of hiding an item in ``length`` released positions from its own on.
+    """Return the least cost of hiding the item at ``position`` in ``length`` released positions.
 
-    Its own ``position`` is 1 or more.
+    These are its own position, which is 1 or more, and those after it.
     """
     last = position + length - 1
     total, start = 0.0, position
@@ -555,9 +567,9 @@ def _largest_cost(
 def _to_root(
     kind: CostKind, window: _Window, level: int, carry: int, right: Costs
 ) -> NDArray[np.float64]:
-    """Return the costs of all trees to the right of the window's left end, if that end is a root.
+    """Return the costs of the trees to the right of the window's left end, if that end is a root.
 
-    They are the trees between both ends and that of the right end.
+    These are the trees between both ends, and the tree of the right end.
     """
     number = 1 + window.distance(level, carry)  # the left end being the first of its level
     root = level
@@ -598,9 +610,11 @@ def _on_a_grid(kind: CostKind, ends: _EndCosts, best: float) -> _EndCosts:
 
 
 def _bounds(kind: CostKind, window: _Window) -> dict[tuple[int, int], NDArray[np.float64]]:
-    """Return bounds on the costs that higher levels add to ends that lie apart, by (level, carry).
+    """Return bounds on the costs that higher levels add, by (level, carry), while both ends lie
+    apart.
 
-    Entry (i, j) is for labels i and j of the parents of the left and the right end.
+    In the array, entry (i, j) is for label i of the left end's parent and label j of the right
+    end's.
     """
     bounds: dict[tuple[int, int], NDArray[np.float64]] = {}
     for level in reversed(range(min(window.top + 1, window.highest))):

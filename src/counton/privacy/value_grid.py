@@ -51,7 +51,7 @@ def _float(value: Any) -> float:
 
 
 def counts(values: Numbers, per_cell: int) -> NDArray[np.int64]:
-    """Convert values of single units to int64; refuse those of size beyond ``per_cell``."""
+    """Convert values of single units to int64; refuse magnitudes above ``per_cell``."""
     numbers, *_ = totals_and_extremes(values, None)
     beyond = (numbers > per_cell) | (numbers < -per_cell)
     _refuse(beyond, numbers, "value", f"one unit may count for at most {per_cell}: raise per_cell")
