@@ -20,12 +20,14 @@ COUNT = [
 def measure() -> Iterator[Row]:
     """Yield the rows."""
     with tempfile.TemporaryDirectory() as name:
-        nightly = nightly_job(Path(name))
+        nightly = nightly_job(Path(name), "nightly")
+        people = nightly_job(Path(name), "people", "--user", "user", "--most", "1", "--per", "1d")
         commands = {
             "import counton": ["-c", "import counton"],
             "counton --help": ["-m", "counton", "--help"],
             "counton plan, 365 steps": PLAN,
             "counton run, nothing new": ["-m", "counton", "run", nightly],
+            "counton run, nothing new, of bounded people": ["-m", "counton", "run", people],
         }
         seconds: dict[str, list[float]] = {one: [] for one in (*commands, FIRST)}
         numpy_seconds = []
@@ -44,15 +46,18 @@ BARS = {
     "import counton": 0.4,
     "counton --help": 1.5,
     "counton plan, 365 steps": 4.5,
-    "counton run, nothing new": 5.5,
+    "counton run, nothing new": 4.5,
+    "counton run, nothing new, of bounded people": 4.8,
     FIRST: 6,
 }
 
 
 def events_in(folder: Path) -> str:
     """A file of ten rows."""
-    rows = "".join(f"2013-01-01T0{hour}:10,{'ab'[hour % 2]}\n" for hour in range(10))
-    (folder / "events.csv").write_text(f"time,group\n{rows}")
+    rows = "".join(
+        f"2013-01-01T0{hour}:10,{'ab'[hour % 2]},{'xyz'[hour % 3]}\n" for hour in range(10)
+    )
+    (folder / "events.csv").write_text(f"time,group,user\n{rows}")
     return str(folder / "events.csv")
 
 
@@ -65,10 +70,10 @@ def first_count() -> float:
         return process(words).cpu_seconds
 
 
-def nightly_job(folder: Path) -> str:
+def nightly_job(folder: Path, name: str, *more: str) -> str:
     """A job file whose every window that has ended is released."""
-    job = str(folder / "nightly.toml")
-    kept = ["--state", str(folder / "state.db"), "--save", job]
-    process(["-m", "counton", "count", events_in(folder), *COUNT, *kept])
+    job = str(folder / f"{name}.toml")
+    kept = ["--state", str(folder / f"{name}.db"), "--save", job]
+    process(["-m", "counton", "count", events_in(folder), *COUNT, *more, *kept])
     process(["-m", "counton", "run", job])
     return job
