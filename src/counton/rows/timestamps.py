@@ -278,7 +278,7 @@ def _from_one_shape(texts: pl.Series, timezone: str, clock_change: ClockChange) 
     """
     first = texts.drop_nulls().first()
     shape = None if first is None else _CLOCK_SHAPE.fullmatch(str(first))
-    if shape is None:
+    if shape is None or (shape["offset"] and shape["offset"] not in _OFFSETS_US):
         return None
     seconds = "" if shape["seconds"] is None else ":%S"
     fraction = "" if shape["fraction"] is None else f".%{len(shape['fraction'])}f"
@@ -305,9 +305,8 @@ def _from_one_shape(texts: pl.Series, timezone: str, clock_change: ClockChange) 
 _CLOCK = "[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}{}[0-9]{{2}}:[0-9]{{2}}"
 _CLOCK_SHAPE = re.compile(
     r"\d{4}-\d\d-\d\d(?P<between>[T ])\d\d:\d\d"
-    r"(?P<seconds>:\d\d(\.(?P<fraction>\d{3}|\d{6}|\d{9}))?)?(?P<offset>"
-    + "|".join(["", *map(re.escape, _OFFSETS_US)])
-    + ")",
+    r"(?P<seconds>:\d\d(\.(?P<fraction>\d{3}|\d{6}|\d{9}))?)?"
+    r"(?P<offset>|[Zz]|[+-]\d\d:?\d\d)",
     re.ASCII,
 )
 
