@@ -102,7 +102,7 @@ def _charts_of_cells(released: ReleasedNumbers, look: Look, *, panels: bool) -> 
     from counton.charts.totals import MOST_PANELS, plot_totals
 
     definition, part = released.definition, released.largest(MOST_PANELS)
-    grouped, what = groups_in_words(definition), subject_in_words(definition)
+    grouped, what = groups_in_words(definition), subject_in_words(definition.subject)
     drawn = {}
     if released.totals is not None:
         times = times_in_words(definition)
@@ -255,7 +255,7 @@ def _chart_of_readings(
         words=look.around(times_in_words(definition, over), foot_of(definition, look.source)),
         by=groups_in_words(definition),
         of=definition.value,
-        counted=counted_in_words(definition, over),
+        counted=subject_in_words(counted_in_words(definition, over)),
         over=over,
         begins=released._begins_of_periods(np.unique(table["step"].to_numpy())),
         anew=definition.adds_users_up,

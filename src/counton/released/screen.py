@@ -180,7 +180,7 @@ def _heading_of_cells(released: ReleasedNumbers) -> str:
         cut.until(int(cut.ends(range(at, at + 1))[0])) for at in (step, max(step - delay, 0))
     )
     which = {
-        "what": subject_in_words(definition),
+        "what": subject_in_words(definition.subject),
         "number": local_number(f"{step:,}"),
         "zone": cut.timezone,
     }

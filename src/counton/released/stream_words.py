@@ -377,12 +377,12 @@ def series_in_words(definition: Description) -> str:
 
 
 def counted_in_words(definition: Description, over: int | str | None = None) -> str:
-    """Return words for the number in one cell, such as "number of loans", in the chart's language.
+    """Return words for the number in one cell, such as "number of loans".
 
     Args:
         over: number of steps shown together; None: all so far.
     """
-    return _local_subject(definition.counting.cells_count(definition.unit, alone=over == 1))
+    return definition.counting.cells_count(definition.unit, alone=over == 1)
 
 
 def groups_in_words(definition: Description) -> str | None:
@@ -396,16 +396,11 @@ def groups_in_words(definition: Description) -> str | None:
     return first
 
 
-def subject_in_words(definition: Description) -> str:
-    """Return words for the counted or added-up quantity, such as "number of visits".
+def subject_in_words(subject: str) -> str:
+    """Return words for a counted or added-up quantity, such as "number of visits".
 
-    They are in the chart's language.
+    They are in the chart's language: the name that it has for all of them, or for their kind.
     """
-    return _local_subject(definition.subject)
-
-
-def _local_subject(subject: str) -> str:
-    """Return a counted or added quantity in the present language: its own name, or by its kind."""
     if (found := local_name(subject)) != subject:
         return found
     for begins in ("number of distinct {units}", "number of {units}", "sum of {value}"):
@@ -413,11 +408,9 @@ def _local_subject(subject: str) -> str:
         if subject.startswith(before):
             units, comma, once = subject.removeprefix(before).partition(", each once in a window")
             said = local_text(begins, **{place: local_name(units)})
-            return (
-                said
-                if not comma or once
-                else local_text("{what}, each once in a window", what=said)
-            )
+            if comma and not once:
+                return local_text("{what}, each once in a window", what=said)
+            return said
     return subject
 
 

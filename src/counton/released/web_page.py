@@ -176,7 +176,7 @@ def _title(released: ReleasedNumbers) -> str:
     definition = released.definition
     if not isinstance(released.said, CellValues):
         return f"{released.design.name}: {statistic_in_words(definition)}"
-    grouped, what = groups_in_words(definition), subject_in_words(definition)
+    grouped, what = groups_in_words(definition), subject_in_words(definition.subject)
     begin = f"{what[0].upper()}{what[1:]}"
     if grouped is None:
         return begin

@@ -97,14 +97,25 @@ _STATED = ("limit", "age", "relation", "approximate_delta", "unit", "quotas")
 SHARED_OUT: Final = "shared out"
 
 
-def now() -> str:
-    """Return the current time, ISO 8601 in UTC."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
+def stamp(column: str) -> dict[str, str]:
+    """Return the columns that say when something was entered, by whom, and on which machine.
 
+    The time is ISO 8601 in UTC, in seconds. The user is the operating system's: environment
+    variables can be forged.
 
-def actor() -> dict[str, str]:
-    """Return the columns of the user and the machine of this process."""
-    return {"who": _user(), "host": socket.gethostname() or "unknown"}
+    Args:
+        column: name of the column of the time.
+    """
+    who = f"user {os.getuid()}" if hasattr(os, "getuid") else "unknown"
+    try:
+        import pwd
+
+        who = pwd.getpwuid(os.getuid()).pw_name
+    except (ImportError, KeyError, AttributeError):  # no such file, or it lacks this user
+        with suppress(Exception):
+            who = getpass.getuser()
+    time = datetime.now(UTC).isoformat(timespec="seconds")
+    return {column: time, "who": who, "host": socket.gethostname() or "unknown"}
 
 
 class LimitChange(NamedTuple):
@@ -338,21 +349,7 @@ def set_limit(connection: Connection, proposed: Ledger | None, *, allow_raise: b
     write_terms(connection, proposed)
     texts = (None if one is None else json.dumps(one, sort_keys=True) for one in (before, after))
     values = dict(zip(("before", "after"), texts, strict=True))
-    connection.insert("counton_limits", {"time": now(), **actor(), **values, "higher": higher})
-
-
-def _user() -> str:
-    """Return the name of this process's user, by the operating system: environment variables can be
-    forged.
-    """
-    try:
-        import pwd
-
-        return pwd.getpwuid(os.getuid()).pw_name
-    except (ImportError, KeyError, AttributeError):  # no such file, or it lacks this user
-        with suppress(Exception):
-            return getpass.getuser()
-    return f"user {os.getuid()}" if hasattr(os, "getuid") else "unknown"
+    connection.insert("counton_limits", {**stamp("time"), **values, "higher": higher})
 
 
 def lock(connection: Connection) -> None:
@@ -473,8 +470,8 @@ def _insert(connection: Connection, entry: Spend) -> None:
         write_terms(connection, present)
     promise = json.dumps(entry.promise(), sort_keys=True)
     said = {"name": entry.name, "unit": entry.unit, "relation": entry.relation}
-    said |= {"guarantee": promise, "entered": now()}
-    connection.insert("counton_ledger", {**said, "party": entry.party, **actor()})
+    said |= {"guarantee": promise, **stamp("entered")}
+    connection.insert("counton_ledger", {**said, "party": entry.party})
 
 
 def _refuse_several_steps(

@@ -274,9 +274,8 @@ class SharedLedger(Closing):
             "unit": spend.unit,
             "relation": spend.relation,
             "kind": kind,
-            "entered": books.now(),
             "party": spend.party,
-            **books.actor(),
+            **books.stamp("entered"),
         }
         text = json.dumps([end.chain, facts], sort_keys=True)
         chain = hashlib.sha256(text.encode()).hexdigest()
