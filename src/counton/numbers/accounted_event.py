@@ -31,15 +31,16 @@ def dp_event(design: Design[Any]) -> DpEvent:
     The event loses at least what the releases lose, against an attacker who chooses inputs by
     earlier releases.
 
-    - `PureDP`, and Laplace noise that keeps the epsilon of `ApproxDP` without delta: randomised
-      response between two answers. Every mechanism with this epsilon is a function of it (Kairouz,
-      Oh and Viswanath 2015).
-    - `ZCDP` and other noise of `ApproxDP`: an event with a bound ``xi + rho * alpha`` at every
-      Renyi order alpha. rho is that of the noise. xi is 0, except for Gaussian noise of
-      strategies that are not causal, for which ``alpha * rho`` holds at whole orders alone.
+    - For `PureDP` it is randomised response between two answers, of which every mechanism with this
+      epsilon is a function (Kairouz, Oh and Viswanath 2015). So it is for `ApproxDP` if the noise
+      is Laplace noise that keeps epsilon without delta.
+    - For `ZCDP`, and for other noise of `ApproxDP`, the event bounds the loss at every Renyi order
+      alpha by ``xi + rho * alpha``. Here rho is that of the noise. xi is 0, except for Gaussian
+      noise of a strategy that is not causal.
 
-    ``RdpAccountant`` takes both under ``NeighboringRelation.REPLACE_ONE``, and ``PLDAccountant``
-    the first. This holds for units that are added or removed too: the event is the whole loss.
+    ``RdpAccountant`` takes both events under ``NeighboringRelation.REPLACE_ONE``, and
+    ``PLDAccountant`` the first. This relation is right for units that are added or removed too: the
+    event already is the whole loss.
 
     Args:
         design: the terms, as ``release.design``, ``counter.design`` or ``plan(...).best``.
@@ -93,7 +94,9 @@ def dp_event(design: Design[Any]) -> DpEvent:
 
 
 def _coin(epsilon: Fraction) -> DpEvent:
-    """Return the event of randomised response between two answers, of at least this epsilon."""
+    """Return the event of randomised response between two answers, with this epsilon or a little
+    more.
+    """
     from dp_accounting import RandomizedResponseDpEvent
 
     # The less noise, the larger the loss: 2 / (1 + e^epsilon), rounded down.
@@ -104,12 +107,10 @@ def _coin(epsilon: Fraction) -> DpEvent:
 def _renyi_line(
     law: NoiseDistribution, moved: Sensitivity, *, causal: bool
 ) -> tuple[Fraction, Fraction]:
-    """Return rho and xi: the loss at every Renyi order alpha above 1 is at most xi + rho alpha.
-
-    Between whole orders Gaussian noise of strategies that are not causal keeps
-    (alpha - 1) D <= (alpha (alpha - 1) + 1/4) rho (docs/theory.md): above order 2 that is less than
-    alpha rho + rho. Below it D is at most that of order 2, which is 2 rho.
-    """
+    """Return rho and xi: the loss at every Renyi order alpha above 1 is at most xi + rho alpha."""
+    # Between whole orders Gaussian noise of strategies that are not causal keeps (alpha - 1) D <=
+    # (alpha (alpha - 1) + 1/4) rho (docs/theory.md): above order 2 that is less than alpha rho +
+    # rho. Below it D is at most that of order 2, which is 2 rho.
     if isinstance(law, DiscreteGaussian):
         rho = moved.l2_squared / (2 * law.sigma_squared)
         return rho, rho * (not causal)

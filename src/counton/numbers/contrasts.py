@@ -23,16 +23,17 @@ class Answer:
 
     Attributes:
         value: the estimate; NaN if only an upper end is known.
-        std: standard deviation of its noise, for a ratio to first order; NaN if it does not
-            describe the error, as for a quantile.
+        std: standard deviation of its noise; of a ratio, to first order; NaN if a standard
+            deviation does not describe the error, as for a quantile.
         lower, upper: ends of the interval; infinite if a ratio's divisor may be 0.
         level: least probability with which the interval holds the true value; with wide Laplace
-            noise it may be lower by a ten-thousandth. If answers were requested together, it holds
-            for all of them at once.
+            noise it may be lower by a ten-thousandth. Of answers requested together, the
+            probability that all intervals hold at once.
         what: what the number is, in words.
         asked: the `Estimate` behind these numbers, from which `counton.numbers.jointly` makes joint
             intervals.
-        at_once: number of answers whose intervals hold together.
+        at_once: number of answers that were requested together, so that ``level`` is about all of
+            them.
         per_cent: True if words and charts show the number in per cent, as for a share.
 
     >>> Answer(3.25, 1.0, 1.25, 5.25, 0.95, "home minus shop").interval()

@@ -79,8 +79,9 @@ class Counter:
     """A counter releases private running totals at every step, under one guarantee for the stream.
 
     With a strategy for windows, such as `GrowingCascade`, a release is the step's own count. With
-    `WindowVersions` a step takes the items that arrived by then for each of the last windows, by
-    lag in the last axis, and releases the number of items that have arrived for each window so far.
+    `WindowVersions` a release has the present count of each of the last windows. A step's input
+    then has the items that arrived in this step, by window, along the last axis: first the items of
+    the newest window, then those of the windows before it.
 
     Args:
         strategy: the correlation of the noise over time, e.g. ``KAry.best(horizon)``.
@@ -94,9 +95,9 @@ class Counter:
         contribution: the bound on one protected unit's change; default: one count in one cell,
             added or removed.
         shape: shape of one step's input; ``()`` for scalars, ``(16,)`` for a histogram of 16 cells.
-        counters: the guarantee of the noise alone, if cells are added as needed (`widen`), up to
-            ``shape``; the choice of the shown cells costs the rest of ``guarantee``. None: cells
-            are fixed.
+        counters: the guarantee of the noise alone, if cells are added as needed (`widen`); the
+            choice of the shown cells costs the rest of ``guarantee``. ``shape`` is then the most
+            cells. None: cells are fixed.
         statistic: the statistic that the cells count, if it is one of ``counton.statistics``.
 
     Raises:
@@ -196,17 +197,17 @@ class Counter:
         return Private(done.totals_taken if done.sums.size else done.sums)
 
     def windows_with(self, changes: NDArray[np.int64]) -> Private[NDArray[np.int64]]:
-        """Return what each version of a window counts after further input, without noise; secret.
+        """Return the exact counts of each window after further input, without noise; secret.
 
-        With revised windows, a step releases one version of each of the last windows. Nothing is
+        If windows are revised, each step has a version of each of the last windows. Nothing is
         released here.
 
         Args:
-            changes: the change at each step, in grid units, shape ``(n, *self.shape)``.
+            changes: the input of each step, in grid units, shape ``(n, *self.shape)``.
 
         Returns:
-            The cells of each version, shape ``(n * versions, *cells)``; without revisions the
-            changes.
+            The cells of each version, shape ``(n * versions, *cells)``; without revisions,
+                ``changes``.
         """
         if self.design.strategy.facts.versions == 1:
             return Private(changes)
@@ -226,10 +227,11 @@ class Counter:
         return self._lookahead.is_worth_keeping(self.step + 1)
 
     def keep_noise(self, store: NoiseStore) -> None:
-        """Store noise of later steps for later processes; no release depends on it.
+        """Store the noise of later steps, so that later processes need not compute it; no value
+        changes.
 
         Args:
-            store: a store of this stream alone, to be kept as secret as a checkpoint.
+            store: a store for this stream only. Keep it as secret as a checkpoint.
         """
         self._lookahead = NoiseAhead(self.design.strategy, self._field, store)
 
@@ -260,13 +262,14 @@ class Counter:
     def widen(self, cells: int, key: Key) -> None:
         """Set the number of cells from the next step on, if cells are added as needed.
 
-        The noise of new cells is that of counters which have counted 0 since the first step.
+        A new cell has the noise that it would have had if it had counted 0 since the first step.
 
         Args:
-            cells: number of cells; the present ones stay the first.
+            cells: the new number of cells; new ones come after the present ones.
 
         Raises:
-            InvalidInput: fewer than now, more than the shape, or a stream whose cells are fixed.
+            InvalidInput: ``cells`` is less than the present number or more than the shape, or the
+                cells of the stream are fixed.
 
         >>> from counton import ApproxDP, Counter, Key, PureDP
         >>> from counton.strategies import Binary

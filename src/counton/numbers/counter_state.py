@@ -1,7 +1,7 @@
 """The exact state of a running stream: checks of its input, delayed totals, and its checkpoint.
 
-A checkpoint is JSON text and packed sums after a checksum, never pickle. It holds exact sums: keep
-it as secret as the data.
+A checkpoint is a line with a checksum, JSON text, and exact sums as packed bytes; it is never
+pickled. Keep it as secret as the data.
 """
 
 from __future__ import annotations
@@ -28,13 +28,12 @@ Totals = Numbers
 
 
 class Waiting:
-    """The exact totals of the last ``delay`` steps, which a stream counts so much later; secret.
+    """The exact totals of the last ``delay`` steps, oldest first; secret.
 
-    The oldest total comes first.
+    A stream with a delay counts each step's total ``delay`` steps later.
 
-    An immutable value: `then` returns a new one. The values share memory with room behind the
-    newest total, so that a step costs the same for any delay. If several values are made from one,
-    only the last may be used.
+    An object does not change: `then` returns a new one. Both share memory, so that a step costs the
+    same for any delay. If several objects are made from one, use only the last of them.
 
     >>> leaving, waiting = Waiting(np.array([1, 2, 3])).then(np.array([4, 5]))
     >>> leaving.tolist(), waiting.totals.tolist()
@@ -83,8 +82,9 @@ class StreamProgress(NamedTuple):
 
     Attributes:
         step: number of the last released step.
-        sums: running totals counted so far, grid units, shape ``shape``; empty if a release is the
-            step's own count; for revised windows the sums of each of the last windows.
+        sums: running totals counted so far, in grid units, in the shape of a step; for revised
+            windows, the sums of each of the last windows; empty if a release is the step's own
+            count.
         waiting: totals of the last ``delay`` steps, which are not counted yet.
     """
 
@@ -97,7 +97,7 @@ class StreamProgress(NamedTuple):
 
     @property
     def totals_taken(self) -> NDArray[np.int64]:
-        """Running totals of all input so far, counted or waiting, shape ``shape``."""
+        """Running totals of all input so far, counted or waiting, in the shape of a step."""
         return self.sums + self.waiting.sum if len(self.waiting.totals) else self.sums
 
     @classmethod
@@ -118,18 +118,19 @@ class StreamProgress(NamedTuple):
 def add_arrivals(
     sums: NDArray[np.int64], arrivals: NDArray[np.int64], out: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Count the items of each of the last windows, as known by the end of each step.
+    """Write the counts of the last windows, as known at the end of each step, to ``out``.
 
-    Lag 0 is the window that ends at the step. At each step a window moves to the next lag, the
-    oldest one drops out, and the items that arrived are added.
+    The last axis is the lag: 0 for the window that ends at the step, 1 for the window before it,
+    and so on. At each step every window moves to the next lag, the oldest one drops out, and the
+    items that arrived are added.
 
     Args:
-        sums: the numbers after the step before, by lag in the last axis.
-        arrivals: for each step, the items that arrived at it, by lag.
+        sums: the counts at the end of the step before the first.
+        arrivals: for each step, the items that arrived in it.
         out: array for the result, of the shape of ``arrivals``.
 
     Returns:
-        The numbers after the last step.
+        The counts at the end of the last step.
 
     >>> out = np.empty((2, 3), np.int64)
     >>> add_arrivals(np.array([7, 5, 9]), np.array([[2, 1, 0], [4, 0, 3]]), out).tolist()
@@ -144,9 +145,10 @@ def add_arrivals(
 
 
 def arrivals_of(known: NDArray[np.int64], before: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the items that arrived at each step, by their window's lag: inverse of `add_arrivals`.
+    """Return the items that arrived in each step, by the lag of their window.
 
-    ``known`` are the numbers after each step, ``before`` those before the first.
+    This is the inverse of `add_arrivals`: ``known`` are the counts at the end of each step,
+    ``before`` those at the end of the step before the first.
 
     >>> arrivals_of(np.array([[2, 8, 5], [4, 2, 11]]), np.array([7, 5, 9])).tolist()
     [[2, 1, 0], [4, 0, 3]]
@@ -190,7 +192,9 @@ def check_totals(
 def _refuse_impossible(
     terms: Design, done: StreamProgress, totals: NDArray[np.int64], smallest: int, largest: int
 ) -> None:
-    """Raise `InvalidInput` for totals that no units make: negative counts, sums of a wrong sign."""
+    """Raise `InvalidInput` for totals that no units can have: negative counts, sums of a wrong
+    sign.
+    """
     unit = terms.contribution
     if terms.strategy.facts.corrections:  # corrections take counts back
         return
@@ -216,7 +220,7 @@ def _refuse_overflow(
 ) -> None:
     """Raise `SumOverflow` if a running sum, at any of these steps, leaves the exact range.
 
-    With a delay this checks ``delay`` steps ahead, before these sums are released.
+    In a stream with a delay, the totals are checked now, ``delay`` steps before their release.
     """
     most = largest_sum(terms.strategy)
     if terms.strategy.facts.workload == "windows":
@@ -272,7 +276,7 @@ class Checkpoint(NamedTuple):
         return self[:3] == other[:3] and all(map(np.array_equal, self[3:], other[3:]))
 
     def progress(self, terms: Design) -> StreamProgress:
-        """Return the stream's step and exact sums; refuse those that the stream cannot have."""
+        """Return the stream's step and exact sums; refuse numbers that no such stream can have."""
         start = StreamProgress.start(terms)
         horizon, most = last_served_step(terms.strategy), largest_sum(terms.strategy)
         if (

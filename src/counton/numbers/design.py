@@ -47,14 +47,14 @@ LARGEST_WINDOW = 2**52
 
 @dataclass(frozen=True, kw_only=True)
 class Design(Errors[S]):
-    """All public terms of a stream of releases, apart from its data, and the errors that follow.
+    """All public terms of a stream of releases, and the errors that follow from them.
 
-    A plan ranks designs, a state keeps one and a description publishes it. Errors are in data
-    units; ``errors_of`` names the numbers that they describe.
+    A plan ranks designs, a state keeps the design of each stream, and a description publishes it.
+    Errors are in data units; ``errors_of`` names the numbers that they describe.
 
-    The noise address is built from the terms, so that another name, strategy, budget, neighbouring
-    relation or shape never meets the same noise. A journal keeps `to_dict`: it contains everything
-    that the address depends on.
+    The address of the noise is built from the terms: streams that differ in name, strategy, budget,
+    neighbouring relation or shape never have the same noise. `to_dict` contains all that this
+    address depends on.
 
     Attributes:
         name: name of the stream; under one name each step is released once.
@@ -63,14 +63,15 @@ class Design(Errors[S]):
         shape: shape of one step's input.
         law: noise distribution of a node.
         strategy: the correlation of the noise.
-        counters: the guarantee of the noise alone, if cells are added as needed and the choice of
-            the shown cells costs more; None: all cells exist from the beginning.
+        counters: the guarantee of the noise alone, if cells are added as needed; the choice of the
+            shown cells costs the rest of ``guarantee``. None: all cells exist from the beginning.
         statistic: the statistic that the cells count, as JSON values, if it is one of
             ``counton.statistics``.
-        noise_id: public identity of the noise: one key and one address. Streams with equal
-            descriptions have other noise under other keys. None: unknown, as for a plan.
-        errors_of: the numbers that the errors describe; not a term of the stream.
-        kind: in a plan, the kind of strategies whose best this is; not a term of the stream.
+        noise_id: public identity of the noise: two designs with equal identities have the same key
+            and the same noise. None: unknown, as for a plan.
+        errors_of: the numbers that the errors describe. They do not change the stream.
+        kind: in a plan, the kind of strategies among which this design is best; it does not change
+            the stream.
 
     >>> from counton import Counter, PureDP
     >>> from counton.strategies import Binary
@@ -102,8 +103,8 @@ class Design(Errors[S]):
         check_name(self.name)
 
     def may_share_noise(self, other: Design) -> bool:
-        """Return True if both designs may be of one stream, or of parts of it, so that they share
-        noise.
+        """Return True if both designs may have the same noise: they are of one stream, or of parts
+        of it.
         """
         if self.noise_id is not None and other.noise_id is not None:
             return self.noise_id == other.noise_id
@@ -112,12 +113,12 @@ class Design(Errors[S]):
 
     @property
     def format(self) -> int:
-        """Version of the saved form: 2 if older versions gave such a stream other noise, else 1.
-
-        These are strategies that are not causal, under (epsilon, delta), and for Laplace noise
-        under rho. Their noise was once calibrated to a step fixed beforehand, whose loss differs
-        from that of a step chosen later.
+        """Version of the saved form: 2 if older versions of counton gave such a stream other noise;
+        else 1.
         """
+        # These are strategies that are not causal, under (epsilon, delta), and for Laplace noise
+        # under rho. Their noise was once calibrated to a step fixed beforehand, whose loss differs
+        # from that of a step chosen later.
         promised = self.counters or self.guarantee
         apart = isinstance(promised, ApproxDP) or (
             isinstance(promised, ZCDP) and self.law.family == "laplace"
@@ -126,7 +127,9 @@ class Design(Errors[S]):
 
     @property
     def whole(self) -> bool:
-        """True for the design of a stream; False for that of a part, such as a report's member."""
+        """True for the design of a stream; False for that of a part, such as one statistic of a
+        report.
+        """
         return True
 
     @property
@@ -144,11 +147,11 @@ class Design(Errors[S]):
 
     @property
     def beginning(self) -> tuple[int, ...]:
-        """Shape of a step's sums before the first one: no cells, if cells are added as needed."""
+        """Shape of the sums before the first step; it has no cells if cells are added as needed."""
         return self._with_versions(self.shape if self.counters is None else (0,))
 
     def by_version(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Reshape a journal's values so that cells and versions have an axis each."""
+        """Reshape saved values so that cells have one axis and versions of a window another."""
         versions, steps = self.strategy.facts.versions, len(values)
         if versions == 1 or values.shape[1:] == self.step_shape:
             return values
@@ -215,14 +218,16 @@ class Design(Errors[S]):
         return json.dumps(self.to_dict(), sort_keys=True)
 
     def under(self, fingerprint: str) -> Design:
-        """Return this design with the `noise_id` of its noise under a key with this fingerprint."""
+        """Return this design with the `noise_id` that its noise has under the key with this
+        fingerprint.
+        """
         text = f"identity of noise\n{fingerprint}\n{self._address}"
         return replace(self, noise_id=sha256(text.encode()).hexdigest()[:32])
 
     def stream_cell(self, cell: int) -> int:
         """Return a cell's index in the whole stream, given its index in this design.
 
-        The two indices differ if the design is that of a part of a report.
+        The two differ if this is the design of a part, such as one statistic of a report.
         """
         return cell
 
@@ -238,9 +243,9 @@ class Design(Errors[S]):
 
     @property
     def _address(self) -> str:
-        """Text that decides the noise under a key: everything that identifies the release.
+        """Text that decides the noise under a key: all terms that identify the release.
 
-        The word for the protected unit changes no noise.
+        The word for the protected unit is left out, so that it changes no noise.
         """
         # The parameters hold digests of large arrays, which the state keeps whole.
         strategy = {"strategy": self.strategy.saved_name, **self.strategy.parameters}
@@ -262,8 +267,8 @@ class Design(Errors[S]):
 
     @property
     def of_a_cell(self) -> Self:
-        """This design with errors of one cell, instead of those of the numbers that ``errors_of``
-        names.
+        """This design with the errors of one cell, in place of those of the numbers in
+        ``errors_of``.
         """
         return replace(self, errors_of=self.errors_of._replace(mean=1.0, largest=1.0, what=""))
 
@@ -271,7 +276,7 @@ class Design(Errors[S]):
     def law_unit(self) -> Fraction:
         """Unit of the integers that the noise distribution draws, in data units.
 
-        For statistics it is in units of a cell.
+        For a statistic it is in units of a cell's count.
         """
         return self.resolution / Fraction(2) ** int(self.strategy.facts.lattice_bits)
 
@@ -289,7 +294,8 @@ class Design(Errors[S]):
         return self.resolution / Fraction(2) ** int(self.strategy.facts.fraction_bits)
 
     def cell_halfwidth(self, start: int, stop: int, level: float = 0.95) -> float:
-        """Return one cell's half-width for the steps start + 1 .. stop, in data units.
+        """Return the half-width of one cell's interval for the steps start + 1 .. stop, in data
+        units.
 
         Raises:
             InvalidInput: the level is outside (0, 1 - 1e-9].
@@ -399,7 +405,7 @@ def check_format(saved: Any) -> None:
 def understanding(what: str) -> Iterator[None]:
     """Turn errors within the ``with`` block, which reads saved terms, into one `StateError`.
 
-    ``what`` names the thing that is read.
+    ``what`` names the saved thing in the message.
     """
     try:
         yield

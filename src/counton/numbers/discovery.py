@@ -2,10 +2,10 @@
 
 Both classes have the same methods, so that callers need not distinguish them.
 
-If nobody declared the groups, each group has a counter of its own, with noise from the first step
-on. The group is shown from the first release on at which its estimate reaches a threshold, and then
-for ever. A group with only one unit is ever shown with probability at most delta, over all groups
-of the unit and all releases. This delta is added to the guarantee of the counters.
+If nobody declared the groups, each group has its own counter, with noise from the first step on. A
+group is shown from the release on at which its noisy count first reaches a threshold. A group that
+only one unit is in is shown with probability at most delta: the sum over all groups of the unit and
+over all releases. This delta is added to the guarantee of the counters.
 """
 
 from __future__ import annotations
@@ -67,11 +67,13 @@ class Declared:
         return None
 
     def how(self, groups: int, said: str) -> str:
-        """Return in words how many groups there are: the number and ``said``, as "12 pages"."""
+        """Return in words how many groups there are, such as "12 pages"; ``said`` is the word
+        "pages".
+        """
         return f"{groups:,} {said}"
 
     def found_in(self, groups: str, by: str | None) -> str:
-        """Return the groups as they are: nobody had to find them."""
+        """Return ``groups`` unchanged: declared groups need not be found."""
         return groups
 
     def in_words(self, unit: str) -> str | None:
@@ -79,7 +81,7 @@ class Declared:
         return None
 
     def thresholds(self, terms: Design, steps: range) -> NDArray[np.int64]:
-        """Raise `InvalidInput`: declared groups are always shown, so they have no threshold.
+        """Raise `InvalidInput`: declared groups are always shown and have no threshold.
 
         Raises:
             InvalidInput: always.
@@ -95,9 +97,10 @@ class Discovery:
     """Groups that nobody declared: each is shown once its released count reaches a threshold.
 
     Attributes:
-        delta: probability that a group with only one unit is ever shown.
-        margin: distance of a threshold from the most one unit can count, in standard deviations.
-        groups: most groups of one unit.
+        delta: largest probability that a group with only one unit is ever shown.
+        margin: distance from the most that one unit can count to a threshold, in standard
+            deviations.
+        groups: most groups that one unit is in.
         change: most by which one unit changes one group's total.
 
     >>> from counton.strategies import Binary
@@ -125,9 +128,10 @@ class Discovery:
         contribution: Contribution,
         delta: Fraction,
     ) -> Discovery:
-        """Return the least thresholds that show a group of one unit with probability delta at most.
+        """Return the least thresholds that show a group of one unit with probability at most
+        ``delta``.
 
-        The probability is over all groups of the unit and all ``steps`` together.
+        The probability is for all groups of the unit and all ``steps`` together.
         """
         if law.variance == 0:
             raise InvalidInput(
@@ -187,7 +191,7 @@ def _above(variance: NDArray[np.float64], margin: Fraction) -> NDArray[np.int64]
 
 
 def draws(strategy: StreamStrategy, law: DiscreteLaplace, steps: int) -> Mapping[int, int]:
-    """Return, for each number of draws, how many releases have noise that is the sum of so many.
+    """Return how many releases have noise that is the sum of n draws, by the number n.
 
     >>> from counton.strategies import Binary
     >>> draws(Binary(7), DiscreteLaplace(Fraction(3)), 7)
@@ -204,19 +208,20 @@ def draws(strategy: StreamStrategy, law: DiscreteLaplace, steps: int) -> Mapping
 
 
 def delta_bound(law: DiscreteLaplace, counts: Mapping[int, int], margin: Fraction) -> float:
-    """Return an upper bound on the summed probability that a release's noise reaches its margin.
-
-    ``counts`` states, for each number of draws, how many releases have noise of so many. Sums of
-    few draws are exact. Others use Chernoff's bound: P(N >= x) <= exp(-s x) E[exp(s N)] for every
-    s > 0. For a draw of scale b, with q = exp(-1/b), E[exp(s N)] =
-    (1-q)^2 / ((1 - q e^s) (1 - q e^-s)) below s = 1/b.
+    """Return an upper bound on the sum over releases of the probability that noise reaches the
+    margin.
 
     Args:
+        law: noise distribution of one draw.
+        counts: for each number of draws, how many releases have noise that is the sum of so many.
         margin: the margin in standard deviations of each release.
 
     >>> delta_bound(DiscreteLaplace(Fraction(3)), {1: 4, 2: 3}, Fraction(15)) < 1e-7
     True
     """
+    # Sums of few draws are exact. Others use Chernoff's bound: P(N >= x) <= exp(-s x) E[exp(s N)]
+    # for every s > 0. For a draw of scale b, with q = exp(-1/b), E[exp(s N)] = (1-q)^2 / ((1 - q
+    # e^s) (1 - q e^-s)) below s = 1/b.
     from counton.numbers.intervals import laplace_tail
 
     rate = 1 / float(law.scale)

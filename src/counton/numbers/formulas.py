@@ -1,21 +1,21 @@
 """Formulas: the way a number was computed from released cells, from which its error follows.
 
-A statistic gives the `Formula` of each number: sums of cells with weights, quotients of two such
-sums (a mean), products of two quotients (in a variance). Formulas are added and subtracted across
-groups, windows and streams, and keep the noise that they share: an interval comes from the joint
-law of all cells at all steps. A number that is no formula, such as a quantile, has an interval for
-any level (`Estimate`). If two such numbers are combined, each interval takes half of the
-probability of error.
+A statistic gives the `Formula` of each number: weighted sums of cells, quotients of two such sums
+(a mean), products of two quotients (in a variance). Formulas can be added and subtracted across
+groups, windows and streams. Their intervals use the joint distribution of all noise, so that shared
+noise cancels. A number without a formula, such as a quantile, has only an interval for any level
+(`Estimate`). If two such numbers are combined, each interval takes half of the probability of
+error.
 
-The interval of one quotient, or of one formula over another, is Fieller's (1954): all numbers r for
-which A - r B may be 0 by its own interval. It needs no approximation. A sum of several quotients
-errs by the errors of all of them. One quotient errs by (N_A - q N_B) / B with the true quotient q,
-the errors N_A and N_B and the released divisor B. To first order this is the noise of one sum of
-cells, whose law is known. Two steps cover the unknown true quotients and divisors, as for moments.
-The half-width is divided by 1 - (half-width of B) / B, with the divisor for which this is least;
-and a bound on the products of two errors is added. If a divisor may be 0, the interval is
-unbounded.
+The interval of a quotient A / B is Fieller's (1954): all numbers r for which A - r B may be 0 by
+its own interval. It needs no approximation, and is unbounded if the divisor may be 0.
 """
+
+# A sum of several quotients errs by the errors of all of them. One quotient errs by (N_A - q N_B) /
+# B with the true quotient q, the errors N_A and N_B and the released divisor B. To first order this
+# is the noise of one sum of cells, whose law is known. Two steps cover the unknown true quotients
+# and divisors, as for moments. The half-width is divided by 1 - (half-width of B) / B, with the
+# divisor for which this is least; and a bound on the products of two errors is added.
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ class Term(NamedTuple):
 
     Attributes:
         weight: the factor.
-        start, stop: the step before the first counted step (0: the beginning), and the last one.
-        cell: number of the cell; below 0 if only its noise matters, as for cells with equal
-            weights.
-        alike: number of cells that this term stands for, all with its weight.
+        start, stop: the step before the first counted step (0: the beginning), and the last counted
+            step.
+        cell: number of the cell; below 0 if only its noise matters, and not which cell it is.
+        alike: number of cells that this term stands for, each with its weight.
 
     >>> Term(-1.0, 0, 7, 2).cell
     2
@@ -94,7 +94,7 @@ class Estimate(ABC):
 
     @property
     def formula(self) -> Formula | None:
-        """This number as a formula in released cells, to be added to others; None if it is none."""
+        """This number as a formula in released cells; None if it is no such function."""
         return None
 
     def _clip(self, low: float, high: float) -> tuple[float, float]:
@@ -166,7 +166,9 @@ class Formula(Estimate):
 
     @property
     def raw(self) -> float:
-        """The formula's value as released, not cut to the values that the true one can have."""
+        """The formula's value as released, before it is cut to the values that the true number can
+        have.
+        """
         terms = [self.constant]
         terms += [weight * one.value for one, weight in self.sums]
         terms += [weight * _over(one) for one, weight in self.quotients]
@@ -190,7 +192,7 @@ class Formula(Estimate):
         return _Law([self]).half(self, check_level(level))
 
     def around(self, half: float) -> tuple[float, float]:
-        """Return value - half and value + half, cut to the values that the true one can have."""
+        """Return value - half and value + half, cut to the values that the true number can have."""
         if not math.isfinite(half):
             return self.least, self.most
         return self._clip(self.raw - half, self.raw + half)
@@ -264,12 +266,12 @@ def product(one: Formula, other: Formula) -> Formula:
 class Ratio(Estimate):
     """One formula divided by another.
 
-    The interval holds all r for which above - r below, a formula, may be 0 by its own interval
-    (Fieller 1954): it needs no approximation, and is unbounded if the divisor may be 0.
+    The interval is Fieller's (1954): it holds all r for which above - r * below may be 0 by its own
+    interval. It needs no approximation, and is unbounded if the divisor may be 0.
 
     Attributes:
-        above, below: the formulas.
-        scale, moved: the number is ``scale`` times the ratio, plus ``moved``.
+        above, below: dividend and divisor.
+        scale, moved: the number is ``scale * above / below + moved``.
     """
 
     above: Formula
@@ -317,12 +319,10 @@ class Ratio(Estimate):
 
 
 def shares_of(numbers: Sequence[Estimate], whole: Estimate) -> list[Estimate]:
-    """Divide each number by the whole that it is a part of, and return the shares.
-
-    Cells have independent noise of one distribution. So of the cells of the whole that are not in a
-    number, only those with equal weights are counted. Then time grows with the numbers, not with
-    their square.
-    """
+    """Divide each number by the whole that it is a part of, and return the shares."""
+    # Cells have independent noise of one distribution. So of the cells of the whole that are not in
+    # a number, only those with equal weights are counted. Then time grows with the numbers, not
+    # with their square.
     below = whole.formula
     sums = () if below is None else below.sums
     first = sums[0][0].design if sums else None
@@ -357,9 +357,10 @@ def shares_of(numbers: Sequence[Estimate], whole: Estimate) -> list[Estimate]:
 
 
 def _end(excess: Callable[[float], float], middle: float, sign: int, step: float) -> float:
-    """Return an interval's end on one side (``sign``), slightly outside; infinite if none exists.
+    """Return one end of an interval, or a number slightly outside it; infinite if there is no end.
 
-    The interval holds numbers whose ``excess`` is at most 0, such as ``middle``.
+    The interval holds the numbers whose ``excess`` is at most 0, such as ``middle``. ``sign`` is 1
+    for the upper end and -1 for the lower one.
     """
     inner, low, outer = 0.0, excess(middle), step
     while (high := excess(middle + sign * outer)) <= 0:
@@ -389,11 +390,10 @@ class ClosedForm(Estimate):
     """A number whose error and interval are known without the joint noise of all cells.
 
     Attributes:
-        estimate: the number, or an array of numbers of many groups.
-        ends: returns its interval at a level.
+        estimate: the number, or an array with the numbers of many groups.
+        ends: function from a level to the interval.
         deviation: standard deviation of its noise; NaN if it has none.
-        parts: returns its formula in released cells, to be added to others; None: it is no such
-            function.
+        parts: function that returns its formula in released cells; None: it has no formula.
 
     >>> ClosedForm(3.0, lambda level: (2.0, 5.0)).interval(0.9)
     (2.0, 5.0)
@@ -473,11 +473,12 @@ class ClosedForm(Estimate):
 def join_numbers(
     numbers: Sequence[Estimate], join: Callable[[list[Any]], NDArray[Any]] | None = None
 ) -> ClosedForm:
-    """Join several numbers, single ones or arrays, to one array with its intervals.
+    """Join several numbers or arrays of numbers to one array with its intervals.
 
     Args:
         numbers: the numbers.
-        join: makes one array from values, errors or ends; None: concatenates them in order.
+        join: function that makes one array of several; used for values, errors and ends of
+            intervals. None: it concatenates them in order.
 
     >>> join_numbers([Formula(2.0), Formula(3.0)]).interval(0.9)[0].tolist()
     [2.0, 3.0]
@@ -507,9 +508,9 @@ class TableNumbers(NamedTuple):
     Attributes:
         about: columns that describe the rows.
         numbers: all numbers in one array, in the order of the rows.
-        called: name of the column of values: ``"estimate"``, or ``"value"`` for numbers without a
-            standard deviation, and so without a column ``"std"``.
-        beside: returns other columns, which may depend on the level.
+        called: name of the column of values: ``"estimate"``; or ``"value"``, for numbers that have
+            no standard deviation and no column ``"std"``.
+        beside: function from a level to further columns.
 
     >>> both = join_numbers([Formula(2.0), Formula(3.0)])
     >>> two = TableNumbers({"name": np.array(["a", "b"])}, both)
@@ -578,9 +579,11 @@ def _plain(number: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class OfTwo(Estimate):
-    """The difference or ratio of two numbers, one of which at least is no formula in cells.
+    """The difference or ratio of two numbers, at least one of which has no formula in released
+    cells.
 
-    Each interval takes half of the allowed probability of error, so both hold (Bonferroni).
+    The interval is computed from the intervals of both numbers. Each takes half of the allowed
+    probability of error, so that both hold together (Bonferroni).
 
     Attributes:
         one, other: the numbers.
@@ -620,7 +623,9 @@ class OfTwo(Estimate):
 
 
 def difference(one: Estimate, other: Estimate) -> Estimate:
-    """Return ``one`` minus ``other``, with an interval that knows the noise that they share."""
+    """Return ``one`` minus ``other``; its interval takes noise into account that both numbers
+    share.
+    """
     if (first := one.formula) is not None and (second := other.formula) is not None:
         return first - second
     return OfTwo(one, other)
@@ -639,7 +644,7 @@ def _over(one: Quotient) -> float:
 
 
 class _Law:
-    """The joint noise of several formulas: of all cells and steps of all streams that they read."""
+    """The joint noise of several formulas, over all streams, cells and steps that they read."""
 
     def __init__(self, formulas: Sequence[Formula]) -> None:
         streams: list[tuple[Design, dict[tuple[int, int, int, int], int]]] = []
@@ -654,8 +659,8 @@ class _Law:
         self._streams = streams
 
     def _vectors(self, one: Formula) -> tuple[list[Floats], float]:
-        """Return the weights of a formula's sums, an array for each stream, and the error from
-        rounding.
+        """Return the weights in a formula's sums, one array for each stream, and the largest
+        rounding error.
         """
         found = [np.zeros(len(keys)) for _, keys in self._streams]
         grain = 0.0
@@ -669,10 +674,11 @@ class _Law:
         return found, grain
 
     def _half(self, vectors: Sequence[Floats], level: float, full: bool) -> float:
-        """Return the half-width of a weighted sum of cells; different streams are independent.
-
-        The root of the sum of squares covers all tails that grow no heavier when they are added up.
+        """Return the half-width of a weighted sum of cells of several streams, whose noise is
+        independent.
         """
+        # The root of the sum of squares covers all tails that grow no heavier when they are added
+        # up.
         return math.hypot(
             *(n.half(v, level, full=full) for n, v in zip(self._noises, vectors, strict=True))
         )
@@ -687,7 +693,9 @@ class _Law:
         return math.hypot(*(n.std(v) for n, v in zip(self._noises, vectors, strict=True)))
 
     def _read(self, one: Formula) -> dict[Quotient, _Read] | None:
-        """Return what was released of each quotient in a formula; None if a divisor is 0."""
+        """Return the released values and noise of each quotient in a formula; None if a divisor is
+        0.
+        """
         found: dict[Quotient, _Read] = {}
 
         def of(each: Quotient) -> _Read:
@@ -711,8 +719,8 @@ class _Law:
         """Return the half-width of a formula's interval; infinite if a divisor may be 0.
 
         Args:
-            full: treat the noise as if a single node had all of the variance, with the heaviest
-                tails, so that the half-width is a norm of the weights.
+            full: True for a wider half-width, as if one node's noise had all of the variance; it is
+                then a norm of the weights.
         """
         linear, grain = self._vectors(one)
         if one.linear:
@@ -742,9 +750,10 @@ class _Read:
 
     Attributes:
         share, divisor: quotient and divisor.
-        off: weights of the parts in above - share * below, whose noise is the quotient's error.
-        below: weights of the parts of the divisor.
-        grain, rounded: largest further rounding of the two sums.
+        off: weights of the cells in above - share * below; its noise is the quotient's error times
+            the divisor.
+        below: weights of the cells in the divisor.
+        grain, rounded: largest rounding errors of these two sums, besides noise.
         weight: weight of the quotient in the formula, to first order.
         reach: largest error of the quotient.
     """
@@ -760,9 +769,9 @@ class _Read:
 
 
 def _with_quotients(linear: Sequence[Floats], reads: Mapping[Quotient, _Read]) -> list[Floats]:
-    """Return the weights of all cells in a formula to first order, quotients included.
+    """Return the weight of every cell in a formula to first order, one array for each stream.
 
-    ``linear`` are the weights in its sums; the result has an array for each stream, too.
+    ``linear`` has the weights in the formula's sums; those in its quotients are added.
     """
     vectors = list(linear)
     for each in reads.values():
@@ -772,10 +781,10 @@ def _with_quotients(linear: Sequence[Floats], reads: Mapping[Quotient, _Read]) -
 
 
 def _place(streams: Sequence[tuple[Design, object]], terms: Design) -> int:
-    """Return the index of the stream whose noise this design has; ``len(streams)`` if none has.
+    """Return the index of the stream that has this design's noise; ``len(streams)`` if none has.
 
-    The parts of a report belong to one stream, with cells in other units. If the identity of the
-    noise is unknown, as for a plan, equal terms mean one stream.
+    The parts of a report belong to one stream. Designs without an identity of their noise, such as
+    those of a plan, are of one stream if their terms are equal.
     """
     for place, (known, _) in enumerate(streams):
         if known is terms or known == terms:
@@ -798,10 +807,12 @@ def _sums(formulas: Sequence[Formula]) -> Iterable[CellSum]:
 class _Noise:
     """The noise of weighted sums over cells and steps of one stream.
 
-    Cells have independent noise of one distribution. Noise of one cell at several steps is
-    correlated, and its covariances follow from variances of windows: 2 Cov(N_s, N_t) = Var N_s +
-    Var N_t - Var(N_t - N_s).
+    Cells have independent noise of one distribution. The noise of one cell is correlated over
+    steps.
     """
+
+    # Covariances follow from variances of windows: 2 Cov(N_s, N_t) = Var N_s + Var N_t - Var(N_t -
+    # N_s).
 
     def __init__(self, terms: Design, keys: Sequence[tuple[int, int, int, int]]) -> None:
         self._design = terms
@@ -859,14 +870,14 @@ class _Noise:
     def half(self, weights: Floats, level: float, *, full: bool = False) -> float:
         """Return the half-width of a weighted sum's interval, in data units.
 
-        As `counton.numbers.window_halfwidths` for fractional weights, it is the larger of two
-        quantiles: that of a normal law, and that of equal nodes which together have the variance,
-        each with the largest weight of any node.
+        It is computed as `counton.numbers.window_halfwidths` does for fractional weights.
 
         Args:
-            full: treat the noise as if a single node had all of the variance, with the heaviest
-                tails, so that the half-width is a norm of the weights.
+            full: True for a wider half-width, as if one node's noise had all of the variance; it is
+                then a norm of the weights.
         """
+        # The larger of two quantiles: that of a normal law, and that of equal nodes which together
+        # have the variance, each with the largest weight of any node.
         if not weights.any():
             return 0.0
         at, magnitudes = self._at_ends(weights), np.abs(weights)

@@ -61,12 +61,12 @@ _WIDE = DiscreteLaplace(Fraction(2**24))
 
 
 def interval_halfwidth(law: NoiseDistribution, terms: int, level: float = 0.95) -> int:
-    """Return the smallest c with P(|N| <= c) >= level, N a sum of ``terms`` draws of ``law``.
+    """Return the smallest c with P(|N| <= c) >= level, where N is a sum of ``terms`` draws of
+    ``law``.
 
-    The draws are independent. Exact up to float64 (about 1e-12 in probability), with one exception:
-    Gaussian sums with a standard deviation beyond 4096 use an integral. From one standard deviation
-    on the integral is above the sum; below it its error bound, 1 / (12 variance), is added to the
-    tail. So the interval is never too short.
+    The draws are independent. The result is exact up to float64 (about 1e-12 in probability). Only
+    Gaussian sums with a standard deviation beyond 4096 may get a larger c. The interval is never
+    too short.
 
     Args:
         law: noise law of one node.
@@ -81,6 +81,9 @@ def interval_halfwidth(law: NoiseDistribution, terms: int, level: float = 0.95) 
     ...     DiscreteLaplace(Fraction(3)), 10)
     (9, 26)
     """
+    # Gaussian sums with a standard deviation beyond 4096 use an integral. From one standard
+    # deviation on the integral is above the sum; below it its error bound, 1 / (12 variance), is
+    # added to the tail.
     given: Any = law
     if not isinstance(given, DiscreteLaplace | DiscreteGaussian):
         raise InvalidInput(f"law is {given!r}; give one such as DiscreteLaplace(5)")
@@ -100,9 +103,10 @@ def _of_sum(counts: tuple[tuple[NoiseDistribution, int], ...], level: float) -> 
 def _within(
     counts: Mapping[NoiseDistribution, int], level: float, low: int, high: int | None
 ) -> int:
-    """Return the smallest c with P(|N| <= c) >= level, known to be between ``low`` and ``high``.
+    """Return the smallest c with P(|N| <= c) >= level; it is known to be at least ``low``.
 
-    N is a sum of independent draws, so many of each distribution. None: no upper bound is known.
+    N is a sum of independent draws: ``counts`` gives their number for each distribution. ``high``
+    is known to be at least c; None: no upper bound is known.
     """
     if high == low:
         return low
@@ -116,12 +120,10 @@ def _of_numbers(
     level: float,
     more: tuple[tuple[NoiseDistribution, int], ...] = (),
 ) -> NDArray[np.float64]:
-    """Return the half-width for each number of draws of ``law``, with draws of ``more`` added.
-
-    One more draw never brings a symmetric law with one peak closer to 0. So half-widths grow with
-    the number of draws: if those of the fewest and of the most draws in a stretch agree, all
-    between them are equal.
-    """
+    """Return the half-width for each number of draws of ``law``, with draws of ``more`` added."""
+    # One more draw never brings a symmetric law with one peak closer to 0. So half-widths grow with
+    # the number of draws: if those of the fewest and of the most draws in a stretch agree, all
+    # between them are equal.
     several, where = np.unique(numbers, return_inverse=True)
     found = np.empty(len(several))
 
@@ -155,8 +157,8 @@ def halfwidths(
 ) -> NDArray[np.float64]:
     """Return half-widths of the intervals at ``steps``: float64, shape ``(len(steps),)``.
 
-    They are those of `window_halfwidths`: a released total is about the steps from the first on, a
-    released window about a single step.
+    `window_halfwidths` computes them: for a total of all steps so far, or for the step's own count
+    if the strategy releases windows.
 
     Raises:
         InvalidInput: the level is out of range, or the strategy does not serve a step.
@@ -178,13 +180,10 @@ def joint_halfwidths(
     steps: range | NDArray[np.int64],
     level: float = 0.95,
 ) -> NDArray[np.float64]:
-    """Return half-widths of the sums of a stream's releases and one release of each earlier stream.
+    """Return half-widths for a stream's releases plus one release of each earlier stream.
 
-    Units are those of the exact sums, which all streams share. The half-widths are exact if all
-    weights are +1 or -1. Otherwise they are the larger of two: the root of the sum of squares of
-    the half-widths, which covers tails that grow no heavier when they are added up, and
-    `smooth_halfwidth`. If noise is so narrow that this is wider, they are the sum of half-widths
-    that hold together by the union bound.
+    They are in units of the exact sums, which all streams share, and exact if all weights of nodes
+    are +1 or -1.
 
     Args:
         before: strategy, law and step of each release of totals that is added.
@@ -196,6 +195,10 @@ def joint_halfwidths(
     >>> joint_halfwidths([(Binary(7), law, 3)], Binary(7), law, range(1, 4)).tolist()
     [15.0, 15.0, 17.0]
     """
+    # For other weights they are the larger of two: the root of the sum of squares of the
+    # half-widths, which covers tails that grow no heavier when they are added up, and
+    # smooth_halfwidth. If noise is so narrow that this is wider, they are the sum of half-widths
+    # that hold together by the union bound.
     level, stops = check_level(level), check_steps(strategy, steps)
     zeros = np.zeros_like(stops)
     sums = [
@@ -237,21 +240,12 @@ def window_halfwidths(
     *,
     cells: int = 1,
 ) -> NDArray[np.float64]:
-    """Return half-widths of the intervals of releases about the steps start + 1 .. stop.
+    """Return half-widths of the intervals for the sums over the steps start + 1 .. stop.
 
-    The released number is a difference of totals or a sum of windows, added up over this many
-    ``cells``, whose noise is independent. Half-widths are in units of the exact sums (multiply by
-    the resolution of a clipped contribution).
-
-    Trees get the exact half-width for the nodes they read, also if laws differ by level. If
-    different Laplace laws, and few of them, add up to a standard deviation beyond 8192, half-widths
-    are too wide by up to 1/4096 of it for each node.
-
-    Strategies with fractional weights get the larger of two quantiles. One is of a normal law of
-    the exact variance. The other is of equal nodes at full weight that together have this variance:
-    they have heavier tails, since there are no fewer nodes in truth and none weighs more. Two
-    widths are added: half a lattice cell of a node at full weight (a whole one if nodes are
-    narrow), and the most by which releases are rounded.
+    Such a sum is a difference of two released totals, or a sum of released windows. It may add up
+    several ``cells``, whose noise is independent. Half-widths are in units of the exact sums:
+    multiply by the resolution of a clipped contribution. For strategies that read nodes with
+    weights +1 or -1 they are exact, except for a few very wide Laplace distributions.
 
     Args:
         strategy, law: as for the counter.
@@ -271,6 +265,15 @@ def window_halfwidths(
     >>> window_halfwidths(Binary(7), law, 3, 7, cells=100).tolist()
     185.0
     """
+    # Trees get the exact half-width for the nodes they read, also if laws differ by level. If
+    # different Laplace laws, and few of them, add up to a standard deviation beyond 8192,
+    # half-widths are too wide by up to 1/4096 of it for each node.
+    #
+    # Strategies with fractional weights get the larger of two quantiles. One is of a normal law of
+    # the exact variance. The other is of equal nodes at full weight that together have this
+    # variance: they have heavier tails, since there are no fewer nodes in truth and none weighs
+    # more. Two widths are added: half a lattice cell of a node at full weight (a whole one if nodes
+    # are narrow), and the most by which releases are rounded.
     level = check_level(level)
     cells = check_integer("cells", cells, 1)
     first, last = check_ends(strategy, starts, stops)
@@ -306,11 +309,13 @@ def _of_variances(
 ) -> NDArray[np.float64]:
     """Return half-widths for releases that read nodes with fractional weights.
 
-    `window_halfwidths` describes them.
+    Comments in `window_halfwidths` explain them.
 
     Args:
-        variance: in units of a node's; ``std`` in those of the exact sums.
-        full: largest weight with which a node is read, `largest_reads`.
+        variance: variance of each release, in units of one node's variance.
+        std: standard deviation of each release, in units of the exact sums.
+        rounding: largest rounding of each release, in units of its last binary place.
+        full: largest weight with which each release reads a node.
     """
     # Lattice cells of the node read at full weight, often by the first release.
     lattice = full * 2.0**-strategy.facts.lattice_bits
@@ -330,8 +335,8 @@ def widest_halfwidth(
 ) -> float:
     """Return the half-width of totals at the step with the largest variance.
 
-    With ``level = 1 - (1 - p) / T`` all T releases are within it together with probability p (union
-    bound).
+    With ``level = 1 - (1 - p) / T``, all T releases are within this half-width together, with
+    probability p (union bound).
 
     Args:
         level: wanted probability, above 0 and at most 1 - 1e-9.
@@ -360,9 +365,10 @@ def widest_halfwidth(
 def largest_expiring_error(
     guarantee: ExpiringDP | ExpiringZCDP, steps: int, probability: float
 ) -> float:
-    """Return a bound that all noise up to ``steps`` keeps together with at least this probability.
+    """Return a bound that the noise of all steps up to ``steps`` keeps together with
+    ``probability``.
 
-    It is Chernoff's bound for the sum of noises at each step, with a union bound over steps.
+    It is Chernoff's bound for the noise of each step, and a union bound over steps.
 
     Args:
         guarantee: a guarantee bound to its strategy.
@@ -384,14 +390,15 @@ def largest_expiring_error(
 
 
 def largest_noise(expiry: Expiry, steps: int, probability: float, *, gaussian: bool) -> float:
-    """Return the bound of `largest_expiring_error` for an epsilon, or a rho, of 1."""
+    """Return the bound of `largest_expiring_error` for an epsilon of 1, or a rho of 1."""
     height = min(max(steps - expiry.delay, 1).bit_length(), expiry.top + 1)
     return _largest_noise(expiry.growth, height, math.log(2 * steps / (1 - probability)), gaussian)
 
 
 @lru_cache(maxsize=2**14)
 def _largest_noise(growth: Fraction, height: int, log_count: float, gaussian: bool) -> float:
-    """Return a bound on a sum of noise of ``height`` levels, scaled for an epsilon or a rho of 1.
+    """Return a bound on the sum of one draw from each of ``height`` levels, for an epsilon or rho
+    of 1.
 
     The sum exceeds it with probability at most 2 exp(-log_count).
     """
@@ -416,10 +423,8 @@ def _of_trees(
 ) -> NDArray[np.float64] | None:
     """Return exact half-widths if releases read all nodes with weights +1 or -1; else None.
 
-    Each different set of nodes is computed once.
-
     Args:
-        more: laws with the numbers of draws that are added.
+        more: pairs of a distribution and a number of its draws that are added to each release.
     """
     one_law = not isinstance(strategy, EndlessStrategy)
     if one_law and strategy.facts.unit_rows:
@@ -460,9 +465,9 @@ def check_level(level: float) -> float:
 def _laws_in_sum(
     strategy: StreamStrategy, law: NoiseDistribution, start: int, stop: int, cells: int
 ) -> tuple[tuple[NoiseDistribution, int], ...] | None:
-    """Return how many draws of each distribution the noise of a window has; None for other weights.
+    """Return pairs of a distribution and the number of its draws in the noise of a window.
 
-    All weights must be +1 or -1.
+    None if a weight is not +1 or -1.
     """
     weights: dict[tuple[int, int], int | Fraction] = {}
     for sign, step in window_rows(strategy, start, stop):
@@ -476,14 +481,17 @@ def _laws_in_sum(
 
 
 class NodeReads(NamedTuple):
-    """How releases read the nodes of noise: given a variance, enough to compute an interval.
+    """The weights with which releases read nodes of noise: enough to compute intervals from
+    variances.
 
     Attributes:
-        whole: True if all weights are +1 or -1, so that a variance counts nodes.
+        whole: True if all weights are +1 or -1, so that a release's variance gives the number of
+            its nodes.
         largest: the largest weight with which a release reads a node.
-        rounding: by how much rounding moves a total at most, in units of ``2**-fraction_bits``.
-        lattice_bits, fraction_bits: nodes are multiples of ``2**-lattice_bits``, and releases of
-            ``2**-fraction_bits``, in units of the exact sums.
+        rounding: the most by which rounding moves a total, in units of ``2**-fraction_bits``.
+        lattice_bits: noise of nodes is a multiple of ``2**-lattice_bits``, in units of the exact
+            sums.
+        fraction_bits: releases are multiples of ``2**-fraction_bits``, in units of the exact sums.
     """
 
     whole: bool
@@ -494,15 +502,16 @@ class NodeReads(NamedTuple):
 
 
 def node_reads(terms: Errors, step: int) -> NodeReads | None:
-    """Return how the releases of a stream read nodes, for a reader who does not have its strategy.
+    """Return the weights with which a stream's releases read nodes, for readers without its
+    strategy.
 
     Args:
         terms: the strategy and the law of one node.
         step: a step that is released.
 
     Returns:
-        None if steps differ in this: if there is no last step, if windows are revised, and if
-        windows that are released alone are rounded.
+        None if the weights differ by step, as in a stream without a last step or with revised
+            windows, or if single windows are rounded.
 
     >>> from counton import PureDP, plan
     >>> node_reads(plan(31, PureDP(1), release="windows").best, 7)
@@ -527,10 +536,10 @@ def node_reads(terms: Errors, step: int) -> NodeReads | None:
 def weighted_halfwidth(
     law: NoiseDistribution, weights: tuple[tuple[float, int], ...], level: float = 0.95
 ) -> float:
-    """Return c with P(|N| <= c) >= level, N a sum of draws of ``law``, each times its weight.
+    """Return c with P(|N| <= c) >= level, where N is a weighted sum of draws of ``law``.
 
-    Exact if all weights agree. Otherwise at most 1/4 of the largest weight or 1/128 of the standard
-    deviation too wide, whichever is more, and never too short.
+    The result is exact if all weights agree. Otherwise it is never too short. It is too wide by at
+    most 1/4 of the largest weight or 1/128 of the standard deviation, whichever is more.
 
     Args:
         weights: magnitudes above 0, with the number of draws of each.
@@ -564,11 +573,11 @@ def _smooth_law(
 ) -> tuple[Floats, Floats, float]:
     """Return half-widths c, the probabilities P(|N + V| <= c), and twice the largest V.
 
-    N is a weighted sum of draws, whose values are not evenly spaced. So the law of N + V is
-    computed, with V, at most half of ``jitter``, a sum of eight uniform variables. Its density is
-    smooth, and its transform, with a power of a sine, falls so quickly that few frequencies give
-    the law to 1e-11.
+    N is a weighted sum of draws; V is a small continuous variable that makes the density smooth.
     """
+    # The values of N are not evenly spaced. V, at most half of jitter, is a sum of eight uniform
+    # variables. The transform of N + V, with a power of a sine, falls so quickly that few
+    # frequencies give the law to 1e-11.
     largest, std = max(weight for weight, _ in weights), _std(law, weights)
     jitter = max(largest / 4, std / 128)
     bits = math.ceil(math.log2(2 * _PERIOD * (std + largest) / jitter * _SMOOTHED))
@@ -588,22 +597,23 @@ def _smooth_law(
 def smooth_halfwidth(
     std: Any, law: NoiseDistribution, level: float = 0.95, *, draws: int = 1
 ) -> Any:
-    """Return half-widths for estimates known only by their standard deviations.
+    """Return half-widths for estimates of which only the standard deviations are known.
 
-    The result is the largest of several quantiles: of a normal law and, with Laplace noise, of the
-    law of each term and of sums of a few terms, which exceed both around a level of 0.907. Half of
-    the largest weight of a single draw, ``std / law.std``, is added: draws are whole numbers, so
-    sums of few draws jump while those laws are smooth. If noise is narrow, a whole one is added to
-    the quantile of one term as well.
+    Each estimate is a weighted sum of draws of ``law``.
 
     Args:
         level: wanted probability, above 0 and at most 1 - 1e-9.
-        draws: least number of draws of one weight in each term of an estimate.
+        draws: each term of an estimate is a weight times a sum of at least so many draws.
 
     >>> from fractions import Fraction
     >>> round(float(smooth_halfwidth(1.0, DiscreteGaussian(Fraction(10**6)))), 3)
     1.96
     """
+    # The largest of several quantiles: of a normal law and, with Laplace noise, of the law of each
+    # term and of sums of a few terms, which exceed both around a level of 0.907. Half of the
+    # largest weight of a single draw, std / law.std, is added: draws are whole numbers, so sums of
+    # few draws jump while those laws are smooth. If noise is narrow, a whole one is added to the
+    # quantile of one term as well.
     level = check_level(level)
     if law.variance == 0:
         return np.zeros_like(np.asarray(std, dtype=np.float64))
@@ -626,9 +636,10 @@ def is_narrow(law: NoiseDistribution) -> bool:
 
 
 def _first(holds: Callable[[int], bool], low: int = 0, high: int | None = None) -> int:
-    """Return the smallest c from ``low`` on for which ``holds(c)``, which is true from there on.
+    """Return the smallest c from ``low`` on with ``holds(c)``.
 
-    ``high``, if given, is known to hold.
+    ``holds`` is true for all larger numbers too. ``high``, if given, is a number for which it is
+    true.
     """
     if holds(low):
         return low
@@ -662,9 +673,9 @@ _TRANSFORMED = 8192.0
 def sum_tail(counts: Mapping[NoiseDistribution, int]) -> Callable[[int], float]:
     """Return the function c -> P(|N| > c) for a sum N of independent draws.
 
-    ``counts`` gives the number of draws of each distribution. Exact up to float64 (about 1e-12),
-    with two exceptions, which are a little too large: Gaussian sums beyond a standard deviation of
-    4096, and few unequal Laplace laws beyond one of 8192.
+    ``counts`` gives the number of draws of each distribution. The result is exact up to float64
+    (about 1e-12), and a little too large in two cases: Gaussian sums with a standard deviation
+    beyond 4096, and few different Laplace distributions with one beyond 8192.
     """
     counts = {law: count for law, count in counts.items() if count and law.variance > 0}
     if not counts:
@@ -690,19 +701,21 @@ def sum_tail(counts: Mapping[NoiseDistribution, int]) -> Callable[[int], float]:
 
 
 def laplace_tail(law: DiscreteLaplace, terms: int) -> Callable[[int], float]:
-    """Return c -> P(|N| > c), N a sum of n discrete Laplace variables, as a positive mixture.
+    """Return the function c -> P(|N| > c), where N is a sum of ``terms`` discrete Laplace
+    variables.
 
-    Nothing is subtracted, so small tails are as exact as large ones.
-
-    With q = exp(-1/scale), a discrete Laplace variable is the difference of two geometric ones. In
-    generating functions a = (1-q)/(1-qz) and b = (1-q)/(1-q/z) satisfy (partial fractions)
-    a b = a / (1+q) + z^-1 b q / (1+q). Applied to a^n b^n until one of them is used up:
-
-        P(N > c) = sum_{i=1..n} C(2n-i-1, n-1) q^(n-i) / (1+q)^(2n-i) P(G_i > c + n - i),
-
-    G_i a sum of i geometric variables. It is above c + n - i if fewer than i of the first c + n
-    trials end one, each with probability 1 - q: a sum of i binomial probabilities.
+    Small tails are as exact as large ones.
     """
+    # A positive mixture: nothing is subtracted.
+    #
+    # With q = exp(-1/scale), a discrete Laplace variable is the difference of two geometric ones.
+    # In generating functions a = (1-q)/(1-qz) and b = (1-q)/(1-q/z) satisfy (partial fractions) a b
+    # = a / (1+q) + z^-1 b q / (1+q). Applied to a^n b^n until one of them is used up:
+    #
+    #     P(N > c) = sum_{i=1..n} C(2n-i-1, n-1) q^(n-i) / (1+q)^(2n-i) P(G_i > c + n - i),
+    #
+    # G_i a sum of i geometric variables. It is above c + n - i if fewer than i of the first c + n
+    # trials end one, each with probability 1 - q: a sum of i binomial probabilities.
     rate = 1 / float(law.scale)
     left = np.arange(terms)  # n - i
     # Logarithms of q / (1+q) and 1 / (1+q), finite even if q is not: little noise has small q.
@@ -733,10 +746,10 @@ def laplace_tail(law: DiscreteLaplace, terms: int) -> Callable[[int], float]:
 def _transformed_tail(
     counts: Mapping[NoiseDistribution, int], std: float
 ) -> Callable[[int], float]:
-    """Return c -> P(|N| > c) by Fourier transforms, where N is a sum of draws.
+    """Return the function c -> P(|N| > c) by Fourier transforms, where N is a sum of draws.
 
-    The support has at least 64 standard deviations; ``counts`` gives the draws of each
-    distribution.
+    ``counts`` gives the number of draws of each distribution, ``std`` the standard deviation of N.
+    The transform covers at least 64 standard deviations.
     """
     length = 1 << math.ceil(64 * std + 64).bit_length()
     angles = np.linspace(0, math.pi, length // 2 + 1)
@@ -752,11 +765,11 @@ def _transformed_tail(
 def _inverted_tail(
     counts: Mapping[NoiseDistribution, int], std: float
 ) -> Callable[[int], float] | None:
-    """Return c -> P(|N| > c) from the few frequencies of a sum of many terms; None if too many.
-
-    Over a period of L integers, with L so long that nothing lies beyond half of it,
-    P(|N| <= c) = sum over k of phi(2 pi k / L) sin((2c+1) pi k / L) / sin(pi k / L) / L.
+    """Return the function c -> P(|N| > c) for a sum N of many draws; None if it has too many
+    frequencies.
     """
+    # Over a period of L integers, with L so long that nothing lies beyond half of it, P(|N| <= c) =
+    # sum over k of phi(2 pi k / L) sin((2c+1) pi k / L) / sin(pi k / L) / L.
     length = math.ceil(64 * std + 64) | 1  # odd: all frequencies but 0 come in pairs
     most = min(_FREQUENCIES, length // 2) + 1
     # The transform falls from 1; find where float64 no longer notices it.
@@ -784,7 +797,7 @@ def _log_transform(
 ) -> NDArray[np.float64]:
     """Return the logarithm of the characteristic function of a sum of draws, at each angle.
 
-    The angles begin at 0.
+    The first angle is 0.
     """
     total = np.zeros(len(angles))
     for law, count in counts.items():
@@ -807,12 +820,12 @@ def _log_transform(
 
 
 def _coarse_tail(scales: Mapping[Fraction, int], std: float) -> Callable[[int], float]:
-    """Return an upper bound of P(|N| > c) for wide Laplace laws: n terms, a grid of g integers.
-
-    A discrete Laplace variable is the difference of two geometric ones. Rounded down to the grid
-    these are geometric again, with a scale divided by g, and lose less than g each. So the
-    difference moves by at most g - 1.
+    """Return an upper bound of the function c -> P(|N| > c), for a sum N of very wide Laplace
+    noise.
     """
+    # n terms, a grid of g integers: a discrete Laplace variable is the difference of two geometric
+    # ones. Rounded down to the grid these are geometric again, with a scale divided by g, and lose
+    # less than g each. So the difference moves by at most g - 1.
     grid = 1 << math.ceil(math.log2(std / _TRANSFORMED))
     coarse = sum_tail({DiscreteLaplace(scale / grid): n for scale, n in scales.items()})
     moved = sum(scales.values()) * (grid - 1)
@@ -821,11 +834,11 @@ def _coarse_tail(scales: Mapping[Fraction, int], std: float) -> Callable[[int], 
 
 
 def _gaussian_tail(sigma_squared: float) -> Callable[[int], float]:
-    """Return an upper bound of P(|N| > c) for one discrete Gaussian; exact up to a std of 4096.
-
-    A sum of n discrete Gaussians of parameter s is one of parameter n s up to factors 1 +- 2
-    exp(-pi^2 s) (Poisson summation). Beyond that std, the sum is the midpoint rule's integral.
+    """Return an upper bound of c -> P(|N| > c) for one discrete Gaussian; exact up to a std of
+    4096.
     """
+    # A sum of n discrete Gaussians of parameter s is one of parameter n s up to factors 1 +- 2
+    # exp(-pi^2 s) (Poisson summation). Beyond that std, the sum is the midpoint rule's integral.
     sigma = math.sqrt(sigma_squared)
     if sigma <= _INTEGRATED:
         x = np.arange(math.ceil(9 * sigma))
@@ -849,13 +862,12 @@ class ErrorsOf(NamedTuple):
     """The numbers that the errors of a design describe; by default a released cell.
 
     Attributes:
-        release: the numbers, as in `counton.plan`; None: those that the strategy releases.
-        steps: without a last step, the number of first steps.
-        mean, largest: factors on the error of a cell: on the root of the mean variance, and on the
-            root of the largest variance.
-        what: the numbers in a sentence; "": a cell.
-        per_step: expected number of items in a step, for the error of items that a delay holds
-            back.
+        release: the form of the release, as in `counton.plan`; None: the one that the strategy has.
+        steps: number of first steps that errors are about, if a stream has no last step.
+        mean, largest: ``mean_std`` of the numbers, and their ``max_std``, as multiples of a cell's.
+        what: the numbers in words; "": a cell.
+        per_step: expected number of items in a step. With a delay, items that are not counted yet
+            add to the error.
     """
 
     release: ReleaseForm | None = None
@@ -867,9 +879,9 @@ class ErrorsOf(NamedTuple):
 
 
 class Errors(Generic[S]):
-    """The errors of a design, as functions of its terms, in data units.
+    """The errors of a design, computed from its terms, in data units.
 
-    They describe the numbers that ``errors_of`` names.
+    They are errors of the numbers that ``errors_of`` names.
     """
 
     strategy: S
@@ -900,7 +912,7 @@ class Errors(Generic[S]):
 
     @property
     def steps(self) -> int:
-        """Number of steps over which `mean_std` and `max_std` are taken."""
+        """Number of steps over which `mean_std` is the mean and `max_std` the largest."""
         found = self.errors_of.steps or self.strategy.horizon
         if found is None:
             raise InvalidInput(f"{self.strategy!r} has no last step: give the number of steps")
@@ -913,7 +925,7 @@ class Errors(Generic[S]):
 
     @cached_property
     def mean_std(self) -> float:
-        """Root of the mean noise variance of all released numbers; exact, in data units."""
+        """Root of the mean noise variance of the numbers in ``errors_of``; exact, in data units."""
         return float(self.in_data_units(math.sqrt(self._variance("mean"))))
 
     @cached_property
@@ -956,16 +968,19 @@ class Errors(Generic[S]):
 
     @property
     def rmse(self) -> float:
-        """Root of the mean squared error, from noise and from items not counted yet by a delay."""
+        """Root of the mean squared error, in data units.
+
+        With a delay it includes the items that are not counted yet.
+        """
         return math.hypot(self.mean_std, self.errors_of.per_step * self.strategy.facts.delay)
 
     def largest_error(self, probability: float = 2 / 3) -> float:
         """Return a bound that the errors of all totals keep together, with the stated probability.
 
-        It holds at all steps and cells at once. It is a union bound over the half-width of the
-        widest release, or Chernoff's bound for an expiring guarantee, plus the items that a delay
-        holds back. It is infinite if no bound is known: for more numbers than known tails cover
-        (10^9 times 1 - probability), and if totals are not released or there is no last step.
+        It holds at all steps and cells at once, by a union bound; for an expiring guarantee it is
+        Chernoff's bound. Items that a delay holds back are added. The result is infinite if no
+        bound is known: if totals are not released, if there is no last step, or for more than 10^9
+        * (1 - probability) numbers.
 
         Raises:
             InvalidInput: the probability is outside (0, 1).
@@ -986,7 +1001,7 @@ class Errors(Generic[S]):
     def loss(self, ages: Iterable[int], analysis: Analysis = "exact") -> NDArray[np.float64]:
         """Return an item's privacy loss at each age, epsilon or rho, for an expiring guarantee.
 
-        The analysis "exact" is the promised loss, ``guarantee.at_age``.
+        With the analysis "exact" it is the loss that ``guarantee.at_age`` promises.
 
         Raises:
             InvalidInput: the guarantee does not expire, or there are no ages.
@@ -1030,9 +1045,8 @@ class Errors(Generic[S]):
         return float(found[0]) if one else found
 
     def window_std(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
-        """Return the standard deviation of the number released for the steps start + 1 .. stop.
-
-        It is in data units.
+        """Return the standard deviation of released sums over the steps start + 1 .. stop, in data
+        units.
         """
         variance = noise_variance(self.strategy, self.law, stops, since=starts)
         deviation: NDArray[np.float64] = self.in_data_units(np.sqrt(variance))
@@ -1059,16 +1073,17 @@ class Errors(Generic[S]):
     def window_halfwidths(
         self, starts: Steps, stops: Steps, level: float = 0.95, *, cells: int = 1
     ) -> NDArray[np.float64]:
-        """Return half-widths for the steps start + 1 .. stop, over ``cells`` cells, in data units.
+        """Return half-widths of sums over the steps start + 1 .. stop and ``cells`` cells, in data
+        units.
 
-        They are those of `counton.numbers.window_halfwidths`.
+        `counton.numbers.window_halfwidths` computes them in grid units.
         """
         found = window_halfwidths(self.strategy, self.law, starts, stops, level, cells=cells)
         return np.asarray(self.in_data_units(found))
 
     def in_data_units(self, errors: Any) -> Any:
-        """Convert errors of a cell from the grid units of strategies and laws to data units.
-
-        No other code multiplies an error by the resolution, or by the factor of ``errors_of``.
+        """Convert errors of a cell from grid units to data units, and to the numbers in
+        ``errors_of``.
         """
+        # No other code multiplies an error by the resolution, or by the factor of errors_of.
         return errors * float(self.resolution) * self.errors_of.mean

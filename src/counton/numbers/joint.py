@@ -1,16 +1,14 @@
 """Intervals that hold together: all steps of a stream, or several answers at once.
 
 By the union bound (Bonferroni) each of n intervals may miss with an n-th of the allowed
-probability, as if no two ever missed together. But the noise of a stream's steps is correlated, and
-answers share noise: differences of several groups from one, windows that read the same nodes. So
-joint intervals need a quantile of the largest error divided by its half-width. Its law follows from
-the streams' own strategies and draws. It is found by drawing that noise for many cells that count
-nothing, under a public key: all readers draw the same, and it is noise of nobody's data. A quantile
-of a sample is uncertain. So an order statistic is used that lies below the true quantile with
+probability. This is too wide if errors are correlated, as those of a stream's steps are, and those
+of answers that share noise. So the quantile of the largest error over its half-width is computed
+from the joint noise. This noise is drawn under a public key, for many cells that count nothing: all
+readers draw the same, and it is nobody's noise. The result is below the true quantile with
 probability at most 10^-6 over the choice of that key.
 
-The interval of a ratio is no sum of cells with known weights, so ratios, means and quantiles keep
-their part of the union bound.
+Only sums of cells with known weights have joint intervals. Ratios, means and quantiles keep the
+union bound.
 """
 
 from __future__ import annotations
@@ -52,10 +50,10 @@ def fresh_noise(terms: Design, cells: int, steps: int) -> NDArray[np.float64]:
 def noise_alone(
     terms: Design, key: Key, cells: int, steps: int, at_a_time: int
 ) -> Iterator[NDArray[np.float64]]:
-    """Yield the noise of a stream under a key: the releases of cells that count nothing.
+    """Yield the noise of a stream under a key, some steps at a time.
 
     Yields:
-        Noise in data units, shape ``(steps, cells)``.
+        Noise in data units, shape ``(steps, cells)``: the releases of cells that count nothing.
     """
     counts = Contribution.add_remove()
     # A stream of counts, whatever the terms count: its releases are in units of its sums.
@@ -79,7 +77,7 @@ def _known_noise(
 ) -> Iterator[NDArray[np.float64]]:
     """Yield noise of a stream under the public key of ``seed``, some steps at a time.
 
-    It is the noise of single windows, or of running totals.
+    With ``windows`` it is the noise of each step's own count, else of running totals.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InsecureKeyWarning)
@@ -98,13 +96,13 @@ def _known_noise(
 def narrower(
     terms: Design, widths: NDArray[np.float64], first: int, level: float, *, windows: bool
 ) -> float:
-    """Return a factor, at most 1, by which half-widths shrink and still hold at all steps together.
+    """Return a factor, at most 1: half-widths times this factor still hold at all steps together.
 
     Args:
         widths: half-widths at consecutive steps that hold for all of them by the union bound.
         first: the first of these steps.
         level: probability that one cell is within its interval at all of these steps.
-        windows: True for windows' own numbers, False for totals.
+        windows: True for counts of single windows, False for running totals.
 
     >>> from counton import Counter, ZCDP
     >>> from counton.numbers import halfwidths
@@ -131,9 +129,10 @@ def narrower(
 
 
 def largest_share(drawn: NDArray[np.float64], level: float) -> float | None:
-    """Return a drawn number that is almost certainly above the quantile; None: too few draws.
+    """Return the least of the drawn numbers that is almost certainly above the quantile of
+    ``level``.
 
-    It is below the quantile with probability at most 10^-6.
+    It is below the quantile with probability at most 10^-6. None: there are too few numbers.
 
     >>> largest_share(np.arange(1000.0), 0.95)
     979.0
@@ -143,15 +142,15 @@ def largest_share(drawn: NDArray[np.float64], level: float) -> float | None:
 
 
 def order_above_quantile(cells: int, level: float) -> int | None:
-    """Return the rank of an order statistic that is almost certainly above the quantile.
+    """Return the rank of a drawn number that is almost certainly above the quantile of ``level``.
 
-    It is below the quantile with probability at most 10^-6. Ranks ascend from 1. None: even the
-    largest draw may be below the quantile too often. The order statistic of rank k is below the
-    quantile if k or more draws are: a binomial tail.
+    Of ``cells`` drawn numbers in ascending order, the number of this rank, counted from 1, is below
+    the quantile with probability at most 10^-6. None: there are too few numbers.
 
     >>> order_above_quantile(1000, 0.95), order_above_quantile(100, 0.95)
     (980, None)
     """
+    # The order statistic of rank k is below the quantile if k or more draws are: a binomial tail.
     from scipy.stats import binom
 
     place = int(binom.isf(UNLUCKY, cells, level)) + 1
@@ -159,11 +158,11 @@ def order_above_quantile(cells: int, level: float) -> int | None:
 
 
 def jointly(answers: Sequence[Answer]) -> list[Answer]:
-    """Return the answers with intervals that hold all at once, with the probability of each.
+    """Return the answers with wider intervals, which all hold at once with their common level.
 
-    Sums of cells, such as sums and differences of counts, use their joint law, which is never wider
-    than Bonferroni. Ratios, means and quantiles use Bonferroni. If one answer is from a file
-    without an identity of its noise, as older files are, all answers use Bonferroni.
+    Sums and differences of counts use the joint distribution of their noise. Ratios, means and
+    quantiles use Bonferroni. If one answer was read from an older file, which does not identify its
+    noise, all use Bonferroni.
 
     Args:
         answers: answers of one level, to questions chosen without looking at the answers.
@@ -212,12 +211,12 @@ def _within(one: Answer, lower: float, upper: float) -> Answer:
 
 
 def joint_factor(formulas: Sequence[Formula], halves: NDArray[np.float64], level: float) -> float:
-    """Return a factor, at most 1, by which half-widths shrink and still hold all together.
-
-    ``halves`` are the half-widths of the ``formulas``.
+    """Return a factor, at most 1: half-widths times this factor still hold for all formulas
+    together.
 
     Args:
-        halves: half-widths that hold together by the union bound.
+        formulas: sums of cells.
+        halves: their half-widths, which hold together by the union bound.
         level: probability that all hold.
     """
     streams, grain = parts_of(formulas)

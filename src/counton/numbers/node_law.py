@@ -32,7 +32,7 @@ def sensitivity_of(
 ) -> Sensitivity:
     """Return how much one protected unit changes all node values together.
 
-    It is in units of the integers that the nodes' noise is drawn in.
+    The change is in steps of the grid on which the noise of the nodes is drawn.
 
     >>> from counton.strategies import Binary
     >>> sensitivity_of(Binary(31), Contribution.add_remove(cells=2), shape=(10,))

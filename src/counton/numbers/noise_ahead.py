@@ -1,11 +1,10 @@
 """The noise of a stream's next steps, computed together; kept in memory and beside its state.
 
-With many strategies the noise of a late step is a sum over the draws of all earlier steps, and
-costs as much as the noise of many steps together. So noise is drawn ahead for the next steps. If a
-stream has a `NoiseStore`, the noise is kept there for later processes. It is as secret as exact
-sums, and never authoritative or necessary. A stored row is used only if its seal holds. The seal is
-a keyed digest of steps, cells and noise under the subkey of the noise, which depends on stream,
-key, strategy, noise distribution and shape. Otherwise the noise is computed anew.
+With many strategies the noise of a late step is a sum over the draws of all earlier steps. It costs
+as much as the noise of many steps together, so the noise of the next steps is computed with it. If
+a stream has a `NoiseStore`, that noise is stored there for later processes. Keep it as secret as
+exact sums. No release depends on it: each stored row has a seal, a keyed digest of its steps, cells
+and noise. If the seal is wrong, the noise is computed anew.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ class SealedNoise(NamedTuple):
 
 
 class NoiseStore(Protocol):
-    """A store of noise for later processes; if it forgets or alters noise, no release changes."""
+    """A store of noise for later processes; if it loses or alters noise, no release changes."""
 
     def find(self, step: int, cell: int) -> SealedNoise | None:
         """Return the stored noise of a step, for the cells from ``cell`` on; None if none is."""
@@ -76,10 +75,11 @@ class NoiseStore(Protocol):
 
 
 class NoiseAhead:
-    """The noise of a stream's steps; that of some further steps is computed with it and remembered.
+    """The noise of a stream's steps; the noise of some later steps is computed and remembered with
+    it.
 
-    It is B z, the strategy's matrix times the noise of its nodes. Remembering never changes a
-    value: the noise of a step is a function of its address.
+    The noise is B z, the strategy's matrix times the noise of its nodes. A step's noise is a
+    function of its address, so remembering changes no value.
 
     Args:
         strategy: strategy of the stream.
@@ -107,11 +107,9 @@ class NoiseAhead:
 
     @property
     def by_cells(self) -> bool:
-        """True if the noise of a step is computed for some cells at a time, which saves memory.
-
-        If a late step costs as much as many steps and nothing is stored, a window of whole steps is
-        computed instead, as long as memory allows.
-        """
+        """True if the noise of a step is computed for some cells at a time, which saves memory."""
+        # If a late step costs as much as many steps and nothing is stored, a window of whole steps
+        # is computed instead, as long as memory allows.
         if self._versions > 1:
             return False
         apart = self._alone and (self._strategy.facts.local or self._store is not None)
@@ -194,19 +192,16 @@ class NoiseAhead:
     # -------------------------------------------------------------------- between processes
 
     def is_worth_keeping(self, step: int) -> bool:
-        """Return True if later processes gain by storing the noise of a step and those after it.
-
-        They do not gain if a step costs no more than its own draws.
-        """
+        """Return True if later processes gain by stored noise of a step and of those after it."""
+        # They do not gain if a step costs no more than its own draws.
         nodes = max(self._up_to_horizon(step, _KEPT_STEPS).stop, self._strategy.facts.drawn_ahead)
         costly = not (self._alone and self._strategy.facts.local)
         return costly and nodes * self._size >= _WORTH_KEEPING
 
     def _find(self, steps: range, cells: slice) -> Integers | None:
-        """Return stored noise of some cells, from the first of ``steps`` to the last one stored
-        with them.
+        """Return stored noise of these steps and cells, and of the later steps stored with them.
 
-        None if a step is not stored.
+        None if one of ``steps`` is not stored.
         """
         parts, step = [], steps.start
         while step < steps.stop:

@@ -105,10 +105,11 @@ class StepRelease(PublicNumbers):
     Attributes:
         step: number of the step, from 1.
         value: private running total, in data units: a number, or an array of the stream's shape.
-            Integers for tree strategies on counts, else float64. If the strategy serves windows,
-            the step's own private count instead. Between two steps, the difference of their totals.
+            Integers for tree strategies on counts, else float64. With a strategy for windows it is
+            the step's own private count. For a difference (`since`) it is the difference of two
+            totals.
         std: standard deviation of its noise, in data units, equal for every cell.
-        between: the later and the earlier release of a difference; None: no difference.
+        between: for a difference, the later and the earlier release; else None.
 
     >>> from counton import Counter, Key, PureDP
     >>> from counton.strategies import Binary
@@ -148,8 +149,9 @@ class StepRelease(PublicNumbers):
 
     @property
     def ends(self) -> tuple[int, int]:
-        """The steps (start, stop) that the number counts, start + 1 .. stop; a delay is not
-        subtracted.
+        """Steps (start, stop): the number counts the steps start + 1 .. stop.
+
+        In a stream with a delay, the number counts steps that are earlier by the delay.
         """
         if self.between is not None:
             return self.between[1].step, self.step
@@ -157,11 +159,12 @@ class StepRelease(PublicNumbers):
         return self.step - 1 if windows else 0, self.step
 
     def since(self, earlier: StepRelease) -> StepRelease:
-        """Return what was counted after an earlier release of the stream, up to this one.
+        """Return the private count of the steps after an earlier release of the stream, up to this
+        one.
 
         Raises:
-            InvalidInput: a release of another stream, a later one, or a difference; or a stream
-                whose releases are not running totals.
+            InvalidInput: ``earlier`` is a release of another stream, a later release or a
+                difference; or the stream does not release running totals.
         """
         terms = self._design
         if (
@@ -183,7 +186,7 @@ class StepRelease(PublicNumbers):
         """Return the same release for some of its cells.
 
         Args:
-            of: picks their values from those of all cells.
+            of: function from the values of all cells to those of these cells.
             terms: the design of these cells.
         """
         if self.between is not None:
@@ -267,8 +270,8 @@ class Releases(PublicNumbers):
     ) -> Window:
         """Return the private count of the steps start + 1 .. stop: value, std and interval.
 
-        It is a difference of two totals, or the sum of windows. With a delay the totals count up to
-        this many steps earlier.
+        It is a difference of two totals, or the sum of windows. In a stream with a delay, the
+        counted steps are earlier by the delay.
 
         Args:
             start: the step before the first; 0 is the beginning.
@@ -367,7 +370,8 @@ def window_of(
 ) -> Window:
     """Return the private count of the steps start + 1 .. stop, with its interval.
 
-    ``read(a, b)`` gives the released values of the steps a .. b - 1.
+    ``read(a, b)`` returns the released values of the steps a .. b - 1; other arguments are those of
+    `Releases.window`.
     """
     start, stop = check_integer("start", start, 0), check_integer("stop", stop, 0)
     check_ends(terms.strategy, start, stop)
@@ -408,10 +412,7 @@ def window_of(
 
 
 def _cell_numbers(terms: Design, cells: Any) -> NDArray[np.int64]:
-    """Return the numbers of the cells that an index selects; refuse a cell selected twice.
-
-    They are to be added up.
-    """
+    """Return the numbers of the cells that an index selects; refuse a cell selected twice."""
     try:
         places = np.arange(max(terms.cells, 1)).reshape(terms.shape)[cells]
     except (IndexError, TypeError, ValueError) as error:

@@ -1,9 +1,9 @@
 """Adjustment of released tables: known totals kept, whole numbers, none below 0.
 
 Public knowledge about a table, such as known totals, enters by least squares with the exact
-covariance of the noise; deviations and intervals are those that remain. Whole and non-negative
-numbers are chosen afterwards by `whole_numbers`: they add up as before, and the non-negative ones
-are biased.
+covariance of the noise. Standard deviations and intervals are those of the adjusted numbers. Whole
+or non-negative numbers are chosen afterwards by `whole_numbers`. They still add up; the
+non-negative ones are biased.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class AdjustedHierarchy:
         estimates: for each level, every node's number; children add up to their parents.
         std: for each level, the deviation of the least squares estimates, before they were made
             whole or non-negative; 0 for a known total.
-        fit: the request.
+        fit: the constraints that the numbers were adjusted to.
 
     >>> from counton import ZCDP, Hierarchy, Key, Running
     >>> states = Hierarchy(Tree.from_leaves({"state": ["CA", "DC", "NY"]}, ["state"]), counts=True)
@@ -133,7 +133,7 @@ def adjusted_hierarchy(
         released: every node's number, by level.
         grain: the unit of these numbers.
         halves: half-widths of their intervals.
-        fit: the way to make the numbers fit.
+        fit: the constraints to adjust the numbers to.
     """
     tree = law.tree
     stated, bounds = check_known(tree, fit)
@@ -160,7 +160,7 @@ def adjusted_hierarchy(
 def check_known(tree: Tree, fit: Fit) -> tuple[list[Floats], Bounds]:
     """Return each node's known total, by level, and the bounds that follow for all nodes.
 
-    No release is needed. Known totals that do not add up are refused.
+    Known totals that do not add up are refused. No release is needed.
     """
     stated = _known_totals(tree, dict(fit.known))
     for part in stated:
@@ -236,9 +236,9 @@ def _condition(
 
 
 def _is_cut(tree: Tree, stated: list[Floats], level: int) -> bool:
-    """Return True if all totals of a level, and of all leaves above it, are known.
+    """Return True if the totals of a level, and of all leaves above it, are known.
 
-    Known totals further up then tell nothing more.
+    Known totals above this level then add no knowledge.
     """
     if np.isnan(stated[level]).any():
         return False
@@ -248,9 +248,11 @@ def _is_cut(tree: Tree, stated: list[Floats], level: int) -> bool:
 def _below_cut(
     law: HierarchyLaw, estimates: list[Floats], stated: list[Floats], cut: int
 ) -> tuple[list[Floats], list[Floats]]:
-    """Return least squares estimates and variances, by level, if level ``cut`` is all known.
+    """Return least squares estimates and variances, by level, if all totals of level ``cut`` are
+    known.
 
-    Levels above it are sums of known totals. Levels below it share them out.
+    Numbers above this level are sums of known totals. Numbers below it are adjusted to add up to
+    them.
     """
     tree = law.tree
     centres: list[Floats] = [np.zeros(0)] * len(estimates)

@@ -23,9 +23,6 @@ NORMS: dict[Family, Norm] = {"laplace": 1, "gaussian": 2}
 def sensitivity_of_cells(strategy: TableStrategy, contribution: Contribution) -> Sensitivity:
     """Return the largest change of all measurements of a table when one unit changes.
 
-    Several cells or several units per cell multiply the norms, by the triangle inequality. A
-    replaced unit leaves its cells and enters others; it may also only leave or only enter.
-
     Raises:
         InvalidInput: a contribution of clipped values (tables hold counts), or of several steps.
 
@@ -33,6 +30,8 @@ def sensitivity_of_cells(strategy: TableStrategy, contribution: Contribution) ->
     >>> sensitivity_of_cells(Nodes(2, (2,), (1, 2)), Contribution.add_remove(cells=2))
     Sensitivity(l1=6, l2_squared=20, entries=None)
     """
+    # Several cells or several units per cell multiply the norms, by the triangle inequality. A
+    # replaced unit leaves its cells and enters others; it may also only leave or only enter.
     if contribution.resolution is not None:
         raise InvalidInput(
             "the contribution has clipped values; hierarchies and ranges hold counts: use "
@@ -56,10 +55,9 @@ def sensitivity_of_cells(strategy: TableStrategy, contribution: Contribution) ->
 
 
 def fraction_bits(std: float) -> int:
-    """Return how many binary places released numbers have: fine enough for the least ``std``.
+    """Return the number of binary places of released numbers: fine enough for the least ``std``.
 
-    One unit of the last place is below 2^-15 of it. The result is public, since ``std`` is; larger
-    noise leaves more room for larger counts.
+    One unit of the last place is below ``std * 2**-15``. The result is public, since ``std`` is.
 
     >>> fraction_bits(0.3), fraction_bits(50.0), fraction_bits(1e9)
     (16, 11, 0)
@@ -72,12 +70,11 @@ def fraction_bits(std: float) -> int:
 def noise_kinds(guarantee: Guarantee) -> tuple[Family, ...]:
     """Return the kinds of noise worth trying for a guarantee.
 
-    Up to rho = 2, Laplace noise of scale l1 / sqrt(2 rho) has at least twice the variance of
-    Gaussian noise with any strategy, since l1 is never below l2.
-
     >>> noise_kinds(ZCDP(0.5))
     ('gaussian',)
     """
+    # Up to rho = 2, Laplace noise of scale l1 / sqrt(2 rho) has at least twice the variance of
+    # Gaussian noise with any strategy, since l1 is never below l2.
     if isinstance(guarantee, PureDP):
         return ("laplace",)
     if isinstance(guarantee, ZCDP) and guarantee.rho <= 2:
@@ -86,7 +83,8 @@ def noise_kinds(guarantee: Guarantee) -> tuple[Family, ...]:
 
 
 def rank_attempts(attempts: Iterable[Callable[[], T]], cost: Callable[[T], float]) -> list[T]:
-    """Call all attempts and return their results, least cost first; leave those out that refuse.
+    """Call all attempts and return their results, least cost first; leave out those that raise a
+    refusal.
 
     >>> rank_attempts([lambda: 3, lambda: 2], cost=float)
     [2, 3]

@@ -1,15 +1,17 @@
 """Post-processing of releases to whole or non-negative numbers that add up, some of them known.
 
-All results depend on releases and public facts only, so they cost no privacy. They are biased: a
-non-negative count is too large on average if the true count is small, and the surplus is taken
-from its siblings.
+All results depend on releases and public facts only, so they cost no privacy. They are biased: if
+the true count is small, a non-negative count is too large on average, and its siblings are too
+small.
 
-Top-down: the total first, then every node's children, given the node. Noises of siblings are
-exchangeable, so the least squares estimate of the children given their sum is the Euclidean
-projection: the nearest numbers with this sum, none of them below its bound. They are then rounded
-so that the sum stays: down, and up again for the largest remainders (for equal ones, the first).
-The bound of a node is the known part below it, and at least 0.
+The total is chosen first, then every node's children, given the node. The children become the
+nearest numbers that add up to the node, none below its bound. The bound of a node is the known part
+below it, and at least 0. They are then rounded so that the sum stays: all down, then those with the
+largest remainders up.
 """
+
+# Noises of siblings are exchangeable, so the least squares estimate of the children given their sum
+# is the Euclidean projection. For equal remainders, the first are rounded up.
 
 from __future__ import annotations
 
