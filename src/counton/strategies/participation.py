@@ -100,7 +100,7 @@ class Stretch(NamedTuple):
     Attributes:
         level: the level in the tree; stretches of one level do not overlap.
         nodes: the number of nodes that hold exactly these steps: 0 or 1.
-        steps: the number of steps; if the horizon cuts the stretch short, only those before it.
+        steps: the number of steps within the horizon.
         kind: further values on which the division of the stretch depends.
     """
 
@@ -127,7 +127,8 @@ def schedule_for(
 ) -> Schedule:
     """Return the checked schedule of a unit's steps, with no more steps than fit into the horizon.
 
-    A unit that may count in every step is on a fixed schedule.
+    Its ``apart`` is ``every`` in a fixed schedule, else ``separation``. A unit that may count in
+    every step is on a fixed schedule.
 
     Raises:
         InvalidInput: an argument below 1 or not an integer, or both a separation and a schedule.
@@ -168,21 +169,21 @@ class Structure(NamedTuple):
     All other quantities are computed from the columns.
 
     Attributes:
-        divisions: for a tree: returns the parts into which a stretch of steps, or the whole horizon
-            (None), is divided, and how often each occurs. Every node that items enter is a part. A
-            single step that enters no smaller node is not divided: ().
-        nodes_by_level: for a tree: for each level the node that each step of the horizon enters, -1
-            for none; nodes have any numbers from 0. None: nodes are not numbered.
+        divisions: for a tree: a function of a stretch of steps, or of None for the whole horizon.
+            It returns the parts into which the stretch is divided, and how often each occurs; ()
+            for a single step that enters no smaller node. Every node is one of these parts.
+        nodes_by_level: for a tree: a function that returns, for each level, the number of the node
+            that each step of the horizon enters (-1: none), or None if nodes have no numbers.
         overlaps: upper bounds of the largest product of two columns that are j members of a
             schedule apart, for j = 1, 2, .. steps - 1, in units of ``4**-lattice_bits``.
         falling_series: C's first column in lattice units, if C is Toeplitz and its coefficients
             only fall and are not negative; one for each step of the horizon.
         change_bound: an upper bound, per change, of the squared 2-norm of any number of changes by
             +1 and -1 in turn; in units of ``4**-lattice_bits``.
-        largest_sum: a faster `largest_sum` of the strategy.
-        aligned: True if no two columns have a negative product, so that changes of opposite signs
-            move nodes no more than in different cells; and if, of three columns in order, the
-            product of the outer two is at most the sum of their products with the middle one.
+        largest_sum: the strategy's own, faster way to compute `largest_sum`.
+        aligned: returns True if two conditions hold. No two columns have a negative product. Of any
+            three columns in order, the product of the outer two is at most the sum of their
+            products with the middle one.
     """
 
     divisions: Callable[[Stretch | None], Sequence[tuple[Stretch, int]]] = lambda part: ()
@@ -207,8 +208,8 @@ def tree_structure(
     Args:
         horizon: the number of steps.
         widths: the number of steps of a node at each level; nodes of one level lie side by side.
-        unread: (place, siblings): among so many siblings the one at this place, from 1, is no node,
-            since no release reads it; place 0: all are nodes.
+        unread: (place, siblings): of each group of so many siblings the one at this place, counted
+            from 1, is left out, since no release reads it. Place 0: none is left out.
         whole: if True, a node that the horizon cuts short does not exist.
 
     >>> of_halves = tree_structure(7, (1, 2, 4), whole=True)
@@ -265,19 +266,19 @@ def sensitivities(
     separation: int = 1,
     every: int | None = None,
 ) -> Sensitivity:
-    """Return how far one unit moves all node values together, in units of ``2**-lattice_bits``.
+    """Return how far one unit moves all measurements together, in units of ``2**-lattice_bits``.
 
-    The unit counts by 1 in one cell. The result is never below the truth. On a stream without an
-    end a unit with k steps moves the nodes by up to k times as much as a unit with one step, for
-    all positions of its steps.
+    The unit counts by 1 in one cell. The result is exact or an upper bound.
 
     Args:
         strategy: a strategy for a stream.
-        steps: the largest number of steps in which the unit counts; by default 1.
+        steps: the largest number of steps in which the unit counts; by default 1, or with ``every``
+            as many as the schedule has.
         separation: the least distance of any two of these steps.
-        every: states a fixed schedule instead: the steps i, i + every, i + 2 every, ... for one i:
-            ``steps`` scheduled steps in a row, of which a unit may miss some, or all to the end.
-            For this many steps anywhere in a schedule state ``separation`` instead.
+        every: the distance in a fixed schedule, instead of ``separation``. The unit counts in the
+            steps i, i + every, i + 2 every, ... for some i: in up to ``steps`` of them in a row, of
+            which it may miss some. If it may count in that many of them anywhere, state
+            ``separation`` instead.
 
     Raises:
         InvalidInput: an argument out of range, or arguments that do not fit together.
@@ -286,6 +287,8 @@ def sensitivities(
     >>> sensitivities(Binary(1000))
     Sensitivity(l1=10, l2_squared=10, entries=((1, 10),))
     """
+    # On a stream without an end a unit with k steps moves the nodes by up to k times as much as a
+    # unit with one step, for all positions of its steps.
     schedule = schedule_for(strategy.horizon, steps, separation, every)
     if schedule.steps > 1 and strategy.horizon is not None:
         return _found_once(strategy, schedule, _of_several)
@@ -309,10 +312,10 @@ def sensitivities(
 def _found_once(
     strategy: _StepNodes, question: X, find: Callable[[_StepNodes, X], Sensitivity]
 ) -> Sensitivity:
-    """Return the sensitivity that ``find`` computes, cached on the strategy object.
-
-    The cache is on the object because equal parameters may not identify a strategy.
+    """Return the sensitivity that ``find`` computes for a strategy and a question, cached on the
+    strategy object.
     """
+    # Not in a cache by parameters: equal parameters may not identify a strategy.
     known: dict[object, Sensitivity] = vars(strategy).setdefault("_moved_by", {})
     if question not in known:
         known[question] = find(strategy, question)
@@ -387,8 +390,8 @@ def _horizon_of(strategy: _StepNodes) -> int:
 def largest_sum(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> int:
     """Return the most by which a unit that counts in several steps moves the measurements.
 
-    It is a 1-norm in units of 2^-lattice_bits (``norm`` 1), or a squared 2-norm in squared units
-    (2); exact or an upper bound, as the module says.
+    It is a 1-norm in units of 2^-lattice_bits (``norm`` 1) or a squared 2-norm in squared units
+    (``norm`` 2). It is exact or an upper bound.
 
     >>> from counton.strategies import Binary
     >>> largest_sum(Binary(16), 2, Schedule(3, 1, False))
@@ -424,9 +427,10 @@ def _largest_sums(
 
 
 def _to_the_left(series: Integers, norm: Norm, schedule: Schedule) -> int:
-    """Return the norm of the sum of columns of steps that begin at 1 and are as close as allowed.
+    """Return how far a unit moves the measurements if its steps begin at 1 and are as close as
+    allowed.
 
-    These steps are the worst if C is Toeplitz and its coefficients fall.
+    These steps are the worst if C is Toeplitz and its first column, ``series``, only falls.
     """
     rows = -(-len(series) // schedule.apart)
     padded = np.zeros(rows * schedule.apart, np.int64)
@@ -439,19 +443,11 @@ def _to_the_left(series: Integers, norm: Norm, schedule: Schedule) -> int:
 
 
 def pattern_sensitivity(strategy: _StepNodes, pattern: Pattern) -> Sensitivity:
-    """Return the most by which a unit that changes counts in a pattern moves all nodes.
+    """Return by how much a unit whose counts change in a pattern moves all measurements.
 
-    The unit is 2^-lattice_bits.
-
-    - *Runs* of consecutive steps start together. All starts are tried, which is exact, for Toeplitz
-      strategies, trees on horizons up to 2^16, and columns that can be written out. Otherwise each
-      run is taken at its own worst place, which is never less.
-    - *Alternating* changes cancel where two of them meet in a node: at most D_2^2 for each, if the
-      nodes are of consecutive steps. In several cells they add up.
-    - *Bounded* changes are multiples of the worst column, by their definition.
-
-    If columns are not aligned (see `Structure`), runs and bounded changes are treated as if all
-    were in one column.
+    A pattern is one of three: runs of consecutive steps, changes by +1 and -1 in turn, or changes
+    within bounds. The result holds a 1-norm in units of 2^-lattice_bits and a squared 2-norm in
+    squared units. Each is exact or an upper bound.
 
     >>> from counton.base.distributions import Run
     >>> from counton.strategies import SqrtToeplitz
@@ -464,6 +460,15 @@ def pattern_sensitivity(strategy: _StepNodes, pattern: Pattern) -> Sensitivity:
     Raises:
         InvalidInput: an unbounded strategy, or runs that lie beyond the horizon.
     """
+    # Runs start together. All starts are tried, which is exact, for Toeplitz strategies, trees on
+    # horizons up to 2^16, and columns that can be written out. Otherwise each run is taken at its
+    # own worst place, an upper bound.
+    #
+    # Alternating changes cancel where two of them meet in a node: at most D_2^2 for each, if the
+    # nodes are of consecutive steps. In several cells they add up.
+    #
+    # Bounded changes are multiples of the worst column, by their definition. If columns are not
+    # aligned (see `Structure`), runs and bounded changes are treated as if all were in one column.
     return _found_once(strategy, pattern, _pattern_sensitivity)
 
 
@@ -523,11 +528,12 @@ def _over_runs(strategy: _StepNodes, norm: Norm, pattern: Runs) -> int:
 
 
 def sums_of_runs(strategy: _StepNodes, norm: Norm, length: int) -> Integers | None:
-    """Return, for each first step, the norm of the sum of the columns of ``length`` consecutive
-    steps.
+    """Return how far a run of ``length`` consecutive steps moves the measurements, for each first
+    step.
 
-    Values are 1-norms or squared 2-norms in units of 2^-lattice_bits, shape (horizon,), int64 or
-    Python integers. A run that the horizon cuts short has the steps that are left. None: not known.
+    The result has the shape (horizon,), int64 or Python integers. It holds 1-norms in units of
+    2^-lattice_bits, or squared 2-norms in squared units. A run ends at the horizon at the latest.
+    None: the norms are not known.
 
     >>> from counton.strategies import Binary
     >>> sums_of_runs(Binary(7), 1, 2).tolist()
@@ -571,8 +577,8 @@ def _alternating(strategy: _StepNodes, pattern: Alternating) -> tuple[int, int]:
 def largest_alternating(strategy: _StepNodes, norm: Norm, changes: int) -> int:
     """Return the most by which ``changes`` changes of +1 and -1 in turn move the measurements.
 
-    It is a 1-norm in units of 2^-lattice_bits, or a squared 2-norm in squared units; exact or an
-    upper bound, as the module says.
+    It is a 1-norm in units of 2^-lattice_bits, or a squared 2-norm in squared units. It is exact or
+    an upper bound.
 
     >>> from counton.strategies import Binary
     >>> largest_alternating(Binary(14), 2, 5), 5 * sensitivities(Binary(14)).l2_squared
@@ -599,11 +605,12 @@ def largest_alternating(strategy: _StepNodes, norm: Norm, changes: int) -> int:
 
 
 def _change_bound(strategy: _StepNodes) -> int | None:
-    """Return a bound on the squared 2-norm that each alternating change adds; None: not known.
+    """Return a bound on what each change adds to the squared 2-norm, if +1 and -1 follow in turn.
 
-    It is D_2^2 (the largest squared norm of a column) if C is Toeplitz and falls, because products
-    of its columns then only fall with distance.
+    None: no bound is known.
     """
+    # D_2^2 (the largest squared norm of a column) if C is Toeplitz and falls: products of its
+    # columns then only fall with distance.
     known = strategy.structure
     if known.falling_series is not None:
         return sensitivities(strategy).l2_squared
@@ -657,10 +664,10 @@ def _over_alternating_sets(weights: Integers, norm: Norm, changes: int) -> int:
 
 
 def _alternating_bounds(strategy: _StepNodes, norm: Norm, changes: int) -> Iterator[int]:
-    """Yield the bounds on alternating changes by rows and by products (see the module).
-
-    A bound by steps adds up the ``changes`` largest steps.
+    """Yield bounds on the norm of alternating changes, from the rows of C and from products of its
+    columns.
     """
+    # The module derives both. A bound by steps adds up the ``changes`` largest steps.
     variations, of_steps = _added_by_changes(strategy)
     yield int((variations**norm).sum())
     if norm == 2:
@@ -670,9 +677,10 @@ def _alternating_bounds(strategy: _StepNodes, norm: Norm, changes: int) -> Itera
 
 @lru_cache(maxsize=4)
 def _added_by_changes(strategy: _StepNodes) -> tuple[Integers, list[Integers]]:
-    """Return the variation of each row of C, and bounds on what each step adds, in ascending order.
+    """Return the variation of each row of C, and two bounds on what each step adds to the norm.
 
-    The bounds are those by rows and by products: see the module.
+    The variation is the sum of a row's falls. The bounds, each in ascending order, come from rows
+    and from products of columns.
     """
     weights, products = _written_out(strategy), _gram(strategy)
     differences = np.diff(weights, axis=1, append=0)
@@ -719,11 +727,11 @@ def _bounds(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> Iterator[in
 
 
 def _type_of_sums(strategy: _StepNodes, norm: Norm, members: int) -> np.dtype[Any]:
-    """Return int64 if it holds the sums over ``members`` steps, else the type of Python integers.
-
-    The sum of n_v (a unit's weight in node v) is at most members * ||C||_1, and that of n_v^2 at
-    most its square.
+    """Return the type for sums over ``members`` steps: int64 if it holds them, else that of Python
+    integers.
     """
+    # The sum of n_v (a unit's weight in node v) is at most members * ||C||_1, and that of n_v^2 at
+    # most its square.
     small = (members * sensitivities(strategy).l1) ** norm < _LARGEST_SUM
     return np.dtype(np.int64 if small else object)
 
@@ -734,13 +742,14 @@ def _type_of_sums(strategy: _StepNodes, norm: Norm, members: int) -> np.dtype[An
 def level_weights(strategy: _StepNodes) -> dict[int, int]:
     """Return, for each level of a tree, the weight with which a count enters its node there.
 
-    Weights are in units of 2^-lattice_bits. A level has one weight: that of the first step, or 1 if
-    the first step enters no node of the level.
+    Weights are in units of 2^-lattice_bits. The weight is 1 for a level at which the first step
+    enters no node.
 
     >>> from counton.strategies import LookAhead
     >>> dict(level_weights(LookAhead(1000, radices=(12, 10), weights=(4, 4, 5))))
     {0: 4, 1: 4, 2: 5}
     """
+    # A level has one weight, so that of the first step stands for all.
     unit = 1 << strategy.facts.lattice_bits
     of_first = {level: abs(int(weight * unit)) for level, _, weight in strategy.column(1)}
     return defaultdict(lambda: unit, of_first)
@@ -751,8 +760,8 @@ class _Most(NamedTuple):
 
     Attributes:
         sums: the largest sums.
-        together: True if all steps in one of two equal parts are known to add up to no less than
-            steps shared out among both: sums[a] + sums[b] <= sums[a + b], with room for all steps.
+        together: True if sums[a] + sums[b] <= sums[a + b] is known for all a and b: putting all
+            steps into one of two equal parts is then the worst.
     """
 
     sums: Integers
@@ -762,14 +771,18 @@ class _Most(NamedTuple):
 def _shared_out(
     strategy: _StepNodes, norm: Norm, schedule: Schedule, *, alternating: bool = False
 ) -> int:
-    """Return the largest sum of n_v (norm 1) or n_v^2 (2) over the nodes of a tree.
+    """Return the most by which a unit moves the measurements of a tree, by the worst choice of its
+    steps.
 
-    n_v is the weight of a unit's steps in node v. The unit's steps are shared out among the parts
-    of the tree in the worst way; a part holds as many as fit at the schedule's distance.
+    It is the sum of n_v (``norm`` 1) or of n_v^2 (``norm`` 2) over all nodes v, where n_v is the
+    weight of the unit's steps in node v.
 
     Args:
-        alternating: steps count by +1 and -1 in turn, so n_v is their number modulo 2.
+        alternating: True if steps count by +1 and -1 in turn. Then n_v is the number of steps in
+            the node, modulo 2.
     """
+    # Steps are shared out among the parts of the tree in the worst way; a part holds as many as fit
+    # at the schedule's distance.
     if norm == 1 and not alternating:
         return _side_by_side(strategy, schedule)
     most = schedule.steps
@@ -810,9 +823,8 @@ def _shared_out(
 def _either(left: _Most, right: _Most, room: int) -> _Most:
     """Return the largest sums over two parts of a tree together, for up to ``room`` steps of a
     unit.
-
-    Steps that are best kept together all go to the better part.
     """
+    # Steps that are best kept together all go to the better part.
     for one, other in ((left, right), (right, left)):
         if len(other.sums) == 1 and not other.sums[0]:
             return one
@@ -822,9 +834,9 @@ def _either(left: _Most, right: _Most, room: int) -> _Most:
 
 
 def _side_by_side(strategy: _StepNodes, schedule: Schedule) -> int:
-    """Return the largest 1-norm over the nodes of a tree: the steps of largest weight are taken.
+    """Return the most by which a unit moves the measurements of a tree, in the 1-norm.
 
-    In the 1-norm steps add up independently.
+    Each step adds the 1-norm of its own column, so the steps with the largest columns are taken.
     """
     most, weights = schedule.steps, level_weights(strategy)
     divisions_of = strategy.structure.divisions
@@ -858,10 +870,11 @@ def _side_by_side(strategy: _StepNodes, schedule: Schedule) -> int:
 
 
 def _over_parts(strategy: _StepNodes, norm: Norm, *, alternating: bool = False) -> int:
-    """Return the sum of n_v or n_v^2 over the nodes of a tree if the unit counts in every step.
+    """Return by how much a unit that counts in every step moves the measurements of a tree.
 
-    n_v is the unit's weight in node v. With ``alternating`` changes every node counts 1, which is
-    never less.
+    It is the sum of n_v (``norm`` 1) or of n_v^2 (``norm`` 2) over all nodes v, where n_v is the
+    weight of the unit in node v. With ``alternating`` changes the result is an upper bound: each
+    node counts 1.
     """
     weights, divisions_of = level_weights(strategy), strategy.structure.divisions
 
@@ -879,7 +892,9 @@ def _over_parts(strategy: _StepNodes, norm: Norm, *, alternating: bool = False) 
 
 def _repeat(best: Integers, times: int, room: int) -> Integers:
     """Return the largest sums over ``times`` equal parts of a tree together, for up to ``room``
-    steps.
+    steps of a unit.
+
+    ``best`` has the largest sums over one part, for 0, 1, 2, ... steps.
     """
     result = np.zeros(1, best.dtype)
     while times:
@@ -922,24 +937,25 @@ def _best_shares(left: Integers, right: Integers, room: int) -> Integers:
 
 
 def _bends(sums: Integers) -> list[int]:
-    """Return the indices at which a sequence is concave, and both ends.
-
-    If steps are shared out between two sequences, the best share of one of them is such an index,
-    since the sum of both is convex between them.
+    """Return the indices at which a sequence is concave, and those of both ends.
 
     >>> _bends(np.array([0, 1, 4, 9, 10]))
     [0, 3, 4]
     """
+    # If steps are shared out between two sequences, the best share of one of them is such an index,
+    # since the sum of both is convex between them.
     inner = np.flatnonzero(2 * sums[1:-1] > sums[:-2] + sums[2:]) + 1
     return [0, *inner.tolist(), len(sums) - 1]
 
 
 def _level_bound(strategy: _StepNodes, schedule: Schedule) -> int:
-    """Return a bound on the squared 2-norm: the sum over levels of each level's own largest value.
+    """Return a bound on the squared 2-norm by which a unit that counts several times moves a tree's
+    measurements.
 
-    At a level of weight w whose nodes hold at most m of k steps it is w^2 (q m^2 + r^2), with (q,
-    r) = divmod(k, m).
+    It adds up the largest value of each level by itself.
     """
+    # At a level of weight w whose nodes hold at most m of k steps it is w^2 (q m^2 + r^2), with (q,
+    # r) = divmod(k, m).
     widest: dict[int, int] = {}
     divisions_of = strategy.structure.divisions
     waiting: list[Stretch | None] = [None]
@@ -964,11 +980,13 @@ def _level_bound(strategy: _StepNodes, schedule: Schedule) -> int:
 
 @lru_cache(maxsize=4)
 def _products(strategy: _StepNodes) -> tuple[Integers, Integers]:
-    """Return the 1-norms of the columns of C, and the magnitudes of the products of two columns.
+    """Return the 1-norms of the columns of C, and the magnitudes of the products of every two
+    columns.
 
-    Shapes (horizon,) and (horizon, horizon), in units of 2^-lattice_bits and squared units; int64
-    if all sums of them fit, else Python integers.
+    Their shapes are (horizon,) and (horizon, horizon). Norms are in units of 2^-lattice_bits,
+    products in squared units.
     """
+    # int64 if all sums of them fit, else Python integers.
     lengths, products = np.abs(_written_out(strategy)).sum(axis=0), np.abs(_gram(strategy))
     lengths.flags.writeable = products.flags.writeable = False
     return lengths, products
@@ -976,9 +994,9 @@ def _products(strategy: _StepNodes) -> tuple[Integers, Integers]:
 
 @lru_cache(maxsize=4)
 def _gram(strategy: _StepNodes) -> Integers:
-    """Return the products of all pairs of columns, C^T C: shape (horizon, horizon).
+    """Return the products of every two columns of C, the matrix C^T C: shape (horizon, horizon).
 
-    Values are in squared units of 2^-lattice_bits; types as in `_products`.
+    Values are in squared units of 2^-lattice_bits.
     """
     weights = _written_out(strategy)
     longest = int(np.abs(weights).sum(axis=0).max(initial=0))
@@ -1066,9 +1084,9 @@ def _over_sets(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> int:
 def _over_starts(
     strategy: _StepNodes, norms: tuple[Norm, ...], schedule: Schedule
 ) -> list[int] | None:
-    """Return, for each norm, the exact largest sum of a fixed schedule, over all first steps.
+    """Return, for each norm, the most by which a unit on a fixed schedule moves the measurements.
 
-    None if there are too many steps to try.
+    It is exact: all first steps are tried. None if there are too many steps to try.
     """
     horizon = strategy.horizon
     assert horizon is not None
@@ -1125,11 +1143,10 @@ def _sums_of_squares(numbers: Integers, count: int) -> Integers:
 
 
 def _windows(node: Integers, k: int, norm: Norm) -> Integers:
-    """Return, for each place of each row, the sum of n_v^norm over the nodes v of the next k
-    places.
+    """Return, for each place of each row, how far a unit in the next k places moves the nodes.
 
-    A node is a run of equal numbers in a row, and n_v how many of the places it holds; -1 is no
-    node.
+    It is the sum of n_v^norm over all nodes v, where n_v is how many of these k places belong to v.
+    A node is a run of equal numbers in a row of ``node``; -1 marks places without a node.
 
     >>> _windows(np.array([[0, 0, 0, -1, 1, 1]]), 3, 2).tolist()
     [[9, 4, 2, 4, 4, 1]]

@@ -1,1 +1,3 @@
-"""Strategies from papers, for comparison; plans choose some of them if a unit changes few steps."""
+"""Strategies from papers, to compare with; plans also choose some of them for units that change few
+steps.
+"""

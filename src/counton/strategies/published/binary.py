@@ -16,10 +16,10 @@ from counton.strategies.streams.kary import Digits, DigitTree
 
 
 class Binary(DigitTree):
-    """The binary tree with left children only, over ``horizon`` steps.
+    """The binary tree over ``horizon`` steps, of which only left children are measured.
 
-    D_1 = D_2^2 = bit_length(horizon), attained by item 1; the variance at t is the number of set
-    bits of t.
+    Both sensitivities (1-norm, and squared 2-norm) are bit_length(horizon), attained by the first
+    step. The variance at step t is the number of set bits of t.
 
     Source: Andersson and Pagh, "A Smooth Binary Mechanism", sec. 2.3; Andersson et al., "Count on
     Your Elders", sec. 3.1; after Dwork et al. and Chan, Shi and Song.
@@ -51,8 +51,9 @@ class Binary(DigitTree):
 
     @override
     def _by_right_end(self, field: NodeNoise) -> NodeNoise:
-        """Return the noise of nodes, numbered by their right ends; 0 at even ends, which no node
-        has.
+        """Return a table of the noise of nodes in which a node's index is the last step it covers.
+
+        Even indices, which belong to no node, have 0.
         """
 
         def run(level: int, nodes: range) -> Integers:

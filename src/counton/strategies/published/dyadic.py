@@ -32,7 +32,9 @@ from counton.strategies.strategy import NodeNoise, Norm
 
 
 class Dyadic(LineStrategy):
-    """A strategy for lines: noisy sums of the nodes of a binary tree, each used without the others.
+    """A strategy for lines that adds up noisy nodes of a binary tree.
+
+    The sum over an interval is that of the fewest nodes that compose it; no other node is used.
 
     Args:
         cells: the number of cells.
@@ -85,16 +87,18 @@ class Dyadic(LineStrategy):
     def estimate(self, measured: NDArray[Any]) -> Floats:
         """Return the estimate of each cell: its own measurement.
 
-        The last cell of a line may be the only cell of some nodes above it; then the measurement of
-        the largest of these is returned.
+        The last cell of the line may be the only cell of some larger nodes. Then its estimate is
+        the measurement of the largest of these.
         """
         cells = np.arange(self.cells)
         return np.asarray(self.answer(measured, cells, cells + 1), np.float64)
 
     @override
     def running_sums(self, counts: Integers, noise: NodeNoise, bits: int) -> tuple[Integers, int]:
-        """Return private sums of the first 0, 1, ..., n cells, each added up from the largest nodes
-        in it.
+        """Return private sums of the first 0, 1, ..., n cells, and the bits of their grid (0:
+        integers).
+
+        Each is added up from the largest nodes that compose it.
         """
         measured = self.measure(counts)
         measured += noise.run(0, range(self.measurements))
@@ -107,11 +111,12 @@ class Dyadic(LineStrategy):
 
     @override
     def reads(self, weights: Floats) -> Floats:
-        """Return the weight of each measurement in each query: a query reads the largest nodes that
-        compose it.
+        """Return the weight of each measurement in the answer to each query: shape (queries,
+        measurements).
 
-        A query reads a node if it weighs all cells of the node alike, but not those of its parent.
+        A query reads the largest nodes that compose it.
         """
+        # It reads a node if it weighs all cells of the node alike, but not those of its parent.
         values, alike, read = weights, np.ones(weights.shape, bool), []
         for _ in range(self.height):
             pairs, lone = divmod(values.shape[1], 2)
@@ -151,7 +156,8 @@ class Dyadic(LineStrategy):
         """Yield, for each level from the leaves, the nodes with which intervals begin and end
         there.
 
-        Each pair has a mask of the intervals that use such a node, and the node of each interval.
+        A pair stands for each end: a mask of the intervals that use a node there, and the index of
+        the node for each interval.
         """
         first, stop = low, high
         for rows in self._rows[:-1]:
@@ -163,9 +169,10 @@ class Dyadic(LineStrategy):
 
     @override
     def variance(self, low: Integers, high: Integers) -> Floats:
-        """Return the number of nodes that compose each interval: each adds the variance of one
-        draw.
+        """Return the variance of the sum over each interval [low, high), in variances of one draw
+        of noise.
         """
+        # The number of nodes that compose the interval.
         pieces = np.zeros(low.shape)
         for ends in self._ends(low, high):
             for where, _ in ends:
@@ -181,9 +188,10 @@ class Dyadic(LineStrategy):
         return float((self.reads(weights) ** 2).sum())
 
     def subsets_variance(self, workload: RandomSubsets) -> float:
-        """Return the expected variance for one random set of cells: the number of nodes that
-        compose it.
+        """Return the expected variance of the sum over one random set of cells, in variances of one
+        draw.
         """
+        # The number of nodes that compose the set.
 
         def covering(low: Integers, high: Integers) -> Floats:
             sizes, which = np.unique(high - low, return_inverse=True)
@@ -194,9 +202,9 @@ class Dyadic(LineStrategy):
     def _pieces(self, covering: Callable[[Integers, Integers], Floats]) -> float:
         """Return how many nodes all queries read together.
 
-        ``covering`` returns how many queries hold all cells of a node. A query reads a node if it
-        holds the node but not its parent.
+        ``covering`` returns, for each of some nodes, how many queries hold all of its cells.
         """
+        # A query reads a node if it holds the node but not its parent.
         total, above = 0.0, 0.0
         for level, rows in reversed(list(enumerate(self._rows))):
             low = np.arange(len(rows), dtype=np.int64) << level
@@ -247,8 +255,8 @@ class Dyadic(LineStrategy):
 
 @lru_cache(maxsize=1)
 def _read(strategy: Dyadic, workload: Queries) -> Floats:
-    """Return the weights of the measurements in the queries; cached, since every draw has the
-    same.
+    """Return the weight of each measurement in each query: shape (queries, measurements);
+    cached.
     """
     return strategy.reads(workload.matrix)
 

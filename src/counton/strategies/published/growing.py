@@ -67,8 +67,8 @@ LARGEST_STD = 2**54
 class GrowingCascade(StreamStrategy):
     """A strategy that releases each step's count, with blocks of steps as accurate as single steps.
 
-    Every complete aligned block of 2^k steps has the variance of a single step. C has the columns
-    of the cascade: D_2^2 over the squared weight of a cell is 1 + doublings / 3.
+    Every complete aligned block of 2^k steps has the variance of a single step. The squared 2-norm
+    sensitivity is 1 + doublings / 3, relative to the squared weight of a cell.
 
     Source: Dharangutte, Gao, Gong and Wang, "Differentially Private Range Queries with Correlated
     Input Perturbation", appendix D.1.
@@ -108,9 +108,10 @@ class GrowingCascade(StreamStrategy):
         return cls(doublings), cls(doublings + 1, fraction_bits=3)
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes that the count of ``step`` enters.
+        """Return the nodes (noisy measurements) that the count of ``step`` enters.
 
-        They are differences in the subtree of its doubling, and all later doublings.
+        Each doubling of the steps adds a subtree. The count enters differences in the subtree of
+        its own doubling, and one node of each later doubling.
         """
         cell, weight = check_step(self, step) - 1, self.weight
         came = cell.bit_length()
@@ -124,9 +125,10 @@ class GrowingCascade(StreamStrategy):
         return (*below, Node(_DOUBLINGS + came, 0, 2 * weight), *later)
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes in the release at ``step``.
+        """Return the nodes (noisy measurements) whose noise is in the release at ``step``.
 
-        They are doublings up to that of the step, and differences in the subtree of its doubling.
+        They are those of all doublings up to that of the step, and differences in its doubling's
+        subtree.
         """
         cell = check_step(self, step) - 1
         came, own = cell.bit_length(), Fraction(1, 2 * self.weight)
@@ -150,17 +152,13 @@ class GrowingCascade(StreamStrategy):
         return (*below, *early, Node(_DOUBLINGS + came, 0, own * shared))
 
     def l1_sensitivity(self) -> Fraction:
-        """Return the largest 1-norm of a column, that of the first: its own weight and each
-        doubling's.
-        """
+        """Return the largest 1-norm of a column of C, which the first step attains."""
+        # The sum of its own weight and each doubling's.
         return Fraction(self.first + self.doublings * self.weight)
 
     def squared_sensitivity(self) -> Fraction:
-        """Return the largest squared 2-norm of a column, that of the first step: (3 + doublings)
-        w^2 + 1.
-
-        All other columns have (3 + doublings) w^2.
-        """
+        """Return the largest squared 2-norm of a column of C, which the first step attains."""
+        # (3 + doublings) w^2 + 1; all other columns have (3 + doublings) w^2.
         return Fraction(self.first**2 + self.doublings * self.weight**2)
 
     @property
@@ -170,14 +168,15 @@ class GrowingCascade(StreamStrategy):
         return Structure(largest_sum=self._largest_sum)
 
     def _largest_sum(self, norm: Norm, schedule: Schedule) -> int:
-        """Return a bound on how far a unit that acts several times moves the measurements.
+        """Return a bound on how far a unit that counts several times moves the measurements.
 
-        In the binary tree over the steps, let two steps have c nodes in common (heights 0 to
-        doublings). Then the product of their columns is (1 + c) w^2. The product of a step with
-        itself is (2 + c) w^2, and one more for the first step. So products are positive although
-        columns have negative entries. Hence the squared 2-norm for k steps is at most
-        (k^2 + k + sum of n_v^2) w^2 + 1, with n_v of the k steps below node v.
+        It is a 1-norm in units of 2^-lattice_bits, or a squared 2-norm in squared units.
         """
+        # In the binary tree over the steps, let two steps have c nodes in common (heights 0 to
+        # doublings). Then the product of their columns is (1 + c) w^2. The product of a step with
+        # itself is (2 + c) w^2, and one more for the first step. So products are positive although
+        # columns have negative entries. Hence the squared 2-norm for k steps is at most (k^2 + k +
+        # sum of n_v^2) w^2 + 1, with n_v of the k steps below node v.
         k, w = schedule.steps, self.weight
         if norm == 1:
             return self.first + self.doublings * w + (k - 1) * (self.doublings + 1) * w
@@ -189,14 +188,15 @@ class GrowingCascade(StreamStrategy):
         return LookAhead(self.horizon, (2,) * self.doublings)
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variance of the sum of the releases of a window of steps: nearly that of a
-        tree.
+        """Return the variance of the sum of the releases of each window of steps.
 
-        G = C^T C is H + e e^T. Here e is the first step's unit vector, and H^-1 is the covariance
-        of a tree whose complete nodes have variance v = 1 / (3 w^2): a total, halved at each node
-        plus or minus half an independent draw of variance 3 v. A sum has a part in the draws of the
-        nodes that an end of the window cuts. (Sherman and Morrison's formula handles e.)
+        The unit is the variance of one node's noise.
         """
+        # Nearly that of a tree: G = C^T C is H + e e^T. Here e is the first step's unit vector, and
+        # H^-1 is the covariance of a tree whose complete nodes have variance v = 1 / (3 w^2): a
+        # total, halved at each node plus or minus half an independent draw of variance 3 v. A sum
+        # has a part in the draws of the nodes that an end of the window cuts. (Sherman and
+        # Morrison's formula handles e.)
         first, last = window_ends(self, steps, since)
         total = ((last - first) / float(self.horizon)) ** 2
         for height in range(1, self.doublings + 1):
@@ -211,9 +211,10 @@ class GrowingCascade(StreamStrategy):
         return v * (total - v / (1 + v) * (_with_first(last) - _with_first(first)) ** 2)
 
     def _window_rounding(self, first: Integers, last: Integers) -> NDArray[np.float64]:
-        """Return a bound on rounding: one unit for each node that composes a window, at most two
-        per height.
+        """Return the most by which rounding moves the sum of a window of steps, in units of
+        2^-fraction_bits.
         """
+        # One unit for each node that composes the window, at most two per height.
         heights = np.ceil(np.log2(np.maximum(last - first, 1))) + 1
         return np.asarray(np.minimum(last - first, 2 * heights), dtype=np.float64)
 
@@ -281,8 +282,9 @@ class GrowingCascade(StreamStrategy):
 def _with_first(ends: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return the covariance of the sum of the first ``ends`` steps with the first step.
 
-    It is relative to the variance of a node. In the tree it is halved from each node to the next,
-    and shared evenly by the steps of a sibling.
+    It is relative to the variance of a node.
     """
+    # In the tree it is halved from each node to the next, and shared evenly by the steps of a
+    # sibling.
     block = 2.0 ** np.floor(np.log2(np.maximum(ends, 1)))
     return np.where(ends > 0, 1 / block - (ends - block) / (2 * block**2), 0.0)

@@ -60,9 +60,9 @@ LARGEST_STD = 2**31
 class HonakerOnline(StreamStrategy):
     """The binary tree with noise on every node, each estimated from the nodes below it.
 
-    D_1 = D_2^2 = bit_length(horizon). The estimate of a node of level l has variance v_l = 2^l /
-    (2^(l+1) - 1); the variance at t is the sum of v_l over the set bits of t, apart from rounding
-    to 2^-16.
+    Both sensitivities (1-norm, and squared 2-norm) are bit_length(horizon). The estimate of a node
+    of level l has variance v_l = 2^l / (2^(l+1) - 1). The variance at step t is the sum of v_l over
+    the set bits of t, apart from rounding to 2^-16.
 
     Source: Honaker, "Efficient Use of Differentially Private Binary Trees", estimation from below;
     the baseline of Andersson and Pagh, "A Smooth Binary Mechanism".
@@ -127,9 +127,10 @@ class HonakerOnline(StreamStrategy):
     @property
     @override
     def structure(self) -> Structure:
-        """Structure of a binary tree, for units that act several times.
+        """Structure of a binary tree, from which sensitivities to units that count several times
+        follow.
 
-        The halves of a node are nodes if the horizon completes them.
+        A node is measured if the horizon completes it.
         """
         widths = [1 << level for level in range(self.height)]
         return tree_structure(self.horizon, widths, whole=True)
@@ -137,12 +138,13 @@ class HonakerOnline(StreamStrategy):
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
         """Return the variance of releases, or of differences from the releases at ``since``.
 
-        Let N be the node of the highest bit in which the ends differ: the later release reads N,
-        the earlier one nodes below it. The estimate of a node m of level l below N enters N's
-        estimate with a weight that is the product of the (1 - v_j) over the levels between. So the
-        covariance of m and N is v_l times this weight, which is 2^l / (2^h - 1), with h one more
-        than the level of N.
+        The unit is the variance of one node's noise.
         """
+        # Let N be the node of the highest bit in which the ends differ: the later release reads N,
+        # the earlier one nodes below it. The estimate of a node m of level l below N enters N's
+        # estimate with a weight that is the product of the (1 - v_j) over the levels between. So
+        # the covariance of m and N is v_l times this weight, which is 2^l / (2^h - 1), with h one
+        # more than the level of N.
         first, last = window_ends(self, steps, since)
         low = below_split(first, last)
         early, late = first & low, last & low
@@ -154,16 +156,16 @@ class HonakerOnline(StreamStrategy):
     @property
     @override
     def _release_rounding(self) -> float:
-        """Bound on rounding, in units of 2^-16: half a unit for each level of each estimate in a
-        release.
-        """
+        """Largest rounding error of a release, in units of 2^-16."""
+        # Half a unit for each level of each estimate in a release.
         return self.height**2 / 4
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the mean or the largest variance over the horizon, in closed form.
-
-        The variance v_l of an estimate of level l counts once for each step that has bit l set.
+        """Return the mean or the largest variance over the horizon, in variances of one node's
+        noise.
         """
+        # In closed form: the variance v_l of an estimate of level l counts once for each step that
+        # has bit l set.
         check_metric(metric)
         if of == "windows":
             return self._overall_of_steps(metric)

@@ -44,10 +44,11 @@ _OF_EACH_ZEROS = 8
 
 
 class SmoothBinary(StreamStrategy):
-    """The smooth binary mechanism with leaves of ``height`` bits, ``zeros`` of them zero.
+    """The smooth binary mechanism: every release has noise of the same variance.
 
-    D_1 = D_2^2 = zeros; the variance is height - zeros at every step. It can serve
-    C(height, zeros) - 1 steps.
+    Each step belongs to a leaf of a binary tree, whose index has ``height`` bits, ``zeros`` of them
+    zero. Both sensitivities (1-norm, and squared 2-norm) are ``zeros``; the variance of each
+    release is height - zeros. It can serve C(height, zeros) - 1 steps.
 
     Source: Andersson and Pagh, "A Smooth Binary Mechanism for Efficient Private Continual
     Observation", sec. 3, with any number of zeros (the paper takes half of an even height).
@@ -89,8 +90,9 @@ class SmoothBinary(StreamStrategy):
         """Return the strategy with the height and zeros of least error for a horizon, by exact
         computation.
 
-        It minimises (height - zeros) * D_1^2 for Laplace noise (``norm=1``) or (height - zeros) *
-        D_2^2 for Gaussian noise (``norm=2``). Among equals it takes the smallest height.
+        The error is the variance times D^2. Here D is the 1-norm sensitivity for Laplace noise
+        (``norm=1``), the 2-norm sensitivity for Gaussian noise (``norm=2``). Among equals it takes
+        the smallest height.
 
         >>> SmoothBinary.best(2**20, norm=1), SmoothBinary.best(2**20, norm=2)
         (SmoothBinary(horizon=1048576, height=33, zeros=6),
@@ -108,16 +110,9 @@ class SmoothBinary(StreamStrategy):
 
     @classmethod
     def candidates(cls, horizon: int, of_each: int = _OF_EACH_ZEROS) -> list[SmoothBinary]:
-        """Return strategies among which is the best for units that act many times: some for each
-        number of zeros.
+        """Return strategies for units that act many times, among which is the best one known.
 
-        For each number of zeros they are the lowest trees that serve the horizon, with fewest ones.
-        Of two trees with equally many zeros the higher has more error. But its nodes are longer at
-        the beginning of the horizon and end elsewhere, so a unit may move it less. With one zero
-        more and as many ones, however, all steps lie below one more node: a tree that would serve
-        with one zero less is no candidate. The eight lowest (``of_each``) contained the best in all
-        cases examined. For units that act once the lowest suffice: no other tree has both fewer
-        zeros, its sensitivity, and fewer ones, its error.
+        For each number of zeros they are the ``of_each`` lowest trees that serve the horizon.
 
         >>> [(tree.height, tree.zeros) for tree in SmoothBinary.candidates(20, of_each=1)]
         [(21, 1), (7, 2), (7, 3), (7, 4), (7, 5), (21, 20)]
@@ -125,6 +120,12 @@ class SmoothBinary(StreamStrategy):
         Raises:
             InvalidInput: a horizon that is not an integer above 0.
         """
+        # Of two trees with equally many zeros the higher has more error. But its nodes are longer
+        # at the beginning of the horizon and end elsewhere, so a unit may move it less. With one
+        # zero more and as many ones, however, all steps lie below one more node: a tree that would
+        # serve with one zero less is no candidate. The eight lowest contained the best in all cases
+        # examined. For units that act once the lowest suffice: no other tree has both fewer zeros,
+        # its sensitivity, and fewer ones, its error.
         horizon = check_integer("horizon", horizon, 1)
         trees: list[SmoothBinary] = []
         below = LARGEST_HEIGHT  # fewest ones for one zero less
@@ -163,10 +164,9 @@ class SmoothBinary(StreamStrategy):
         return cls.best(horizon, 1), cls.best(horizon, 2), even, larger
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes that the count of ``step`` enters: one for each zero above the lowest
-        one bit of its leaf.
+        """Return the nodes that the count of ``step`` enters, highest level first.
 
-        The highest bit comes first.
+        The step's leaf has one node for each zero bit above its lowest one bit.
         """
         leaf = unrank(self.height, self.zeros, check_step(self, step) - 1)
         # A release reads a node only if a one can follow its prefix; for trailing zeros it cannot.
@@ -174,9 +174,9 @@ class SmoothBinary(StreamStrategy):
         return self._nodes(leaf, [i for i in range(lowest, self.height) if not leaf >> i & 1])
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes in the release at ``step``: one for each one bit of leaf ``step + 1``.
+        """Return the nodes whose noise is in the release at ``step``, highest level first.
 
-        The highest bit comes first.
+        There is one for each one bit of the leaf of ``step + 1``.
         """
         leaf = unrank(self.height, self.zeros, check_step(self, step))
         return self._nodes(leaf, [i for i in range(self.height) if leaf >> i & 1])
@@ -185,8 +185,8 @@ class SmoothBinary(StreamStrategy):
         return tuple(Node(level, self._place(leaf, level), 1) for level in reversed(levels))
 
     def _place(self, leaf: int, level: int) -> int:
-        """Return the index, among the nodes of a level, of the first that is read at ``leaf`` or
-        later.
+        """Return how many nodes of a level are read only by leaves before ``leaf``: the index of
+        the next one.
         """
         return forks_before(self.height, self.zeros, level, leaf >> level + 1)
 
@@ -218,10 +218,10 @@ class SmoothBinary(StreamStrategy):
         return Structure(self._divisions, self._nodes_by_level, self._overlaps)
 
     def _divisions(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
-        """Return the parts of a stretch of leaves: those whose next bit is zero, which form a node,
-        and those whose next bit is one.
+        """Return the two parts of a stretch of leaves, and how often each occurs.
 
-        ``kind`` is the number of zeros left for the ``level`` bits below.
+        Leaves whose next bit is zero form a node; the others, whose next bit is one, do not.
+        ``part.kind`` is the number of zeros left for the ``level`` bits below.
         """
         if part is None:
             part = Stretch(self.height, 0, self.horizon, self.zeros)
@@ -235,11 +235,13 @@ class SmoothBinary(StreamStrategy):
         return (with_zero, 1), (Stretch(bits - 1, 0, part.steps - half, zeros), 1)
 
     def _nodes_by_level(self) -> list[NDArray[np.int64]] | None:
-        """Return the index of the node that each leaf enters on each level; -1: none.
+        """Return, for each level, the index of the node that the leaf of each step enters; -1:
+        none.
 
-        In binary, a leaf enters a node on a level where it has a 0 with a 1 somewhere below. The
-        index is the number that its higher bits form. None: indices do not fit into 63 bits.
+        None if the indices do not fit into 63 bits.
         """
+        # In binary, a leaf enters a node on a level where it has a 0 with a 1 somewhere below. The
+        # index is the number that its higher bits form.
         if self.height > 62:
             return None
         leaves = np.zeros(self.horizon, np.int64)
@@ -252,12 +254,12 @@ class SmoothBinary(StreamStrategy):
         ]
 
     def _overlaps(self, schedule: Schedule) -> list[int]:
-        """Return bounds on products of the columns of two steps, for each distance in a schedule.
-
-        Leaves with z common zeros are among C(height - z, zeros - z) of one prefix. There are no
-        more of them if the prefix also has ones, so the largest lag is that number of steps minus
-        one.
+        """Return upper bounds on the product of the columns of two steps, for each distance in a
+        schedule.
         """
+        # Leaves with z common zeros are among C(height - z, zeros - z) of one prefix. There are no
+        # more of them if the prefix also has ones, so the largest lag is that number of steps minus
+        # one.
         found = []
         common = self.zeros
         for j in range(1, schedule.steps):
@@ -271,9 +273,9 @@ class SmoothBinary(StreamStrategy):
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
         """Return the variance of releases, or of differences from the releases at ``since``.
 
-        It is the number of ones of both leaves from the highest differing bit on; step 0 reads
-        nothing.
+        The unit is the variance of one node's noise.
         """
+        # The number of ones of both leaves from the highest differing bit on; step 0 reads nothing.
         first, last = window_ends(self, steps, since)
         apart, total = np.zeros(first.shape, bool), np.zeros(first.shape, np.int64)
         for of_first, of_last in zip(self._bits(first), self._bits(last), strict=True):
@@ -284,15 +286,13 @@ class SmoothBinary(StreamStrategy):
         return total.astype(np.float64)
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the mean or largest variance: height - zeros for totals.
-
-        For single steps it is twice the number of nodes that a release reads and the release before
-        it did not.
-
-        The first release reads all its nodes. Each later one has as many new nodes as the lowest
-        run of ones of the previous leaf is long. Over all releases these are the numbered nodes
-        read so far.
+        """Return the mean or largest variance of totals or of single steps, in variances of one
+        node's noise.
         """
+        # For totals: height - zeros. For single steps: twice the number of nodes that a release
+        # reads and the release before it did not. The first release reads all its nodes. Each later
+        # one has as many new nodes as the lowest run of ones of the previous leaf is long. Over all
+        # releases these are the numbered nodes read so far.
         check_metric(metric)
         if of == "totals":
             return float(self._ones)
@@ -334,7 +334,9 @@ class SmoothBinary(StreamStrategy):
 
 
 def _fewest_ones(horizon: int, zeros: int) -> int:
-    """Return the fewest ones with which leaves of so many zeros are more than ``horizon``."""
+    """Return the fewest one bits that leaves need, besides ``zeros`` zero bits, to be more than
+    ``horizon``.
+    """
     high = 1
     while math.comb(zeros + high, zeros) <= horizon:
         high *= 2
@@ -364,10 +366,10 @@ def unrank(height: int, zeros: int, rank: int) -> int:
 
 
 def forks_before(height: int, zeros: int, level: int, prefix: int) -> int:
-    """Return how many nodes of a level have a smaller ``prefix``, the higher bits of a node's
-    leaves.
+    """Return how many nodes of a level have a smaller ``prefix``: the index of the node in its
+    level.
 
-    This numbers the nodes of the level.
+    A node's prefix is the number that the higher bits of its leaves form.
 
     >>> [forks_before(4, 2, 1, prefix) for prefix in range(4)]  # 11 is none
     [0, 1, 2, 3]
@@ -385,8 +387,9 @@ def forks_before(height: int, zeros: int, level: int, prefix: int) -> int:
 
 @lru_cache(maxsize=4096)
 def _ways_below(bits: int, zeros: int) -> NDArray[np.int64]:
-    """Return, for 0, 1, .. zeros left, how many leaves have a zero as next bit, with ``bits`` bits
-    below.
+    """Return, for 0, 1, .. zeros still to come, how many leaves have a zero as next bit.
+
+    ``bits`` is the number of bits below that bit.
     """
     return np.array([0, *(min(math.comb(bits, n), 2**62) for n in range(zeros))])
 

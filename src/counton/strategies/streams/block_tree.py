@@ -81,8 +81,8 @@ class BlockTree:
         self._combine()
 
     def _combine(self) -> None:
-        """Set the weights of children in each level's estimates, in units of 2^-8, and the
-        variances.
+        """Set the weights of children in the estimates of each level, in units of 2^-8, and the
+        variances of these estimates.
         """
         one = 1 << _WEIGHT_BITS
         own = [Fraction(1, share**2) if share else None for share in self.shares]
@@ -103,10 +103,9 @@ class BlockTree:
     def _measured_noise(
         self, field: NodeNoise, own: Integers, level: int, nodes: range
     ) -> Integers:
-        """Return the noise of the nodes' measured counts, shape (nodes, coordinates), in units of
-        2^-24.
+        """Return the noise of the measured counts of some nodes of a level, in units of 2^-24.
 
-        ``own`` has the weight of each block.
+        The shape is (nodes, coordinates). ``own`` has the weight of each block.
         """
         drawn = field.run(1 + level, nodes).reshape(len(nodes), -1)
         per_block = self.widths[-1] // self.widths[level]
@@ -115,18 +114,19 @@ class BlockTree:
         return _quotients(drawn, weights[nodes.start - first * per_block :][: len(nodes), None])
 
     def _children(self, field: NodeNoise, own: Integers, level: int, nodes: range) -> Integers:
-        """Return the noise of the measured counts of the children of some nodes of ``level``, above
-        0.
+        """Return the noise of the measured counts of the children of some nodes of ``level``.
+
+        ``level`` is above 0. ``own`` has the weight of each block.
         """
         radix = self.radices[level - 1]
         children = range(nodes.start * radix, nodes.stop * radix)
         return self._measured_noise(field, own, level - 1, children)
 
     def _estimates(self, level: int, measured: Integers | None, below: Integers) -> Integers:
-        """Return estimates that combine each node's own measurement with those of its children
-        (``below``).
+        """Return each node's estimate: its own measurement combined with its children's estimates.
 
-        ``measured`` is None if the nodes are not measured, else it is overwritten.
+        ``below`` has the sums of the children's estimates. ``measured`` has the nodes'
+        measurements, and is overwritten; None: they are not measured.
         """
         sums = _sum_children(below, self.radices[level - 1])
         if measured is None:
@@ -139,10 +139,9 @@ class BlockTree:
         return measured
 
     def roots(self, field: NodeNoise, own: Integers, blocks: range) -> Integers:
-        """Return the noise of each block's total as its tree estimates it: shape (blocks,
-        coordinates).
+        """Return the noise of each block's total as its tree estimates it, in units of 2^-24.
 
-        The unit is 2^-24. ``own`` has the weight of each block.
+        The shape is (blocks, coordinates). ``own`` has the weight that the line gives each block.
         """
         radix, size = self.radices[-1], max(1, math.prod(field.shape))
         each = radix * (self.radices[-2] if self.top > 1 else 1)
@@ -161,11 +160,11 @@ class BlockTree:
         return found
 
     def inside(self, field: NodeNoise, own: Integers, steps: range, sums: Integers) -> Integers:
-        """Return the noise of running totals at ``steps``, counted from 0: shape (steps,
-        coordinates).
+        """Return the noise of running totals at ``steps``, counted from 0, in units of 2^-24.
 
-        The unit is 2^-24. ``sums`` holds the noise of the running totals before the first block of
-        the steps, and after each of their blocks.
+        The shape is (steps, coordinates). ``own`` has the weight of each block. ``sums`` has the
+        noise of the running totals before the first block of these steps, and after each of their
+        blocks.
         """
         first = steps.start // self.widths[-1]
         starts, totals = sums[:-1], np.diff(sums, axis=0)
@@ -197,8 +196,8 @@ class BlockTree:
 
     @property
     def rounding(self) -> tuple[float, float]:
-        """Largest rounding errors, in units of 2^-24: of a block's estimate, and of totals inside a
-        block.
+        """Largest rounding errors, in units of 2^-24: of the estimate of a block's total, and of
+        running totals inside a block.
         """
         errors = [0.5]
         for level, radix in enumerate(self.radices, start=1):
@@ -214,14 +213,14 @@ class BlockTree:
 
     @property
     def largest_read(self) -> float:
-        """Largest weight of a node's noise in a release that reads its estimate N at most once, up
-        to sign.
+        """Largest weight of a node's noise in any release, in units of 1 / the block's weight.
 
-        Let r_l be the weight with which the release reads the siblings at level l, p_l the weight
-        of children in N, and w_l the node's share of the block's weight. Then a node is read
-        (1 - p_l) (c - r_l) + p_{l+1} (r_l - r_{l+1}) times, over w_l, with c = 0 or 1: at most the
-        larger of 1 - p_l and p_{l+1}.
+        It holds for releases that read the tree's estimate of the block's total at most once.
         """
+        # Let r_l be the weight with which the release reads the siblings at level l, p_l the weight
+        # of children in N (the estimate of a node from those below it), and w_l the node's share of
+        # the block's weight. Then a node is read (1 - p_l) (c - r_l) + p_{l+1} (r_l - r_{l+1})
+        # times, over w_l, with c = 0 or 1: at most the larger of 1 - p_l and p_{l+1}.
         one = 1 << _WEIGHT_BITS
         parents = [*self._of_children[1 : self.top], 0]  # a block reads N of its children
         levels = zip(self.shares, self._of_children, parents, strict=False)
@@ -238,8 +237,10 @@ class BlockTree:
         return (1 - part) / self.shares[-1] if self.top and self.shares[-1] else 0.0
 
     def _along(self, place: Integers) -> Iterator[tuple[Integers, Floats, float]]:
-        """Yield, for each level from below, the place of a step's node among its siblings, its
-        completed part, and the variance of its estimate.
+        """Yield three values of each step for each level of the tree, from below.
+
+        They are the place of the step's node among its siblings, the completed part of this node,
+        and the variance of a node's estimate.
         """
         part = np.ones(place.shape)
         for level, radix in enumerate(self.radices):
@@ -248,8 +249,10 @@ class BlockTree:
             part = (child + part) / radix
 
     def contrast(self, place: Integers) -> Floats:
-        """Return the variance that the tree adds to the release at each ``place`` in a block of
-        weight 1.
+        """Return the variance that a tree adds to the release at each place in its block.
+
+        ``place`` counts the steps of a block from 0; the block's weight is 1. The unit is the
+        variance of one node's noise.
         """
         total = np.zeros(place.shape)
         for radix, (child, part, variance) in zip(self.radices, self._along(place), strict=True):
@@ -257,12 +260,14 @@ class BlockTree:
         return total
 
     def contrasts(self, one: Integers, two: Integers, inverse: Floats) -> Floats:
-        """Return the variance that the trees add to the difference of the releases at steps ``one``
-        and ``two``.
+        """Return the variance that the trees of blocks add to the difference of two releases.
+
+        The shape is that of ``one``; the unit is the variance of one node's noise.
 
         Args:
-            one, two: steps from 0 on; -1 for no release.
-            inverse: 1 / weight^2 of the block before the first (0), and of each block.
+            one, two: the steps of the earlier and of the later releases, from 0 on; -1 stands for
+                no release.
+            inverse: 1 / weight^2 of each block, with a 0 in front.
         """
         block = [steps // self.widths[-1] for steps in (one, two)]
         total = np.zeros(one.shape)
@@ -287,8 +292,9 @@ class BlockTree:
     ) -> None:
         """Add ``taken`` times a node's estimate to ``weights``, the weights of the noise of nodes.
 
-        They include the weight of the block.
+        A node is named by its level and index.
         """
+        # Weights include the weight of the block.
         part = Fraction(self._of_children[level], 1 << _WEIGHT_BITS)
         if self.shares[level]:
             address = (1 + level, node)
@@ -307,16 +313,19 @@ class BlockTree:
     def read_root(
         self, weights: dict[tuple[int, int], Fraction], block: int, taken: Fraction
     ) -> None:
-        """Add ``taken`` times the tree's estimate of a block's total to ``weights``, those of
-        nodes' noise.
+        """Add a release's reads of a block's total to ``weights``, the weights of the noise of
+        nodes.
+
+        The release takes ``taken`` times the tree's estimate of the total of ``block``.
         """
         self._read(weights, self.top, block, taken)
 
     def read_inside(
         self, weights: dict[tuple[int, int], Fraction], step: int, taken: Fraction
     ) -> None:
-        """Add what the release at ``step`` reads in the tree of its block to ``weights``, those of
-        nodes' noise.
+        """Add a release's reads inside its block to ``weights``, the weights of the noise of nodes.
+
+        The reads of the block's total are not among them. All are multiplied by ``taken``.
         """
         part = Fraction(1)
         for level, radix in enumerate(self.radices):

@@ -89,11 +89,10 @@ class _Epoch(LookAhead):
     def summed_variance(self, steps: int) -> float:
         """Return the sum of the variances of the epoch's first ``steps`` steps, in variances of a
         node.
-
-        At each level let a step's node have c completed children before the step's own child, whose
-        completed part is y. The level adds S (c + y^2 - (c + y)^2 / k), with S the variance of a
-        child. The root adds S x^2, with x its completed part.
         """
+        # At each level let a step's node have c completed children before the step's own child,
+        # whose completed part is y. The level adds S (c + y^2 - (c + y)^2 / k), with S the variance
+        # of a child. The root adds S x^2, with x its completed part.
         size = self.horizon
         total = self.root * _squares(steps) / size**2
         for radix, (own, _) in zip(
@@ -141,8 +140,10 @@ def _squares(count: int) -> float:
 
 
 def _gathered_sum(steps: int, width: int, radix: int) -> float:
-    """Return the sum of c + y^2 - (c + y)^2 / k over the first steps of a node: see
-    `summed_variance`.
+    """Return the sum, over the first steps of a node, of c + y^2 - (c + y)^2 / k.
+
+    Here k is ``radix``, the number of children; c counts the children that are completed at a step;
+    y is the completed part of the step's own child.
     """
     whole, rest = divmod(steps, width)
     counted = width * (whole * (whole - 1) // 2) + whole * (rest + 1)
@@ -252,36 +253,41 @@ class Epochs(EndlessStrategy):
         )
 
     def _number(self, level: int) -> int:
-        """Return the number of the epoch whose nodes have noise of this level."""
+        """Return the number of the epoch that has the nodes of this level of noise."""
         number = 0
         while (number + 1) * (number + 4) // 2 <= level:
             number += 1
         return number
 
     def l1_sensitivity(self) -> Fraction:
-        """Return 2: how far a count moves the measurements in the 1-norm, in the first epoch's
-        noise scale.
+        """Return 2, the most by which a count moves the measurements in the 1-norm.
 
-        An item of epoch j enters j + 2 nodes, whose noise has (j + 2) / 2 times that scale.
+        The unit of a node's move is the noise scale of the node, relative to the first epoch's.
         """
+        # An item of epoch j enters j + 2 nodes, whose noise has (j + 2) / 2 times the first epoch's
+        # scale.
         return Fraction(2)
 
     def squared_sensitivity(self) -> Fraction:
-        """Return 2: how far a count moves the measurements in the squared 2-norm.
+        """Return 2, the most by which a count moves the measurements in the squared 2-norm.
 
-        The unit is the variance of the first epoch's noise.
+        The unit of a node's squared move is the variance of the node's noise, relative to the first
+        epoch's.
         """
         return Fraction(2)
 
     def _largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return, for each step, the noise scale of its epoch relative to the first epoch's."""
+        """Return, for each step, the noise scale of its epoch relative to that of the
+        first epoch.
+        """
         ends = [float(self.radix ** (number + 1)) for number in range(_MOST_EPOCHS)]
         number = np.searchsorted(ends, stops)
         return np.asarray((number + 2) / 2.0)
 
     def _node_factor(self, level: int) -> Fraction:
-        """Return how much wider noise of ``level`` is than that of level 0: (j + 2) / 2 in
-        epoch j.
+        """Return how much wider the noise of nodes of ``level`` is than that of level 0.
+
+        It is (j + 2) / 2 in the j-th epoch.
         """
         return Fraction(self._number(level) + 2, 2)
 
@@ -333,14 +339,16 @@ class Epochs(EndlessStrategy):
     def largest_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
         """Return the largest variance of the first ``steps`` releases, within a thousandth.
 
-        Units are those of `mean_variance`. From single steps upwards, among all places in a node
-        that agree in their first digits, the one with the largest variance so far is kept.
+        The unit is the variance of Laplace noise in the first epoch; with ``law``, the calibrated
+        noise, it is squared data units.
 
         >>> epochs = Epochs()
         >>> every = epochs.variance(range(1, 4097))
         >>> round(8 * epochs.largest_variance(4096), 2), round(8 * float(every.max()), 2)
         (378.05, 378.05)
         """
+        # From single steps upwards, among all places in a node that agree in their first digits,
+        # the one with the largest variance so far is kept.
         steps = check_step(self, steps)
         largest = past = 0.0
         for epoch in self._up_to(steps):
@@ -351,7 +359,11 @@ class Epochs(EndlessStrategy):
         return largest
 
     def _width(self, epoch: _Epoch, law: NoiseDistribution | None) -> float:
-        """Return the variance of the noise of an epoch's nodes, in the unit of `mean_variance`."""
+        """Return the variance of the noise of an epoch's nodes.
+
+        The unit is the variance of Laplace noise in the first epoch; with ``law``, the calibrated
+        noise, it is squared data units.
+        """
         if law is None:
             return float(self._node_factor(epoch.level)) ** 2
         return node_law(self, law, epoch.level).variance

@@ -27,12 +27,9 @@ from counton.strategies.strategy import (
 
 
 class Independent(StreamStrategy):
-    """The strategy that adds one independent draw of noise to each step's own count, without
-    totals.
+    """A strategy that adds one independent draw of noise to each step's own count, without totals.
 
-    No strategy has less error: with all columns of C of 1-norm or 2-norm at most 1, the mean
-    variance of the best estimates is tr (C^T C)^-1 / T >= (1/T) sum 1 / ||C e_t||_2^2 >= 1. For
-    units that count in k steps the same follows from the mean over all sets of k steps.
+    No strategy of equal sensitivity has a smaller mean variance of single counts.
 
     Args:
         horizon: number of steps, at most 2^62.
@@ -44,6 +41,10 @@ class Independent(StreamStrategy):
     >>> single.facts.workload, single.l1_sensitivity(), single.variance([1, 24], since=0).tolist()
     ('windows', Fraction(1, 1), [1.0, 24.0])
     """
+
+    # With all columns of C of 1-norm or 2-norm at most 1, the mean variance of the best estimates
+    # is tr (C^T C)^-1 / T >= (1/T) sum 1 / ||C e_t||_2^2 >= 1. For units that count in k steps the
+    # same follows from the mean over all sets of k steps.
 
     sources = ("calibration",)
 

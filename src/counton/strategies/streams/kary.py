@@ -126,7 +126,10 @@ class DigitTree(StreamStrategy):
         self.facts = StrategyFacts(unit_rows=True, causal=causal)
 
     def _by_right_end(self, field: NodeNoise) -> NodeNoise:
-        """Return the noise of nodes, numbered by their right ends: here the table itself."""
+        """Return a table of the noise of nodes in which a node's index is the last step it covers.
+
+        Here it is ``field`` itself.
+        """
         return field
 
     def column(self, step: int) -> tuple[Node, ...]:
@@ -170,11 +173,11 @@ class DigitTree(StreamStrategy):
         """Return the variance of totals, or of differences of two, in variances of one node's
         noise.
 
-        It is the number of nodes that are read. For a difference, let two ends first differ, from
-        above, at one level. Below it each end reads as many nodes as its absolute digits add up to;
-        at that level the nodes between both digits are read; above it both ends read the same
-        nodes, which cancel.
+        It is the number of nodes that are read.
         """
+        # For a difference, let two ends first differ, from above, at one level. Below it each end
+        # reads as many nodes as its absolute digits add up to; at that level the nodes between both
+        # digits are read; above it both ends read the same nodes, which cancel.
         first, last = window_ends(self, steps, since)
         total = np.zeros(first.shape, np.int64)
         for _ in range(self.height):
@@ -185,10 +188,11 @@ class DigitTree(StreamStrategy):
         return total.astype(np.float64)
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the mean or largest variance in O(height^2) integer operations.
-
-        For a single step it is 1, plus k - 1 for each digit that is carried.
+        """Return the mean or largest variance over the horizon, in variances of one node's
+        noise.
         """
+        # In O(height^2) integer operations. For a single step the variance is 1, plus k - 1 for
+        # each digit that is carried.
         check_metric(metric)
         if of == "totals":
             return float(self._error(metric))
@@ -233,8 +237,8 @@ class DigitTree(StreamStrategy):
 class KAry(DigitTree):
     """A tree over the steps of a stream in which each node has k children.
 
-    The sensitivities are D_1 = D_2^2 = height, the smallest number of digits that can write the
-    horizon. The variance at a step is the sum of the absolute digits of that step.
+    Both sensitivities (1-norm, and squared 2-norm) are the height: the number of digits that the
+    horizon needs in base k. The variance at a step is the sum of the absolute digits of that step.
 
     Source: Andersson et al., "Count on Your Elders", Alg. 1 (no subtraction) and
     Alg. 2 (subtraction, odd arity). Even arity uses the digits -k/2+1 .. k/2.
@@ -269,13 +273,9 @@ class KAry(DigitTree):
 
     @classmethod
     def candidates(cls, horizon: int, subtraction: bool = True, of_each: int = 8) -> list[KAry]:
-        """Return trees among which is the best for units that act several times: some for each
-        height.
+        """Return trees for units that act several times, among which is the best one known.
 
-        For such units sensitivities are not a function of the height alone. Of two trees of one
-        height the wider has more error, and longer nodes, which hold more of a unit's steps; the
-        ends of nodes matter too. The eight smallest arities of each height (``of_each``) contained
-        the best in all cases examined.
+        They are the trees with the ``of_each`` smallest numbers of children, for each height.
 
         >>> [tree.arity for tree in KAry.candidates(1000)][-4:]
         [51, 52, 2000, 2001]
@@ -283,6 +283,10 @@ class KAry(DigitTree):
         Raises:
             InvalidInput: a horizon that is not an integer above 0.
         """
+        # For such units sensitivities are not a function of the height alone. Of two trees of one
+        # height the wider has more error, and longer nodes, which hold more of a unit's steps; the
+        # ends of nodes matter too. The eight smallest arities of each height contained the best in
+        # all cases examined.
         trees = (
             cls(horizon, arity, subtraction) for arity in _useful_arities(horizon, subtraction)
         )
@@ -295,10 +299,8 @@ class KAry(DigitTree):
     ) -> list[KAry]:
         """Return the trees for which no other tree has both less height and less error.
 
-        One of them is best for any noise.
-
-        They are in order of falling height and rising error. Both sensitivities depend on the
-        height only.
+        They are in order of falling height and rising error. One of them is best for any noise,
+        since both sensitivities equal the height.
 
         >>> [tree.arity for tree in KAry.undominated_trees(100)]
         [2, 3, 4, 6, 14, 200]
@@ -324,10 +326,12 @@ class KAry(DigitTree):
         subtraction: bool | None = True,
         norm: Norm = 1,
     ) -> KAry:
-        """Return the tree with the arity of least error for a horizon, by exact computation.
+        """Return the tree with the number of children (arity) of least error for a horizon, by
+        exact computation.
 
-        It minimises error(metric) * D_1^2 for Laplace noise (``norm=1``) or error(metric) * D_2^2
-        for Gaussian noise (``norm=2``). ``subtraction=None`` tries trees with and without it.
+        The error is the mean or largest variance times D^2. Here D is the 1-norm sensitivity for
+        Laplace noise (``norm=1``), the 2-norm sensitivity for Gaussian noise (``norm=2``).
+        ``subtraction=None`` tries trees with and without subtraction.
 
         >>> KAry.best(2**20)
         KAry(horizon=1048576, arity=19, subtraction=True)
@@ -350,11 +354,11 @@ class KAry(DigitTree):
 
 
 def _useful_arities(horizon: int, subtraction: bool) -> list[int]:
-    """Return arities among which is the best one for every height of the tree.
-
-    For a given height the smallest arity that reaches the horizon is best, or one of the next few,
-    of the other parity.
+    """Return numbers of children (arities), among which is the best one for every height of the
+    tree.
     """
+    # For a given height the smallest arity that reaches the horizon is best, or one of the next
+    # few, of the other parity.
     largest = min(2 * check_integer("horizon", horizon, 1) + 1, _LARGEST_ARITY)
     found = set(range(2, min(largest, _ALL_ARITIES) + 1))
 

@@ -69,16 +69,18 @@ _REACH = 2**7
 class _Place(NamedTuple):
     """Where each of several steps lies in the tree's nodes of one level.
 
-    A family is the children of one node; N is the estimate of a node from those below it.
+    A family is the children of one node. N is the estimate of a node from its own measurement and
+    those of nodes below it.
 
     Attributes:
-        node, parent: index of the step's node and of its parent; 0 as parent on the highest level.
-        part: the completed part of the node at the step; 1 is a whole node.
-        own: variance of the node's estimate N.
-        whole: variance of N of each node to the left in its family.
+        node, parent: index of the node that holds the step, and of its parent (0 on the highest
+            level).
+        part: the part of the node that the step completes, from 0 to 1.
+        own: variance of the node's N.
+        whole: variance of the N of each earlier node of the family.
         read: sum of the variances of N over the completed part of the parent.
-        spread: sum of the variances of N over the whole family; infinite on the highest level.
-        excess: the sum of the variances of N of the node's children, less the variance of its N.
+        spread: sum of the variances of N over the family; infinite on the highest level.
+        excess: sum of the variances of N over the node's children, less the variance of its own N.
     """
 
     node: Integers
@@ -129,15 +131,9 @@ class LookAhead(StreamStrategy):
     """A tree over the steps whose releases are least-squares estimates, also from nodes not yet
     full.
 
-    The 1-norm sensitivity is the sum of the weights w_l, the squared 2-norm one the sum of their
-    squares. A node of level l has k_l children; let n_l be the variance of its estimate from its
-    own measurement and theirs, 1 / n_l = w_l^2 + w_{l-1}^2 / k_l, and W_top the number of steps of
-    a top node. The variance at t is
-
-        n_top t / W_top + sum over the levels l > 0 of (k_l n_{l-1} - n_l) p_l (1 - p_l),
-
-    with p_l the part of its node of level l that is completed by step t (in full nodes). A release
-    takes about 1.1 draws.
+    Each step counts in one node of each level, with that level's weight w_l. The 1-norm sensitivity
+    is the sum of the weights, the squared 2-norm one the sum of their squares. A release takes
+    about 1.1 draws of noise.
 
     Source: least squares over trees of counts as in Hay et al., "Boosting the Accuracy of
     Differentially Private Histograms Through Consistency" (2010), and Honaker, "Efficient Use of
@@ -203,12 +199,10 @@ class LookAhead(StreamStrategy):
 
     @classmethod
     def best(cls, horizon: int, norm: Norm = 1, metric: Metric = "mean") -> LookAhead:
-        """Return the tree with the radices and weights of least error found, for units that count
-        in one step.
+        """Return the tree of least error found by local search, for units that count in one step.
 
-        It minimises error(metric) * D_1^2 for Laplace noise (``norm=1``) or error(metric) * D_2^2
-        for Gaussian noise (``norm=2``), by local search: weights are optimal for the radices, and
-        no radix one larger or smaller is better.
+        The error is the mean or largest variance times D^2. Here D is the 1-norm sensitivity for
+        Laplace noise (``norm=1``), the 2-norm sensitivity for Gaussian noise (``norm=2``).
 
         >>> LookAhead.best(8760)
         LookAhead(horizon=8760, radices=[15, 12, 14], weights=[256, 218, 226, 202])
@@ -216,6 +210,7 @@ class LookAhead(StreamStrategy):
         Raises:
             InvalidInput: an unknown metric or norm, or a horizon that is not an integer above 0.
         """
+        # Weights are optimal for the radices, and no radix one larger or smaller is better.
         horizon = check_integer("horizon", horizon, 1, LARGEST_HORIZON)
         norm = check_norm(norm)
         check_metric(metric)
@@ -232,11 +227,9 @@ class LookAhead(StreamStrategy):
         separation: int = 1,
         every: int | None = None,
     ) -> tuple[LookAhead, ...]:
-        """Return trees among which is the best one found, for any guarantee and a given error.
+        """Return trees among which is the best one found, for any guarantee and the stated error.
 
-        They include trees for Laplace and for Gaussian noise. Long nodes hold more steps of a unit
-        that acts several times. This increases the 2-norm; in the 1-norm every level counts
-        equally.
+        Some are for Laplace noise, others for Gaussian noise.
 
         Args:
             horizon: number of steps.
@@ -251,6 +244,8 @@ class LookAhead(StreamStrategy):
         >>> [tree.weights for tree in LookAhead.candidates(1000, steps=30)][-1]
         (256, 136, 30, 37, 1, 18, 38, 36, 35, 40, 28)
         """
+        # Long nodes hold more steps of a unit that acts several times. This increases the 2-norm;
+        # in the 1-norm every level counts equally.
         horizon = check_integer("horizon", horizon, 1, LARGEST_HORIZON)
         check_metric(metric)
         check_release_form(release)
@@ -292,10 +287,10 @@ class LookAhead(StreamStrategy):
         )
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes in the release at ``step``, with exact weights.
+        """Return the nodes whose noise is in the release at ``step``, with exact weights.
 
-        They are the siblings of all nodes on the path to the step, and the nodes that estimate
-        them.
+        They are the siblings of each node that holds the step, and all nodes from which these are
+        estimated.
         """
         leaf = check_step(self, step) - 1
         trees, top = self._trees, self.height - 1
@@ -336,10 +331,10 @@ class LookAhead(StreamStrategy):
         taken: Fraction,
         depth: int | None = None,
     ) -> None:
-        """Add ``taken`` times the estimates of some nodes to ``weights``, the weights of the nodes'
-        noise.
+        """Add ``taken`` times the estimates of some nodes to ``weights``, the weights of the noise
+        of nodes.
 
-        An estimate reads ``depth`` levels below, by default as many as its level does.
+        An estimate reads ``depth`` levels below its node; None: as many as are usual at its level.
         """
         trees, weight = self._trees, self.weights[level]
         depth = trees.depths[level] if depth is None else depth
@@ -376,8 +371,15 @@ class LookAhead(StreamStrategy):
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
         """Return the variances of releases or, with ``since``, of their differences.
 
-        They follow from the completed part of the step's node at each level.
+        The unit is the variance of one node's noise.
         """
+        # A node of level l has k_l children; let n_l be the variance of its estimate from its own
+        # measurement and theirs, 1 / n_l = w_l^2 + w_{l-1}^2 / k_l, and W_top the number of steps
+        # of a top node. The variance at t is
+        #
+        #     n_top t / W_top + sum over the levels l > 0 of (k_l n_{l-1} - n_l) p_l (1 - p_l),
+        #
+        # with p_l the part of its node of level l that is completed by step t (in full nodes).
         total: Floats = np.zeros(())
         if since is None:
             for at in self._along(check_steps(self, steps)):
@@ -419,10 +421,10 @@ class LookAhead(StreamStrategy):
             node, part, excess = parent, read / spread, spread - above
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the mean or the largest variance over the horizon.
-
-        The mean of totals is computed from moments, the largest by branch and bound.
+        """Return the mean or the largest variance over the horizon, in variances of one node's
+        noise.
         """
+        # The mean of totals is computed from moments, the largest by branch and bound.
         check_metric(metric)
         if of == "windows":
             return self._overall_of_steps(metric)
@@ -432,12 +434,10 @@ class LookAhead(StreamStrategy):
         return mean_variance(self.horizon, self.radices, weights)
 
     def _overall_of_steps(self, metric: Metric) -> float:
-        """Return the mean or the largest variance of single steps' counts, from one step of each
-        kind.
-
-        Steps are of one kind if they lie in last nodes of the same levels. A step lies in last
-        nodes of all levels from some level up, and in no last node below.
-        """
+        """Return the mean or the largest variance of the counts of single steps."""
+        # One step of each kind is computed. Steps are of one kind if they lie in last nodes of the
+        # same levels. A step lies in last nodes of all levels from some level up, and in no last
+        # node below.
         firsts = [
             (count - 1) * width + 1
             for count, width in zip(self._trees.counts, self._trees.widths, strict=True)
@@ -451,13 +451,10 @@ class LookAhead(StreamStrategy):
     @cached_property
     @override
     def _release_rounding(self) -> float:
-        """Bound on the rounding of a release: one and a half units for each node read, times 1.001.
-
-        The factor covers float64.
-
-        Counts of steps are exact. Sums of other measured counts are off by at most half a unit, and
-        so is every product. A release reads at most all of each family.
-        """
+        """Bound on the rounding error of a release, in units of 2^-16."""
+        # One and a half units for each node read, times 1.001, which covers float64. Counts of
+        # steps are exact. Sums of other measured counts are off by at most half a unit, and so is
+        # every product. A release reads at most all of each family.
         trees = self._trees
         found = [0.0]  # error bound of N, by level
         for level in range(1, self.height):
@@ -481,12 +478,10 @@ class LookAhead(StreamStrategy):
     @property
     @override
     def _largest_read(self) -> float:
-        """Return a bound on the weight with which any release reads a node.
-
-        The node's own estimate and those of the nodes above read it with weights r_1, r_2, ...; a
-        release reads these estimates c_1, c_2, ... times, with all partial sums of the c_j between
-        -1 and 1. So the weights add up to at most the sum of |r_j - r_{j+1}|.
-        """
+        """Return a bound on the weight with which any release reads the noise of a node."""
+        # The node's own estimate and those of the nodes above read it with weights r_1, r_2, ...; a
+        # release reads these estimates c_1, c_2, ... times, with all partial sums of the c_j
+        # between -1 and 1. So the weights add up to at most the sum of |r_j - r_{j+1}|.
         trees, most = self._trees, 0.0
         for last in (False, True):
             for level in range(self.height):
@@ -508,10 +503,8 @@ class LookAhead(StreamStrategy):
 
     @cached_property
     def _largest_std(self) -> float:
-        """Largest standard deviation of a node's noise for which every sum stays within int64.
-
-        The widest numbers are a node's own noise, and the sum over its children times its weight.
-        """
+        """Largest standard deviation of a node's noise for which every sum stays within int64."""
+        # The widest numbers are a node's own noise, and the sum over its children times its weight.
         widest = 1.0
         for level, radix in enumerate(self.radices):
             ratio = max(self.weights[level + 1] / self.weights[level], 1.0)
@@ -520,12 +513,11 @@ class LookAhead(StreamStrategy):
         return 2.0 ** (62 - FRACTION_BITS) / (_REACH * max(widest, total))
 
     def _reader(self, field: NodeNoise) -> Reader:
-        """Return a reader of a running stream; with many coordinates it continues where a window
-        ended.
-
-        Noise ahead of a window is not kept, and starting a window anew takes 40 times as long as
-        continuing (2,000 to 20,000 coordinates, 1,000 steps).
+        """Return a reader of a running stream's noise; with many coordinates it continues where the
+        last window ended.
         """
+        # Noise ahead of a window is not kept, and starting a window anew takes 40 times as long as
+        # continuing (2,000 to 20,000 coordinates, 1,000 steps).
         wide = math.prod(field.shape) >= WIDE
         return _Rows(self, field) if wide else Reader(self, field, self._parts)
 

@@ -20,11 +20,10 @@ WEIGHT_BITS = 8
 def mean_variance(horizon: int, radices: Sequence[int], weights: Sequence[float]) -> float:
     """Return the mean variance over all steps of a look-ahead tree, in variances of one node's
     noise.
-
-    It follows from means over the steps. The completed part p of a node is linear in that of its
-    child, so the means of p and of p^2 over the steps of a whole node, and of the last node, follow
-    from those one level down.
     """
+    # From means over the steps: the completed part p of a node is linear in that of its child, so
+    # the means of p and of p^2 over the steps of a whole node, and of the last node, follow from
+    # those one level down.
     count, width, rest = horizon, 1, 1  # nodes; steps of a whole node, and of the last one
     own = tail = 1 / weights[0] ** 2
     estimates = [(own, tail)]  # by depth
@@ -54,9 +53,11 @@ def _moments(
 ) -> tuple[float, float, float]:
     """Return the last child's share of a node's steps, and two means over the steps of the node.
 
-    The node has ``count`` children. The means are those of the sum of variances over the completed
-    part of the children, and of its square. The last child has other means than the others.
+    The means are those of v and of v^2, where v is the sum of the estimates' variances over the
+    completed part of the children.
     """
+    # The node has ``count`` children, of which the last has its own variance (``tail``), number of
+    # steps (``rest``) and means (``one``, ``two``).
     share = rest / (rest + (count - 1) * width)
     p, pp = (width + 1) / (2 * width), (width + 1) * (2 * width + 1) / (6 * width * width)
     left = (count - 2) / 2
@@ -75,10 +76,9 @@ def _moments(
 def largest_variance(trees: Subtrees) -> float:
     """Return the largest variance over all steps, by branch and bound, in variances of one node's
     noise.
-
-    The contribution of the levels above a node is a concave function of its completed part. The
-    largest contribution of the levels below is known from smaller trees.
     """
+    # The contribution of the levels above a node is a concave function of its completed part. The
+    # largest contribution of the levels below is known from smaller trees.
     return _Peaks(trees).largest()
 
 
@@ -108,9 +108,8 @@ class _Peaks:
             self._most.append((whole, last))
 
     def largest(self) -> float:
-        """Return the largest variance: in the last whole tree, or in a last tree that is cut
-        short.
-        """
+        """Return the largest variance over all steps."""
+        # In the last whole tree, or in a last tree that is cut short.
         top = self._trees.top
         count, (own, tail) = self._trees.counts[top], self._own[top]
         best = 0.0
@@ -121,10 +120,10 @@ class _Peaks:
         return self._climb(top, True, rises, best)
 
     def _arch(self, above: _Parabola, level: int, last: bool) -> _Parabola:
-        """Return the parabola of a node's and all higher levels' variance, over the node's
+        """Return the variance that a node and all nodes above add, as a parabola over the node's
         completed part.
 
-        ``above`` is that of the higher levels.
+        ``above`` is the same parabola for the next higher level.
         """
         excess = self._excess[level][last]
         return above[0], above[1] + excess, above[2] - excess
@@ -132,7 +131,8 @@ class _Peaks:
     def _climb(self, level: int, last: bool, arch: _Parabola, best: float) -> float:
         """Return the larger of ``best`` and the largest variance at a step of a node.
 
-        ``arch`` is the variance from the node's and higher levels, over the node's completed part.
+        ``arch`` is the variance that the node and all nodes above add, as a parabola over the
+        node's completed part.
         """
         if level == 0:
             return max(best, sum(arch))
@@ -191,9 +191,7 @@ _HOPELESS = 1.03
 
 
 class ShapeQuestion(NamedTuple):
-    """The question that a search answers: for which horizon, error and protected units a tree is
-    best.
-    """
+    """A horizon, an error and protected units, for which a search finds the best tree."""
 
     horizon: int
     norm: Norm
@@ -237,12 +235,12 @@ class _Search:
         self._horizon, self._norm, self._metric = question.horizon, question.norm, question.metric
 
     def nearby(self, best: _Weighed) -> _Weighed:
-        """Return the best tree reached from ``best`` by changing numbers of children by one while
-        that helps.
+        """Return the best tree that the search reaches from ``best``.
 
-        The lowest level, the highest, and all levels in between are changed separately. The numbers
-        of the levels in between differ by at most one.
+        It changes numbers of children by one while that helps.
         """
+        # The lowest level, the highest, and all levels in between are changed separately. The
+        # numbers of the levels in between differ by at most one.
         levels = len(best[1])
         groups = [range(1)] if levels == 1 else [range(1), range(levels - 1, levels)]
         if levels > 2:
@@ -271,8 +269,8 @@ class _Search:
         return self.improve_weights(best[1], best[2], rounds=8)
 
     def fits(self, radices: Sequence[int]) -> bool:
-        """Return whether the tree is no larger than needed: its top nodes need all of their
-        children.
+        """Return whether the tree is no larger than needed: whether the horizon needs all children
+        of a top node.
         """
         return math.prod(radices[:-1]) * (radices[-1] - 1) < self._horizon
 
@@ -304,12 +302,10 @@ class _Search:
     def improve_weights(
         self, radices: tuple[int, ...], weights: tuple[float, ...], rounds: int
     ) -> _Weighed:
-        """Return the error, these radices, and better weights for them, after some rounds.
-
-        At the best weights the product of w_l^(2 - norm) and the derivative of the error by w_l^2
-        is equal at every level; scaling each weight by the product's fourth root comes closer to
-        that.
-        """
+        """Return the radices with better weights for them, after some rounds, and their error."""
+        # At the best weights the product of w_l^(2 - norm) and the derivative of the error by w_l^2
+        # is equal at every level; scaling each weight by the product's fourth root comes closer to
+        # that.
         loads, costs = self._loads(radices), self._costs(radices)
         found, depths = list(weights), depths_of(radices)
         for _ in range(rounds):
@@ -332,8 +328,9 @@ class _Search:
         return self._error(radices, found), radices, tuple(found)
 
     def _error(self, radices: tuple[int, ...], weights: Sequence[float]) -> float:
-        """Return the error that is minimised; if it is the largest variance, a close bound on
-        it.
+        """Return the error of a tree that the search minimises.
+
+        For the largest variance it is a close bound.
         """
         size, release = self._size(self._costs(radices), weights), self._question.release
         if self._metric == "mean" and release == "totals":
@@ -349,18 +346,20 @@ class _Search:
         return size * (totals if release == "totals" else max(totals, alone))
 
     def _size(self, costs: Sequence[float], weights: Sequence[float]) -> float:
-        """Return the squared norm by which a unit moves all nodes, up to a constant factor."""
+        """Return the squared norm by which a unit moves all measurements, up to a constant factor.
+
+        ``costs`` come from `_costs`; there is one weight for each level.
+        """
         norm = self._norm
         moved = sum(cost * weight**norm for cost, weight in zip(costs, weights, strict=True))
         return float(moved ** (3 - norm))
 
     def _costs(self, radices: Sequence[int]) -> list[float]:
-        """Return, for each level, how much its weights add to the norm by which a unit moves the
-        nodes.
-
-        For the squared 2-norm it is the largest sum of squares of a unit's steps in its nodes, per
-        step.
+        """Return, for each level, how much a weight of 1 there adds to the norm by which a unit
+        moves the measurements.
         """
+        # For the squared 2-norm it is the largest sum of squares of a unit's steps in its nodes,
+        # per step.
         steps, width, costs = self._question.steps, 1, [1.0]
         for radix in radices:
             width *= radix
@@ -370,8 +369,10 @@ class _Search:
         return costs
 
     def _loads(self, radices: tuple[int, ...]) -> list[float]:
-        """Return, for each level, the factor of the variance of its nodes' estimates in the
-        error.
+        """Return one factor for each level.
+
+        The error is the sum over the levels of this factor times the variance of a node's estimate
+        there.
         """
         width, over = 1, [0.0]
         largest, release = self._metric == "max", self._question.release
@@ -390,8 +391,10 @@ class _Search:
 
 
 def _alone(radices: Sequence[int]) -> list[float]:
-    """Return, for each level, the factor of its estimates' variance in the variance of a single
-    step.
+    """Return one factor for each level.
+
+    The variance of a single step is the sum over the levels of this factor times the variance of a
+    node's estimate there.
     """
     loads, left = [], 1.0
     for radix in radices:
@@ -401,7 +404,9 @@ def _alone(radices: Sequence[int]) -> list[float]:
 
 
 def _variances(radices: Sequence[int], weights: Sequence[float]) -> list[float]:
-    """Return, for each level, the variance of the estimate of a whole node from those below it."""
+    """Return, for each level, the variance of the estimate of a whole node from its own and lower
+    measurements.
+    """
     estimates = [1 / weights[0] ** 2]
     found = [estimates[0]]
     for radix, weight, depth in zip(radices, weights[1:], depths_of(radices)[1:], strict=True):

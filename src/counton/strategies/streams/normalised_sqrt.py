@@ -139,22 +139,20 @@ class NormalisedSqrt(RootStrategy):
     @property
     @override
     def structure(self) -> Structure:
-        """Structure which states that products of two columns fall with their distance.
-
-        So the largest squared norm of a column bounds what each of several alternating changes
-        adds.
-        """
+        """Structure which states that products of two columns of C fall with their distance."""
+        # So the largest squared norm of a column bounds what each of several alternating changes
+        # adds.
         return Structure(
             overlaps=self._overlaps, change_bound=lambda: sensitivities(self).l2_squared
         )
 
     def _overlaps(self, schedule: Schedule) -> list[int]:
-        """Return bounds on the product of two columns at each distance of a schedule.
-
-        They are exact at some distances, and taken from the next smaller of these at others.
-        Coefficients only fall and weights only rise, so among all earlier columns at least this far
-        away the nearest has the largest product with a given one.
+        """Return upper bounds on the product of two columns of C, for each distance in a
+        schedule.
         """
+        # They are exact at some distances, and taken from the next smaller of these at others.
+        # Coefficients only fall and weights only rise, so among all earlier columns at least this
+        # far away the nearest has the largest product with a given one.
         c, w = self.root.numerators, self.weights
         found: list[int] = []
         computed = 0
@@ -183,10 +181,9 @@ class NormalisedSqrt(RootStrategy):
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
         """Return the variances of releases or of their differences, in variances of one node's
         noise.
-
-        Time is proportional to the horizon for each distance up to the longest window, or for each
-        window, whichever is less.
         """
+        # Time is proportional to the horizon for each distance up to the longest window, or for
+        # each window, whichever is less.
         first, last = window_ends(self, steps, since)
         variance = np.zeros(first.shape)
         from_start = (first == 0) & (last > 0)
@@ -200,11 +197,10 @@ class NormalisedSqrt(RootStrategy):
         return variance
 
     def _by_distance(self, s: NDArray[np.int64], t: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the variances of sums over the windows s + 1 .. t, added up by the distance of two
-        steps.
-
-        They are sums over pairs i, j of d_i d_j (C^-1 C^-T)_ij.
+        """Return the variances of sums over the windows s + 1 .. t, computed distance by distance
+        of two steps.
         """
+        # They are sums over pairs i, j of d_i d_j (C^-1 C^-T)_ij.
         a, d = self.inverse, self.shares
         found = np.zeros(len(s))
         for distance in range(int((t - s).max())):
@@ -217,8 +213,8 @@ class NormalisedSqrt(RootStrategy):
         return found
 
     def _by_window(self, s: NDArray[np.int64], t: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the variances of sums over the windows s + 1 .. t, by one convolution for each
-        window.
+        """Return the variances of sums over the windows s + 1 .. t, computed by one convolution for
+        each window.
         """
         a, d = self.inverse, self.shares
         found = np.empty(len(s))
@@ -230,14 +226,14 @@ class NormalisedSqrt(RootStrategy):
 
 
 def exact_variances(d: Floats, a: Floats, q: Floats) -> Floats:
-    """Return the variances of all releases, each summed directly: in quadratic time.
-
-    They are the squared norms of the rows of A D C^-1, weighted by the variances of the nodes.
+    """Return the variances of all releases, each summed directly, in quadratic time.
 
     Args:
-        d, a: D's diagonal, and the first column of C^-1.
-        q: the variances of the nodes.
+        d: the norms of the columns of the square root.
+        a: the first column of its inverse.
+        q: the variances of the nodes' noise.
     """
+    # The squared norms of the rows of A D C^-1, weighted by the variances of the nodes.
     total = np.zeros(len(d))
     for k in range(len(d)):  # node k + 1 in all releases
         total[k:] += q[k] * np.cumsum(d[k:] * a[: len(d) - k]) ** 2
@@ -245,11 +241,10 @@ def exact_variances(d: Floats, a: Floats, q: Floats) -> Floats:
 
 
 def mixture_of_powers(count: int) -> tuple[list[tuple[float, float]], Floats]:
-    """Return the coefficients a_0 .. a_(count - 1) of sqrt(1 - x), from a_2 on as a mixture of
-    powers.
+    """Return the coefficients a_0 .. a_(count - 1) of sqrt(1 - x), and a few powers that add up to
+    them.
 
-    For j from 2 on a_j is a sum of terms w x^(j - 1): -1/pi times the integral over (0, 1) of
-    x^(j - 3/2) sqrt(1 - x), by the trapezoidal rule in ln(x / (1 - x)).
+    From j = 2 on, a_j is the sum of w x^(j - 1) over the pairs (x, w).
 
     Returns:
         The pairs (x, w), and the coefficients.
@@ -257,6 +252,8 @@ def mixture_of_powers(count: int) -> tuple[list[tuple[float, float]], Floats]:
     >>> mixture_of_powers(5)[1].round(5).tolist()
     [1.0, -0.5, -0.125, -0.0625, -0.03906]
     """
+    # -1/pi times the integral over (0, 1) of x^(j - 3/2) sqrt(1 - x), by the trapezoidal rule in
+    # ln(x / (1 - x)).
     step = 0.75
     y = np.arange(-9.0, math.log(count) + 13.0, step)
     powers, rest = 1 / (1 + np.exp(-y)), 1 / (1 + np.exp(y))
@@ -274,14 +271,16 @@ def mixture_of_powers(count: int) -> tuple[list[tuple[float, float]], Floats]:
 
 
 def variances_of_long_rows(d: Floats, q: Floats) -> Floats:
-    """Return the variances of all releases for the unrounded square root: squared norms of the rows
-    of A D C^-1.
+    """Return the variances of all releases for the unrounded square root, in time linear in their
+    number if ``q`` is constant.
 
-    With nodes of variances q, which never fall, the variance at t grows by d_t^2 sum over s <= t of
-    q_s a_{t-s}^2 and by twice d_t times the sum over s < t of q_s B_{t-1,s} a_{t-s}, with a the
-    coefficients of sqrt(1 - x). From 2 on these are a mixture of powers; the sums over s are
-    convolutions with q. Time is linear if q is constant.
+    ``d`` has the norms of the columns of the square root, ``q`` the variances of the nodes' noise,
+    which never fall.
     """
+    # They are the squared norms of the rows of A D C^-1. The variance at t grows by d_t^2 sum over
+    # s <= t of q_s a_{t-s}^2 and by twice d_t times the sum over s < t of q_s B_{t-1,s} a_{t-s},
+    # with a the coefficients of sqrt(1 - x). From 2 on these are a mixture of powers; the sums over
+    # s are convolutions with q.
     horizon = len(d)
     rule, a = mixture_of_powers(horizon)
     rises = np.diff(q, prepend=0.0)
@@ -314,12 +313,11 @@ def variances_of_long_rows(d: Floats, q: Floats) -> Floats:
 def discounted_sums(x: Floats, power: float) -> Floats:
     """Return running sums in which earlier numbers are multiplied by ``power`` at each step.
 
-    Blocks are so short that no power within a block leaves float64, and so long that one block
-    later nothing of a number is left.
-
     >>> discounted_sums(np.array([8.0, 0.0, 1.0]), 0.5).tolist()
     [8.0, 4.0, 3.0]
     """
+    # Blocks are so short that no power within a block leaves float64, and so long that one block
+    # later nothing of a number is left.
     width = min(max(2, int(-300 / math.log(power))), len(x))
     powers = np.full(width, power)
     powers[0] = 1.0

@@ -128,13 +128,10 @@ def tables() -> Tables:
 def interpolate(above: Integers, first: int, nodes: range, factor: int = 1) -> Integers:
     """Return the values of a level interpolated from those of the level above, times 16 ``factor``.
 
-    The interpolation is U in the module's formulas.
-
-    Even nodes read three nodes above, (U g)(2q) = (3 g(q-1) + 10 g(q) + 3 g(q+1)) / 16; odd ones
-    two, (U g)(2q+1) = (g(q) + g(q+1)) / 2. Nodes outside ``above`` count as 0.
+    Nodes outside ``above`` count as 0.
 
     Args:
-        above: g at the nodes ``first``, first + 1, .. of the level above; shape (nodes, ...).
+        above: values at the nodes ``first``, first + 1, .. of the level above; shape (nodes, ...).
         first: index of the first of these nodes.
         nodes: the nodes of the level below.
         factor: an integer factor of the result.
@@ -142,6 +139,8 @@ def interpolate(above: Integers, first: int, nodes: range, factor: int = 1) -> I
     >>> interpolate(np.array([0, 1, 0]), 4, range(7, 14)).tolist()
     [0, 3, 8, 10, 8, 3, 0]
     """
+    # The interpolation is U in the module's formulas. Even nodes read three nodes above, (U g)(2q)
+    # = (3 g(q-1) + 10 g(q) + 3 g(q+1)) / 16; odd ones two, (U g)(2q+1) = (g(q) + g(q+1)) / 2.
     # Start at the parent before the first node; an odd first node comes with its predecessor.
     start = nodes.start // 2
     count = (nodes.stop - 1) // 2 - start + 1
@@ -219,8 +218,8 @@ class OctaveColumns:
         return np.where(place > REACH, self._unit, np.where(place <= -REACH, 0, inside))
 
     def _below(self, level: int, step: int, nodes: range | None = None) -> tuple[range, Integers]:
-        """Return the nodes around a step on a level below ``upper``, and the column's entries
-        there.
+        """Return the nodes around a step on a level below ``upper``, and the entries of the step's
+        column there.
         """
         middle = step >> level
         around = range(middle - _WIDTH, middle + _WIDTH + 1)
@@ -258,7 +257,8 @@ class OctaveColumns:
 
     @cached_property
     def entering(self) -> Integers:
-        """Values of g at the lowest of the upper levels: one column for each class of steps.
+        """Values of g (see the module) at the lowest of the upper levels: one column for each class
+        of steps.
 
         Steps with equal leading bits form a class.
         """
@@ -271,8 +271,9 @@ class OctaveColumns:
         """Entries of the columns of C in the upper levels: for each level a matrix (nodes, classes
         of steps).
 
-        Given ``entering`` they are the shortest columns, by least squares, rounded.
+        A class has steps with equal leading bits.
         """
+        # Given ``entering`` they are the shortest columns, by least squares, rounded.
         nodes, weights = self._nodes[self.upper :], self._weights
         variances = [(self._plain / w.astype(np.float64)) ** 2 for w in weights]
         ups = [matrix(below, above) for below, above in pairwise(nodes)]
@@ -310,13 +311,13 @@ class OctaveColumns:
 
     @staticmethod
     def first_shared_level(lag: int) -> int:
-        """Return the first level on which two columns this many steps apart can share a node.
-
-        Below the upper levels column i has only the nodes from 49 before i >> level to 50 after it.
+        """Return the first level on which two columns of C, ``lag`` steps apart, can share a node.
 
         >>> [OctaveColumns.first_shared_level(lag) for lag in (99, 100, 799)]
         [0, 1, 3]
         """
+        # Below the upper levels column i has only the nodes from 49 before i >> level to 50 after
+        # it.
         return (lag // (_SUPPORT[0] + _SUPPORT[1] + 1)).bit_length()
 
     def below(self, norm: int, start: int = 0) -> Integers:
@@ -363,9 +364,9 @@ def matrix(below: range, above: range) -> Floats:
 
 
 def _covariance_of(nodes: Sequence[range], variances: Sequence[Floats]) -> Floats:
-    """Return the covariance of N, the interpolated noise, at the nodes of the first of some levels.
+    """Return the covariance of the interpolated noise N, at the nodes of the first of some levels.
 
-    N at a level is the noise of its nodes plus N interpolated from the level above.
+    N at a level is the noise of its nodes plus the N of the level above, interpolated.
 
     Args:
         nodes: nodes of each level, from below.
@@ -407,8 +408,9 @@ class _Grid(NamedTuple):
 
     @classmethod
     def over(cls, horizon: int) -> _Grid:
-        """Return the nodes for a horizon; for long ones they serve the next length with shipped
-        weights.
+        """Return the nodes for at least ``horizon`` steps.
+
+        A long horizon gets the nodes for the next length whose weights come with the package.
         """
         upper = max(horizon.bit_length() - UPPER, 0)
         length = horizon
@@ -585,11 +587,11 @@ class MultiscaleInterpolation(StreamStrategy):
         return Structure(overlaps=self._overlaps, aligned=lambda: False)
 
     def _overlaps(self, schedule: Schedule) -> list[int]:
-        """Return upper bounds of the product of two columns, for each distance of a schedule.
-
-        Only levels count on which two columns so far apart can share a node, by the inequality of
-        Cauchy and Schwarz.
+        """Return upper bounds on the product of two columns of C, for each distance in a
+        schedule.
         """
+        # Only levels count on which two columns so far apart can share a node, by the inequality of
+        # Cauchy and Schwarz.
         found: list[int] = []
         known: dict[int, int] = {}
         for j in range(1, schedule.steps):
@@ -612,7 +614,7 @@ class MultiscaleInterpolation(StreamStrategy):
     def _own(self, level: int, nodes: Integers) -> Floats:
         """Return the variances of the noise of some nodes of a level.
 
-        Nodes that do not exist get any value: releases read them with weight 0.
+        Nodes that do not exist may have any value, since releases read them with weight 0.
         """
         upper = self._grid.upper
         if level < upper:
@@ -669,14 +671,16 @@ class MultiscaleInterpolation(StreamStrategy):
         return max(first, self._largest(read))
 
     def _sum_of_variances(self, read: tuple[int, ...]) -> float:
-        """Return the sum of the variances of all releases, or of differences from the second step
-        on.
+        """Return the sum over all steps of the variances of releases, or of differences of
+        consecutive releases.
 
-        On a level, let P be the place t >> level of step t. All steps with one P read the five
-        nodes from P - 2 to P + 2, with weights that do not depend on P. The second moments of these
-        weights, summed over the steps, are computed from level to level; those of the last P, which
-        the horizon cuts short, separately.
+        ``read`` has the weights with which a step reads nodes of the lowest level: for releases or
+        for differences.
         """
+        # Differences count from the second step on. On a level, let P be the place t >> level of
+        # step t. All steps with one P read the five nodes from P - 2 to P + 2, with weights that do
+        # not depend on P. The second moments of these weights, summed over the steps, are computed
+        # from level to level; those of the last P, which the horizon cuts short, separately.
         start = np.outer(read, read).astype(np.float64)
         whole, last = start, start
         missing = [start] if read == _STEP else [start, start]  # step 0, and for differences step 1
@@ -705,11 +709,13 @@ class MultiscaleInterpolation(StreamStrategy):
         return float(total)
 
     def _largest(self, read: tuple[int, ...]) -> float:
-        """Return the largest variance of releases, or of differences, on long horizons.
+        """Return the largest variance of releases, or of differences of consecutive releases, on
+        long horizons.
 
-        On each level, among steps that agree in 13 bits below the level, the one with the largest
-        variance so far is kept: further up such steps read nodes with almost equal weights.
+        ``read`` has the weights with which a step reads nodes of the lowest level.
         """
+        # On each level, among steps that agree in 13 bits below the level, the one with the largest
+        # variance so far is kept: further up such steps read nodes with almost equal weights.
         steps = np.zeros(1, np.int64)
         reads = np.array([read], np.float64)
         total = (reads**2).sum(axis=1)
@@ -787,12 +793,11 @@ class MultiscaleInterpolation(StreamStrategy):
     def _down(
         self, field: NodeNoise, above: Integers, first: int, needed: list[range], level: int
     ) -> NDArray[np.int64]:
-        """Return the noise N at the nodes ``needed[0]`` of ``level``, computed level by level from
-        above.
+        """Return the interpolated noise N at the nodes ``needed[0]`` of ``level``.
 
-        ``above`` is N on the level above the last of ``needed``, from node ``first`` on. N of
-        single steps is rounded to the grid of releases.
+        ``above`` has N on the level above the last of ``needed``, from its node ``first`` on.
         """
+        # Level by level from above. N of single steps is rounded to the grid of releases.
         bits, upper = self.weight_bits, self._grid.upper
         column = (-1, *(1,) * len(field.shape))
         for at in reversed(range(level, level + len(needed))):
@@ -818,9 +823,9 @@ class MultiscaleInterpolation(StreamStrategy):
 
 
 def _climb(read: Floats, nodes: Integers) -> Floats:
-    """Return the weights with which steps read nodes of a level, given those one level below.
+    """Return the weights with which steps read the nodes of a level, given those one level below.
 
-    ``nodes`` are the steps' nodes one level below.
+    ``nodes`` has, for each step, its node one level below.
     """
     climbed = np.empty_like(read)
     for odd, climb in enumerate(CLIMB):

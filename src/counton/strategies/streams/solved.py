@@ -311,10 +311,10 @@ class LeastSquaresFactorization(StreamStrategy):
         )
 
     def _overlaps(self, schedule: Schedule) -> list[int]:
-        """Return bounds on the product of two columns, for each distance of a schedule.
-
-        If there are many distances, only some are computed, and serve for larger ones.
+        """Return upper bounds on the product of two columns of C, for each distance in a
+        schedule.
         """
+        # If there are many distances, only some are computed, and serve for larger ones.
         lags = [j * schedule.apart for j in range(1, schedule.steps)]
         some = lags[:: -(-len(lags) // _LAGS)] if lags else []
         known = {lag: self._overlap(lag) for lag in some}
@@ -340,12 +340,12 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _aligned(self) -> bool:
-        """True if the line has no negative entry, and each of its rows first rises and then falls.
-
-        Then, of the entries of a row at three places in order, the product of the outer two is at
-        most the middle entry times the larger outer one. Rows of other kinds are checked by the
-        products of their columns.
+        """True if no entry of C is negative, and products of its columns obey the bound of
+        `Structure.aligned`.
         """
+        # Each row of the line first rises and then falls: then, of the entries of a row at three
+        # places in order, the product of the outer two is at most the middle entry times the larger
+        # outer one. Rows of other kinds are checked by the products of their columns.
         line = self.line
         sums = line.under(np.ones((1, line.rows), np.int64))[0]
         if not (line.own >= 0).all() or not np.array_equal(sums, line.powers(1)):
@@ -365,11 +365,13 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _variations(self) -> tuple[dict[int, int], dict[int, int]]:
-        """For each row of the line over several cells, the sum of its rises, and its largest entry.
+        """Two values of each row of the line over several cells: the sum of its rises, and its
+        largest entry.
 
-        A row starts and ends at 0, so its falls add up to as much as its rises. Its rises, or its
-        falls, after the first step add up to no more.
+        Both are mappings from the number of the row.
         """
+        # A row starts and ends at 0, so its falls add up to as much as its rises. Its rises, or its
+        # falls, after the first step add up to no more.
         latest: dict[int, tuple[int, int]] = {}
         rises: dict[int, int] = {}
         tops: dict[int, int] = {}
@@ -388,10 +390,8 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _change_bound(self) -> int:
-        """Bound on the squared norm that each alternating change adds.
-
-        It is the largest sum over a column of each entry times the variation of its row.
-        """
+        """Bound on what each of several alternating changes adds to the squared 2-norm."""
+        # The largest sum over a column of each entry times the variation of its row.
         rises, _ = self._variations
         square, shared = self._tree.unit**2, sum(share**2 for share in self._tree.shares)
         return max(
@@ -427,8 +427,9 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _system(self) -> IntegerEquations:
-        """Normal equations of the least squares in integers: rows of the line, and blocks as trees
-        know them.
+        """Normal equations of the least squares, in integers.
+
+        A block counts in them with its tree's estimate of the block's total.
         """
         variance, unit = self._tree.variance, self._tree.unit
         factor = variance.numerator * unit**2
@@ -438,9 +439,10 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @property
     def _equation_weights(self) -> tuple[int, Integers, int]:
-        """Weights on the right side of the equations, and binary places of the solution's sums.
+        """Factor of the noise of the line's rows, factors of the blocks' estimates, and bits of the
+        solution's sums.
 
-        There is one weight for the noise of the line's rows, and one for each block's estimate.
+        The factors give the right side of the equations; sums are multiples of 2^-bits.
         """
         own, variance = self.line.own, self._tree.variance
         if not self.radices:
@@ -450,11 +452,9 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _equations(self) -> NormalEquations:
-        """Normal equations from which variances are computed, with the trees' exact variances.
-
-        If weights are off by a small part of themselves, here below 2^-22, variances exceed the
-        least by the square of that.
-        """
+        """Normal equations from which variances are computed, with the trees' exact variances."""
+        # If weights are off by a small part of themselves, here below 2^-22, variances exceed the
+        # least by the square of that.
         exact = self._tree.exact_variance
         if exact == self._tree.variance:
             return self._system.equations
@@ -465,7 +465,7 @@ class LeastSquaresFactorization(StreamStrategy):
     def _inverse_prefixes(self) -> tuple[list[list[int]], int]:
         """Exact sums of the first 0, 1, .. rows of the inverse of the normal equations.
 
-        They are integers over a common denominator, which is returned too.
+        They are integers over a common denominator, the second value.
         """
         cells = self.line.cells
         if cells > LARGEST_EXACT:
@@ -490,10 +490,10 @@ class LeastSquaresFactorization(StreamStrategy):
         return sums, determinant
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes in the release at ``step``, with exact weights; for lines of up to 256
-        cells.
+        """Return the nodes whose noise is in the release at ``step``, with exact weights; for lines
+        of up to 256 cells.
 
-        They are the line's rows, the upper nodes of all blocks, and nodes inside the step's block.
+        They are the line's rows, nodes of all blocks, and nodes inside the step's block.
         """
         at = check_step(self, step) - 1
         block, place = divmod(at, self._block)
@@ -551,10 +551,10 @@ class LeastSquaresFactorization(StreamStrategy):
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
         """Return the variances of releases or of their differences, in variances of one node's
         noise.
-
-        A release has the total of earlier blocks, a part of the step's block, and the noise of its
-        tree. In a difference, what both releases read in one group of siblings counts together.
         """
+        # A release has the total of earlier blocks, a part of the step's block, and the noise of
+        # its tree. In a difference, what both releases read in one group of siblings counts
+        # together.
         if since is None:
             return self._variance_at(check_steps(self, steps))
         first, last = check_ends(self, since, steps)
@@ -612,11 +612,9 @@ class LeastSquaresFactorization(StreamStrategy):
     @cached_property
     @override
     def _largest_read(self) -> float:
-        """Upper bound of a node's weight in any release, from releases at the ends of all or many
-        blocks.
-
-        Inside a block the weights with which a release reads blocks' totals change linearly.
-        """
+        """Upper bound of the weight of a node's noise in any release."""
+        # From releases at the ends of all or many blocks: inside a block the weights with which a
+        # release reads blocks' totals change linearly.
         cells, unit, own = self.line.cells, self._tree.unit, self.line.own.astype(np.float64)
         block, reserve = np.arange(cells), 1.0
         if cells > _ALL_ENDS:
@@ -648,8 +646,8 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _places(self) -> tuple[Floats, Floats]:
-        """For each step of a block, the completed part of the block, and the variance that the tree
-        adds.
+        """Two values for each step of a block: the completed part of the block, and the variance
+        that its tree adds.
         """
         places = np.arange(self._block)
         return (places + 1) / self._block, self._tree.contrast(places)
@@ -666,11 +664,9 @@ class LeastSquaresFactorization(StreamStrategy):
         return math.fsum([*blocks.tolist(), *rest.tolist()]) / self.horizon
 
     def _largest(self) -> float:
-        """Return the largest variance of totals.
-
-        Blocks are searched in the order of a bound on their variances, until no other block can
-        exceed the largest found.
-        """
+        """Return the largest variance of totals, in variances of one node's noise."""
+        # Blocks are searched in the order of a bound on their variances, until no other block can
+        # exceed the largest found.
         sums, singles, inverse = self._blocks_known
         part, inside = self._places
         edges = np.unique(np.linspace(0, self._block, 257).astype(np.int64))
@@ -694,10 +690,8 @@ class LeastSquaresFactorization(StreamStrategy):
         return largest
 
     def _overall_of_steps(self, metric: Metric) -> float:
-        """Return the mean or the largest variance of single steps' counts.
-
-        Blocks differ in their weights only.
-        """
+        """Return the mean or the largest variance of the counts of single steps."""
+        # Blocks differ in their weights only.
         if self.horizon <= _CHUNK:
             return super().overall_variance(metric, "windows")
         _, singles, inverse = self._blocks_known

@@ -57,13 +57,12 @@ class Staircase:
         self._sums = np.cumsum(numerators[:: self._stride].astype(np.float64))
 
     def error(self, steps: int) -> float:
-        """Return a bound on the error of the quotient s (see `Dividing`) within ``steps`` steps.
+        """Return a bound on the error of the quotient s = z / ((1 - x) c) within ``steps`` steps.
 
         The unit is that of the noise z.
-
-        With b = 1 / ((1 - x) c) and r = 1 - 1/n, the sum of b_0 .. b_(n-1) is at most r^-n b(r) =
-        r^-n / ((1 - r) c(r)), and c(r) is at least r^n times the sum of c_0 .. c_(n-1).
         """
+        # With b = 1 / ((1 - x) c) and r = 1 - 1/n, the sum of b_0 .. b_(n-1) is at most r^-n b(r) =
+        # r^-n / ((1 - r) c(r)), and c(r) is at least r^n times the sum of c_0 .. c_(n-1).
         place = min((steps - 1) // self._stride, len(self._sums) - 1)
         # Every stride-th coefficient stands for its stride; the first, the largest, is subtracted
         # once.
@@ -128,11 +127,11 @@ class Dividing:
         return np.asarray(s)
 
     def _solve(self, z: NDArray[np.int64], far: Floats) -> None:
-        """Compute and store s for the next block of steps: in float64, then a correction for the
-        remainder.
+        """Compute and store the quotient s for the next block of steps.
 
-        ``far`` is what steps far back contribute.
+        ``far`` is the contribution of steps far back.
         """
+        # In float64, then a correction for the remainder.
         stairs, start, count, cells = self._stairs, self.steps, len(z), self._cells
         seen = min(start, _NEAR)
         past = self._halves[start - seen : start].reshape(seen, 2 * cells)

@@ -44,10 +44,11 @@ _HELD = 2**20
 
 
 class LevelNoise:
-    """The noise of the nodes of some trees, and their estimates; the last arrays of each are
+    """The noise of the nodes of some trees, and their estimates; the arrays last computed are
     cached.
 
-    Nodes have room for children that the last node lacks; there the noise is 0.
+    The last node of a level has room for as many children as any other; missing children have noise
+    0.
     """
 
     def __init__(self, field: NodeNoise, counts: Sequence[int]) -> None:
@@ -67,10 +68,10 @@ class LevelNoise:
     def hold(
         self, kind: tuple[int, int], nodes: range, find: Callable[[int, range], Integers]
     ) -> Integers:
-        """Return what ``find(level, nodes)`` returns, or a part of its last result if that holds
+        """Return the result of ``find(level, nodes)``, or part of its last result if that covers
         the nodes.
 
-        ``kind`` is the level, and a number that tells apart values of one level.
+        ``kind`` is the level, and a number that distinguishes several values of one level.
         """
         held, values = self._held.get(kind, (range(0), np.empty(0, np.int64)))
         if not held.start <= nodes.start <= nodes.stop <= held.stop:
@@ -136,12 +137,14 @@ class Subtrees:
 
     @cached_property
     def _factors(self) -> list[list[tuple[int, int]]]:
-        """Factors of the difference between a node's measurement and its children's sum, in an
-        estimate.
+        """For each depth and level, the part of a difference that a node's estimate takes, in units
+        of 2^-40.
 
-        They are listed by the number of levels below that the estimate reads, then by the node's
-        level. Each pair is for a whole node and for the last node of the level.
+        The difference is that of the node's measurement and its children's sum. The depth is the
+        number of levels below that the estimate reads. A pair is for a whole node, and for the last
+        node of the level.
         """
+        # The factor of the difference between the node's measurement and its children's sum.
         return [
             [
                 (self._factor(depth, level, False), self._factor(depth, level, True))
@@ -152,12 +155,12 @@ class Subtrees:
 
     @cached_property
     def shares(self) -> list[tuple[int, int, int]]:
-        """For each level, which part of a parent's correction each child receives, in units of
+        """For each level, the part of a parent's correction that each child receives, in units of
         2^-40.
 
-        The correction is the parent's final estimate less the sum of its children's estimates. The
-        parts are those of each child of a whole node, and of each child and the last child of the
-        last node.
+        The correction is the parent's final estimate less the sum of its children's estimates.
+        Three parts are stated: for each child of a whole node, for each child of the last node, and
+        for the last child of the last node.
         """
         return [
             (part_of(own[0] / spread[0]), part_of(own[0] / spread[1]), part_of(own[1] / spread[1]))
@@ -191,10 +194,9 @@ class Subtrees:
     def _improve(self, variances: Sequence[_Pair]) -> list[_Pair]:
         """Return the variances of estimates that read one more level below than those of
         ``variances``.
-
-        They combine a node's measurement with its children's estimates in the best way, or as
-        stated by ``own``.
         """
+        # They combine a node's measurement with its children's estimates in the best way, or as
+        # stated by ``own``.
         improved = [(Fraction(1, self.weights[0] ** 2),) * 2]
         for weight, sums in zip(self.weights[1:], self._sums(variances), strict=True):
             if self._own is None:
@@ -207,9 +209,9 @@ class Subtrees:
     def estimates(self, drawn: LevelNoise, level: int, nodes: range, depth: int) -> Integers:
         """Return the noise of estimates of nodes of a level, read-only: ``(len(nodes), *shape)``.
 
-        An estimate combines the node's measurement with those of ``depth`` levels below. The
-        difference of the two does not change with the data, so a part of it may be rounded.
+        An estimate combines the node's measurement with those of ``depth`` levels below.
         """
+        # The difference of the two does not change with the data, so a part of it may be rounded.
         own = drawn.run(level, nodes)
         if depth == 0:
             return _divide(own, self.weights[level])
@@ -256,8 +258,7 @@ class Subtrees:
         """Yield the noise of running totals at ``leaves``, steps counted from 0, in parts and in
         order.
 
-        Releases are private with any final estimates ``totals`` that change by 2^16 times the
-        change of the node's count.
+        The parts follow from final estimates of nodes of ``level``.
 
         Args:
             drawn: the noise of the nodes.
@@ -267,6 +268,8 @@ class Subtrees:
             totals: noise of the final estimates of the given nodes, ``(n, *shape)``.
             before: noise of the running total before each of these nodes, ``(n, *shape)``.
         """
+        # Releases are private with any final estimates ``totals`` that change by 2^16 times the
+        # change of the node's count.
         radix, width = self.radices[level - 1], self.widths[level - 1]
         together = self.widths[level] // self.widths[level - 1 - self.depths[level - 1]]
         size = max(1, nodes_per_chunk(drawn.shape) // together)
@@ -297,10 +300,10 @@ class Subtrees:
                 yield from self.prefixes(drawn, level - 1, leaves, child + low, inner, starts)
 
     def _share(self, level: int, first: int, lack: Integers, groups: Integers) -> None:
-        """Add to the estimates of children, ``(n, k, *shape)``, their parts of the parent's
-        correction.
+        """Add to the estimates of children their parts of the parent's correction.
 
-        ``lack`` is the correction: the parent's final estimate less the sum of its children's.
+        ``groups`` has the estimates, ``(n, k, *shape)``. ``lack`` is the correction: the parent's
+        final estimate less the sum of its children's.
         """
         whole, to_each, to_last = self.shares[level - 1]
         added = part_times(lack, whole)

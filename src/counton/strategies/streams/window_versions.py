@@ -68,10 +68,10 @@ class WindowVersions(StreamStrategy):
     """A strategy for windows of time whose counts are released again and again until they are
     final.
 
-    A version of a window counts the rows that have arrived with some lag. The strategy's steps are
-    windows, and its release of each is the final number; `lag_row` and `lag_noise` describe earlier
-    versions. A running stream releases, at the end of each window (a "night"), the newest version
-    of each of the last windows (`night_noise`).
+    Each step is a window. A version of its count has all rows that have arrived with up to some
+    lag; `row` and `noise` describe the final version, `lag_row` and `lag_noise` earlier ones. A
+    running stream releases, at the end of each window (a "night"), the newest version of each of
+    the last windows (`night_noise`).
 
     Args:
         horizon: number of windows; the noise is equal for any number.
@@ -187,8 +187,8 @@ class WindowVersions(StreamStrategy):
         return found
 
     def _in_block(self, window: int, nodes: Sequence[Node]) -> tuple[Node, ...]:
-        """Return nodes of one window's strategy with their indices among the nodes of all
-        windows.
+        """Return nodes of the inner strategy as nodes of ``window``, with indices among the nodes
+        of all windows.
         """
         return tuple(
             node._replace(index=node.index + self._first(window) * self._widths[node.level])
@@ -198,8 +198,8 @@ class WindowVersions(StreamStrategy):
     def _first(self, window: int) -> int:
         """Return the number of a window's block of nodes, from 0 on.
 
-        Windows up to 0 have blocks as well, before that of window 1: nothing counts in them, but
-        the first releases show them as noise alone.
+        Windows numbered 0 and below have blocks too. No row belongs to them; the first releases
+        show their noise alone.
         """
         return window - 1 + self.lags
 
@@ -239,7 +239,10 @@ class WindowVersions(StreamStrategy):
         return found
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes that a row enters if it arrives in time, with its own window."""
+        """Return the nodes that a row enters if it arrives by the end of its own window.
+
+        ``step`` is the number of the window.
+        """
         return self.lag_column(step, 0)
 
     def row(self, step: int) -> tuple[Node, ...]:
@@ -293,22 +296,19 @@ class WindowVersions(StreamStrategy):
     # ------------------------------------------------------------------------------- norms
 
     def l1_sensitivity(self) -> Fraction:
-        """Return the 1-norm by which a unit moves the measurements, with all its corrections.
-
-        A row that is taken back is in its window from lag a to lag b, and moves the nodes by column
-        a less column b of C; the last row stays. The norms of all rows add up.
-        """
+        """Return the 1-norm by which a unit moves the measurements, with all its corrections."""
+        # A row that is taken back is in its window from lag a to lag b, and moves the nodes by
+        # column a less column b of C; the last row stays. The norms of all rows add up.
         one = self.inner.l1_sensitivity()
         return one + self.corrections * self._taken_back.l1 if self.corrections else one
 
     def squared_sensitivity(self) -> Fraction:
         """Return the squared 2-norm by which a unit moves the measurements, with all its
         corrections.
-
-        Rows of a unit in one cell of one window meet in the window's nodes. One correction is
-        computed exactly: in two windows, or with every pair of lags in one. Each further correction
-        adds a square, and twice its products with all others.
         """
+        # Rows of a unit in one cell of one window meet in the window's nodes. One correction is
+        # computed exactly: in two windows, or with every pair of lags in one. Each further
+        # correction adds a square, and twice its products with all others.
         if not self.corrections:
             return self.inner.squared_sensitivity()
         found = self._taken_back
@@ -318,7 +318,7 @@ class WindowVersions(StreamStrategy):
 
     @cached_property
     def _taken_back(self) -> _TakenBack:
-        """How far rows that are taken back move the nodes at most, over all lags."""
+        """The most by which rows that are taken back move the measurements, over all lags."""
         entering = _columns(self.inner)
         unit, versions = 1 << self.facts.lattice_bits, entering.shape[1]
         # A lag beyond the last one enters nothing: such a row stays.
@@ -477,11 +477,8 @@ class AsOf(StreamStrategy):
     """The newest version of each window of a `WindowVersions` strategy, as known at the end of a
     night.
 
-    Each step is a window.
-
-    The measurements are those of `WindowVersions`, and one number is released for each window. So
-    windows are added up, compared and charted as those of any other stream; only their errors
-    differ, by age.
+    Each step is a window, and has one released number. The measurements are those of
+    `WindowVersions`; errors depend on the age of a window.
 
     Args:
         windows: a `WindowVersions` strategy.
@@ -554,8 +551,8 @@ class AsOf(StreamStrategy):
         return np.minimum(self.night - np.asarray(steps, np.int64), self.windows.lags)
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes that a row enters if it arrives in time, as `WindowVersions.column`
-        does.
+        """Return the nodes that a row enters if it arrives by the end of its own window, as
+        `WindowVersions.column` does.
         """
         return self.windows.column(check_step(self, step))
 
@@ -589,8 +586,9 @@ class AsOf(StreamStrategy):
 
     @cached_property
     def _variances(self) -> Floats:
-        """Variances of the newest versions of windows by age, newest first; older ones have the
-        last value.
+        """Variances of the newest versions of windows by age, newest first.
+
+        All older windows have the last of these.
         """
         return self.windows.lag_variance(np.arange(self.windows.lags + 1))
 
@@ -662,11 +660,9 @@ class AsOf(StreamStrategy):
 class EveryVersion(StreamStrategy):
     """All versions of all windows of a `WindowVersions` strategy, each as one step.
 
-    Its rows show which noise two versions share.
-
-    The version of window w with lag l is the step (w - 1) (lags + 1) + l + 1. The release of a step
-    is that version itself, so steps are added and subtracted like windows. The measurements are
-    those of `WindowVersions`.
+    The version of window w with lag l is the step (w - 1) (lags + 1) + l + 1. A version may be
+    added to or subtracted from others, and the rows of B show which noise two versions share. The
+    measurements are those of `WindowVersions`.
 
     Args:
         windows: a `WindowVersions` strategy.
@@ -768,14 +764,15 @@ class EveryVersion(StreamStrategy):
 
 
 class _TakenBack(NamedTuple):
-    """How far a row that is in its window from lag a to lag b moves the nodes, at the worst lags.
+    """How far a row that arrives at lag a and is taken back at lag b moves the measurements.
+
+    All values are the largest over a and b.
 
     Attributes:
-        l1: 1-norm of the move.
-        square: squared 2-norm of the move.
-        product: largest product with the move of a row that arrives at lag b or later, whether that
-            row stays or not.
-        once: squared 2-norm of the moves by one such row and by a row that stays, together.
+        l1: 1-norm of the row's move.
+        square: squared 2-norm of the row's move.
+        product: product of the row's move and that of a later row, which arrives at lag b or later.
+        once: squared 2-norm of two moves together: the row's, and that of a row that stays.
     """
 
     l1: Fraction
@@ -824,7 +821,10 @@ def _stretches(stops: Integers, weights: Floats) -> Iterator[tuple[int, int, flo
 
 
 def _over_stretches(strategy: StreamStrategy, stops: Integers, weights: Floats) -> float:
-    """Return the variance of a weighted sum of totals up to ``stops``, for independent windows."""
+    """Return the variance of a weighted sum of totals of windows, for independent windows.
+
+    The totals end at the windows ``stops``; each has one of ``weights``.
+    """
     found = 0.0
     for first, last, weight in _stretches(stops, weights):
         found += weight**2 * float(strategy.variance([last], [first])[0])
