@@ -82,11 +82,9 @@ def band(
     """Return half-widths within which the noise of all steps together lies with probability
     ``level``.
 
-    They are the half-widths of the union bound (Bonferroni), times one factor. Each run gives the
-    largest ratio of noise to half-width. The factor is an order statistic of these ratios: it is
-    below the wanted quantile with a probability of at most 1e-6, whatever the law of the ratio is.
-    So the band holds for all steps together, and more runs make it narrower. If the factor is not
-    below 1, as over a few steps, the band is the union bound.
+    They are those of the union bound (Bonferroni) times one factor of at most 1, which simulated
+    runs give. The factor is too small with a probability of at most 1e-6, for any number of runs;
+    more runs make the band narrower.
 
     Args:
         strategy, law, steps: as in `simulate`.
@@ -110,6 +108,10 @@ def band(
     >>> 0.8 < float((found / apart).mean()) < 0.9
     True
     """
+    # Each run gives the largest ratio of noise to half-width. The factor is an order statistic of
+    # these ratios: it is below the wanted quantile with a probability of at most 1e-6, whatever the
+    # law of the ratio is. If the factor is not below 1, as over a few steps, the band is the union
+    # bound.
     level, last = check_level(level), _steps(strategy, steps)
     runs, seed = check_integer("runs", runs, 1), check_integer("seed", seed, 0)
     if order_above_quantile(runs, level) is None:

@@ -50,7 +50,7 @@ _FINE = 4.0**-4
 
 
 def check_noise_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check `noise_variance` against the squared weights in each release times the variances of the
+    """Check `noise_variance`: squared weights of noise in each release, times the variances of the
     noise.
 
     It is checked for releases and for differences of two releases, under wide and narrow noise. The
@@ -87,7 +87,7 @@ def check_noise_variance(strategy: StreamStrategy, steps: int | None = None) -> 
 
 
 def _narrow(strategy: StreamStrategy) -> tuple[NoiseDistribution, ...]:
-    """Return Laplace and Gaussian noise so narrow that it takes only a few integers in data units.
+    """Return Laplace and Gaussian noise so narrow that it is a few whole units at most.
 
     Their parameters are in units of 2^-lattice_bits.
     """
@@ -126,15 +126,16 @@ def _compare(
 def check_largest_reads(strategy: StreamStrategy, steps: int | None = None) -> None:
     """Check that no draw of noise enters a release with more weight than ``largest_reads`` states.
 
-    Half-widths of intervals depend on this bound if weights are fractions, since sums of few equal
-    draws have heavier tails than sums of many. If draws differ in width, a weight is multiplied by
-    the scale (or standard deviation) of its draw; the bound has to hold for Laplace or for Gaussian
+    Half-widths of intervals depend on this bound. If draws differ in width, a weight counts times
+    the scale (or standard deviation) of its draw; the bound must hold for Laplace or for Gaussian
     noise. With a horizon, the bound for the first step is at most twice the true value, or at most
     2.
 
     >>> from counton.strategies import Binary
     >>> check_largest_reads(Binary(12))
     """
+    # Intervals depend on it if weights are fractions, since sums of few equal draws have heavier
+    # tails than sums of many.
     reads = reads_of(strategy, count_steps(strategy, steps))
     last = np.arange(1, len(reads.steps))
     first = last - 1 if strategy.facts.workload == "windows" else np.zeros_like(last)
@@ -167,11 +168,11 @@ def _reads_by_width(strategy: StreamStrategy, law: NoiseDistribution, levels: In
 
 
 def check_window_rounding(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that rounding changes the released number of any window of steps by at most
+    """Check that rounding moves the released number of a window of steps by at most
     ``window_rounding``.
 
-    The mean square of the rounding error of one release, over many draws, is at most
-    ``rounding_variance``, unless it is negligible.
+    The mean square of the rounding error of one release must be at most ``rounding_variance``,
+    unless it is negligible.
 
     >>> from counton.strategies import HonakerOnline
     >>> check_window_rounding(HonakerOnline(12))
@@ -253,16 +254,16 @@ def check_endless_variance(strategy: EndlessStrategy, steps: int | None = None) 
 
 
 def check_expiry(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that a strategy whose protection fades uses the noise for which losses by age are
-    computed.
+    """Check the noise of a strategy whose protection of old rows fades.
 
-    Its attribute ``expiry`` (an `Expiry`) states one draw of noise for each dyadic interval [j 2^l,
-    (j + 1) 2^l - 1] of steps, with j from 1 on, and the distribution of each draw. A release adds
-    up the draws of the intervals that hold the last step it counts.
+    Its attribute ``expiry`` (an `Expiry`) states the noise from which losses by age are computed:
+    one draw for each dyadic interval of steps, and the distribution of each draw. A release must
+    add up the draws of the intervals that hold the last step it counts.
 
     >>> from counton.strategies import Expiring
     >>> check_expiry(Expiring(2, delay=1), 20)
     """
+    # The intervals are [j 2^l, (j + 1) 2^l - 1], with j from 1 on.
     expiry = getattr(strategy, "expiry", None)
     if not isinstance(expiry, Expiry):
         return

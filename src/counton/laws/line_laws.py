@@ -60,10 +60,9 @@ def check_line_description(strategy: LineStrategy) -> None:
     """Check the name and the parameters of a strategy; parameters identify its measurement matrix.
 
     Raises:
-        LawBroken: no name, sources that `counton.base.literature` does not know, parameters that do
-            not survive JSON, a ``repr`` without them, copies that differ, a ``to_dict`` from which
-            another or none is rebuilt, or another of its ``examples`` that is equal and measures
-            something else.
+        LawBroken: no name; sources that `counton.base.literature` does not know; parameters that do
+            not survive JSON; a ``repr`` without them; copies that differ; a ``to_dict`` that does
+            not rebuild the strategy; or two ``examples`` that are equal but measure differently.
     """
     require(type(strategy.name) is str and bool(strategy.name), strategy, "has no name")
     unknown = [source for source in strategy.sources if source not in REFERENCES]
@@ -79,7 +78,7 @@ def check_line_description(strategy: LineStrategy) -> None:
     complete = shown.startswith(type(strategy).__name__) and all(
         f"{name}={value!r}" in shown for name, value in strategy.parameters.items()
     )
-    require(complete, strategy, "repr does not show the parameters")
+    require(complete, strategy, "repr does not show all parameters")
     same = copy.deepcopy(strategy)
     require(
         same == strategy and hash(same) == hash(strategy),
@@ -131,17 +130,17 @@ def check_line_sensitivity(strategy: LineStrategy) -> None:
 
 
 def check_line_estimates(strategy: LineStrategy) -> None:
-    """Check that estimates of cells and of queries are unbiased, and have least variance if
-    consistent.
+    """Check that estimates of cells and of queries are unbiased, and of least variance if the
+    strategy is ``consistent``.
 
-    The least covariance of the cells is the inverse of C^T C, with C the measurement matrix. With
-    ``works_on_grids`` the answer to a query must be the sum of the estimates of its cells.
+    With ``works_on_grids`` the answer to a query must be the sum of the estimates of its cells.
 
     Raises:
         LawBroken: an estimate is biased; ``reads`` states other weights than ``estimate`` uses;
             with ``works_on_grids`` an answer is not the sum of its cells; or a consistent strategy
             does not weigh measurements in the best way.
     """
+    # The least covariance of the cells is the inverse of C^T C, with C the measurement matrix.
     counts = np.arange(2 * strategy.cells).reshape(strategy.cells, 2) ** 2 % 97
     for lines in (counts, counts[:, 0]):
         cells = strategy.estimate(strategy.measure(lines))
@@ -221,11 +220,11 @@ def check_line_workloads(strategy: LineStrategy) -> None:
 
 
 def check_running_sums(strategy: LineStrategy) -> None:
-    """Check that private running sums depend on the noisy measurements y = C x + z alone, with the
-    stated covariance.
+    """Check that private running sums depend on the noisy measurements y = C x + z alone, and have
+    the stated covariance.
 
-    One count more, with noise shifted so that y stays, must leave all sums equal to the bit:
-    privacy rests on this.
+    If a count grows by one and the noise is shifted so that y stays, all sums must stay equal to
+    the bit: privacy rests on this.
 
     Raises:
         LawBroken: a measurement does not have exactly one draw of noise; sums are wrong without
@@ -239,7 +238,11 @@ def check_running_sums(strategy: LineStrategy) -> None:
     require(right, strategy, "running sums are not int64 with a zero in front")
     exact = np.concatenate([[0], np.cumsum(counts)]) * 2.0**bits
     silent, _ = strategy.running_sums(counts, HashedNoise(spread=0), _BITS)
-    require(np.abs(silent - exact).max() < 1, strategy, "without noise the sums are wrong")
+    require(
+        np.abs(silent - exact).max() < 1,
+        strategy,
+        "without noise the running sums differ from the exact sums",
+    )
     for cell in range(cells):
         shifts = dict(zip(((0, node) for node in nodes), (-matrix[:, cell]).tolist(), strict=True))
         neighbour = counts + (np.arange(cells) == cell)
@@ -261,7 +264,9 @@ def check_running_sums(strategy: LineStrategy) -> None:
         own = strategy.reads(np.tri(cells + 1, cells, k=-1))
         expected = own @ own.T
     right = np.allclose(reads @ reads.T, expected, rtol=1e-4, atol=1e-5 * expected.max())
-    require(right, strategy, "noise of the running sums has another covariance")
+    require(
+        right, strategy, "the noise of the running sums has a covariance other than the stated one"
+    )
 
 
 def check_largest_errors(strategy: LineStrategy) -> None:
@@ -295,7 +300,9 @@ def _intervals(low: Integers, high: Integers, cells: int) -> Floats:
 
 @lru_cache(maxsize=8)
 def _explicit(cells: int) -> tuple[Queries, Queries, Queries, Queries]:
-    """Return matrices of queries: all intervals, all prefixes, all tree nodes, and three others."""
+    """Return four workloads of queries as matrices: all intervals, all prefixes, all tree nodes,
+    and three other queries.
+    """
     low, high = np.triu_indices(cells + 1, 1)
     ends = np.arange(1, cells + 1)
     ranges, prefixes, nodes = (
@@ -321,8 +328,9 @@ def _mean_of_subsets(strategy: LineStrategy, asked: RandomSubsets) -> float:
 
 
 def _nodes_read(strategy: LineStrategy, counts: NDArray[np.int64]) -> range:
-    """Return the indices of the draws of noise in the running sums; refuse all but one per
-    measurement.
+    """Return the indices of the draws of noise in the running sums.
+
+    Raises: LawBroken: a measurement does not have exactly one draw.
     """
     asked: list[tuple[int, range]] = []
 
@@ -345,8 +353,8 @@ def _nodes_read(strategy: LineStrategy, counts: NDArray[np.int64]) -> range:
 
 
 def _covariance(strategy: LineStrategy) -> Floats:
-    """Return the least covariance of estimates of the cells, in variances of one measurement's
-    noise.
+    """Return the least covariance of estimates of the cells, in units of the variance of one draw
+    of noise.
     """
     matrix = strategy.matrix().astype(np.float64)
     return np.asarray(np.linalg.inv(matrix.T @ matrix))

@@ -48,8 +48,9 @@ class ShiftedNoise:
 
     Args:
         table: the table underneath.
-        shifts: maps a node (level, index) to its shift in units of the noise: a number for the
-            first coordinate, or numbers by their place in the flattened array of coordinates.
+        shifts: maps a node (level, index) to its shift in units of the noise: one number for the
+            first coordinate, or a mapping from coordinates to numbers. Coordinates are places in
+            the flattened array of a node's noise.
 
     >>> table = HashedNoise()
     >>> (ShiftedNoise(table, {(0, 1): 5}).run(0, range(3)) - table.run(0, range(3))).tolist()

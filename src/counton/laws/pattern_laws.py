@@ -57,14 +57,15 @@ def matrix_of(strategy: StreamStrategy, steps: int = _WRITTEN_OUT) -> Integers:
 
 
 def _norms(moved: Integers) -> tuple[int, int]:
-    """Return the largest 1-norm and the largest squared 2-norm of a column of a matrix."""
+    """Return the largest 1-norm and the largest squared 2-norm among the columns of a matrix."""
     return int(np.abs(moved).sum(axis=0).max()), int((moved**2).sum(axis=0).max())
 
 
 def _of_runs(matrix: Integers, runs: tuple[Run, ...]) -> tuple[int, int]:
-    """Return the largest 1-norm and squared 2-norm by which runs of steps move the measurements.
+    """Return the largest 1-norm and squared 2-norm by which a unit moves the measurements if its
+    counts change in runs of consecutive steps.
 
-    A unit adds to each step of a run; each run has its own cells. All first steps are tried.
+    Each run has its own cells. All first steps are tried.
     """
     horizon = matrix.shape[1]
     worst = [0, 0]
@@ -81,8 +82,8 @@ def _of_runs(matrix: Integers, runs: tuple[Run, ...]) -> tuple[int, int]:
 
 
 def _of_changes(matrix: Integers, most: int) -> list[tuple[int, int]]:
-    """Return the largest norms by which 1, 2, .. changes of +1 and -1 in turn move the
-    measurements.
+    """Return, for 1, 2, .. ``most`` changes of +1 and -1 in turn, the largest 1-norm and squared
+    2-norm by which they move the measurements.
 
     On short horizons all sets of steps are tried; on long ones, equally spaced steps.
     """
@@ -104,17 +105,13 @@ def _of_changes(matrix: Integers, most: int) -> list[tuple[int, int]]:
 
 
 def check_pattern_sensitivity(strategy: StreamStrategy, changes: int = 4) -> None:
-    """Check that no unit which changes counts in a pattern moves the measurements by more than
+    """Check that no unit whose counts change in a pattern moves the measurements by more than
     `pattern_sensitivity` states.
 
-    Runs of consecutive steps are tried from every first step. Alternating changes, +1 and -1 in
-    turn, are tried in all sets of steps (on long horizons in some), in one cell and in several. A
-    `BoundedChange` is tried as the worst column, and as a move from one step to another.
-
-    ``largest_alternating``, and ``each_alternating`` times the number of changes, bound what that
-    many alternating changes move. On up to 16 steps squared bounds are at most 1.25 times the
-    truth: for alternating changes, and for runs if the strategy states ``aligned`` columns. That
-    statement is checked too.
+    A pattern is a set of runs of consecutive steps, alternating changes of +1 and -1, or a
+    `BoundedChange`. The bounds ``largest_alternating`` and ``each_alternating`` and the statement
+    ``aligned`` are checked too. On up to 16 steps squared bounds must be at most 1.25 times the
+    true value.
 
     Args:
         strategy: a strategy with a horizon.
@@ -123,6 +120,9 @@ def check_pattern_sensitivity(strategy: StreamStrategy, changes: int = 4) -> Non
     >>> from counton.strategies import Binary
     >>> check_pattern_sensitivity(Binary(12))
     """
+    # Runs are tried from every first step. Alternating changes are tried in all sets of steps (on
+    # long horizons in some), in one cell and in several. A `BoundedChange` is tried as the worst
+    # column, and as a move from one step to another.
     horizon = count_steps(strategy, None)
     matrix = matrix_of(strategy)
     positive = bool((matrix >= 0).all())
@@ -135,7 +135,10 @@ def check_pattern_sensitivity(strategy: StreamStrategy, changes: int = 4) -> Non
         claimed = pattern_sensitivity(strategy, Runs(runs))
         _enough(strategy, Runs(runs), claimed, l1, squared)
         tight = horizon > _SHORT or not (positive and strategy.structure.aligned())
-        message = f"{Runs(runs)} moves it by {squared} (squared 2-norm), not {claimed}"
+        message = (
+            f"{Runs(runs)} moves the measurements by {squared} (squared 2-norm), but "
+            f"pattern_sensitivity returns {claimed}"
+        )
         require(tight or claimed.l2_squared <= _SLACK * squared, strategy, message)
     # Whether products of columns are as `counton.strategies.participation` has them aligned.
     products = matrix.T @ matrix
@@ -146,18 +149,23 @@ def check_pattern_sensitivity(strategy: StreamStrategy, changes: int = 4) -> Non
     require(
         aligned or not strategy.structure.aligned(),
         strategy,
-        "structure.aligned() is True, but products of its columns break what that promises",
+        "structure.aligned() is True, but two columns have a negative product, or the product of "
+        "the outer two of three columns exceeds the sum of the others",
     )
     alternating = _of_changes(matrix, changes)
     for number, (l1, squared) in enumerate(alternating, 1):
-        moves = f"{number} changes move it by {l1} (1-norm) and {squared} (squared 2-norm)"
+        moves = (
+            f"{number} alternating changes move the measurements by {l1} (1-norm) and {squared} "
+            f"(squared 2-norm)"
+        )
         each = [each_alternating(strategy, norm) for norm in _NORMS]
         enough = each[0] * number >= l1 and each[1] * number >= squared
-        require(enough, strategy, f"{moves}, and each_alternating is {each}")
+        require(enough, strategy, f"{moves}, but each_alternating allows {each} for each change")
         most = [largest_alternating(strategy, norm, number) for norm in _NORMS]
-        require(most[0] >= l1 and most[1] >= squared, strategy, f"{moves}, not {most}")
+        message = f"{moves}, but largest_alternating returns {most}"
+        require(most[0] >= l1 and most[1] >= squared, strategy, message)
         loose = horizon > _SHORT or most[1] <= _SLACK * squared
-        require(loose, strategy, f"{moves}, not {most}")
+        require(loose, strategy, message)
         for cells, size in ((1, 1), (2, 3)):
             pattern = Alternating(number, cells, size)
             claimed = pattern_sensitivity(strategy, pattern)
@@ -193,12 +201,11 @@ def _enough(
 
 
 def check_short_ways(strategy: StreamStrategy) -> None:
-    """Check fast bounds on columns of the measurement matrix, which compute sensitivities, against
-    the matrix.
+    """Check fast bounds on columns of the measurement matrix against the matrix itself.
 
-    ``sums_of_runs`` bounds sums of consecutive columns; ``largest_sum`` bounds sums of columns of
-    steps apart, or of a schedule; ``overlaps`` bounds products of two columns. ``nodes_by_level``
-    says exactly which steps share a node (one measurement). The parts of ``divisions`` add up to
+    ``sums_of_runs`` bounds sums of consecutive columns, ``largest_sum`` sums of columns of steps
+    some distance apart, and ``overlaps`` products of two columns. ``nodes_by_level`` must name the
+    node (measurement) that each step enters. The parts that ``divisions`` returns must add up to
     the horizon.
 
     >>> from counton.strategies import Binary
@@ -228,7 +235,9 @@ def check_short_ways(strategy: StreamStrategy) -> None:
             )
             true = (np.abs(moved) ** norm).sum(axis=0)
             enough = bool((np.asarray(found)[:inner] >= true).all())
-            message = f"sums_of_runs({norm}, {length}) is less than {length} steps add up to"
+            message = (
+                f"sums_of_runs({norm}, {length}) is less than the norm of {length} columns' sum"
+            )
             require(enough, strategy, message)
     for steps, apart in ((1, 1), (2, 1), (3, 2), (4, 5)):
         if (steps - 1) * apart >= shown:
@@ -241,7 +250,8 @@ def check_short_ways(strategy: StreamStrategy) -> None:
             for norm, true in zip(_NORMS, (max(sums), max(squares)), strict=True):
                 claimed = largest_sum(strategy, norm, schedule)
                 message = (
-                    f"largest_sum({norm}, {schedule}) is {claimed}, and steps add up to {true}"
+                    f"largest_sum({norm}, {schedule}) is {claimed}, but some of these steps "
+                    f"add up to {true}"
                 )
                 require(claimed >= true, strategy, message)
         if strategy.structure.overlaps is None:
@@ -250,11 +260,15 @@ def check_short_ways(strategy: StreamStrategy) -> None:
         require(
             len(overlaps) == steps - 1,
             strategy,
-            f"overlaps gives {len(overlaps)} bounds for {steps} steps, not {steps - 1}",
+            f"structure.overlaps returns {len(overlaps)} bounds for a schedule of {steps} steps, "
+            f"not {steps - 1}",
         )
         for j, claimed in enumerate(overlaps, 1):
             beyond = np.triu(products, j * apart)
-            message = f"columns {j * apart} apart have a product of {beyond.max()}, not {claimed}"
+            message = (
+                f"columns {j * apart} or more apart have a product of {beyond.max()}, but "
+                f"structure.overlaps states {claimed}"
+            )
             require(claimed >= int(beyond.max()), strategy, message)
     _check_tree(strategy, horizon, lengths, products)
 
@@ -267,7 +281,9 @@ def _check_tree(
     if levels is not None:
         sums, meet = np.zeros(shown, object), np.zeros((shown, shown), object)
         for level, nodes in enumerate(levels):
-            require(np.shape(nodes) == (horizon,), strategy, "nodes_by_level has another shape")
+            require(
+                np.shape(nodes) == (horizon,), strategy, f"nodes_by_level has not {horizon} steps"
+            )
             node, weight = np.asarray(nodes)[:shown], weights[level]
             there = node >= 0
             sums = sums + weight * there
@@ -289,7 +305,7 @@ def _check_tree(
         inner = strategy.structure.divisions(part)
         waiting += [each for each, _ in inner]
         total = sum(each.steps * times for each, times in inner)
-        message = f"{part} is divided into parts of {total} steps"
+        message = f"divisions({part}) has parts of {total} steps, more than it has"
         require(not inner or total <= part.steps, strategy, message)
         require(
             bool(inner) or part.steps == 1,
@@ -297,4 +313,4 @@ def _check_tree(
             f"{part} has several steps, but divisions() does not divide it",
         )
     total = sum(part.steps * times for part, times in parts)
-    require(total == horizon, strategy, f"parts of the horizon have {total} steps")
+    require(total == horizon, strategy, f"divisions() has parts of {total} steps, not {horizon}")

@@ -49,7 +49,7 @@ def count_steps(strategy: StreamStrategy, steps: int | None) -> int:
 
 
 def is_integral(strategy: StreamStrategy) -> bool:
-    """Return whether B and C, the weights of noise and of counts, are matrices of integers."""
+    """Return whether all weights are integers: those of noise in releases (B) and of counts (C)."""
     return strategy.facts.fraction_bits == strategy.facts.lattice_bits == 0
 
 
@@ -96,8 +96,9 @@ def row_of(strategy: StreamStrategy, step: int) -> tuple[Node, ...]:
 
 
 def column_of(strategy: StreamStrategy, step: int, last: int) -> tuple[Node, ...]:
-    """Return the nodes that the count of ``step`` enters, up to those that release ``last``
-    reads.
+    """Return the nodes (measurements) that the count of ``step`` enters.
+
+    Nodes that no release up to ``last`` reads are left out.
     """
     which = ("column", step, last if isinstance(strategy, EndlessStrategy) else None)
     return _once(strategy, which, lambda: column_until(strategy, step, last))
@@ -121,15 +122,17 @@ class Reads(NamedTuple):
         return np.array([level for level, _ in self.nodes], np.int64)
 
     def between(self, first: Integers, last: Integers) -> Floats:
-        """Return the weights in the sum of the steps after ``steps[first]`` up to ``steps[last]``.
+        """Return the weights of noise in the sums of steps from one total to another: shape (pairs,
+        nodes).
 
-        ``first`` and ``last`` are places in ``steps``. Shape (pairs, nodes).
+        The totals are at the places ``first`` and ``last`` of ``steps``; a sum has the steps after
+        the first total, up to the last.
         """
         return np.asarray(self.weights[last] - self.weights[first])
 
     def ends(self, most: int = 24) -> tuple[Integers, Integers]:
-        """Return pairs (first, last) of places in ``steps``: all, or the pairs of about ``most`` of
-        them.
+        """Return pairs (first, last) of places in ``steps``: all pairs, or those of about ``most``
+        places.
         """
         count = len(self.steps)
         some = np.arange(count)
@@ -140,7 +143,10 @@ class Reads(NamedTuple):
 
 
 def reads_of(strategy: StreamStrategy, count: int) -> Reads:
-    """Return the rows of `rows_by_step` as float64; rows of single steps are added up to totals."""
+    """Return the weights of noise in the totals of the first steps, as float64.
+
+    For a strategy that releases counts of single steps, these are added up to totals.
+    """
     return _once(strategy, ("reads", count), lambda: _reads(strategy, count))
 
 
@@ -159,10 +165,11 @@ def _reads(strategy: StreamStrategy, count: int) -> Reads:
 
 
 def columns_in_order(strategy: StreamStrategy, count: int) -> list[dict[Address, int]]:
-    """Return the first ``count`` columns of C, as integers by node, up to nodes that release
-    ``count`` reads.
+    """Return the first ``count`` columns of C: for each step the integer weights of its count, by
+    node.
 
-    The unit of the integers is 2^-lattice_bits.
+    Weights are in units of 2^-lattice_bits. Nodes that no release up to ``count`` reads are left
+    out.
     """
     return _once(
         strategy,
@@ -209,8 +216,8 @@ def lattice_units(strategy: StreamStrategy, nodes: Iterable[Node]) -> dict[Addre
 
 
 def takes(strategy: StreamStrategy, law: NoiseDistribution) -> bool:
-    """Return whether a strategy accepts noise of this distribution: it may refuse noise as too
-    wide.
+    """Return whether a strategy accepts noise of this distribution; it may refuse it as
+    too wide.
     """
     try:
         check_law(strategy, law)

@@ -95,16 +95,17 @@ def check_statistic_description(statistic: Statistic, batches: Batches) -> None:
     """Check that a statistic rebuilt from its name and parameters, as JSON, is equal and counts
     equally.
 
-    This also holds after `settle`, which fills in what depends on the guarantee; ``allows`` must
-    accept the result. Names of cells lead back to the cells, and ``sources`` are listed in
-    `counton.base.literature`. The protected unit has one name in ``protects`` and in the
-    contribution, and the words for neighbours agree with the relation.
+    The same must hold after `settle`, which fills in parameters that depend on the guarantee;
+    ``allows`` must accept the result. The name of each cell must lead back to the cell.
+    ``protects`` and the contribution must name one protected unit.
     """
+    # ``sources`` are listed in `counton.base.literature`, and the words for neighbours agree with
+    # the relation.
     from counton.base.literature import REFERENCES
 
     settled = statistic.settle(PureDP(1), len(batches))
     alone = settled.settle(PureDP(1), len(batches)) == settled
-    require(alone, statistic, f"settle() changes its own result, {settled}, when called again")
+    require(alone, statistic, f"settle() of its own result, {settled}, returns another statistic")
     require(
         statistic.allows(settled),
         statistic,
@@ -137,7 +138,7 @@ def check_statistic_description(statistic: Statistic, batches: Batches) -> None:
 
 
 def _words_agree(statistic: Statistic) -> None:
-    """Check that texts about the protected unit agree with the unit and relation of the
+    """Check that texts about the protected unit agree with the unit and the relation of the
     contribution.
     """
     for batched in (False, True):
@@ -148,9 +149,11 @@ def _words_agree(statistic: Statistic) -> None:
         )
         require(protects(statistic) == unit, statistic, message)
         if contribution.relation == "replace":
-            message = "its contribution replaces what a unit does, and neighbours_differ does not"
+            message = (
+                "its contribution has relation='replace', but neighbours_differ does not say so"
+            )
             require("in what one unit does" not in neighbours_differ(statistic), statistic, message)
-        message = "of_letters: then neighbours replace a letter, and its contribution does not"
+        message = "of_letters is true, so its contribution must have relation='replace'"
         letters = statistic.card.of_letters and not batched
         require(not letters or contribution.relation == "replace", statistic, message)
     known = statistic.card.event in _UNITS or protects(statistic) in ("event", "user")
@@ -161,11 +164,11 @@ def _words_agree(statistic: Statistic) -> None:
 
 
 def check_statistic_counts(statistic: Statistic, batches: Batches) -> None:
-    """Check that cells change equally whether steps are counted at once or one by one, undone and
-    repeated, or saved and restored.
+    """Check that cells do not depend on how steps are counted.
 
-    An older saved state and the `news` (changes) since then give the present state. A statistic
-    whose cells are computed on demand has no cell larger in magnitude than its ``largest``.
+    Steps are counted at once or one by one, undone and repeated, or saved and restored. An older
+    saved state and the `news` (changes) since then must give the present state. If cells are
+    computed on demand, none may be larger in magnitude than ``largest``.
     """
     whole, exact = _changes(statistic, batches), statistic.begin()
     for step, batch in enumerate(batches, 1):
@@ -203,17 +206,22 @@ def check_statistic_rows(statistic: Statistic, batches: Batches) -> None:
     """Check that the changes by single rows of a `TallyStatistic` add up in any order, within its
     stated bounds.
 
-    Such a statistic keeps one sum for each of its places, and `measure` computes cells from sums.
-    Each row changes sums at known places, by amounts within ``row_bounds``; with ``counts_rows`` it
-    changes one sum by 1. No cell measured from one row is larger than ``largest_entry`` times the
-    largest amount of ``row_bounds``. ``measure`` is linear; the cells of an ``additive`` statistic
-    are the sums. The sums of two halves of the rows add up to the sums of all rows. Each group of a
-    statistic by group (`Grouped`) has the cells of the statistic over the group's rows.
+    Such a statistic keeps sums, from which `measure` computes cells. Each row must change sums at
+    known places, by amounts within ``row_bounds``; with ``counts_rows`` it must add 1 to one sum.
+    The cells of an ``additive`` statistic must be the sums. Each group of a statistic by group
+    (`Grouped`) must have the cells of the inner statistic over the group's rows.
     """
+    # No cell measured from one row is larger than ``largest_entry`` times the largest amount of
+    # ``row_bounds``. ``measure`` is linear. The sums of two halves of the rows add up to the sums
+    # of all rows.
     tallied: Any = statistic
     whole = _changes(statistic, batches)
     turned = _changes(statistic, [batch[::-1] for batch in batches])
-    require(np.array_equal(whole, turned), statistic, "the order of rows matters")
+    require(
+        np.array_equal(whole, turned),
+        statistic,
+        "the order of rows matters: the cells change with it",
+    )
     halves = [_changes(statistic, [batch[k::2] for batch in batches]) for k in (0, 1)]
     require(np.array_equal(whole, sum(halves)), statistic, "halves of the rows do not add up")
     if inner_of(statistic) is not statistic:
@@ -248,7 +256,7 @@ def _each_group(statistic: Any, batches: Batches, whole: Integers) -> None:
         mine, its = (one() if callable(one) else one for one in each)
         require(mine == its, statistic, f"{name} is {mine}; of a row of {inner} it is {its}")
     added = str(statistic.entries(said)) == str(inner.entries(said))
-    require(added, statistic, "a row changes sums at other places than those of its group")
+    require(added, statistic, "a row changes sums at places that do not belong to its group")
     require(
         statistic.places == len(groups) * inner.places,
         statistic,
@@ -308,16 +316,17 @@ def _rows_added(statistic: Any, batches: Batches, whole: Integers) -> None:
     rows_alone = [(one, np.abs(one).astype(np.float64)) for one in (*adds, adds.sum(axis=0))]
     for own, sizes in rows_alone:
         cells, most_told = statistic.measure(own[None]), statistic.largest_measured(sizes)
-        complaint = f"largest_measured is {most_told:g}, and a cell of these rows has more"
+        complaint = f"largest_measured is {most_told:g}, but a cell of these rows is larger"
         require(int(np.abs(cells).max(initial=0)) <= most_told, statistic, complaint)
     complaint = (
-        "both counts_units and counts_rows are True; a row cannot count by its value and once"
+        "both counts_units and counts_rows are True; a row counts by its value or once, so set one "
+        "of them to False"
     )
     require(not (statistic.counts_units and statistic.counts_rows), statistic, complaint)
     require(
         np.array_equal(statistic.measure(adds).sum(axis=0), whole.sum(axis=0)),
         statistic,
-        "measured rows do not add up to the cells",
+        "measure() of each row alone does not add up to the cells of all rows",
     )
 
 
@@ -327,14 +336,14 @@ def check_statistic_neighbours(
     *,
     unit_of: Callable[[Any], Hashable] | None = None,
 ) -> None:
-    """Check that no unit changes cells or measurements by more than ``contribution`` states.
+    """Check that no unit changes cells, steps or measurements by more than ``contribution`` states.
 
-    Each unit's events are taken away; if neighbouring datasets replace one event, each event is
-    replaced by every other event. The change of the measurements is computed exactly for a binary
-    tree and for independent steps. Events are counted first in the given batches (``batched``),
-    then one in each step. A contribution stated for this many steps is checked too. No unit changes
-    more steps or cells than the contribution states.
+    Each unit's events are taken away in turn; if neighbouring datasets replace one event, each
+    event is replaced by every other event. The change of the measurements is computed exactly, for
+    a binary tree and for independent steps.
     """
+    # Events are counted first in the given batches (``batched``), then one in each step. A
+    # contribution stated for this many steps is checked too.
     alone: Batches = [[event] for batch in batches for event in batch]
     if not statistic.card.of_letters:
         alone = [[event] for batch in batches for event in batch or [None]]
@@ -363,7 +372,7 @@ def _check_neighbours(
     replaced = first.relation == "replace"
     near = _replacements(batches) if replaced and unit_of is None else _without(batches, unit_of)
     falls = first.signed or bool((whole >= 0).all())
-    require(falls, statistic, "a cell is negative, but its contribution is not signed")
+    require(falls, statistic, "a cell is negative, but its contribution has signed=False")
     claims: list[tuple[StreamStrategy, Integers, dict[str, tuple[float, float]]]] = []
     strategies: tuple[StreamStrategy, ...] = known.Binary(steps), Independent(steps)
     for strategy in strategies:
@@ -418,7 +427,7 @@ def _beyond(contribution: Contribution, change: Integers) -> str | None:
 
 
 def _choices(statistic: Any, said: Integers, places: Sequence[Any]) -> None:
-    """Check the codes of rows, and the places of the sums that they choose, against the stated
+    """Check the codes of rows, and the places of sums that rows choose, against the stated
     ranges.
     """
     spans = statistic.spans
@@ -446,9 +455,10 @@ def _choices(statistic: Any, said: Integers, places: Sequence[Any]) -> None:
 
 
 def _check_gives(statistic: Any, terms: Any, batches: Batches) -> None:
-    """Check counts, sums and means that a statistic supplies to other readings, against its rows.
+    """Check the counts, sums and means that a statistic supplies to other readings against its
+    rows.
 
-    Rows without a known place do not count. Exact cells are used in place of released ones.
+    Exact cells are used in place of released ones. Rows without a known place do not count.
     """
     if not hasattr(statistic, "gives") or not (statistic.asks or statistic.gives(None)):
         return
@@ -491,11 +501,10 @@ def _check_gives(statistic: Any, terms: Any, batches: Batches) -> None:
 
 
 def check_statistic_reading(statistic: Statistic, batches: Batches) -> None:
-    """Check that what is read from a release depends on the release alone, not on the counted
-    events.
+    """Check that a reading of a release depends on the release alone, not on the counted events.
 
-    One release is read by statistics that have counted nothing, all of these events, and the first
-    half of them: all readings agree. A statistic whose cells are computed on demand is skipped.
+    Copies of the statistic that have counted none, half and all of these events read one release:
+    all readings must agree. A statistic whose cells are computed on demand is skipped.
     """
     this = statistic.settle(PureDP(1), len(batches))
     if this.card.on_demand:
@@ -528,7 +537,7 @@ def check_statistic_reading(statistic: Statistic, batches: Batches) -> None:
     require(
         additive,
         statistic,
-        "the card says additive, but a reading shows other numbers than were released",
+        "the card says additive, but a reading shows numbers other than the released ones",
     )
     people = for_people(this, 2).contribution(batched=True, horizon=last)
     same_row = people == this.contribution(batched=True, horizon=last)
@@ -544,7 +553,9 @@ def check_statistic_reading(statistic: Statistic, batches: Batches) -> None:
         shown = _all_that_is_shown(this, release)
         same = shown.keys() == expected.keys()
         same = same and all(_same(shown[name], expected[name]) for name in shown)
-        require(same, statistic, "what is read depends on what was counted, not on the release")
+        require(
+            same, statistic, "a reading of one release changes with the counted events; it must not"
+        )
 
 
 def _counter_of(this: Statistic, steps: int, key: Key, said: Mapping[str, Any] | None) -> Counter:
@@ -607,8 +618,9 @@ def _numbers_follow(statistic: Statistic, release: StepRelease) -> None:
 
 
 def check_statistic_running(statistic: Statistic, batches: Batches) -> None:
-    """Check that cells computed on demand are shown as released, and that no plan has less error
-    than ``least_errors`` states.
+    """Check a statistic whose cells are computed on demand: cells are shown as released.
+
+    No plan may have a smaller error than ``least_errors`` states.
     """
     promise, steps = PureDP(1), len(batches)
     this, strategy = statistic.settle(promise, steps), known.Binary(steps)
@@ -637,7 +649,8 @@ def check_statistic_running(statistic: Statistic, batches: Batches) -> None:
 def _asked_of_noise(statistic: Any, machine: Any, others: Any, found: Any) -> None:
     """Check that each cell computed on demand is shown with its released value and error.
 
-    No text about a step may differ between ``machine`` and ``others``, which counted other events.
+    ``machine`` and ``others`` have counted different events; no text about a step may differ
+    between them.
     """
     for place, step in enumerate(found.steps):
         readings = found[place], statistic.card.reading(machine, step)
@@ -662,8 +675,9 @@ def _asked_of_noise(statistic: Any, machine: Any, others: Any, found: Any) -> No
 
 
 def _asked_as(statistic: NamedCells, cell: int) -> Any:
-    """Return the name by which a cell is asked for: a text, or a tuple of its words; None if
-    neither works.
+    """Return the name by which a user asks for a cell: a text, or a tuple of words.
+
+    None if neither finds the cell.
     """
     name = statistic.name_of(cell)
     for one in (name, tuple(name.split())):
@@ -728,7 +742,7 @@ def _column(values: Any, part: Any) -> Any:
 def _without(
     batches: Batches, unit_of: Callable[[Any], Hashable] | None
 ) -> Iterator[tuple[str, Batches]]:
-    """Yield a name and the remaining batches for each unit that is taken away."""
+    """Yield, for each unit, its name and the batches without its events."""
     if unit_of is None:
         for step, batch in enumerate(batches):
             for place, event in enumerate(batch):
@@ -744,7 +758,9 @@ def _without(
 
 
 def _replacements(batches: Batches) -> Iterator[tuple[str, Batches]]:
-    """Yield words and the changed batches for each event and each other event that replaces it."""
+    """Yield, for each event and each other event, a description and the batches in which the other
+    replaces it.
+    """
     events = [event for batch in batches for event in batch]
     for step, batch in enumerate(batches):
         for place, event in enumerate(batch):
@@ -808,5 +824,5 @@ def _on_demand(statistic: Statistic, exact: Any, step: int) -> Integers:
         return np.zeros(len(cells), np.int64)
     found = np.asarray(exact.counts(cells, step))
     most, largest = int(np.abs(found).max(initial=0)), exact.largest
-    require(most <= largest, statistic, f"largest is {largest}, and a cell has {most}")
+    require(most <= largest, statistic, f"largest is {largest}, but a cell has {most}")
     return found

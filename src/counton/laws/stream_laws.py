@@ -168,8 +168,8 @@ def check_parameters(strategy: StreamStrategy) -> None:
 
 
 def _alike(one: StreamStrategy, other: StreamStrategy) -> bool:
-    """Return whether two strategies agree in attributes, matrices and noise distributions on some
-    steps.
+    """Return whether two strategies agree in attributes, and on some steps in matrices and noise
+    distributions.
     """
     last = other.horizon or min(32, last_served_step(other) or 32)
     steps = [*range(1, min(last, 32) + 1), *({last // 2, last - 1, last} if last > 32 else ())]
@@ -361,19 +361,22 @@ def check_sensitivity(strategy: StreamStrategy, steps: int | None = None) -> Non
             (2, strategy.squared_sensitivity(), worst_squared),
         ):
             message = (
-                f"the largest norm D_{norm}^{norm} of a column is {worst}, the stated bound {bound}"
+                f"the largest norm D_{norm}^{norm} of a column is {worst}, but the stated bound is "
+                f"{bound}; it must be 1 to 1.25 times that norm"
             )
             require(worst <= bound <= _SLACK * worst, strategy, message)
         return
     require(
         strategy.l1_sensitivity() == worst_l1,
         strategy,
-        f"the largest 1-norm D_1 of a column is {worst_l1}",
+        f"the largest 1-norm D_1 of a column is {worst_l1}, but l1_sensitivity() returns "
+        f"{strategy.l1_sensitivity()}",
     )
     require(
         strategy.squared_sensitivity() == worst_squared,
         strategy,
-        f"the largest squared 2-norm D_2^2 of a column is {worst_squared}",
+        f"the largest squared 2-norm D_2^2 of a column is {worst_squared}, but "
+        f"squared_sensitivity() returns {strategy.squared_sensitivity()}",
     )
     for norm, exact in ((1, float(worst_l1)), (2, math.sqrt(worst_squared))):
         claimed = sensitivity(strategy, norm)  # type: ignore[arg-type]
@@ -383,14 +386,14 @@ def check_sensitivity(strategy: StreamStrategy, steps: int | None = None) -> Non
 def check_endless_sensitivity(strategy: StreamStrategy, steps: int | None = None) -> None:
     """Check, for a strategy without a horizon, that no column of C exceeds the stated sensitivity.
 
-    A weight is divided by the width of its node's noise, relative to the calibrated noise: by the
-    scale for the 1-norm, by the variance for the squared 2-norm. Noise of several widths is tried.
-    Units that act several times are tried in some sets of their steps, unless the strategy refuses
-    them.
+    Each weight counts relative to the width of its node's noise. Noise of several widths is tried.
+    Units that act several times are tried in some sets of steps, unless the strategy refuses them.
 
     >>> from counton.strategies import Expiring
     >>> check_endless_sensitivity(Expiring(1), 20)
     """
+    # A weight is divided by the scale of its node's noise for the 1-norm, by the variance for the
+    # squared 2-norm, both relative to the calibrated noise.
     count = count_steps(strategy, steps)
     columns = columns_in_order(strategy, count)
     levels = {level for column in columns for level, _ in column}
@@ -422,7 +425,9 @@ def check_endless_sensitivity(strategy: StreamStrategy, steps: int | None = None
                 claimed = bound if len(chosen) == 1 else _of_several(strategy, norm, len(chosen))
                 message = f"D_{norm}^{norm} of {len(chosen)} steps is {float(worst / unit)} or more"
                 enough = claimed is None or worst / unit <= claimed
-                require(enough, strategy, f"{message}, and the bound {claimed and float(claimed)}")
+                require(
+                    enough, strategy, f"{message}, but the bound is {claimed and float(claimed)}"
+                )
 
 
 def _some_sets(count: int) -> list[tuple[int, ...]]:
@@ -433,8 +438,9 @@ def _some_sets(count: int) -> list[tuple[int, ...]]:
 
 
 def _of_several(strategy: StreamStrategy, norm: Norm, steps: int) -> Fraction | None:
-    """Return the stated sensitivity to a unit that counts in ``steps`` steps; None if it is
-    refused.
+    """Return the stated sensitivity to a unit that counts in ``steps`` steps.
+
+    None if the strategy refuses such a unit.
     """
     try:
         moved = sensitivities(strategy, steps=steps)
@@ -448,28 +454,31 @@ def _of_several(strategy: StreamStrategy, norm: Norm, steps: int) -> Fraction | 
 def check_participation(strategy: StreamStrategy, steps: int = 5, separation: int = 5) -> None:
     """Check the sensitivity to units that count several times against all sets of their steps.
 
-    With G = C^T C, stated squared 2-norms are at least the largest sum of |G_st| over a set, and
-    at most 1.25 times it. Stated 1-norms are at least the largest sum of the 1-norms of columns,
-    and at most that of one step times the number of steps. On more than 16 steps some sets are
-    tried, and statements may be larger. Fixed schedules, every b-th step, are tried from every
-    start: to the end, and for up to ``steps`` scheduled steps in a row.
+    The true value is the largest norm by which a set of steps moves the measurements. A stated
+    squared 2-norm must be between this value and 1.25 times it. A stated 1-norm must be at least
+    this value, and at most that of one step times the number of steps. On more than 16 steps some
+    sets are tried, and stated values may be larger.
 
     Args:
         strategy: a strategy with a horizon.
         steps: largest number of times that a unit acts.
-        separation: units act at least 1, 2, .. up to this many steps apart, or exactly so many.
+        separation: largest distance to try: units act at least, or exactly, 1, 2, .. up to so many
+            steps apart.
 
     >>> from counton.strategies import Binary
     >>> check_participation(Binary(12))
     """
+    # With G = C^T C, the squared 2-norm of a set is the sum of |G_st| over its steps; the 1-norm is
+    # the sum of the 1-norms of columns. Fixed schedules, every b-th step, are tried from every
+    # start: to the end, and for up to ``steps`` scheduled steps in a row.
     count = count_steps(strategy, None)
     matrix = matrix_of(strategy)
     columns = range(matrix.shape[1])
     lengths, products = np.abs(matrix).sum(axis=0), np.abs(matrix.T @ matrix)
 
     def norms_moved(chosen: Sequence[tuple[int, ...]]) -> Integers:
-        """Return the 1-norm and squared 2-norm by which each set of steps moves the nodes: shape
-        (sets, 2).
+        """Return the 1-norm and squared 2-norm by which a unit in each set of steps moves the
+        measurements: shape (sets, 2).
         """
         members = np.array([len(one) for one in chosen])
         norms = np.zeros((len(chosen), 2), products.dtype)
@@ -492,12 +501,21 @@ def check_participation(strategy: StreamStrategy, steps: int = 5, separation: in
     for k, b in itertools.product(range(1, steps + 1), range(1, separation + 1)):
         l1, squared = norms[(members <= k) & (apart >= b)].max(axis=0).tolist()
         claimed = sensitivities(strategy, steps=k, separation=b)
-        message = f"{k} steps {b} apart move it by {l1} and {squared} (squared), not {claimed}"
+        message = (
+            f"a unit in {k} steps {b} apart moves the measurements by {l1} (1-norm) and {squared} "
+            f"(squared 2-norm), but sensitivities() returns {claimed}"
+        )
         require(claimed.l1 >= min(l1, squared) and claimed.l2_squared >= squared, strategy, message)
         tight = claimed.l1 <= k * one.l1 and claimed.l2_squared <= k * k * one.l2_squared
-        require(tight, strategy, f"claims {claimed}, more than {k} times {one}")
+        require(
+            tight, strategy, f"sensitivities(steps={k}) is {claimed}, more than {k} times {one}"
+        )
         require(not whole or claimed.l2_squared <= _SLACK * squared, strategy, message)
-        require(k > 1 or claimed == one, strategy, f"one step moves it by {one}, not {claimed}")
+        require(
+            k > 1 or claimed == one,
+            strategy,
+            f"sensitivities() is {one}, but {claimed} for steps=1",
+        )
         for p, exact in ((1, claimed.l1), (2, claimed.l2_squared)):
             norm = sensitivity(strategy, p, steps=k, separation=b)  # type: ignore[arg-type]
             below = Fraction(norm) ** p < Fraction(exact, 2 ** (p * strategy.facts.lattice_bits))
@@ -507,9 +525,10 @@ def check_participation(strategy: StreamStrategy, steps: int = 5, separation: in
             every = [tuple(range(i, len(columns), b)[:row]) for i in range(len(columns))]
             l1, squared = norms_moved(every).max(axis=0).tolist()
             claimed = sensitivities(strategy, every=b, steps=row)
-            which = f"every {b}th step" if row is None else f"{row} steps in a row, {b} apart,"
+            which = f"every {b}th step" if row is None else f"{row} steps in a row, {b} apart"
             message = (
-                f"{which} moves it by {l1} (1-norm) and {squared} (squared 2-norm), not {claimed}"
+                f"a unit in {which} moves the measurements by {l1} (1-norm) and {squared} (squared "
+                f"2-norm), but sensitivities(every={b}) returns {claimed}"
             )
             enough = claimed.l1 >= min(l1, squared) and claimed.l2_squared >= squared
             require(enough, strategy, message)
@@ -533,7 +552,10 @@ def check_node_law(strategy: StreamStrategy, steps: int | None = None) -> None:
             continue
         for level in levels:
             law = _law_or_none(strategy, base, level)
-            message = f"accepts the noise {base}, but has no noise for nodes of level {level} then"
+            message = (
+                f"check_law accepted the noise {base}, but node_law refuses it for nodes of level "
+                f"{level}; refuse it in _check_law too"
+            )
             require(law is not None, strategy, message)
 
 
@@ -563,15 +585,16 @@ def check_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
 
 
 def check_window_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check ``variance`` with ``since``: the variance of the released number of a window of steps.
+    """Check the variance of the released number of a window of steps: ``variance`` with ``since``.
 
-    That number is a difference of two totals, or a sum of counts of single steps. With
-    ``unit_rows`` its weights of nodes must be 1, 0 or -1. Up to 64 steps all pairs of ends are
-    tried (some if weights are fractions), beyond that some pairs.
+    That number is a difference of two totals, or a sum of counts of single steps. If
+    ``facts.unit_rows`` is True, it must read nodes with the weights 1, 0 and -1 only.
 
     >>> from counton.strategies import Binary
     >>> check_window_variance(Binary(12))
     """
+    # Up to 64 steps all pairs of ends are tried (some if weights are fractions), beyond that some
+    # pairs.
     count = count_steps(strategy, steps)
     reads = reads_of(strategy, count)
     first, last = reads.ends(64)
@@ -581,9 +604,10 @@ def check_window_variance(strategy: StreamStrategy, steps: int | None = None) ->
         wrong = ~np.isin(weights, (-1, 0, 1)).all(axis=1)
         at = int(np.argmax(wrong))
         message = (
-            f"facts say unit_rows, but from {starts[at]} to {stops[at]} a node is read with another"
+            f"facts.unit_rows is True, but the window from {starts[at]} to {stops[at]} reads a "
+            f"node with a weight other than 1 and -1"
         )
-        require(not wrong.any(), strategy, f"{message} weight")
+        require(not wrong.any(), strategy, message)
     width = cache(partial(node_variance, strategy))
     widths = np.array([width(level) for level in reads.levels.tolist()])
     exact = weights**2 @ widths
@@ -595,7 +619,7 @@ def check_window_variance(strategy: StreamStrategy, steps: int | None = None) ->
     require(
         np.allclose(strategy.variance(stops[::-3], since=starts[::-3]), claimed[::-3], 1e-12),
         strategy,
-        "window variance depends on which others are asked for",
+        "the variance of a window changes if other windows are asked for in the same call",
     )
 
 
@@ -614,8 +638,12 @@ def check_noise_is_rows(
     # Rows divide by what columns multiply with: small noise would leave nothing but rounding.
     table = HashedNoise(shape, spread=1000 * largest_entry(strategy, count))
     noise = strategy.noise(table, range(1, count + 1))
-    require(noise.shape == (count, *shape), strategy, f"noise has shape {noise.shape}")
-    require(noise.dtype == np.int64, strategy, f"noise has type {noise.dtype}")
+    require(
+        noise.shape == (count, *shape),
+        strategy,
+        f"noise has shape {noise.shape}, not {(count, *shape)}",
+    )
+    require(noise.dtype == np.int64, strategy, f"noise has type {noise.dtype}, not int64")
     unit = 2.0 ** (strategy.facts.fraction_bits - strategy.facts.lattice_bits)
     reads = reads_of(strategy, count)
     z = noise_of(table, reads.nodes).astype(np.float64)
@@ -638,7 +666,8 @@ def check_noise_is_rows(
 def check_windows(
     strategy: StreamStrategy, steps: int | None = None, shape: tuple[int, ...] = ()
 ) -> None:
-    """Check that the noise of a step is the same in whatever window of steps it is computed.
+    """Check that the noise of a step does not depend on the window of steps in which it is
+    computed.
 
     >>> from counton.strategies import Binary
     >>> check_windows(Binary(12), shape=(2,))
@@ -664,7 +693,7 @@ def check_reader(
 ) -> None:
     """Check that the reader of a running stream returns the same numbers as ``noise``.
 
-    It is asked for windows that grow, for parts of a window, and for earlier steps. A new reader
+    It must do so for windows that grow, for parts of a window, and for earlier steps. A new reader
     must continue where another stopped. Readers of two streams must not influence each other.
 
     >>> from counton.strategies import Binary
@@ -683,8 +712,10 @@ def check_reader(
         for reader, noise in zip(readers, whole, strict=True):
             found = reader.noise(window)
             same = np.array_equal(found, noise[window.start - 1 :][: len(window)])
-            require(same, strategy, f"its reader's noise differs on {window}")
-            require(found.dtype == np.int64, strategy, f"its reader's noise is {found.dtype}")
+            require(same, strategy, f"its reader's noise differs from noise({window})")
+            require(
+                found.dtype == np.int64, strategy, f"its reader's noise is {found.dtype}, not int64"
+            )
     nothing = np.empty((0, *shape), np.int64)
     for window in (range(1, count + 1), range(1 + count // 2, count + 1)):
         reader = reader_of(strategy, tables[0])
@@ -728,13 +759,13 @@ def check_shift(
     """Check that a changed count can be made up for by changed noise, exactly: privacy rests on
     this.
 
-    If the count of step i changes by d, totals from i on change by d (with windows, only the
-    release of i). Noise shifted by -d times column i of C must cancel this to the last bit, and
-    change no other release.
+    If the count of step i grows by d, exact totals from i on grow by d. Noise shifted by -d times
+    column i of C must cancel this to the last bit, and change no other release.
 
     >>> from counton.strategies import Binary
     >>> check_shift(Binary(12), shape=(2,))
     """
+    # With windows only the release of i changes.
     count = count_steps(strategy, steps)
     window = range(1, count + 1)
     rng = np.random.default_rng(count)
@@ -768,4 +799,6 @@ def _refuses(strategy: StreamStrategy, call: Callable[[Any], object], argument: 
         call(argument)
     except InvalidInput:
         return
-    raise LawBroken(f"{strategy}: accepts {argument!r} as a step or window")
+    raise LawBroken(
+        f"{strategy}: accepted {argument!r} as a step or window; it must raise InvalidInput for it"
+    )

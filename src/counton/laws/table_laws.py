@@ -14,10 +14,10 @@ _NORMS: tuple[Norm, Norm] = (1, 2)
 
 
 def check_columns(strategy: TableStrategy, matrix: Integers) -> None:
-    """Check stated sensitivities against ``matrix``, for a unit that is added and for one that
-    moves.
+    """Check stated sensitivities against the measurement matrix, for a unit that is added and for
+    one that moves.
 
-    An added unit changes the measurements by a column, a moved one by a difference of two columns.
+    An added unit changes the measurements by a column, a moved unit by a difference of two columns.
     For moves the strategy may state an upper bound.
     """
     l1, squared = (_largest(matrix, norm) for norm in _NORMS)
@@ -41,7 +41,9 @@ def check_columns(strategy: TableStrategy, matrix: Integers) -> None:
         require(largest == 1, strategy, "C has entries other than 1 and -1")
     one, moved = strategy.sensitivities(), strategy.sensitivities("move")
     require(
-        (one.l1, one.l2_squared) == (l1, squared), strategy, "sensitivity is not the largest column"
+        (one.l1, one.l2_squared) == (l1, squared),
+        strategy,
+        "sensitivities() is not the largest norm of a column",
     )
     units = ((1, l1),) if strategy.unit_columns else None
     require(one.entries == units, strategy, f"entries of the sensitivity are not {units}")

@@ -37,10 +37,9 @@ def check_training_strategy(strategy: TrainingStrategy) -> None:
 
 
 def check_training_description(strategy: TrainingStrategy) -> None:
-    """Check the name of a strategy, that it is rebuilt from JSON, and that it refuses steps beyond
-    its run.
+    """Check a strategy's name, and that it is rebuilt, equal, from its description as JSON.
 
-    It must also refuse to write out the matrices of a long run.
+    It must refuse steps beyond its run, and refuse to write out the matrices of a long run.
     """
     require(type(strategy.name) is str and bool(strategy.name), strategy, "has no name")
     unknown = [source for source in strategy.sources if source not in REFERENCES]
@@ -82,7 +81,10 @@ def check_training_description(strategy: TrainingStrategy) -> None:
                 call(step)
             except InvalidInput:
                 continue
-            raise LawBroken(f"{strategy}: accepts step {step} of {strategy.steps}")
+            raise LawBroken(
+                f"{strategy}: accepted step {step} of a run of {strategy.steps} steps; it must "
+                f"raise InvalidInput for it"
+            )
     count = sum(len(strategy.taps(step)) for step in range(1, strategy.steps + 1))
     draws = count / strategy.steps
     message = f"takes {draws} normals per step on average, but its draws say {strategy.draws}"
@@ -90,11 +92,11 @@ def check_training_description(strategy: TrainingStrategy) -> None:
 
 
 def check_training_factorisation(strategy: TrainingStrategy) -> None:
-    """Check that K C is the identity: K makes the noise of steps from normals, C measures
-    gradients.
+    """Check that K C is the identity, where C is the measurement matrix and K makes the noise of
+    steps from normals.
 
-    ``increments`` must be what taps and buffers make, and ``first_step`` the first step that takes
-    a normal.
+    ``increments`` must be the matrix that taps and buffers make. ``first_step`` must be the first
+    step that takes a normal.
     """
     increments, nodes = TrainingStrategy.increments(strategy)  # from what noise is made of
     require(len(set(nodes)) == len(nodes), strategy, "increments() names a normal twice")
@@ -167,7 +169,11 @@ def check_training_schedules(strategy: TrainingStrategy) -> None:
                 other = strategy.with_schedule(schedule)
             except InvalidInput:
                 continue
-            require(other.schedule == schedule, strategy, f"has {other.schedule} for {schedule}")
+            require(
+                other.schedule == schedule,
+                strategy,
+                f"with_schedule({schedule}) has {other.schedule}",
+            )
             same = np.array_equal(other.encoder(), strategy.encoder())
             require(same, strategy, f"with_schedule({schedule}) changes its noise")
             check_training_sensitivity(other)

@@ -46,14 +46,16 @@ def check_tree_strategy(strategy: TreeStrategy) -> None:
 def check_tree_description(strategy: TreeStrategy) -> None:
     """Check that parameters identify the measurements, and that ``to_dict`` rebuilds the strategy.
 
-    The digest is part of the noise's address, so no two matrices may share one: changed weights of
-    the total, or of any level, must change the digest.
+    A strategy with other weights must have another digest, since the digest is part of the noise's
+    address.
 
     Raises:
         LawBroken: parameters that do not survive JSON, copies that differ, weights or trees that
             the parameters do not tell apart, sources that `counton.base.literature` does not know,
             or a ``to_dict`` from which another or none is rebuilt, on another tree as well.
     """
+    # No two matrices may share one: changed weights of the total, or of any level, must change the
+    # digest.
     saved = json.loads(json.dumps(strategy.parameters))
     require(saved == strategy.parameters, strategy, "parameters do not survive JSON")
     same = copy.deepcopy(strategy)
@@ -223,12 +225,12 @@ def check_tree_variance(strategy: TreeStrategy) -> None:
     scale = float(joint.diagonal().max())
     claimed = np.concatenate(law.variances)
     right = np.allclose(claimed, joint.diagonal(), rtol=1e-5, atol=1e-7 * scale)
-    require(right, strategy, "claims other variances than its estimates have")
+    require(right, strategy, "claims variances that differ from those of its estimates")
     sizes = strategy.tree.sizes
     places = [(level, node) for level, size in enumerate(sizes) for node in range(size)]
     covariance = np.array([[law.covariance(a, b) for b in places] for a in places])
     right = np.allclose(covariance, joint, rtol=1e-5, atol=1e-7 * scale)
-    require(right, strategy, "claims other covariances than its estimates have")
+    require(right, strategy, "claims covariances that differ from those of its estimates")
     for weights in (np.ones(len(places)), np.cos(np.arange(3.0, len(places) + 3))):
         parts = np.split(weights, np.cumsum(sizes)[:-1])
         expected = float(weights @ joint @ weights)
