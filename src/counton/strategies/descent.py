@@ -81,8 +81,9 @@ def matrix_on_grid(matrix: Floats) -> tuple[Integers, int]:
 
 
 def with_differences(value: Callable[[Floats], float]) -> Value:
-    """Return a function that returns the value of ``value`` and its gradient, by central
-    differences.
+    """Return a function that returns the value of ``value`` and its gradient.
+
+    The gradient is computed by central differences.
 
     >>> with_differences(lambda x: float(x @ x))(np.array([1.0, 2.0]))[1].round(6).tolist()
     [2.0, 4.0]

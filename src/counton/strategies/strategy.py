@@ -60,15 +60,17 @@ WIDE = 512
 
 
 def nodes_per_chunk(shape: tuple[int, ...], numbers: int = PART) -> int:
-    """Return how many arrays of ``shape`` fit into ``numbers`` numbers: at least one."""
+    """Return how many arrays of the given shape have ``numbers`` numbers together; at least one."""
     return max(1, numbers // max(1, math.prod(shape)))
 
 
 def add_up(rows: Integers, before: Integers | None = None) -> Integers:
-    """Turn rows of an array into running sums in place, from ``before`` on; return the last row.
+    """Turn the rows of an array into running sums, in place, and return the last of them.
 
-    Wide rows are added one by one: numpy adds up each coordinate separately, which is slower then.
+    ``before`` is a row that is added to all.
     """
+    # Wide rows are added one by one: numpy adds up each coordinate separately, which is slower
+    # then.
     if before is not None:
         rows[0] += before
     if math.prod(rows.shape[1:]) >= WIDE:
@@ -135,7 +137,7 @@ class NodeNoise(Protocol):
 
 
 class NoiseView(NamedTuple):
-    """A table of noise that takes its numbers from another table, under other levels and indices.
+    """A table of noise that shows the numbers of another table under other levels and indices.
 
     Attributes:
         shape: the shape of one node's noise.
@@ -213,10 +215,10 @@ class StrategyFacts:
         unit_rows: a released window, or sum of windows, reads its nodes with weights +1 and -1, so
             its variance is the number of nodes.
         attained: True if some column attains the stated sensitivities; else they are proven bounds.
-        causal: for every i, no release before step i reads a node that item i enters. Then the
-            noise that hides a step is independent of everything seen when an attacker chooses that
-            step, so every accounting for a step fixed beforehand holds for this attacker too. If
-            False, noise is calibrated to an attacker who has seen part of it.
+        causal: for every i, no release before step i reads a node that item i enters. Then an
+            attacker who chooses the step i from earlier releases has seen nothing of the noise that
+            hides it, and every accounting for a fixed step holds. If False, noise is calibrated to
+            an attacker who has seen part of it.
         delay: the release at ``step`` counts items up to ``step - delay``.
         last_step: the last step that has nodes, if the stream has no horizon.
         local: True if noise of a window costs time in proportion to the window; False: in
@@ -225,9 +227,9 @@ class StrategyFacts:
         drawn_ahead: numbers drawn per coordinate before the first release, if there are many.
         rounding_variance: most variance that rounding adds to a release, in squared data units;
             stated if released units are not much finer than the noise.
-        reads_another: True if the strategy describes joint releases of a stream of another
-            strategy. No stream starts with it: its noise would be that of the other stream.
-        corrections: most times that a unit may take back its rows and bring others; the stated
+        reads_another: True if the strategy only describes releases of another strategy's stream in
+            another way. No stream can start with it.
+        corrections: most times that a unit may replace its rows by others; the stated
             sensitivities include all of these.
         versions: number of recent windows that a running stream releases at each step, each in its
             current version; 1: the step's own number only.
@@ -415,10 +417,8 @@ class StreamStrategy(Strategy):
         return max((abs(float(node.weight)) for node in self.row(1)), default=1.0)
 
     def _largest_reads(self, stops: Integers) -> Floats:
-        """Return, for each of ``stops``, the largest weight of a node's noise in releases up to
+        """Return, for each of ``stops``, the largest weight of a node's noise in any release up to
         that step.
-
-        Called by `largest_reads`.
         """
         return np.full(stops.shape, self._largest_read)
 
@@ -460,10 +460,9 @@ class StreamStrategy(Strategy):
 class EndlessStrategy(StreamStrategy):
     """A strategy for a stream without a known last step.
 
-    Noise of later nodes (noisy measurements) may be wider than that of the first. So variances come
-    in two forms: in units of the noise of a node of level 0, as for other strategies; and exactly,
-    in squared data units, for given calibrated noise. Means and maxima are over a given number of
-    first steps.
+    Later nodes (noisy measurements) may have wider noise than the first. Variances are in units of
+    the noise of a node of level 0, or in squared data units if the calibrated noise is given. Means
+    and maxima are over a number of first steps.
     """
 
     horizon = None
@@ -477,10 +476,8 @@ class EndlessStrategy(StreamStrategy):
         """
 
     def _check_end(self, last: int | None) -> int:
-        """Return ``last``, a step that the strategy serves; refuse None.
-
-        Strategies call it if a count enters nodes for ever.
-        """
+        """Return ``last``, checked as a step that the strategy serves; refuse None."""
+        # Strategies call it if a count enters nodes for ever.
         if last is None:
             raise InvalidInput(
                 f"an item of {self!r} enters ever more nodes as the stream goes on, without end: "
@@ -498,10 +495,10 @@ class EndlessStrategy(StreamStrategy):
     def variance(
         self, steps: Steps, since: Steps | None = None, law: NoiseDistribution | None = None
     ) -> NDArray[np.float64]:
-        """Return the variances that `StreamStrategy.variance` returns; with ``law`` in squared data
-        units.
+        """Return the variances that `StreamStrategy.variance` returns, in units of the noise of a
+        node of level 0.
 
-        ``law`` is the calibrated noise.
+        With ``law``, the calibrated noise, they are in squared data units.
         """
 
     @abstractmethod
@@ -590,11 +587,11 @@ def reader_of(strategy: StreamStrategy, field: NodeNoise) -> Reader:
 
 
 def step_reader_of(strategy: StreamStrategy, field: NodeNoise) -> Reader:
-    """Return an object that computes the noise of all values that a running stream releases at a
+    """Return an object that computes the noise of all values that a running stream releases at each
     step.
 
-    It is `reader_of`, except for revised windows: then a step releases several versions, along a
-    last axis.
+    For revised windows, where a step releases several versions, they lie along a last axis. For
+    other strategies it is `reader_of`.
     """
     return strategy._step_reader(field)
 
@@ -611,11 +608,11 @@ def window_rounding(strategy: StreamStrategy, starts: Steps, stops: Steps) -> Fl
 
 
 def largest_reads(strategy: StreamStrategy, stops: Integers) -> Floats:
-    """Return, for each of ``stops``, the largest weight of a node's noise in releases up to that
+    """Return, for each of ``stops``, the largest weight of a node's noise in any release up to that
     step.
 
-    If nodes have noise of different width, a weight is multiplied by the node's width relative to
-    the calibrated noise.
+    If nodes have noise of different width, a weight counts times its node's width relative to the
+    calibrated noise.
     """
     return strategy._largest_reads(stops)
 

@@ -80,8 +80,7 @@ class Dense(OwnCells):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write matrix and name to a new file, so that a release can be repeated on any machine.
 
-        A search can find another matrix on another processor, and the noise would differ. The file
-        is public, as the strategy is.
+        A new search could find another matrix, and the noise would differ. The file may be public.
 
         Raises:
             InvalidInput: the file exists or cannot be written.
@@ -245,8 +244,9 @@ class Dense(OwnCells):
 
     @cached_property
     def _lags(self) -> Integers:
-        """Largest product of two columns at each distance or beyond, of the rows over several
-        cells.
+        """For each distance of cells, the largest product of two columns so far apart or farther.
+
+        The columns are those of the rows over several cells.
         """
         rest = self._split[0]
         products = np.abs(exact_product(np.ascontiguousarray(rest.T), rest))
@@ -255,15 +255,20 @@ class Dense(OwnCells):
 
     @override
     def overlap(self, lag: int) -> int:
-        """Return the largest product of two columns ``lag`` or more apart, exactly.
+        """Return the largest product of two columns that are ``lag`` or more cells apart, exactly.
 
-        Only the rows over several cells count.
+        The columns are those of the rows over several cells.
         """
         return int(self._lags[lag]) if lag < self.cells else 0
 
     @override
     def equations(self, precision: Floats) -> NormalEquations:
-        """Return what `OwnCells.equations` returns, in time cubic in the number of cells."""
+        """Return the normal equations of least squares, given how well each cell is known by
+        itself.
+
+        ``precision`` is 1 / the variance of that knowledge, for each cell. Time is cubic in the
+        number of cells.
+        """
         return _DenseEquations(self._split[0], precision)
 
     @override
@@ -359,11 +364,13 @@ class _DenseEquations(NormalEquations):
 
     @staticmethod
     def _proven_bound(gram: Floats, rows: int, inverse: Floats) -> Floats:
-        """Return a proven lower bound of all eigenvalues of G (``gram``), once for each cell.
+        """Return a number that is proven to lie below all eigenvalues of G (``gram``), repeated for
+        each cell.
 
-        Rump, "Verification of positive definiteness" (BIT 46, 2006): if Cholesky's method succeeds
-        on G minus slightly more than its rounding error, G has no negative eigenvalue.
+        Rump, "Verification of positive definiteness" (BIT 46, 2006).
         """
+        # If Cholesky's method succeeds on G minus slightly more than its rounding error, G has no
+        # negative eigenvalue.
         cells = len(gram)
         rounding = (cells + rows + 16) * 2.0**-50 * float(np.trace(gram))
         least = 0.5 / float(np.linalg.norm(inverse))

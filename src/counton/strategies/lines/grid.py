@@ -134,11 +134,12 @@ class Grid(TableStrategy):
         """Return a bound on the norm by which a unit that moves to another cell changes the
         measurements.
 
-        It is the triangle inequality for norm 1. The squared 2-norm is at most 2 (largest squared
-        norm - least inner product) of columns. The least inner product of the product matrix is one
-        axis's negative one times the largest of the other axes; it is at least 0 if no axis has a
-        negative one.
+        It is a 1-norm (``norm`` 1) or a squared 2-norm (``norm`` 2).
         """
+        # The triangle inequality for norm 1. The squared 2-norm is at most 2 (largest squared norm
+        # - least inner product) of columns. The least inner product of the product matrix is one
+        # axis's negative one times the largest of the other axes; it is at least 0 if no axis has a
+        # negative one.
         if len(self.axes) == 1:
             return self.axes[0].largest_move(norm)
         if norm == 1:
@@ -202,8 +203,9 @@ class Grid(TableStrategy):
     def read_weights(
         self, low: Integers, high: Integers
     ) -> tuple[list[tuple[tuple[float, int], ...]], Integers] | None:
-        """Return the weights of the draws of noise in the sum over each box; they decide its
-        distribution.
+        """Return the weights of the draws of noise in the sum over each box of cells.
+
+        They decide the distribution of the noise of the sum.
 
         Args:
             low, high: both ends, shape (axes, boxes).
@@ -297,8 +299,9 @@ def _distinct(weights: Floats) -> tuple[tuple[float, int], ...]:
 
 
 def _product(sides: Sequence[Mapping[float, int]]) -> tuple[tuple[float, int], ...]:
-    """Return the weights of a box and how often each occurs: all products of the weights of its
-    sides.
+    """Return the weights of the sum over a box: all products of the weights of its sides.
+
+    A pair has a weight, and how many draws of noise have it.
     """
     values, counts = np.ones(1), np.ones(1, np.int64)
     for side in sides:
@@ -317,9 +320,8 @@ def margins_strategies(
 ) -> tuple[Nodes, ...]:
     """Return, for each axis, a strategy that measures its cells and their sum, with small weights.
 
-    The product of all axes' weights has to stay small, so that measurements are exact. Each axis
-    takes a ratio of small integers. The axis whose error falls most for the room it takes is
-    refined first.
+    The product of all axes' weights stays at most ``largest_weight``, so that measurements are
+    exact.
 
     Args:
         shape: the cells along each axis.
@@ -334,6 +336,8 @@ def margins_strategies(
     >>> sorted({axis.weights for axis in margins_strategies([2] * 16, 2, equal=False)})
     [(3, 2), (5, 3)]
     """
+    # Each axis takes a ratio of small integers. The axis whose error falls most for the room it
+    # takes is refined first.
     if equal:
         return tuple(_axis(cells, (1, 1)) for cells in shape)
     steps = [_refinements(cells, norm) for cells in shape]
@@ -374,10 +378,10 @@ def _axis(cells: int, weights: tuple[int, int]) -> Nodes:
 
 @lru_cache(maxsize=64)
 def _refinements(cells: int, norm: Norm) -> list[_Weighed]:
-    """Return choices of integer weights (cell, sum) for one axis, with their errors, from coarse to
-    fine.
+    """Return pairs of integer weights for one axis, from coarse to fine, with their errors.
 
-    The error falls and the weights grow.
+    A pair has the weight of each cell and that of the sum of all cells. The error falls and the
+    weights grow.
     """
     if cells == 1:
         return [(1.0, (1, 1))]
@@ -392,7 +396,8 @@ def _refinements(cells: int, norm: Norm) -> list[_Weighed]:
 
 
 def _error(cells: int, norm: Norm, cell: int, whole: int) -> float:
-    """Return the total error of measuring each cell and their sum with these weights.
+    """Return the total error if each cell is measured with the weight ``cell`` and their sum with
+    ``whole``.
 
     It is the squared sensitivity times the variance.
     """
@@ -401,17 +406,19 @@ def _error(cells: int, norm: Norm, cell: int, whole: int) -> float:
 
 
 def _least_gaussian(cells: int) -> float:
-    """Return the weight of the sum, relative to a cell's, that has least error with Gaussian noise.
+    """Return the weight of the sum of all cells that has least error with Gaussian noise.
 
-    It is the least trace over X with unit diagonal: eigenvalues proportional to the roots of the
-    workload's.
+    It is relative to the weight of a cell.
     """
+    # The least trace over X with unit diagonal: eigenvalues proportional to the roots of the
+    # workload's.
     return math.sqrt((math.sqrt(cells + 1) - 1) / cells)
 
 
 def _least_laplace(cells: int) -> float:
-    """Return the weight b of the sum, relative to a cell's, that has least error with Laplace
-    noise.
+    """Return the weight of the sum of all cells that has least error with Laplace noise.
+
+    It is relative to the weight of a cell.
     """
 
     def error(b: float) -> float:

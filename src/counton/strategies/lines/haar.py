@@ -67,10 +67,10 @@ class Haar(WeightedTree):
 
     @classmethod
     def cascade(cls, cells: int, bits: int = LATTICE_BITS) -> Self:
-        """Return the strategy that gives all nodes equal variance: weight 1 on the total, 1/sqrt 3
-        on differences.
+        """Return the strategy that gives the sum of every node of the tree the same variance.
 
-        "Ranges", Definition 3.2. Squared sensitivity over root variance is 1 + height / 3.
+        The total has weight 1, every difference 1 / sqrt 3. The squared sensitivity, relative to
+        the inverse variance of the total, is 1 + height / 3. ("Ranges", Definition 3.2.)
 
         >>> strategy = Haar.cascade(1024)
         >>> round(strategy.squared_sensitivity() / strategy.weights[0] ** 2 * 3, 10)
@@ -87,15 +87,16 @@ class Haar(WeightedTree):
     def wavelet(cls, cells: int) -> Self:
         """Return the strategy of Privelet, a wavelet transform: all measurements have weight 1.
 
-        Xiao, Wang and Gehrke, "Differential privacy via wavelet transforms" (2010), section IV: a
-        coefficient, half the difference of the means of two subtrees, has noise in inverse
-        proportion to the number of cells below it. In sums instead of means all measurements have
-        the same noise.
+        Source: Xiao, Wang and Gehrke, "Differential privacy via wavelet transforms" (2010), section
+        IV.
 
         >>> strategy = Haar.wavelet(1024)
         >>> strategy.squared_sensitivity(), Haar.wavelet(4).matrix().tolist()
         (11, [[1, 1, 1, 1], [1, -1, 0, 0], [0, 0, 1, -1], [1, 1, -1, -1]])
         """
+        # There a coefficient, half the difference of the means of two subtrees, has noise in
+        # inverse proportion to the number of cells below it. In sums instead of means all
+        # measurements have the same noise.
         height = len(binary_radices(check_cells(cells)))
         return cls(cells, (1,) * (height + 1), "wavelet")
 
@@ -104,10 +105,11 @@ class Haar(WeightedTree):
         """Return the strategy with the weights of least total error on ``workload``, in closed
         form.
 
-        With E_h the error of the workload at height h for weight 1, the error is sum E_h / w_h^2
-        times (sum w_h^p)^(2/p): least at w_h proportional to E_h^(1/(p+2)), for p = 2 (Gaussian)
-        and p = 1 (Laplace).
+        The error is that of Laplace noise (``norm`` 1) or of Gaussian noise (``norm`` 2).
         """
+        # With E_h the error of the workload at height h for weight 1, the error is sum E_h / w_h^2
+        # times (sum w_h^p)^(2/p): least at w_h proportional to E_h^(1/(p+2)), for p = 2 (Gaussian)
+        # and p = 1 (Laplace).
         height = len(binary_radices(workload.cells))
         unit = TreeLaw(workload.cells, (2,) * height, (0.5,) * height, (0.5,) * height, 1.0)
         energy = np.maximum(workload.levels(unit), 0.0)
@@ -170,11 +172,11 @@ class Haar(WeightedTree):
         return self.run_cascade(lambda rows: measured[rows.start : rows.stop], measured.shape[1:])
 
     def run_cascade(self, read: Any, shape: tuple[int, ...] = ()) -> Floats:
-        """Return estimates of the cells, from measurements that ``read(rows)`` returns height by
-        height.
+        """Return estimates of the cells, computed height by height from the root down.
 
-        Memory is that of the result and of one array of half its size.
+        ``read(rows)`` returns the measurements with these indices.
         """
+        # Memory is that of the result and of one array of half its size.
         nodes = np.asarray(read(range(1)), dtype=np.float64) / self.weights[0]
         for (below, pairs), rows, weight in reversed(
             list(zip(self._pairs(), self.rows()[1:], self.weights[1:], strict=True))
@@ -195,11 +197,13 @@ class Haar(WeightedTree):
 
     @override
     def largest_move(self, norm: Norm) -> int:
-        """Return the largest norm of the difference of two columns: one unit moves to another cell.
+        """Return the largest norm by which a unit that moves to another cell changes the
+        measurements.
 
-        Columns of two leaves differ in all ancestors below their common one, and by twice the
-        weight in the common one. For `cascade` the squared norm is 2 (height + 1) / 3.
+        It is a 1-norm (``norm`` 1) or a squared 2-norm (``norm`` 2).
         """
+        # Columns of two leaves differ in all ancestors below their common one, and by twice the
+        # weight in the common one. For `cascade` the squared norm is 2 (height + 1) / 3.
         most, below = 0, 0
         for weight in self.weights[1:]:
             most = max(most, (2 * weight) ** norm + 2 * below)
@@ -209,10 +213,8 @@ class Haar(WeightedTree):
     @property
     @override
     def least_inner(self) -> int:
-        """Least product of two columns of the measurement matrix.
-
-        It belongs to leaves whose common ancestor has few ancestors.
-        """
+        """Least product of two columns of the measurement matrix."""
+        # It belongs to leaves whose common ancestor has few ancestors.
         least_squared = self.squared_sensitivity()
         pairs = [0, *(count for _, count in self._pairs())]
         for meet in range(1, self.height + 1):

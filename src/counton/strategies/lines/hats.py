@@ -59,10 +59,9 @@ class Hats(OwnCells):
 
     Args:
         cells: number of cells n, up to 2^22.
-        spacings: for each level the number of cells between two knots, or all knots: increasing
-            integers of which the last, and no other, is at n or beyond. Before its first knot the
-            first hat stays at its height there. Spacings and knots are at most 2^32. There are up
-            to 64 levels, or none.
+        spacings: for each of up to 64 levels the number of cells between two knots, or all knots:
+            increasing integers, of which only the last is n or more. All are at most 2^32. Left of
+            the first knot the first hat is flat.
         amplitudes: for each level an integer of at least 0 per knot, in units of ``2**-bits``. A
             spacing of s has ceil(n / s) + 1 knots.
         norm: the norm of the columns that equals 1: 1 (sum of entries, for Laplace noise) or 2 (sum
@@ -183,10 +182,9 @@ class Hats(OwnCells):
         return cls(cells, spacings, rows, norm, bits, name)
 
     def _leftover(self) -> Integers:
-        """Return the weight with which each cell is measured by itself: what the hats over it
-        leave.
+        """Return the weight with which each cell is measured by itself.
 
-        All columns of the measurement matrix have the same norm.
+        It is as large as the hats over the cell leave room for: all columns of C have equal norm.
         """
         unit, spent = 1 << self.bits, np.zeros(self.cells, np.int64)
         for level in self._levels:
@@ -316,9 +314,8 @@ class Hats(OwnCells):
         """Variances of the estimated sums of the first 1, 2, ..., n cells, shape (n,); in time
         O(n).
 
-        Values are in variances of one measurement's noise. Multiplied by ``l1_sensitivity() ** 2``
-        (with Laplace noise) they are in variances of the noise that a single cell of weight 1 would
-        need.
+        The unit is the variance of one draw of noise. Times ``l1_sensitivity() ** 2`` (Laplace
+        noise) they are relative to the noise of a cell that is measured alone with weight 1.
 
         >>> strategy = Hats(8, (4,), [[8, 4, 8]], bits=4)
         >>> (strategy.prefix_variance * strategy.l1_sensitivity() ** 2).round(2).tolist()
@@ -332,11 +329,9 @@ class Hats(OwnCells):
 
     @override
     def ranges_variance(self) -> float:
-        """Return the total variance of all intervals of cells.
-
-        With V the variance it is (n + 1) times the sum over t of V(prefix t), less V(sum of all
-        prefixes).
-        """
+        """Return the total variance of the sums of all intervals of cells."""
+        # With V the variance it is (n + 1) times the sum over t of V(prefix t), less V(sum of all
+        # prefixes).
         weights = np.arange(self.cells, 0, -1.0)
         return (self.cells + 1) * float(self._solver.prefix_variance.sum()) - (
             self.functional_variance(weights[None])
@@ -399,11 +394,12 @@ def _check_amplitudes(amplitudes: Any, knots: int, bits: int, cells: int) -> Int
 
 
 def _level(cells: int, knots: Integers, amplitudes: Integers, first: int) -> _Level:
-    """Return the integer weights of a level's hats in the cells, and its intervals between knots.
+    """Return the weights of a level's hats in each cell, as integers, and the interval between
+    knots in which the cell lies.
 
-    A hat's weight is its height at the middle of the cell times its amplitude, rounded. ``first``
-    is the index of its first hat among all levels.
+    ``first`` is the index of the level's first hat among all levels.
     """
+    # A hat's weight is its height at the middle of the cell times its amplitude, rounded.
     starts = knots[:-1].copy()
     starts[0] = 0
     lengths = np.minimum(knots[1:], cells) - starts
@@ -422,12 +418,13 @@ def _level(cells: int, knots: Integers, amplitudes: Integers, first: int) -> _Le
 
 
 class _HatEquations(NormalEquations):
-    """The equations G = H^T H + diag(precision) with hats H: K = I + H D^-1 H^T, factored.
+    """The equations of least squares for hats H: G = H^T H + diag(precision), factored once.
 
-    Hats are factored in the order in which they end. At every cell two hats of each level are
-    active, one with an even and one with an odd number: they take the level's first and second
-    *slot*. The interval between two ends of hats is a *segment*.
+    A *slot* is one of two numbers of each level: at every cell two hats of a level are above 0, and
+    one of them has an even number. A *segment* is the interval of cells between two ends of hats.
     """
+
+    # K = I + H D^-1 H^T is factored, hats in the order in which they end.
 
     def __init__(self, strategy: Hats, levels: list[_Level], precision: Floats) -> None:
         self._strategy, self._levels = strategy, levels
@@ -446,8 +443,9 @@ class _HatEquations(NormalEquations):
         self._factor(of_level.tolist(), number.tolist())
 
     def _segment_sums(self, numbers: Floats) -> Floats:
-        """Return the sums of ``numbers`` over the cells of each segment; some segments are
-        empty.
+        """Return the sum of ``numbers`` over the cells of each segment between two ends of hats.
+
+        An empty segment has the sum 0.
         """
         starts = np.concatenate([[0], self._ends])
         sums = np.add.reduceat(numbers, starts)
@@ -661,8 +659,8 @@ class _HatEquations(NormalEquations):
 
     @cached_property
     def _running(self) -> list[tuple[Floats, Floats]]:
-        """For each level, running sums over the cells of falling and of rising weights over the
-        precision.
+        """Running sums for each level: of falling and of rising weights of hats, divided by the
+        precision, over the cells.
         """
         found = []
         for level in self._levels:
@@ -674,10 +672,10 @@ class _HatEquations(NormalEquations):
         return found
 
     def _read(self, ends: Floats) -> Floats:
-        """Return H D^-1 w for the sums w from 0 to real positions ``ends``: shape (hats, ends).
-
-        H has the hats' weights, D the precisions of the cells.
+        """Return what sums from 0 to real positions ``ends`` read of each hat: shape
+        (hats, ends).
         """
+        # H D^-1 w for the sums w: H has the hats' weights, D the precisions of the cells.
         cell = np.minimum(ends.astype(np.int64), self._cells - 1)
         share = ends - cell
         out = np.zeros((self._strategy.rows, len(ends)))

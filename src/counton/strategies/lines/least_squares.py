@@ -36,14 +36,15 @@ _ALONE, _TOGETHER = 62, 92
 
 
 class NormalEquations(ABC):
-    """The normal equations G u = r of least squares: G = H^T H + diag(precision).
+    """The normal equations of least squares, G u = r, with G = H^T H + diag(precision).
 
-    H are the rows of C over several cells. Outside knowledge of a single cell, a number with the
-    variance 1 / precision, need not come from its own row of C. Variances are in units of one
-    measurement's noise variance.
+    H has the rows of C over several cells. ``precision`` is 1 / the variance with which each cell
+    is known by itself, from its own row of C or from elsewhere. The unit of variances is that of
+    one draw of noise.
 
     Attributes:
-        floor: (cells,), positive, with a proof that G - diag(floor) has no negative eigenvalue.
+        floor: positive numbers, shape (cells,), for which G - diag(floor) is proven to have no
+            negative eigenvalue.
     """
 
     floor: Floats
@@ -71,14 +72,13 @@ class NormalEquations(ABC):
 
 
 class IntegerEquations:
-    """Normal equations in integers, (a H^T H + diag(b)) u = r, whose sums of u are rounded
-    correctly.
+    """Normal equations in integers, (a H^T H + diag(b)) u = r, with correctly rounded sums of u.
 
     Args:
-        line: H are its rows over several cells.
-        factor: a.
-        diagonal: b, int64 (cells,).
-        equations: H^T H + diag(b) / a.
+        line: the strategy whose rows over several cells are H.
+        factor: the number a.
+        diagonal: the numbers b, int64, shape (cells,).
+        equations: the same equations divided by a, in float64.
     """
 
     def __init__(
@@ -134,11 +134,10 @@ class IntegerEquations:
         bits: int,
         further_right: Callable[[], Integers],
     ) -> Integers:
-        """Return the sums of the first 1, 2, .. entries of u, rounded correctly to multiples of
-        2^-bits.
+        """Return the sums of the first 1, 2, .. entries of the solution u, rounded correctly to
+        multiples of 2^-bits.
 
-        They are floor(2^bits s + offset) for each sum s, and a function of r alone: digits of u are
-        added until each sum is certain.
+        The result is the same on every machine: a function of the right side r alone.
 
         Args:
             right: r modulo 2^64, (lines, cells).
@@ -152,6 +151,8 @@ class IntegerEquations:
         Raises:
             SumOverflow: sums that int64 does not hold on that grid; never if `holds`.
         """
+        # They are floor(2^bits s + offset) for each sum s: digits of u are added until each sum is
+        # certain.
         residual, places = right, 0
         further: Integers | None = None  # the residual modulo the prime, if needed
         found = np.empty(right.shape, np.int64)
@@ -239,14 +240,14 @@ class IntegerEquations:
 def modulo_prime(
     line: OwnCells, factor: int, rows: Integers, weights: Integers, cells: Integers
 ) -> Integers:
-    """Return factor H^T rows + weights cells modulo a prime, for any integers.
+    """Return factor H^T rows + weights cells modulo a prime, for integers of any size.
 
     Args:
-        line: the line with H.
-        factor: one factor for all.
-        rows: numbers of shape (lines, rows).
+        line: the strategy whose rows over several cells are H.
+        factor: an integer.
+        rows: one number for each row of H: shape (lines, rows).
         weights: one weight for each cell.
-        cells: numbers of shape (lines, cells).
+        cells: one number for each cell: shape (lines, cells).
     """
     found = line.under(rows % _PRIME) % _PRIME * (factor % _PRIME) % _PRIME
     found += weights % _PRIME * (cells % _PRIME) % _PRIME
@@ -334,6 +335,8 @@ class OwnCells(LineStrategy):
 
     @abstractmethod
     def equations(self, precision: Floats) -> NormalEquations:
-        """Return the normal equations if each cell by itself is known with the variance 1 /
-        precision.
+        """Return the normal equations of least squares, given how well each cell is known by
+        itself.
+
+        ``precision`` is 1 / the variance of that knowledge, for each cell.
         """

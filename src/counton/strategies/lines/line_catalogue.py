@@ -82,8 +82,10 @@ def line_over_time(
     neighbours: str = "add_remove",
     moved: Callable[[LineStrategy, Any], Sensitivity] = LineStrategy.sensitivities,
 ) -> LineStrategy:
-    """Return the strategy of least total error over a workload whose weights leave room for sums
-    over time.
+    """Return the strategy of least total error over a workload, for counts that are added up over
+    time.
+
+    Its weights are small enough to leave room for such sums.
 
     Args:
         workload: the workload.

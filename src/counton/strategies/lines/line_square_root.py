@@ -86,10 +86,10 @@ class SquareRoot(LineStrategy):
 
     @cached_property
     def _row(self) -> Floats:
-        """Weights b(0), b(1), .. of the noise in running totals, in units of the measurements'
-        noise.
+        """Weights b(0), b(1), .. of the draws of noise in a running total, latest measurement
+        first.
 
-        The total of t cells has the weights b(0) .. b(t - 1), latest measurement first.
+        The total of t cells has the weights b(0) .. b(t - 1).
         """
         steps = np.arange(1, self.cells + 1)
         squares = np.diff(self.strategy.variance(steps), prepend=0.0)
@@ -105,12 +105,13 @@ class SquareRoot(LineStrategy):
         return np.asarray(np.cumsum(np.diff(self._row, prepend=0.0) ** 2))
 
     def _common(self, low: Integers, gap: Integers) -> Floats:
-        """Return the covariance of two running totals: the sum over k < low of b(k) b(k + gap).
+        """Return the covariance of the running totals of ``low`` and of ``low + gap`` cells.
 
-        The first terms are added one by one. From there on b(k) is 1 / sqrt(pi (k + 1/4)) up to a
-        relative 1 / (64 k^2), and the sum is an integral by Euler and Maclaurin. Together they are
-        within 5e-6.
+        The unit is the variance of one draw of noise; the result is within 5e-6.
         """
+        # The sum over k < low of b(k) b(k + gap). The first terms are added one by one. From there
+        # on b(k) is 1 / sqrt(pi (k + 1/4)) up to a relative 1 / (64 k^2), and the sum is an
+        # integral by Euler and Maclaurin.
         total = np.zeros(low.shape)
         few = min(_EXACT_TERMS, self.cells)
         for k in range(few):
@@ -124,9 +125,10 @@ class SquareRoot(LineStrategy):
 
     @staticmethod
     def _primitive(end: Floats, distance: Floats) -> Floats:
-        """Return a primitive of g(w) = 1 / sqrt(w (w + distance)) at ``end``, minus g'(end) /
-        24.
+        """Return a primitive of 1 / sqrt(w (w + distance)) at w = ``end``, with a correction for
+        sums.
         """
+        # The correction is g'(end) / 24, subtracted, with g the integrand.
         value = 1 / np.sqrt(end * (end + distance))
         slope = -value / 2 * (1 / end + 1 / (end + distance))
         return np.asarray(2 * np.arcsinh(np.sqrt(end / distance)) - slope / 24)

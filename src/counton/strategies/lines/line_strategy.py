@@ -119,10 +119,12 @@ class LineStrategy(TableStrategy):
 
     @override
     def largest_move(self, norm: Norm) -> int:
-        """Return a bound on the norm of a difference of two columns: a unit moves to another cell.
+        """Return a bound on the norm by which a unit that moves to another cell changes the
+        measurements.
 
-        It follows from the triangle inequality and `least_inner`.
+        It is a 1-norm (``norm`` 1) or a squared 2-norm (``norm`` 2).
         """
+        # By the triangle inequality and `least_inner`.
         return 2 * (self.largest_column(norm) - (self.least_inner if norm == 2 else 0))
 
     @abstractmethod
@@ -160,11 +162,9 @@ def check_cells(cells: int) -> int:
 
 
 def rounded_sums(cells: Floats, bits: int) -> Integers:
-    """Return running sums of ``cells`` along every axis, rounded to multiples of 2^-bits.
+    """Return running sums of ``cells`` along every axis, with zeros in front, in units of 2^-bits.
 
-    They have zeros in front, and are in units of 2^-bits.
-
-    ``cells`` is overwritten.
+    They are rounded to integers. ``cells`` is overwritten.
 
     Raises:
         SumOverflow: sums of 2^53 units or more.

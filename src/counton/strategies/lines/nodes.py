@@ -164,10 +164,10 @@ class Nodes(WeightedTree):
         return measured
 
     def _spread(self) -> tuple[list[Floats], list[Floats]]:
-        """Return two lists of variances by level: of estimates from subtrees, and of sums of
-        children.
+        """Return two lists of variances, by level: of nodes' estimates, and of the sums of their
+        children's.
 
-        An estimate from a subtree uses the node's own measurement and those below it.
+        These estimates use only a node's own measurement and those below it.
         """
         counts = self._counts()
         own = np.full(counts[0], 1 / self.weights[0] ** 2)
@@ -255,16 +255,16 @@ class Nodes(WeightedTree):
 
 
 def best_branching(workload: Workload, norm: Norm) -> tuple[tuple[int, ...], Floats]:
-    """Return the best found branching of a tree, and real weights of its levels, leaves first.
+    """Return the best branching that a search finds for a tree, and real weights of its levels,
+    leaves first.
 
     The branching is the number of children at each level, lowest first.
-
-    Uniform branching is tried first, then the two lowest levels are varied.
 
     >>> from counton.strategies.lines.workloads import AllRanges
     >>> best_branching(AllRanges(1024), norm=1)[0]
     (10, 12, 9)
     """
+    # Uniform branching is tried first, then the two lowest levels are varied.
     cells = workload.cells
     few = workload.costly and cells > _LARGEST_FAMILY
     branching = _FEW_BRANCHING if few else _BRANCHING
@@ -284,7 +284,8 @@ def best_branching(workload: Workload, norm: Norm) -> tuple[tuple[int, ...], Flo
 
 
 def good_trees(workload: Workload, norm: Norm) -> list[tuple[tuple[int, ...], Floats]]:
-    """Return the tree of `best_branching`, and the best trees for some wider lowest levels.
+    """Return some good trees for a workload: the one of `best_branching`, and others with wider
+    lowest levels.
 
     >>> from counton.strategies.lines.workloads import AllRanges
     >>> [radices for radices, _ in good_trees(AllRanges(1024), norm=1)]
@@ -301,8 +302,9 @@ def good_trees(workload: Workload, norm: Norm) -> list[tuple[tuple[int, ...], Fl
 
 
 def _complete_radices(cells: int, radices: Sequence[int]) -> tuple[int, ...]:
-    """Return the lower radices that are needed, and a top radix with which the tree holds all
-    cells.
+    """Return radices (numbers of children, lowest level first) with which the tree holds all cells.
+
+    Levels that are not needed are left out; the top one is as wide as needed.
     """
     kept: list[int] = []
     left = cells
@@ -328,7 +330,7 @@ def _uniform(cells: int, branching: Sequence[int]) -> list[tuple[int, ...]]:
 def _energy(workload: Workload, radices: tuple[int, ...]) -> Floats:
     """Return each level's part in a workload's error on a complete tree, leaves first.
 
-    It is relative to b_i, the variance of a child's estimate at that level.
+    It is to be multiplied by the variance of a node's estimate at that level.
     """
     ones = (1.0,) * len(radices)
     return np.maximum(workload.levels(TreeLaw(workload.cells, radices, ones, ones, 1.0)), 0.0)

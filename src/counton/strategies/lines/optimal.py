@@ -156,11 +156,9 @@ def _fixed_point(workload: Workload) -> tuple[Floats, Floats]:
 
 
 def _finer(multipliers: Floats, cells: int) -> Floats:
-    """Return a start of the multipliers for ``cells`` cells, from those for fewer cells.
-
-    Inside the line they depend on the relative position of a cell, near the ends on the number of
-    cells to the end.
-    """
+    """Return a start of the multipliers mu for ``cells`` cells, from those for fewer cells."""
+    # Inside the line they depend on the relative position of a cell, near the ends on the number of
+    # cells to the end.
     places = (np.arange(cells) + 0.5) / cells * len(multipliers) - 0.5
     finer = np.interp(places, np.arange(len(multipliers)), multipliers)
     finer[:_EDGE] = multipliers[:_EDGE] * (finer[_EDGE] / multipliers[_EDGE])
@@ -174,9 +172,8 @@ def _gap(cells: int) -> float:
 
 
 def _square_root(matrix: Floats) -> Floats:
-    """Return the positive square root of a matrix; a mirror-symmetric matrix is split into
-    halves.
-    """
+    """Return the positive square root of a symmetric positive definite matrix."""
+    # A mirror-symmetric matrix is split into halves.
     size, nothing = len(matrix), 1e-12 * float(matrix.max())
     mirrored = np.allclose(matrix, matrix[::-1, ::-1], rtol=1e-9, atol=nothing)
     if size < 3 or not mirrored:
@@ -228,7 +225,7 @@ def _rows_above(workload: Workload, radices: Sequence[int], weights: Floats) -> 
 
 def _improve(workload: Workload, rows: Floats, steps: int) -> tuple[float, Floats]:
     """Return the least logarithm of the error that L-BFGS finds in ``steps`` steps, and the rows
-    there.
+    with that error.
     """
     squares = workload.gram_diagonal()
 
@@ -242,10 +239,12 @@ def _improve(workload: Workload, rows: Floats, steps: int) -> tuple[float, Float
 
 
 def _error_and_slope(rows: Floats, workload: Workload, squares: Floats) -> tuple[float, Floats]:
-    """Return the total error of the strategy C = [I; rows] / (1 + column sums), and its gradient.
+    """Return the total error of a strategy, and its gradient by the entries of ``rows``.
 
-    With X = C^T C and K = (I + R R^T)^-1, X^-1 is I - R^T K R between the column sums.
+    The strategy measures each cell and these rows, scaled so that all columns have 1-norm 1.
     """
+    # C = [I; rows] / (1 + column sums). With X = C^T C and K = (I + R R^T)^-1, X^-1 is I - R^T K R
+    # between the column sums.
     sizes = 1 + rows.sum(axis=0)
     queried = workload.gram_times(rows * sizes) * sizes
     inverse = np.linalg.inv(np.eye(len(rows)) + rows @ rows.T)

@@ -51,13 +51,14 @@ def binary_radices(cells: int) -> tuple[int, ...]:
 class TreeLaw:
     """The joint distribution of estimates on a tree that is filled from the left.
 
-    Its last nodes may be incomplete. The b_i are the variances of the module's formula.
+    The last node of each level may be incomplete. A node's b is the variance of an estimate of the
+    node from its own subtree alone.
 
     Attributes:
         cells: number of leaves.
         radices: children of a complete node at each level, lowest level first.
-        complete: b_i of a complete child at each level below the root, leaves first.
-        last: b_i of the last child at each level, complete or not.
+        complete: b of a complete node at each level below the root, leaves first.
+        last: b of the last node at each of these levels, complete or not.
         root: variance of the root's estimate.
 
     >>> law = TreeLaw(4, (2, 2), (1.5, 1.5), (1.5, 1.5), 1.0)  # the cascade
@@ -104,8 +105,10 @@ class TreeLaw:
     def _climb(
         self, level: int, radix: int, counts: list[int], node: Integers, share: Floats
     ) -> _PrefixStep:
-        """Return how prefixes read the nodes one level up, given the node in which each ends and
-        its share.
+        """Return how prefixes read the nodes one level up.
+
+        ``node`` is the node in which each prefix ends, ``share`` the part of it that the prefix
+        holds.
         """
         complete, last = self.complete[level], self.last[level]
         parent, place = np.divmod(node, radix)
@@ -131,9 +134,9 @@ class TreeLaw:
         return total
 
     def functional_levels(self, weights: Floats) -> Iterator[float]:
-        """Yield each level's part in the total variance of queries, root last.
+        """Yield each level's part in the total variance of some queries, root last.
 
-        ``weights`` has the shape (queries, cells).
+        ``weights`` has the queries as rows: shape (queries, cells).
         """
         counts = self.counts()
         shares = weights.T
@@ -149,11 +152,9 @@ class TreeLaw:
         yield self.root * float((shares**2).sum())
 
     def cell_levels(self) -> Iterator[float]:
-        """Yield each level's part in the total variance of all cells, root last; exact.
-
-        Time is proportional to the number of levels: with c a cell's share of a node, sum c^2
-        suffices.
-        """
+        """Yield each level's part in the total variance of all cells, root last; exact."""
+        # Time is proportional to the number of levels: with c a cell's share of a node, sum c^2
+        # suffices.
         counts = self.counts()
         whole = end = 1.0
         for level, radix in enumerate(self.radices):
@@ -174,14 +175,13 @@ class TreeLaw:
         yield self.root * end
 
     def prefix_levels(self, ranges: bool) -> Iterator[float]:
-        """Yield each level's part in the total variance of all prefixes, or of all ranges, root
-        last; exact.
+        """Yield each level's part in the total variance of all prefixes, root last; exact.
 
-        Time is proportional to the sum of the radices: complete nodes of one level are alike.
-
-        A range is the difference of two of the n + 1 prefixes, so the sum over all ranges of a
-        square is (n + 1) (sum of squares) - (square of the sum) over prefixes.
+        With ``ranges`` the total is that of all ranges.
         """
+        # Time is proportional to the sum of the radices: complete nodes of one level are alike. A
+        # range is the difference of two of the n + 1 prefixes, so the sum over all ranges of a
+        # square is (n + 1) (sum of squares) - (square of the sum) over prefixes.
         pairs = self.cells + 1 if ranges else 1
         counts = self.counts()
         sizes = level_sizes(self.radices)
@@ -205,9 +205,10 @@ class TreeLaw:
 
 @dataclass(frozen=True)
 class _PrefixStep:
-    """How prefixes read the nodes of one level: the state of a pass up the tree.
+    """How prefixes read the nodes of one level of a tree: one state of a pass up the tree.
 
-    ``covered`` is the sum of b_i c_i in the parent.
+    ``covered`` is the sum over the children of a node of each child's variance b_i times its mean
+    weight c_i.
     """
 
     parent: Integers
@@ -221,9 +222,10 @@ class _PrefixStep:
 
 @dataclass(frozen=True)
 class _Profile:
-    """Sums of c(t) and c(t)^2 over the prefixes t that end in a node, up to its last cell.
+    """Two sums over the prefixes that end in a node: of the mean weights of the node in them, and
+    of the squares.
 
-    c(t) is the node's mean weight in prefix t, as in the module's formula.
+    The mean weight is that of the module's formula.
     """
 
     length: int

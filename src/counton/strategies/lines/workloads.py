@@ -105,7 +105,7 @@ class Workload(ABC):
 
 
 class NamedWorkload(Workload):
-    """A workload that is determined by its name and the number of cells."""
+    """A workload that its name and the number of cells determine."""
 
     def __init__(self, cells: int) -> None:
         self.cells = cells
@@ -261,10 +261,9 @@ class _Intervals(NamedWorkload):
         return float(np.abs(sums[high] - sums[low]).max())
 
     def _alike(self, joint_law: TreeLaw) -> tuple[Integers, Integers, Integers] | None:
-        """Return one interval of each kind that has equal variance, and how many there are; None:
-        unknown.
+        """Return one interval of each kind of equal variance, and how many there are of each kind.
 
-        The arrays are starts, ends and numbers.
+        The arrays are starts, ends and numbers. None if the kinds are not known.
         """
         return None
 
@@ -297,12 +296,13 @@ class TreeNodes(_Intervals):
 
     @override
     def _alike(self, joint_law: TreeLaw) -> tuple[Integers, Integers, Integers] | None:
-        """Return one interval of each kind of equal variance, if the radices are powers of two.
+        """Return one interval of each kind of equal variance, and how many there are of each kind.
 
-        Then a query of 2^k cells either consists of whole nodes or lies within one. Two queries of
-        one size differ only in the level from which on their ancestors are the last nodes of their
-        levels, which may be incomplete.
+        The arrays are starts, ends and numbers. None unless all radices are powers of two.
         """
+        # Then a query of 2^k cells either consists of whole nodes or lies within one. Two queries
+        # of one size differ only in the level from which on their ancestors are the last nodes of
+        # their levels, which may be incomplete.
         if any(radix & (radix - 1) for radix in joint_law.radices):
             return None
         lows, highs, times = [], [], []
@@ -323,8 +323,8 @@ class TreeNodes(_Intervals):
         return np.array(lows), np.array(highs), np.array(times)
 
     def _proper(self, size: int) -> int:
-        """Return the number of nodes of a size, except a last one that is its parent's only
-        child.
+        """Return the number of nodes with so many cells, without a last one that is its parent's
+        only child.
         """
         nodes = -(-self.cells // size)
         left = self.cells - (nodes - 1) * size
@@ -347,10 +347,10 @@ class TreeNodes(_Intervals):
 
 
 class RandomSubsets(NamedWorkload):
-    """The workload of one random set of cells.
+    """The workload of one random set of cells: the error is the expectation for one such query.
 
-    Its size is uniform on ceil(n/4)..n, then every set of that size is equally likely. These are
-    the random queries of "Ranges", appendix E.3. The error is the expectation for one query.
+    The size of the set is uniform on ceil(n/4)..n; then every set of that size is equally likely.
+    ("Ranges", appendix E.3.)
 
     >>> RandomSubsets(4).gram().round(3)[0].tolist()
     [0.625, 0.417, 0.417, 0.417]
@@ -410,10 +410,10 @@ class RandomSubsets(NamedWorkload):
         )
 
     def _weights(self) -> tuple[float, float]:
-        """Return the two weights of `gram`: of the identity, and of the matrix of ones.
-
-        They follow from the probabilities that one, and two, given cells are in the set.
+        """Return the two weights of which `gram` consists: of the identity matrix, and of the
+        matrix of ones.
         """
+        # They follow from the probabilities that one, and two, given cells are in the set.
         n = self.cells
         sizes = np.arange(max(-(-n // 4), 1), n + 1.0)
         one = float((sizes / n).mean())

@@ -102,9 +102,7 @@ class BufferedToeplitz(ToeplitzTraining):
     ) -> Self:
         """Return the strategy with the parameters of least root mean squared error.
 
-        The search is L-BFGS over the logit of 1 - theta_1 and the logarithms of the following gaps,
-        from two starts; the objective is in closed form, so the time does not depend on the number
-        of steps.
+        The time of the search does not depend on the number of steps.
 
         Args:
             steps, epochs, order, separation: see `training_schedule`.
@@ -118,6 +116,8 @@ class BufferedToeplitz(ToeplitzTraining):
         >>> BufferedToeplitz.fit(steps=512, epochs=8, buffers=2)
         <BLT-2: 512 steps, 8 for each example, fixed order>
         """
+        # L-BFGS over the logit of 1 - theta_1 and the logarithms of the following gaps, from two
+        # starts; the objective is in closed form.
         schedule = training_schedule(steps, epochs, order, separation)
         buffers = check_integer("buffers", buffers, 1, MOST_BUFFERS)
         # c_1 to c_2d are 2d moments of a measure on theta, and d points have the same (Gauss).
@@ -145,8 +145,8 @@ class BufferedToeplitz(ToeplitzTraining):
         return best
 
     def on(self, steps: int, schedule: Schedule) -> BufferedToeplitz:
-        """Return a strategy with these parameters for another run and schedule, without step
-        scaling.
+        """Return a strategy with the same theta and thetahat for another run and schedule, without
+        step scaling.
 
         >>> BufferedToeplitz.fit(16, buffers=2).on(64, Schedule(4, 16, fixed=True))
         <BLT-2: 64 steps, 4 for each example, fixed order>
@@ -208,9 +208,10 @@ def interlaces(theta: tuple[float, ...], thetahat: tuple[float, ...]) -> bool:
 
 
 def _residues(poles: Floats, zeros: Floats) -> Floats:
-    """Return the weights of prod (1 - (1-zero) x) / (1 - (1-pole) x) as partial fractions.
+    """Return the weights of a ratio of products as partial fractions: one weight for each pole.
 
-    There is one weight for each pole; the last axis is that of the poles.
+    The ratio is that of prod (1 - zero x) and prod (1 - pole x); arguments are 1 - pole and 1 -
+    zero.
     """
     differences = zeros[..., None, :] - poles[..., :, None]
     others = poles[..., None, :] - poles[..., :, None]
@@ -236,7 +237,7 @@ def blt_coefficients(steps: int, poles: tuple[float, ...], zeros: tuple[float, .
 def from_search(x: Floats) -> Floats:
     """Return 1 - theta_1, 1 - thetahat_1, 1 - theta_2, ... for unbounded search variables ``x``.
 
-    Both are along the last axis.
+    Variables and results lie along the last axis.
     """
     steps = np.concatenate([x[..., :1], np.exp(x[..., 1:])], axis=-1)
     return np.asarray(1 / (1 + np.exp(-np.cumsum(steps, axis=-1))))
@@ -251,7 +252,8 @@ def to_search(v: Floats) -> Floats:
 
 
 def search_start(steps: int, buffers: int) -> Floats:
-    """Return where the search for theta and thetahat starts: 1 - theta_1 is near 1/steps."""
+    """Return the search variables from which the search for theta and thetahat starts."""
+    # 1 - theta_1 is near 1/steps.
     logits = np.linspace(np.log(1 / steps), 0.3, 2 * buffers)
     return np.concatenate([logits[:1], np.log(np.diff(logits))])
 
@@ -262,15 +264,16 @@ def search_bounds(buffers: int) -> list[tuple[float, float]]:
 
 
 def interlace(v: Floats) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return theta and thetahat, rounded to a grid, from the numbers 1 - theta and 1 - thetahat in
-    turn.
+    """Return the poles theta and the zeros thetahat, rounded to a grid, from ``v``.
 
-    Every thetahat is a multiple of 2^-24 too, which float32 holds: buffers decay in float32. After
-    rounding theta and thetahat may no longer interlace; then fewer buffers are as good.
+    ``v`` has 1 - theta_1, 1 - thetahat_1, 1 - theta_2, ... If rounded numbers do not interlace,
+    some pairs are left out.
 
     >>> interlace(np.array([0.01, 0.1]))
     ((0.9900016784667969,), (0.899993896484375,))
     """
+    # Every thetahat is a multiple of 2^-24 too, which float32 holds: buffers decay in float32.
+    # Where rounding breaks the order, fewer buffers are as good.
     v = np.minimum(on_grid(v), 1 - _LEAST)
     v[1::2] = np.maximum(np.rint(v[1::2] / _LEAST) * _LEAST, _LEAST)
     return tuple((1 - v[0::2]).tolist()), tuple((1 - v[1::2]).tolist())
@@ -326,9 +329,9 @@ def _search(
 
 
 def _errors(v: Floats, steps: int, schedule: Schedule) -> Floats:
-    """Return squared errors, squared sensitivity times mean variance, one for each row of ``v``.
+    """Return the squared error, squared sensitivity times mean variance, of each row of ``v``.
 
-    A row has 1 - theta and 1 - thetahat in turn.
+    A row has 1 - theta_1, 1 - thetahat_1, 1 - theta_2, ...
     """
     poles, zeros = v[:, 0::2], v[:, 1::2]
     return _squared_sums(poles, _residues(poles, zeros), steps, schedule) * _variances(
@@ -337,11 +340,11 @@ def _errors(v: Floats, steps: int, schedule: Schedule) -> Floats:
 
 
 def _squared_sums(poles: Floats, weights: Floats, steps: int, schedule: Schedule) -> Floats:
-    """Return the squared norm by which an example that counts once an epoch moves the measurements.
-
-    It is that of c + (c shifted by an epoch) + ..., computed by geometric sums per epoch, with c
-    the coefficients of C.
+    """Return the squared norm by which an example that counts once in each epoch moves the
+    measurements.
     """
+    # That of c + (c shifted by an epoch) + ..., computed by geometric sums per epoch, with c the
+    # coefficients of C.
     apart = schedule.apart if schedule.steps > 1 else steps
     epochs = np.arange(-(-steps // apart))
     logs = np.log1p(-poles)[:, None, :]  # (rows, 1, buffers)
@@ -362,10 +365,9 @@ def _squared_sums(poles: Floats, weights: Floats, steps: int, schedule: Schedule
 
 
 def _variances(zeros: Floats, outputs: Floats, constant: Floats, steps: int) -> Floats:
-    """Return the mean over t of the variance of running sums: of the sum over s <= t of b_s^2.
-
-    Here b_s = constant + sum gamma_i thetahat_i^s.
-    """
+    """Return the mean over all steps of the variance of the running sums of noise."""
+    # The mean over t of the sum over s <= t of b_s^2, with b_s = constant + sum gamma_i
+    # thetahat_i^s.
     gains = -outputs / zeros
 
     def weighted_total(gap: Floats) -> Floats:
@@ -383,11 +385,13 @@ def _variances(zeros: Floats, outputs: Floats, constant: Floats, steps: int) -> 
 
 
 def _scaled_variance(decays: Floats, outputs: Floats, inverse: Floats) -> float:
-    """Return the mean variance of running sums of noise whose step t is multiplied by inverse_t.
+    """Return the mean variance of running sums of noise whose step t is multiplied by
+    ``inverse[t]``.
 
-    It follows from the covariance of the buffers S_i. With M_ij = E[S_i S_j] and V_i = E[S_i N], N
-    the sum so far, both before step t: V_i <- decay_i (V_i + inverse_t (M outputs)_i) + inverse_t.
+    ``decays`` and ``outputs`` are those of the buffers.
     """
+    # From the covariance of the buffers S_i. With M_ij = E[S_i S_j] and V_i = E[S_i N], N the sum
+    # so far, both before step t: V_i <- decay_i (V_i + inverse_t (M outputs)_i) + inverse_t.
     from scipy.signal import lfilter
 
     steps = len(inverse)
@@ -405,7 +409,10 @@ def _scaled_variance(decays: Floats, outputs: Floats, inverse: Floats) -> float:
 
 
 def _refit(steps: int, schedule: Schedule, shares: Floats, start: Floats) -> Floats:
-    """Return 1 - theta and 1 - thetahat in turn, improved for step scaling by these shares."""
+    """Return 1 - theta and 1 - thetahat in turn, improved for step scaling by these shares.
+
+    The search begins at ``start``.
+    """
 
     def logs(x: Floats) -> float:
         v = from_search(x)

@@ -71,8 +71,9 @@ _ENOUGH = 1e-6
 
 
 class DenseOptimum(TrainingStrategy):
-    """Training noise from an optimised dense matrix C: least known error, but it takes too many
-    normals.
+    """Training noise from an optimised dense matrix C, of least known error.
+
+    Each step takes the normals of all steps so far, so it serves short runs.
 
     Args:
         matrix: C, lower-triangular with an inverse; at most 4096 steps. Entries are rounded to a
@@ -227,7 +228,9 @@ def _optimal(steps: int, schedule: Schedule) -> Floats:
 
 
 def _both_sides(blocks: Floats, matrix: Floats) -> Floats:
-    """Return D matrix D for a symmetric block-diagonal matrix D, given by its ``blocks``."""
+    """Return D M D, where M is ``matrix`` and D is a block-diagonal matrix, given by its
+    ``blocks``.
+    """
     apart, members, _ = blocks.shape
     steps = len(matrix)
     left = (blocks @ matrix.reshape(apart, members, steps)).reshape(steps, steps)
@@ -246,9 +249,9 @@ _ROUNDED = 1e-9
 
 
 class BandedOptimum(DenseOptimum):
-    """Training noise from an optimised matrix C that, or whose inverse, has few diagonals.
+    """Training noise from an optimised matrix: C or its inverse has few diagonals.
 
-    It serves examples in any order.
+    Examples may come in any order.
 
     Args:
         matrix: C, lower-triangular with an inverse; at most 4096 steps.
@@ -284,7 +287,10 @@ class BandedOptimum(DenseOptimum):
         self._keep_inverse(kept)
 
     def _keep_inverse(self, increments: Floats) -> None:
-        """Store K, the inverse of C, rounded, and compute C from it; few entries of K are not 0."""
+        """Store K, the inverse of C, rounded, and compute C from it.
+
+        ``increments`` is K before rounding; few of its entries are not 0.
+        """
         self._increments = self._on_grid(increments)
         self._matrix = _inverse_of(self._increments)
 
@@ -397,11 +403,10 @@ def _inverse_of(matrix: Floats) -> Floats:
 
 
 def _stretches(steps: int, schedule: Schedule) -> Integers:
-    """Return, for each step, the number of its stretch: an example has at most one step in a
-    stretch.
+    """Return, for each step, the number of the stretch in which it lies.
 
-    A stretch has as many steps as the schedule's distance; all have number 0 if stretches do not
-    fill the run.
+    A stretch has as many steps as the schedule's distance, so an example counts at most once in it.
+    All numbers are 0 if stretches do not fill the run.
     """
     if schedule.steps > 1 and schedule.steps * schedule.apart == steps:
         return np.arange(steps) // schedule.apart
@@ -409,11 +414,10 @@ def _stretches(steps: int, schedule: Schedule) -> Integers:
 
 
 def _lags_of(steps: int, schedule: Schedule, draws: float) -> tuple[int, ...]:
-    """Return how many steps back the normals of a step lie: the last ones, and those an epoch
-    before.
-
-    There are at most ``draws`` normals per step, on average.
+    """Return how many steps back the normals of a step lie, for at most ``draws`` normals per step
+    on average.
     """
+    # The last ones, and those an epoch before.
     apart = schedule.apart if schedule.steps > 1 else steps
     found: list[int] = []
     taken = 0.0
@@ -438,8 +442,8 @@ def _optimal_bands(steps: int, schedule: Schedule) -> Floats:
     def columns(x: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         """Return C, the norms of its columns before and after scaling, and the shares of stretches.
 
-        ``x`` are the search variables: logarithms of the shares, then the entries of C inside its
-        band.
+        A share is the squared norm of the columns of a stretch. The search variables ``x`` are
+        logarithms of shares, then the entries of C inside its band.
         """
         shares = np.exp(x[:number] - x[:number].max())
         shares /= shares.sum()
@@ -465,8 +469,8 @@ def _optimal_bands(steps: int, schedule: Schedule) -> Floats:
 
 @lru_cache(maxsize=4)
 def _optimal_few(steps: int, schedule: Schedule, lags: tuple[int, ...]) -> Floats:
-    """Return the optimised C whose inverse has entries only at ``lags`` below the diagonal: see the
-    module.
+    """Return the matrix C of least error found, if its inverse has entries only at ``lags`` below
+    the diagonal.
     """
     from scipy.signal import lfilter
 
@@ -481,9 +485,9 @@ def _optimal_few(steps: int, schedule: Schedule, lags: tuple[int, ...]) -> Float
     def sensitivity_bound(products: Floats, power: int, sharp: int) -> tuple[float, Floats]:
         """Return the logarithm of a smooth bound on the squared sensitivity, and its gradient.
 
-        The gradient is by the magnitudes of C^T C. Sums of powers replace maxima, to make it
-        smooth.
+        The gradient is by the entries of ``products``, the magnitudes of C^T C.
         """
+        # Sums of powers replace maxima, to make it smooth.
         products = products / (unit := float(np.diagonal(products).max()))
         powers = products**power
         behind = np.cumsum(powers[:, ::-1], axis=1)[:, ::-1]
@@ -508,9 +512,10 @@ def _optimal_few(steps: int, schedule: Schedule, lags: tuple[int, ...]) -> Float
         return math.log(total * unit), slope / unit
 
     def increments_of(x: Floats) -> tuple[Floats, Floats]:
-        """Return the scale of each step, and K, whose rows are multiplied by the scales.
+        """Return the scale of each step, and K, the inverse of C, whose rows are multiplied by the
+        scales.
 
-        ``x`` are the search variables: logarithms of the scales, then the entries of K.
+        The search variables ``x`` are logarithms of the scales, then the entries of K.
         """
         entries = np.zeros((steps, steps))
         entries[inside] = x[steps:]

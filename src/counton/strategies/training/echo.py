@@ -117,10 +117,8 @@ class Echo(ToeplitzTraining):
 
     @classmethod
     def fit(cls, steps: int, epochs: int, buffers: int = 2, scaling: Scaling = "none") -> Self:
-        """Return the strategy with the parameters of least root mean squared error.
-
-        The search is L-BFGS from two starts, then Nelder-Mead, because the largest cost over all
-        examples is not smooth.
+        """Return the strategy with the parameters of least root mean squared error that a search
+        finds.
 
         Args:
             steps: number of steps of the run, a multiple of ``epochs``.
@@ -134,6 +132,8 @@ class Echo(ToeplitzTraining):
         >>> Echo.fit(32, 4).rmse < BufferedToeplitz.fit(32, 4).rmse
         True
         """
+        # L-BFGS from two starts, then Nelder-Mead, because the largest cost over all examples is
+        # not smooth.
         schedule = training_schedule(steps, epochs)
         buffers = check_integer("buffers", buffers, 1, MOST_BUFFERS)
         if epochs < 2:
@@ -249,10 +249,8 @@ def _series(x: Floats, steps: int, apart: int) -> tuple[Floats, Floats]:
 def _descend(
     logs: Callable[[Floats], float], start: Floats, buffers: int, iterations: int, last: int
 ) -> tuple[float, Floats]:
-    """Return the least value found, and its parameters: by L-BFGS, then by Nelder-Mead.
-
-    ``logs`` is the function to minimise; L-BFGS takes its gradient by differences.
-    """
+    """Return the least value of ``logs`` that a search finds, and its parameters."""
+    # By L-BFGS, with a gradient by differences, then by Nelder-Mead.
     from scipy.optimize import minimize
 
     value, bounds = (

@@ -45,13 +45,13 @@ def balance(gram: Floats, shares: Floats) -> Floats:
 
 
 def toeplitz_weights(inverse: Floats) -> Floats:
-    """Return the matrix F from which the mean variance of running sums follows, for K =
-    Toeplitz(inverse) / d.
+    """Return a matrix F that gives the mean variance of running sums under any step scaling.
 
-    The mean variance of the running sums is e^T F e, with e = 1/d.
-
-    F_st = (n - max(s, t)) / n * (K K^T)_st, 0-based; (K K^T)_st = (K K^T)_(s-1)(t-1) + g_s g_t.
+    With e_t = 1 / the divisor of step t, the mean variance is e^T F e. ``inverse`` has the
+    coefficients of the inverse Toeplitz matrix.
     """
+    # F_st = (n - max(s, t)) / n * (K K^T)_st, 0-based, K = Toeplitz(inverse); (K K^T)_st = (K
+    # K^T)_(s-1)(t-1) + g_s g_t.
     steps = len(inverse)
     if steps > LARGEST_DENSE:
         raise InvalidInput(
@@ -70,8 +70,8 @@ def toeplitz_weights(inverse: Floats) -> Floats:
 def scaled_variance(coefficients: Floats, inverse: Floats) -> float:
     """Return the mean over all steps of the variance of running sums of noise.
 
-    The noise of the steps is Z K, where Z has variance 1 and K = diag(inverse)
-    Toeplitz(coefficients).
+    The noise of the steps is K z, where K = diag(inverse) Toeplitz(coefficients) and z has
+    independent entries of variance 1.
 
     >>> scaled_variance(np.array([1.0, -0.5]), np.array([1.0, 2.0]))
     2.5
@@ -84,20 +84,25 @@ def scaled_variance(coefficients: Floats, inverse: Floats) -> float:
 
 
 def weighted_gram(products: Floats) -> Floats:
-    """Return the matrix F of `toeplitz_weights` from the products K K^T, which are overwritten."""
+    """Return the matrix F of `toeplitz_weights`, given the products K K^T for K =
+    Toeplitz(inverse).
+
+    ``products`` is overwritten.
+    """
     at = np.arange(len(products))
     products *= (len(at) - np.maximum(at[:, None], at)) / len(at)
     return products
 
 
 def best_shares(gram: Floats, weights: Floats, of: Integers | None = None) -> Floats:
-    """Return the shares of step scaling of least mean variance, if examples keep their places; on a
-    grid.
+    """Return the shares of step scaling of least mean variance, if examples keep their places in
+    each epoch.
 
-    The search over the shares u is L-BFGS in ln u, with the exact gradient: d ln(cost of S_i) / d
-    ln u_s = 2 u_s (|G| u)_s / cost. Before rounding, the mean of ln u is 0. Steps with one number
-    in ``of`` share one value; by default each step has its own.
+    Steps with one number in ``of`` share one value; by default each step has its own. Shares are
+    rounded to a grid.
     """
+    # The search over the shares u is L-BFGS in ln u, with the exact gradient: d ln(cost of S_i) / d
+    # ln u_s = 2 u_s (|G| u)_s / cost. Before rounding, the mean of ln u is 0.
     steps, apart = len(weights), len(gram)
     of = np.arange(steps) if of is None else of
 

@@ -22,14 +22,13 @@ def gram_of_schedules(coefficients: Floats, apart: int) -> Floats:
     """Return the magnitudes of C^T C between the steps of each example, for a Toeplitz matrix C.
 
     An example at place i counts in the steps i, i + apart, ... The result has the shape ``(apart,
-    members, members)``: by place, then by two of its steps.
-
-    Members beyond the last step have zeros. With 0-based s and t = s + lag * apart, G_st = sum over
-    u < steps - t of c_u c_(u + lag * apart). O(steps * members).
+    members, members)``: by place, then by two of its steps; beyond the last step it is 0.
 
     >>> gram_of_schedules(np.array([1.0, 0.5, 0.25, 0.125]), 2)[0].round(4).tolist()
     [[1.3281, 0.3125], [0.3125, 1.25]]
     """
+    # With 0-based s and t = s + lag * apart, G_st = sum over u < steps - t of c_u c_(u + lag *
+    # apart). O(steps * members).
     members = -(-len(coefficients) // apart)
     gram = np.zeros((apart, members, members))
     for lag in range(members):
@@ -52,11 +51,12 @@ def costs_of_schedules(coefficients: Floats, apart: int) -> Floats:
     """Return the squared sensitivity to an example at each place of the epoch, for a Toeplitz
     matrix C.
 
-    It is the sum of |G_st| over all pairs of the example's steps, G = C^T C: shape ``(apart,)``.
+    The shape is ``(apart,)``.
 
     >>> costs_of_schedules(np.array([1.0, 0.5, 0.25, 0.125]), 2).round(4).tolist()
     [3.2031, 2.8125]
     """
+    # The sum of |G_st| over all pairs of the example's steps, G = C^T C.
     total = np.zeros(apart)
     for lag in range(-(-len(coefficients) // apart)):
         products = by_schedule(_products(coefficients, lag * apart), apart)
@@ -65,10 +65,10 @@ def costs_of_schedules(coefficients: Floats, apart: int) -> Floats:
 
 
 def gram_of_matrix(gram: Floats, apart: int) -> Floats:
-    """Return the magnitudes of G = C^T C between the steps of each example, for any matrix C.
+    """Return the magnitudes of C^T C between the steps of each example, given ``gram`` = C^T C.
 
     An example at place i counts in the steps i, i + apart, ... The result has the shape ``(apart,
-    members, members)``, with zeros beyond the last step, as in `gram_of_schedules`.
+    members, members)``: by place, then by two of its steps; beyond the last step it is 0.
     """
     steps = len(gram)
     members = -(-steps // apart)
@@ -111,7 +111,8 @@ def in_order(rows: Floats, steps: int) -> Floats:
 def fixed_squared(gram: Floats, divisors: Floats | None = None) -> float:
     """Return the largest squared sensitivity to an example that keeps its place in each epoch.
 
-    ``gram`` comes from `gram_of_schedules`; ``divisors`` are those of step scaling.
+    ``gram`` is a result of `gram_of_schedules`; ``divisors`` are those of step scaling, if there
+    are any.
     """
     if divisors is None:
         return float(gram.sum((1, 2)).max())
@@ -123,9 +124,10 @@ def monotone_squared(coefficients: Floats, schedule: Schedule) -> float:
     """Return the exact squared sensitivity for a Toeplitz matrix with falling, non-negative
     coefficients.
 
-    The steps {1, 1 + b, 1 + 2b, ...} are the worst of all: moving steps to the left, and together,
-    loses no product. It holds for fixed and for separated schedules.
+    An example counts by ``schedule``, fixed or with a least distance.
     """
+    # The steps {1, 1 + b, 1 + 2b, ...} are the worst of all: moving steps to the left, and
+    # together, loses no product.
     total = coefficients.copy()
     for member in range(1, schedule.steps):
         if member * schedule.apart >= len(coefficients):
@@ -135,17 +137,20 @@ def monotone_squared(coefficients: Floats, schedule: Schedule) -> float:
 
 
 def separated_squared(products: Floats, schedule: Schedule) -> float:
-    """Return a bound on the squared sensitivity to an example whose steps only keep a distance.
+    """Return an upper bound on the squared sensitivity to an example whose steps only keep a
+    distance.
 
-    The example counts in at most k steps, any two at least b apart; P = ``products`` has the
-    magnitudes of the products of columns. Let H_l(s) be the largest product with a step at least
-    l b after s, and w_m(s) = P_ss + 2 (H_1(s) + ... + H_m(s)). The sum over all pairs of steps s_1,
-    .., s_p is at most the sum of w_(p-j)(s_j), since s_j' >= s_j + (j' - j) b. The largest of those
-    sums is found by V_m(s) = w_m(s) + max over t >= s + b of V_(m-1)(t). O(steps^2).
+    ``products`` has the magnitudes of the products of every two columns of C. Time is quadratic in
+    the number of steps.
 
     >>> round(separated_squared(full_gram(np.array([1.0, 0.5, 0.25])), Schedule(2, 2, False)), 4)
     2.8125
     """
+    # The example counts in at most k steps, any two at least b apart; P = ``products``. Let H_l(s)
+    # be the largest product with a step at least l b after s, and w_m(s) = P_ss + 2 (H_1(s) + ... +
+    # H_m(s)). The sum over all pairs of steps s_1, .., s_p is at most the sum of w_(p-j)(s_j),
+    # since s_j' >= s_j + (j' - j) b. The largest of those sums is found by V_m(s) = w_m(s) + max
+    # over t >= s + b of V_(m-1)(t).
     steps = len(products)
     if steps > LARGEST_DENSE:
         raise InvalidInput(

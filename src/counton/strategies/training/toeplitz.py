@@ -37,8 +37,8 @@ Scaling = Literal["none", "equal", "epochs", "free"]
 class ToeplitzTraining(TrainingStrategy):
     """Base of training strategies with a Toeplitz matrix: C = Toeplitz(c) D.
 
-    The noise of steps is made by K = D^-1 Toeplitz(c)^-1, where D has the divisors of step scaling.
-    Subclasses define the coefficients c and those of the inverse.
+    D has the divisors of step scaling on its diagonal. Subclasses define the coefficients c and
+    those of the inverse series 1 / c.
 
     Attributes:
         shares: shares of step scaling (see ``scaling.py``), one for each step; None without

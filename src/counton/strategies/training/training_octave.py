@@ -105,8 +105,8 @@ class OctaveTraining(TrainingStrategy):
     ) -> Self:
         """Return the strategy with the levels' weights of least root mean squared error.
 
-        The search is L-BFGS with the exact gradient, up to 512 steps. A longer run takes the
-        weights of a shorter one, with further levels in the middle.
+        A run of more than 512 steps takes the weights of a shorter one, with further levels in the
+        middle.
 
         Args:
             steps, epochs, order, separation: see `training_schedule`.
@@ -118,6 +118,7 @@ class OctaveTraining(TrainingStrategy):
         >>> OctaveTraining.fit(32).draws
         17.46875
         """
+        # The search is L-BFGS with the exact gradient.
         steps = check_integer("steps", steps, 1, LARGEST_DENSE)
         schedule = training_schedule(steps, epochs, order, separation)
         best = cls(steps, _fitted_weights(steps, schedule), schedule).with_scaling(scaling)
@@ -215,8 +216,9 @@ class OctaveTraining(TrainingStrategy):
 
 
 def _ranges(steps: int, levels: int) -> list[range]:
-    """Return the nodes of each level, numbered from 1: all that nodes one level below are
-    interpolated from.
+    """Return the nodes of each level, numbered from 1.
+
+    A level has all nodes from which those of the level below are interpolated.
     """
     found = [range(1, steps + 1)]
     for _ in range(levels - 1):
@@ -249,10 +251,9 @@ def _interpolations(steps: int, levels: int) -> tuple[Floats, ...]:
 
 @lru_cache(maxsize=1)
 def _covariances(steps: int, levels: int) -> tuple[Floats, ...]:
-    """Return, for each level, the covariance of the noise N of running sums that comes from its
-    nodes.
+    """Return, for each level, the covariance that its nodes add to the noise of running sums.
 
-    The level has weight 1. Shape (steps, steps).
+    The level's weight is 1; each matrix has the shape (steps, steps).
     """
     return tuple(each @ each.T for each in _interpolations(steps, levels))
 
@@ -265,11 +266,8 @@ def _covariance(steps: int, weights: Sequence[float]) -> Floats:
 
 
 def _differences(covariance: Floats) -> Floats:
-    """Return the covariance of the noise of single steps, N(t) - N(t-1), from that of running sums
-    N.
-
-    N(0) is 0.
-    """
+    """Return the covariance of the noise of single steps, from that of running sums."""
+    # The noise of a step is N(t) - N(t-1), with N(0) = 0.
     once = np.diff(covariance, axis=0, prepend=0)
     return np.diff(once, axis=1, prepend=0)
 
@@ -299,13 +297,14 @@ def _search(steps: int, schedule: Schedule) -> tuple[float, ...]:
 def _search_weights(
     steps: int, schedule: Schedule, start: Sequence[float], shares: Floats
 ) -> tuple[float, ...]:
-    """Return the levels' weights of least error for given shares of step scaling; the first weight
-    is 1.
+    """Return the levels' weights of least error for given shares of step scaling, from ``start``
+    on.
 
-    With S = B B^T, H = S^-1 A and D the differences, the mean variance e^T (W o D S D^T) e changes
-    by <dS, M> where M = D^T (W o e e^T) D - H K H^T, K_st = u_s u_t sign(G_st) / q_i times the part
-    of the variance that belongs to S_i, for s and t of one S_i.
+    The first weight is 1.
     """
+    # With S = B B^T, H = S^-1 A and D the differences, the mean variance e^T (W o D S D^T) e
+    # changes by <dS, M> where M = D^T (W o e e^T) D - H K H^T, K_st = u_s u_t sign(G_st) / q_i
+    # times the part of the variance that belongs to S_i, for s and t of one S_i.
     from scipy.linalg import cho_factor, cho_solve
 
     if len(start) == 1:

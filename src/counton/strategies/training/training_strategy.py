@@ -242,10 +242,10 @@ class TrainingStrategy(Strategy):
 
     @cached_property
     def rmse(self) -> float:
-        """Root mean squared error of running sums at rho = 1/2 and clip 1.
-
-        It is the sensitivity times the root of the mean variance.
+        """Root mean squared error of running sums, for the guarantee rho = 1/2 and gradients of
+        norm at most 1.
         """
+        # The sensitivity times the root of the mean variance.
         return math.sqrt(self.squared_sensitivity() * self.mean_variance())
 
     def with_schedule(self, schedule: Schedule) -> TrainingStrategy:

@@ -338,7 +338,7 @@ def _refuse_double_leaves(
 ) -> None:
     """Refuse several rows that end in one leaf, and rows that name no level at all.
 
-    ``ending`` are rows that end above ``level``, ``going_on`` those that name a child.
+    ``ending`` marks rows that name no node at ``level`` or deeper, ``going_on`` rows that name one.
     """
     if not ending.any():
         return
@@ -359,7 +359,9 @@ def _refuse_double_leaves(
 
 
 def _pairs(parents: Any) -> list[tuple[Hashable, Hashable]]:
-    """Return pairs (node, parent); refuse labels that cannot be compared with others."""
+    """Return pairs (node, parent) from a mapping or from pairs; refuse labels that are not plain
+    values.
+    """
     given = parents.items() if isinstance(parents, Mapping) else parents
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise InvalidInput(

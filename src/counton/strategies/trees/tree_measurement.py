@@ -46,7 +46,7 @@ class Measuring:
 
     @cached_property
     def size(self) -> int:
-        """Number of cells: of measurements."""
+        """Number of cells, which are the measurements."""
         return 1 + sum(map(len, self._measured_nodes))
 
     @cached_property
@@ -172,9 +172,10 @@ class Measuring:
         return found
 
     def differences(self, cells: Floats) -> list[Floats]:
-        """Return by how much each node's estimate exceeds the mean of its siblings, by level.
+        """Return by how much each node's estimate exceeds the mean of its siblings, level by level.
 
-        ``cells`` are the released ones, shape (steps, size); shapes are those of `estimates`.
+        ``cells`` are the released ones, shape (steps, size). For each level the result has the
+        shape (steps, nodes).
         """
         tree, strategy, begin, found = self.tree, self.strategy, 1, []
         for level, nodes in enumerate(self._measured_nodes):
@@ -209,17 +210,17 @@ def refuse_beyond_exact(largest: float, bits: int) -> None:
 def shared_out(totals: Integers, away: Floats, first: Integers, size: Integers) -> Integers:
     """Divide each parent's total among its children in integers that add up to it.
 
-    A child's share is a difference of rounded running sums. So the sum of any first few siblings is
-    within half a unit of their real shares, and the sum of all is exact. The noise is 2^15 units
-    wide and more, so rounding favours no sibling.
+    The sum of the shares of any first few siblings is within half a unit of its exact value.
 
     Args:
         totals: the parents' totals.
-        away: by how much each child exceeds the mean of its siblings. Integer parts are added up as
-            integers, so running sums over many children lose nothing. Overwritten.
+        away: by how much each child exceeds the mean of its siblings; overwritten.
         first, size: for each parent, the index of its first child and the number of its children;
             siblings lie side by side.
     """
+    # A child's share is a difference of rounded running sums. The noise is 2^15 units wide and
+    # more, so rounding favours no sibling. Integer parts are added up as integers, so running sums
+    # over many children lose nothing.
     whole = np.floor(away)
     away -= whole
     fractions = away[first]

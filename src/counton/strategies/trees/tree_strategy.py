@@ -53,14 +53,15 @@ class HierarchyLaw:
     """The joint distribution of the noise of all nodes' estimates, in which siblings are
     exchangeable.
 
-    A child's noise is its parent's over m, plus sqrt(alpha) (g_i - mean g). Here m is the number of
-    the parent's children, and the g_i are independent with variance 1.
+    A child's noise is its parent's divided by m, plus sqrt(alpha) (g_i - mean g). Here m is the
+    number of the parent's children, alpha depends on the parent, and the g_i are independent with
+    variance 1.
 
     Attributes:
         tree: the public tree.
         root: variance of the total's noise.
-        spread: for each level, every node's alpha for its children (0 with fewer than two); the g
-            of different parents are independent.
+        spread: for each level, the alpha of every node as a parent; 0 with fewer than two
+            children.
 
     >>> tree = Tree.from_leaves({"half": [0, 0, 1, 1], "leaf": [0, 1, 2, 3]}, ["half", "leaf"])
     >>> law = HierarchyLaw(tree, 1.0, (np.full(1, 1.5), np.full(2, 1.5)))  # the cascade
@@ -119,10 +120,11 @@ class HierarchyLaw:
     def functional(self, weights: Sequence[Floats]) -> float:
         """Return the variance of a weighted sum of all nodes' estimates.
 
-        ``weights`` has the weights of the nodes of each level, root first. In a pass upwards, the
-        children of a node are replaced by their mean weight times the node, plus deviations, which
-        only the spread among the children carries. Time is proportional to the number of nodes.
+        ``weights`` has the weights of the nodes of each level, root first.
         """
+        # In a pass upwards, the children of a node are replaced by their mean weight times the
+        # node, plus deviations, which only the spread among the children carries. Time is
+        # proportional to the number of nodes.
         carried = np.asarray(weights[-1], dtype=np.float64)
         total = 0.0
         for level in range(len(self.tree.levels) - 2, -1, -1):
@@ -146,9 +148,10 @@ class TreeStrategy(TableStrategy):
     Args:
         tree: the public tree.
         total: weight of the total.
-        own: for each level, every node's weight p for each of its children (0 with fewer than two).
-        shared: for each level, every node's weight q for the sum of its children; p / 2 for nodes
-            with two children.
+        own: for each level and node, the weight p of each child in the child's measurement; 0 with
+            fewer than two children.
+        shared: for each level and node, the weight q that is subtracted for the sum of the
+            children; p / 2 with two children.
 
     Raises:
         InvalidInput: weights that do not fit the tree, or do not satisfy these formulas.
@@ -258,10 +261,11 @@ class TreeStrategy(TableStrategy):
         return digest.hexdigest()
 
     def _steps(self, level: int, power: int) -> tuple[Integers, Integers]:
-        """Return what the measurements of each node's children add to the norms of a unit's change.
+        """Return how much the measurements of each node's children add to the norms of a unit's
+        change.
 
-        The first array is for a unit added below the node, the second for one moved between two
-        children. ``power`` is 1 for the 1-norm, 2 for the squared 2-norm.
+        The first array is for a unit that is added below the node, the second for one that moves
+        between two children. The norm is the 1-norm (``power`` 1) or the squared 2-norm (2).
         """
         own, shared, children = self.own[level], self.shared[level], self.tree.children[level]
         pair = children == 2
@@ -282,17 +286,18 @@ class TreeStrategy(TableStrategy):
 
     @cached_property
     def _norms(self) -> dict[Norm, tuple[int, int]]:
-        """For each norm, how far a unit moves the measurements at most: one that is added, one that
+        """For each norm, how far a unit moves the measurements at most: if it is added, and if it
         moves.
         """
         return {1: self._largest(1), 2: self._largest(2)}
 
     def _largest(self, power: int) -> tuple[int, int]:
-        """Return the largest 1-norm or squared 2-norm of a leaf's column, and of the difference of
-        two.
+        """Return two largest norms: of a leaf's column, and of the difference of two leaves'
+        columns.
 
-        They are computed from the leaves up; ``power`` is 1 or 2.
+        They are 1-norms (``power`` 1) or squared 2-norms (2).
         """
+        # Computed from the leaves up.
         below = np.zeros(self.tree.sizes[-1], np.int64)
         most_moved = 0
         for level in range(len(self.own) - 2, -1, -1):
